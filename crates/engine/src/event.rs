@@ -1,0 +1,77 @@
+//! What the engine reports about itself: each event is declared once and becomes a log line.
+
+use std::fmt;
+
+use seam::{Address, Peer};
+
+/// Something that an operator may want to know. Never holds a secret or a statement's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The server answered and said what it is.
+    ServerFound {
+        /// Where.
+        address: Address,
+        /// Its version string.
+        version: String,
+        /// How many accounts can log in.
+        accounts: usize,
+    },
+    /// The server cannot be reached or refuses us.
+    ServerLost {
+        /// Where.
+        address: Address,
+        /// What happened.
+        reason: String,
+    },
+    /// A client was closed by us, or broke off in the middle of something.
+    ClientClosed {
+        /// Who.
+        peer: Peer,
+        /// The id that it saw in its greeting.
+        client: u32,
+        /// Why.
+        reason: String,
+    },
+    /// A login was refused.
+    LoginRefused {
+        /// Who.
+        peer: Peer,
+        /// The user name that was given.
+        user: String,
+        /// Why.
+        reason: String,
+    },
+    /// A backend was lost or given up.
+    BackendClosed {
+        /// Its id on the server.
+        thread_id: u32,
+        /// Why.
+        reason: String,
+    },
+    /// A limit was reached; said at most once per limit and minute.
+    LimitReached {
+        /// The option that sets it.
+        option: &'static str,
+        /// Its value.
+        limit: u64,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ServerFound { address, version, accounts } => {
+                write!(f, "server {address} is {version} with {accounts} accounts")
+            }
+            Self::ServerLost { address, reason } => write!(f, "server {address} cannot be used: {reason}"),
+            Self::ClientClosed { peer, client, reason } => write!(f, "client {client} ({peer}) closed: {reason}"),
+            Self::LoginRefused { peer, user, reason } => {
+                write!(f, "login of {user:?} from {peer} refused: {reason}")
+            }
+            Self::BackendClosed { thread_id, reason } => write!(f, "backend {thread_id} closed: {reason}"),
+            Self::LimitReached { option, limit } => {
+                write!(f, "limit reached: {option} = {limit}; raise the option or look for the cause")
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Every bound and choice of the engine. The program's one table of options fills this in; the engine asks nobody else.
+
+use std::time::Duration;
+
+use seam::Address;
+use zeroize::Zeroizing;
+
+/// What the engine is told at its start.
+#[derive(Clone)]
+pub struct Settings {
+    /// Where the server is. Tried in order, from the one that answered last.
+    pub server: Vec<Address>,
+    /// The service account: reads the accounts table and asks the server for its version and limits.
+    pub service_user: String,
+    /// Its password; empty for none or for `unix_socket`.
+    pub service_password: Zeroizing<String>,
+    /// How clients share the server.
+    pub thread_handling: ThreadHandling,
+    /// Statements executing on the server at the same time (what in-server pools call active threads), from 1.
+    pub permits: u32,
+    /// Statements sent to one backend before the first is answered, from 1 (1 turns pipelining off).
+    pub statements_in_flight: u32,
+    /// Connections to the server, the service account's aside, from 1.
+    pub max_backends: u32,
+    /// Clients at the same time; one more gets error 1040.
+    pub max_connections: u32,
+    /// Which statements go to the high queue.
+    pub high_prio_mode: HighPrioMode,
+    /// How many times in a row a client may enter the high queue.
+    pub high_prio_tickets: u32,
+    /// After this long in the low queue a statement moves to the high one.
+    pub prio_kickup_timer: Duration,
+    /// How long a login may take, from the greeting on.
+    pub connect_timeout: Duration,
+    /// How long a statement waits for a server that cannot be reached, or for a free backend.
+    pub backend_connect_timeout: Duration,
+    /// Idle backends are closed after this long (below the server's `wait_timeout`).
+    pub backend_idle_timeout: Duration,
+    /// A client that sends nothing for this long is closed.
+    pub wait_timeout: Duration,
+    /// A client that takes none of its reply for this long is closed.
+    pub net_write_timeout: Duration,
+    /// How long open transactions may go on after [`seam::Signal::Drain`].
+    pub shutdown_timeout: Duration,
+    /// The accounts are read again after this long; a login that fails asks for a fresh copy by itself.
+    pub accounts_refresh: Duration,
+    /// The largest statement, in bytes; more gets error 1153 and a close.
+    pub max_allowed_packet: usize,
+    /// Bytes of waiting statements of all clients together; beyond it new ones get error 1041.
+    pub statement_memory: usize,
+    /// 32 random bytes from the system: the scrambles sent to clients are drawn from them.
+    pub entropy: [u8; 32],
+}
+
+/// How clients share the server: the server's own names for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadHandling {
+    /// Few backends, permits and queues.
+    PoolOfThreads,
+    /// A backend per client and no queue, for comparison.
+    OneThreadPerConnection,
+}
+
+/// Percona Server's `thread_pool_high_prio_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HighPrioMode {
+    /// Statements of open transactions, while the client has tickets.
+    Transactions,
+    /// Every statement.
+    Statements,
+    /// None.
+    None,
+}
+
+impl Default for Settings {
+    /// What the table of options says, without a server and without entropy.
+    fn default() -> Self {
+        Self {
+            server: Vec::new(),
+            service_user: String::from("root"),
+            service_password: Zeroizing::default(),
+            thread_handling: ThreadHandling::PoolOfThreads,
+            permits: 16,
+            statements_in_flight: 16,
+            max_backends: 128,
+            max_connections: 100_000,
+            high_prio_mode: HighPrioMode::Transactions,
+            high_prio_tickets: u32::MAX,
+            prio_kickup_timer: Duration::from_millis(1000),
+            connect_timeout: Duration::from_secs(10),
+            backend_connect_timeout: Duration::from_secs(10),
+            backend_idle_timeout: Duration::from_secs(60),
+            wait_timeout: Duration::from_secs(28_800),
+            net_write_timeout: Duration::from_secs(60),
+            shutdown_timeout: Duration::from_secs(30),
+            accounts_refresh: Duration::from_secs(1),
+            max_allowed_packet: 64 << 20,
+            statement_memory: 256 << 20,
+            entropy: [0; 32],
+        }
+    }
+}

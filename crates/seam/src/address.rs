@@ -1,0 +1,49 @@
+//! Where connections go to and come from.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// Where to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A TCP address.
+    Tcp {
+        /// The peer.
+        remote: SocketAddr,
+        /// The local address to connect from, where the choice matters (the load generator spreads its ports).
+        local: Option<IpAddr>,
+    },
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { remote, .. } => remote.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// Who is at the other end of an accepted connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A TCP peer.
+    Tcp(SocketAddr),
+    /// A process on this machine, over a Unix socket, with the user id that the kernel vouches for.
+    Unix {
+        /// The peer's effective user id.
+        uid: u32,
+    },
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix { uid } => write!(f, "unix socket, uid {uid}"),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What passes between a state machine and the driver that runs it.
+//!
+//! A driver (epoll, the simulator) owns sockets, buffers and the clock. A [`Program`] (the engine of `onramp serve`,
+//! the load generator) owns every decision. The driver repeats one *turn*:
+//!
+//! 1. wait until something is ready or [`Program::next_timeout`] has passed;
+//! 2. [`Program::handle`] once for each thing that happened;
+//! 3. [`Program::handle`] with [`Input::TurnEnd`];
+//! 4. [`Program::poll_output`] until it returns `None`, carrying out each [`Output`].
+//!
+//! Neither side keeps a reference into the other, so that the same program runs on real sockets and, from one seed,
+//! under a virtual clock.
+
+mod address;
+mod time;
+
+pub use address::{Address, Peer};
+pub use time::Instant;
+
+/// One connection of a driver: a slot and how often the slot has been used, so that a late message about a closed
+/// connection can never be taken for its successor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId {
+    /// The slot in the driver's table; small and dense, so that a program may index a table of its own with it.
+    pub index: u32,
+    /// Counts the uses of the slot.
+    pub generation: u32,
+}
+
+/// Which listening address a connection came in by: its place in the order in which they were opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerId(pub u16);
+
+/// Everything that can happen to a program.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// A peer connected to one of our listeners.
+    Accepted {
+        /// The new connection.
+        connection: ConnectionId,
+        /// Where it came in.
+        listener: ListenerId,
+        /// Who it is.
+        peer: Peer,
+    },
+    /// A connection asked for with [`Output::Connect`] stands.
+    Connected {
+        /// The token of the request.
+        token: u64,
+        /// The new connection.
+        connection: ConnectionId,
+    },
+    /// A connection asked for with [`Output::Connect`] did not come about.
+    ConnectFailed {
+        /// The token of the request.
+        token: u64,
+        /// What the system said, as an errno.
+        errno: i32,
+    },
+    /// Bytes arrived, cut anywhere.
+    Bytes {
+        /// On this connection.
+        connection: ConnectionId,
+        /// At least one byte.
+        bytes: &'a [u8],
+    },
+    /// The peer reads more slowly than we write: unsent bytes passed the driver's high-water mark.
+    Stalled {
+        /// This connection. [`Input::Drained`] follows unless it closes first.
+        connection: ConnectionId,
+    },
+    /// All bytes of a stalled connection have been handed to the system.
+    Drained {
+        /// This connection.
+        connection: ConnectionId,
+    },
+    /// The connection is gone; its id will not be used again. Not sent for connections that the program closed.
+    Closed {
+        /// This connection.
+        connection: ConnectionId,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// Somebody outside the event loop asked for something.
+    Signal(Signal),
+    /// Everything that was ready has been handled: fire timers, schedule, batch.
+    TurnEnd,
+}
+
+/// Why a connection ended, as far as the driver can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The peer closed it in an orderly way.
+    EndOfStream,
+    /// A system call failed with this errno (ECONNRESET most of the time).
+    Failed(i32),
+}
+
+/// What the process around the event loop can ask of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Finish what runs, take nothing new, then say [`Output::Finished`] (SIGTERM).
+    Drain,
+    /// Give up at once (a second SIGTERM or SIGINT).
+    Stop,
+}
+
+/// Everything that a program can ask of its driver.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output<'a> {
+    /// Open a connection; answered with [`Input::Connected`] or [`Input::ConnectFailed`].
+    Connect {
+        /// Chosen by the program; comes back with the answer.
+        token: u64,
+        /// Where to.
+        address: Address,
+    },
+    /// Send bytes, after all that was sent before on this connection. Ignored where the connection is gone.
+    Send {
+        /// On this connection.
+        connection: ConnectionId,
+        /// Copied by the driver if the system does not take them at once.
+        bytes: &'a [u8],
+    },
+    /// Close the connection once everything sent so far is with the system. The id is dead from here on.
+    Close {
+        /// This connection.
+        connection: ConnectionId,
+    },
+    /// Read no more from this connection until [`Output::ResumeReading`].
+    PauseReading {
+        /// This connection.
+        connection: ConnectionId,
+    },
+    /// Read again.
+    ResumeReading {
+        /// This connection.
+        connection: ConnectionId,
+    },
+    /// Close the listeners: no new peers.
+    StopListening,
+    /// The program has nothing left to do; the driver's `run` returns.
+    Finished,
+}
+
+/// A state machine that a driver runs. The calling contract is the turn in the [crate's documentation](crate).
+pub trait Program {
+    /// Takes in one thing that happened. `now` never runs backwards.
+    fn handle(&mut self, now: Instant, input: Input<'_>);
+
+    /// The next thing to do, or `None` when there is nothing left in this turn.
+    fn poll_output(&mut self) -> Option<Output<'_>>;
+
+    /// When the program wants a [`Input::TurnEnd`] even if nothing happens.
+    fn next_timeout(&self) -> Option<Instant>;
+}

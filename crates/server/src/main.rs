@@ -1,0 +1,3 @@
+//! The onramp program.
+
+fn main() {}
