@@ -1,1 +1,28 @@
-//! See Cargo.toml for what this crate is.
+//! What a statement does to the connection it runs on, found with a lexer and a look at the words that matter.
+//!
+//! This is no parser: it never says that a statement is wrong, because the server decides that. It answers one question:
+//! may this statement run on any backend, or must the client keep the one it has? When the text leaves room for doubt the
+//! answer is the careful one ([`Effects::UNKNOWN`], [`Effects::ROUTINE`], [`Classification::several`]).
+//!
+//! ```
+//! let point_select = sql::classify(b"SELECT c FROM sbtest1 WHERE id=5000", sql::LexMode::default());
+//! assert!(point_select.plain_read);
+//!
+//! let lock = sql::classify(b"select get_lock('a', 1)", sql::LexMode::default());
+//! assert_eq!(lock.effects.names().collect::<Vec<_>>(), ["named_lock"]);
+//! ```
+//!
+//! The grammar is the union of what MySQL 5.7 to 9 (`sql/sql_lex.cc`, `sql/sql_yacc.yy`) and MariaDB 10.6 to 11
+//! (the same file names) accept.
+#![forbid(unsafe_code)]
+
+mod classification;
+mod effects;
+mod quote;
+
+pub use classification::{
+    CharsetSetting, Classification, KillTarget, Kind, LexMode, SessionCall, SessionFunction, classify,
+    digest_text,
+};
+pub use effects::{Effects, Reads};
+pub use quote::{quote_identifier, quote_string};
