@@ -1,0 +1,208 @@
+"""Fixtures: one server, one Onramp in front of it, and every test once direct and once through."""
+
+import random
+import tempfile
+
+import mysql.connector
+import pymysql
+import pytest
+
+from harness import raw
+from harness.onramp import Onramp
+from harness.server import ADMIN, Server, make_template
+from harness.transcript import Transcript
+
+# Fewer than the clients of most suites, so that clients share backends and change places on them.
+MAX_BACKENDS = 4
+
+transcripts = {}
+
+
+class Site:
+    """An address that clients connect to: the server itself or Onramp."""
+
+    def __init__(self, name, target, server, onramp=None):
+        self.name = name
+        self.host = target.host
+        self.port = target.port
+        self.server = server
+        self.onramp = onramp
+
+    @property
+    def through(self):
+        return self.onramp is not None
+
+
+@pytest.fixture(scope="session")
+def folder():
+    with tempfile.TemporaryDirectory(prefix="onramp-drivers-") as path:
+        yield path
+
+
+@pytest.fixture(scope="session")
+def template(folder):
+    return make_template(folder)
+
+
+@pytest.fixture(scope="session")
+def server(folder, template):
+    server = Server(folder, template=template).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def onramp(folder, server):
+    onramp = Onramp(server, folder, max_backends=MAX_BACKENDS, max_allowed_packet="64MiB")
+    onramp.start()
+    yield onramp
+    onramp.stop()
+
+
+@pytest.fixture(params=["direct", "onramp"])
+def site(request, server):
+    """Every test that asks for a site runs twice, and what it notes is compared."""
+    if request.param == "direct":
+        return Site("direct", server, server)
+    onramp = request.getfixturevalue("onramp")
+    assert onramp.process.poll() is None, f"onramp has ended:\n{onramp.log_text()[-3000:]}"
+    return Site("onramp", onramp, server, onramp)
+
+
+@pytest.fixture
+def transcript():
+    return Transcript()
+
+
+@pytest.fixture
+def note(transcript):
+    return transcript.note
+
+
+@pytest.fixture
+def admin(server):
+    """A direct connection with all rights, whatever the site is."""
+    with raw.connect(server, *ADMIN) as connection:
+        yield connection
+
+
+@pytest.fixture
+def schema(admin):
+    """A fresh, empty schema, by the same name each time."""
+    admin.query("SET lock_wait_timeout = 10")
+    for statement in ("DROP DATABASE IF EXISTS onramp_test", "CREATE DATABASE onramp_test"):
+        answer = admin.query(statement)
+        assert isinstance(answer, raw.Ok), answer
+    return "onramp_test"
+
+
+@pytest.fixture
+def client(site):
+    """Opens protocol-level clients and closes them at the end."""
+    opened = []
+
+    def open_client(*arguments, **options):
+        connection = raw.connect(site, *arguments, **options)
+        opened.append(connection)
+        return connection
+
+    yield open_client
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def unauthenticated(site):
+    """Opens sockets that have not logged in."""
+    opened = []
+
+    def open_socket(**options):
+        connection = raw.Connection(site, **options)
+        opened.append(connection)
+        return connection
+
+    yield open_socket
+    for connection in opened:
+        connection.close()
+
+
+def connect_pymysql(site, user="app", password="app-secret", **options):
+    options.setdefault("charset", "utf8mb4")
+    return pymysql.connect(host=site.host, port=site.port, user=user, password=password, **options)
+
+
+def connect_connector(site, user="app", password="app-secret", **options):
+    options.setdefault("charset", "utf8mb4")
+    options.setdefault("collation", "utf8mb4_general_ci")
+    return mysql.connector.connect(
+        host=site.host, port=site.port, user=user, password=password, use_pure=True, ssl_disabled=True,
+        auth_plugin="mysql_native_password", **options)
+
+
+DRIVERS = {"pymysql": connect_pymysql, "connector": connect_connector}
+
+
+@pytest.fixture(params=sorted(DRIVERS))
+def driver(request, site):
+    """Opens connections with one of the Python client libraries and closes them at the end."""
+    opened = []
+
+    def open_driver(**options):
+        connection = DRIVERS[request.param](site, **options)
+        opened.append(connection)
+        return connection
+
+    open_driver.name = request.param
+    yield open_driver
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def own_server(folder, template):
+    """A server of the test's own, to be stopped and killed at will."""
+    server = Server(folder, template=template).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def own_onramp(folder):
+    """Starts Onramps with options of the test's own."""
+    started = []
+
+    def start(server, wait=True, **options):
+        onramp = Onramp(server, folder, **options).start(wait)
+        started.append(onramp)
+        return onramp
+
+    yield start
+    for onramp in started:
+        onramp.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem):
+    result = yield
+    site, transcript = pyfuncitem.funcargs.get("site"), pyfuncitem.funcargs.get("transcript")
+    if site is not None and transcript is not None:
+        compare(pyfuncitem, site, transcript)
+    return result
+
+
+def compare(item, site, transcript):
+    """Keeps the direct run's transcript and holds the other against it."""
+    key = item.nodeid.replace(site.name, "*")
+    if not site.through:
+        transcripts[key] = transcript
+        return
+    direct = transcripts.get(key)
+    assert direct is not None, "there is no direct run to compare with: it failed, or was not selected"
+    differences = direct.differences(transcript, item.originalname)
+    assert not differences, "differs from the direct connection:\n" + "\n".join(differences)
+
+
+@pytest.fixture
+def seeded(request):
+    """Random numbers that are the same in both runs."""
+    return random.Random(request.node.originalname)

@@ -1,0 +1,93 @@
+"""The real `onramp` binary in front of a server."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from .server import SERVICE, free_port
+
+
+def binary():
+    """The program under test: ONRAMP_BIN, which `run` sets."""
+    path = os.environ.get("ONRAMP_BIN")
+    if not path or not Path(path).exists():
+        raise SystemExit("ONRAMP_BIN must name the onramp binary; tests/drivers/run builds it and sets it")
+    return path
+
+
+class Onramp:
+    """One `onramp serve` process."""
+
+    def __init__(self, server, folder, **options):
+        self.server = server
+        self.host = "127.0.0.1"
+        self.port = free_port()
+        self.options = options
+        self.process = None
+        self.log = Path(folder) / f"onramp-{self.port}.log"
+
+    def start(self, wait=True):
+        """Starts; with `wait`, until it has found the server and greets a client."""
+        user, password = SERVICE
+        command = [binary(), "serve", "--listen", f"{self.host}:{self.port}"]
+        for name, value in self.options.items():
+            values = value if isinstance(value, list) else [value]
+            for each in values:
+                command += [f"--{name.replace('_', '-')}", str(each)]
+        # The password comes from the environment, so that it is not in the process list.
+        environment = dict(os.environ, ONRAMP_BACKEND=f"mysql://{user}:{password}@{self.server.host}:{self.server.port}/")
+        environment.pop("ONRAMP_BIN", None)
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if wait:
+            self.wait_until_ready()
+        return self
+
+    def wait_until_ready(self):
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                with socket.create_connection((self.host, self.port), timeout=5) as probe:
+                    if probe.recv(5)[4:5] == b"\x0a":
+                        return
+            except OSError:
+                pass
+            time.sleep(0.02)
+        raise RuntimeError(f"onramp did not come up:\n{self.log_text()[-3000:]}")
+
+    def log_text(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def memory(self):
+        """Resident bytes of the process."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise RuntimeError("no VmRSS")
+
+    def terminate(self):
+        """SIGTERM, without waiting."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def stop(self):
+        """Ends the process and says how: its exit code, negative for a signal."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.terminate()
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.terminate()  # the second one means at once
+                try:
+                    self.process.wait(5)
+                except subprocess.TimeoutExpired:
+                    self.process.kill()
+                    self.process.wait()
+        code = self.process.returncode
+        self.process = None
+        return code

@@ -1,0 +1,140 @@
+"""A private MariaDB server in a temporary folder, with the accounts that the suites use."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+APP = ("app", "app-secret")
+ADMIN = ("admin", "admin-secret")
+OTHER = ("other", "other-secret")
+SERVICE = ("onramp", "service-secret")
+
+# The accounts and what each is for. `app` may do everything inside schemas whose names begin with `onramp_`.
+ACCOUNTS = f"""
+CREATE USER '{APP[0]}'@'%' IDENTIFIED BY '{APP[1]}';
+GRANT ALL ON `onramp\\_%`.* TO '{APP[0]}'@'%';
+CREATE USER '{ADMIN[0]}'@'%' IDENTIFIED BY '{ADMIN[1]}';
+GRANT ALL ON *.* TO '{ADMIN[0]}'@'%' WITH GRANT OPTION;
+CREATE USER '{OTHER[0]}'@'%' IDENTIFIED BY '{OTHER[1]}';
+CREATE USER 'empty'@'%';
+CREATE USER 'near'@'localhost' IDENTIFIED BY 'near-secret';
+CREATE USER '{SERVICE[0]}'@'%' IDENTIFIED BY '{SERVICE[1]}';
+GRANT SELECT ON mysql.* TO '{SERVICE[0]}'@'%';
+GRANT PROCESS, CONNECTION ADMIN ON *.* TO '{SERVICE[0]}'@'%';
+CREATE DATABASE onramp_app;
+CREATE DATABASE forbidden;
+"""
+
+OPTIONS = [
+    "--skip-networking=0",
+    "--bind-address=127.0.0.1",
+    "--max-connections=600",  # the ledger's direct checks and twice the largest max_backends of the suites
+    "--max-allowed-packet=1G",  # the largest there is: limits are tested against Onramp's own
+    "--innodb-buffer-pool-size=128M",
+    "--innodb-log-file-size=16M",  # small, so that a copy of the folder is quick
+    "--innodb-flush-log-at-trx-commit=2",  # survives kill -9 of the server, which is what the suites do
+    "--innodb-lock-wait-timeout=5",  # seconds; a suite that waits longer for a row has failed anyway
+    "--performance-schema=OFF",
+    "--local-infile=ON",
+    "--character-set-server=utf8mb4",
+    "--collation-server=utf8mb4_general_ci",
+    "--log-bin-trust-function-creators=1",
+]
+
+
+def free_port():
+    """A TCP port of 127.0.0.1 that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def find(program, *folders):
+    """The path of a program, from PATH or the given folders."""
+    found = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), *folders]))
+    if found is None:
+        raise SystemExit(f"{program} is not installed (Debian, Ubuntu: apt install mariadb-server mariadb-client)")
+    return found
+
+
+def make_template(folder):
+    """Initialises a data folder with the accounts once; servers start from copies of it."""
+    data = Path(folder) / "template"
+    subprocess.run(
+        [find("mariadb-install-db"), "--no-defaults", f"--datadir={data}", f"--user={_user()}", "--skip-test-db",
+         "--auth-root-authentication-method=normal", "--innodb-log-file-size=16M"],
+        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    accounts = Path(folder) / "accounts.sql"
+    # One statement per line is what --init-file reads; anonymous accounts would win over 'app'@'%'.
+    accounts.write_text("DELETE FROM mysql.global_priv WHERE User = '';\nFLUSH PRIVILEGES;" + ACCOUNTS)
+    server = Server(folder, data=data)
+    server.start(f"--init-file={accounts}")
+    server.stop()
+    return data
+
+
+def _user():
+    return "root" if os.geteuid() == 0 else os.environ.get("USER", "mysql")
+
+
+class Server:
+    """One mariadbd process; `start`, `stop`, `kill` and `start` again keep the port and the data."""
+
+    def __init__(self, folder, template=None, data=None):
+        self.folder = Path(folder)
+        self.port = free_port()
+        self.host = "127.0.0.1"
+        self.process = None
+        # A Unix socket's path may have 107 bytes, fewer than some temporary folders need.
+        self.socket = f"/tmp/onramp-test-{os.getpid()}-{self.port}.sock"
+        self.data = Path(data) if data else self.folder / f"data-{self.port}"
+        self.log = self.folder / f"server-{self.port}.log"
+        if template:
+            shutil.copytree(template, self.data)
+
+    def start(self, *options):
+        """Starts and waits until the server takes connections."""
+        assert self.process is None, "already running"
+        self.process = subprocess.Popen(
+            [find("mariadbd", "/usr/sbin", "/usr/libexec"), "--no-defaults", f"--datadir={self.data}", f"--user={_user()}",
+             f"--port={self.port}", f"--socket={self.socket}", f"--log-error={self.log}", *OPTIONS, *options],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                break
+            try:
+                with socket.create_connection((self.host, self.port), timeout=5) as probe:
+                    if probe.recv(5)[4:5] == b"\x0a":  # protocol version 10: a greeting, not an error
+                        return self
+            except OSError:
+                pass
+            time.sleep(0.02)
+        raise RuntimeError(f"mariadbd did not come up:\n{self.log.read_text()[-3000:]}")
+
+    def stop(self):
+        """Stops in an orderly way; nothing to do where it does not run."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.process = None
+
+    def kill(self):
+        """kill -9."""
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    @property
+    def running(self):
+        return self.process is not None and self.process.poll() is None

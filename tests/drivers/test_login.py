@@ -1,0 +1,179 @@
+"""Who gets in, who does not, and in which words."""
+
+import pytest
+
+from harness import raw
+from harness.raw import Err, Ok
+
+
+def greeting_of(connection):
+    greeting = connection.greet()
+    return (greeting.protocol, greeting.version, greeting.collation, greeting.status, greeting.plugin)
+
+
+def test_greeting(unauthenticated, note):
+    connection = unauthenticated()
+    note("greeting", greeting_of(connection))
+    assert len(connection.greeting.scramble) == 20
+    assert 0 not in connection.greeting.scramble
+
+
+def test_scrambles_differ(unauthenticated):
+    scrambles = []
+    for _ in range(20):
+        connection = unauthenticated()
+        connection.greet()
+        scrambles.append(connection.greeting.scramble)
+    assert len(set(scrambles)) == 20
+
+
+@pytest.mark.parametrize("user, password, options", [
+    ("app", "app-secret", {}),
+    ("app", "app-secret", {"schema": "onramp_app"}),
+    ("app", "wrong", {}),
+    ("app", "", {}),
+    ("nobody", "whatever", {}),
+    ("nobody", "", {}),
+    ("empty", "", {}),
+    ("empty", "something", {}),
+    ("", "", {}),
+    ("near", "near-secret", {}),
+    ("near", "wrong", {}),
+    ("app", "app-secret", {"schema": "onramp_missing"}),
+    ("app", "app-secret", {"schema": "forbidden"}),
+    ("app", "app-secret", {"schema": "no_such_schema_without_rights"}),
+    ("app", "wrong", {"schema": "onramp_missing"}),
+    ("admin", "admin-secret", {"schema": "missing"}),
+    ("app", "app-secret", {"schema": ""}),
+    ("other", "other-secret", {"schema": "information_schema"}),
+    ("u" * 200, "x", {}),
+    ("appé", "x", {}),
+    ("app", "app-secret", {"attributes": {"_client_name": "suite", "program_name": "drivers", "empty": ""}}),
+    ("app", "app-secret", {"attributes": {f"key{n}": "v" * 100 for n in range(50)}}),
+    ("app", "app-secret", {"plugin": "caching_sha2_password"}),
+    ("app", "app-secret", {"plugin": ""}),
+    ("app", "app-secret", {"token": b"short"}),
+    ("app", "app-secret", {"collation": 8}),
+    ("app", "app-secret", {"collation": 255}),
+    ("app", "app-secret", {"capabilities": raw.USUAL & ~raw.PLUGIN_AUTH}),
+    ("app", "app-secret", {"capabilities": raw.USUAL & ~raw.DEPRECATE_EOF}),
+    ("app", "app-secret", {"capabilities": raw.PROTOCOL_41 | raw.SECURE_CONNECTION}),
+    ("app", "app-secret", {"capabilities": raw.USUAL | raw.SESSION_TRACK | raw.INTERACTIVE | raw.FOUND_ROWS}),
+])
+def test_login(unauthenticated, note, user, password, options):
+    connection = unauthenticated()
+    answer = note("answer", connection.login(user, password, **options))
+    if isinstance(answer, Ok):
+        note("who", connection.query("SELECT CURRENT_USER(), USER(), DATABASE(), @@character_set_client, "
+                                     "@@collation_connection, @@character_set_results"))
+    else:
+        assert isinstance(answer, Err)
+        assert connection.at_end()
+
+
+def test_access_denied_text(unauthenticated):
+    assert unauthenticated().login("app", "wrong") == Err(
+        1045, "28000", "Access denied for user 'app'@'localhost' (using password: YES)")
+    assert unauthenticated().login("nobody", "") == Err(
+        1045, "28000", "Access denied for user 'nobody'@'localhost' (using password: NO)")
+
+
+def test_missing_and_forbidden_schema(unauthenticated):
+    assert unauthenticated().login("app", "app-secret", schema="onramp_missing")[:2] == (1049, "42000")
+    assert unauthenticated().login("app", "app-secret", schema="forbidden")[:2] == (1044, "42000")
+
+
+def test_attributes_are_accepted_by_client_libraries(driver, note):
+    connection = driver()
+    cursor = connection.cursor()
+    cursor.execute("SELECT CURRENT_USER(), DATABASE()")
+    note("who", cursor.fetchall())
+
+
+def test_wrong_password_in_client_libraries(driver, note):
+    with pytest.raises(Exception) as failure:
+        driver(password="wrong")
+    note("error", (type(failure.value).__name__, str(failure.value)))
+    assert "Access denied for user 'app'@'localhost' (using password: YES)" in str(failure.value)
+
+
+def test_schema_in_client_libraries(driver, note, schema):
+    cursor = driver(database=schema).cursor()
+    cursor.execute("SELECT DATABASE()")
+    assert cursor.fetchall()[0][0] == schema
+
+
+def test_wrong_password_does_not_disturb_others(client, unauthenticated):
+    good = client()
+    for _ in range(10):
+        assert unauthenticated().login("app", "wrong").code == 1045
+        assert good.value("SELECT 1") == b"1"
+
+
+def test_new_user_logs_in_at_once(unauthenticated, admin, note):
+    for number in range(5):
+        name = f"fresh{number}"
+        admin.query(f"CREATE OR REPLACE USER {name}@'%' IDENTIFIED BY 'first'")
+        connection = unauthenticated()
+        note("first", connection.login(name, "first"))
+        note("who", connection.query("SELECT CURRENT_USER()"))
+        admin.query(f"DROP USER {name}@'%'")
+
+
+def test_password_change(unauthenticated, admin, note):
+    admin.query("CREATE OR REPLACE USER changing@'%' IDENTIFIED BY 'one'")
+    first = unauthenticated()
+    note("old password", first.login("changing", "one"))
+    admin.query("SET PASSWORD FOR changing@'%' = PASSWORD('two')")
+    note("new password", unauthenticated().login("changing", "two"))
+    note("old password again", unauthenticated().login("changing", "one"))
+    note("the first connection goes on", first.query("SELECT 1"))
+    admin.query("DROP USER changing@'%'")
+
+
+def test_dropped_user(unauthenticated, admin, note):
+    admin.query("CREATE OR REPLACE USER leaving@'%' IDENTIFIED BY 'one'")
+    first = unauthenticated()
+    note("before", first.login("leaving", "one"))
+    note("works", first.query("SELECT 1"))
+    admin.query("DROP USER leaving@'%'")
+    note("after", unauthenticated().login("leaving", "one"))
+
+
+def test_locked_account(unauthenticated, admin, note):
+    admin.query("CREATE OR REPLACE USER locked@'%' IDENTIFIED BY 'one' ACCOUNT LOCK")
+    note("locked", unauthenticated().login("locked", "one"))
+    admin.query("ALTER USER locked@'%' ACCOUNT UNLOCK")
+    note("unlocked", unauthenticated().login("locked", "one"))
+    admin.query("DROP USER locked@'%'")
+
+
+def test_more_specific_host_wins(unauthenticated, admin, note):
+    admin.query("CREATE OR REPLACE USER hosted@'%' IDENTIFIED BY 'far'")
+    admin.query("CREATE OR REPLACE USER hosted@'localhost' IDENTIFIED BY 'near'")
+    note("far", unauthenticated().login("hosted", "far"))
+    connection = unauthenticated()
+    note("near", connection.login("hosted", "near"))
+    note("who", connection.query("SELECT CURRENT_USER(), USER()"))
+    admin.query("DROP USER hosted@'%', hosted@'localhost'")
+
+
+def test_rights_granted_later(client, admin, note):
+    admin.query("CREATE DATABASE IF NOT EXISTS later")
+    admin.query("CREATE OR REPLACE USER later@'%' IDENTIFIED BY 'one'")
+    connection = client("later", "one")
+    note("before", connection.query("CREATE TABLE later.t (a INT)"))
+    admin.query("GRANT ALL ON later.* TO later@'%'")
+    note("after", connection.query("CREATE TABLE later.t (a INT)"))
+    admin.query("DROP DATABASE later")
+    admin.query("DROP USER later@'%'")
+
+
+def test_users_do_not_share_rights(client, note, schema):
+    """Two users' statements interleaved on the same few backends never run as the other."""
+    connections = [("app", client()), ("other", client("other", "other-secret")), ("empty", client("empty", ""))]
+    for _ in range(20):
+        for name, connection in connections:
+            assert connection.value("SELECT CURRENT_USER()") == f"{name}@%".encode()
+    note("forbidden", connections[1][1].query(f"CREATE TABLE {schema}.t (a INT)"))
+    note("allowed", connections[0][1].query(f"CREATE TABLE {schema}.t (a INT)"))
