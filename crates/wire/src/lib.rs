@@ -1,1 +1,20 @@
-//! See Cargo.toml for what this crate is.
+//! MySQL bytes to typed packets and back.
+
+#![forbid(unsafe_code)]
+
+mod capabilities;
+mod codec;
+mod commands;
+mod error;
+mod framing;
+pub mod native_password;
+mod replies;
+mod status;
+
+pub use capabilities::*;
+pub use codec::*;
+pub use commands::*;
+pub use error::WireError;
+pub use framing::*;
+pub use replies::*;
+pub use status::StatusFlags;
