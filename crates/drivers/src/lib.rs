@@ -1,1 +1,27 @@
-//! See Cargo.toml for what this crate is.
+//! Every system call of the event loops: what stands between a [`seam::Program`] and the kernel.
+//!
+//! A driver owns sockets, buffers and the clock, and runs a program turn by turn. [`EpollDriver`] is the reference;
+//! the conformance suite in `tests/` says what any driver has to do. Linux only.
+
+// The rest of the workspace takes time, bytes and addresses as input. They come from here.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is the crate that talks to the system"
+)]
+
+mod clock;
+mod counters;
+mod epoll;
+mod listen_address;
+mod settings;
+mod signaller;
+mod slots;
+mod socket_options;
+mod unix_listener;
+
+pub use counters::Counters;
+pub use epoll::EpollDriver;
+pub use listen_address::ListenAddress;
+pub use settings::Settings;
+pub use signaller::Signaller;

@@ -1,0 +1,82 @@
+//! How the rest of the process reaches an event loop.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, read, retry_on_intr, write};
+use seam::Signal;
+
+/// Sends signals to one driver, from any thread. Not from a Unix signal handler: it takes a lock.
+#[derive(Clone, Debug)]
+pub struct Signaller {
+    shared: Arc<Shared>,
+}
+
+impl Signaller {
+    /// Wakes the loop, whose program gets the signal at the start of its next turn. Signals keep their order. Does
+    /// nothing once the driver is gone.
+    pub fn send(&self, signal: Signal) {
+        self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(signal);
+        // The only failure of this write is a counter at its end (EAGAIN), and then the loop is already awake.
+        let _ = retry_on_intr(|| write(&self.shared.wake, &1_u64.to_ne_bytes()));
+    }
+}
+
+/// The driver's end of its signallers.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    shared: Arc<Shared>,
+}
+
+impl Mailbox {
+    /// # Errors
+    /// What `eventfd` says: no descriptor or no memory.
+    pub(crate) fn new() -> io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { shared: Arc::new(Shared { wake, waiting: Mutex::default() }) })
+    }
+
+    /// Another sender to this mailbox.
+    pub(crate) fn signaller(&self) -> Signaller {
+        Signaller { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Readable while there are signals to take.
+    pub(crate) fn wake(&self) -> BorrowedFd<'_> {
+        self.shared.wake.as_fd()
+    }
+
+    /// Takes all signals, oldest first, and makes [`Mailbox::wake`] unreadable.
+    pub(crate) fn take(&self) -> Vec<Signal> {
+        let mut count = [0; size_of::<u64>()];
+        // Before the queue is emptied: a signal sent in between wakes the loop once more than needed, never once less.
+        match retry_on_intr(|| read(&self.shared.wake, &mut count)) {
+            Ok(_) | Err(Errno::AGAIN) => {}
+            Err(errno) => debug_assert!(false, "reading an eventfd fails only when it is empty: {errno}"),
+        }
+        std::mem::take(&mut *self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    wake: OwnedFd,
+    waiting: Mutex<Vec<Signal>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_keep_their_order_and_are_taken_once() {
+        let mailbox = Mailbox::new().unwrap();
+        let signaller = mailbox.signaller();
+        signaller.send(Signal::Drain);
+        signaller.clone().send(Signal::Stop);
+        assert_eq!(mailbox.take(), [Signal::Drain, Signal::Stop]);
+        assert_eq!(mailbox.take(), []);
+    }
+}

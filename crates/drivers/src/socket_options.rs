@@ -1,0 +1,108 @@
+//! Sockets with the options that a MySQL connection wants.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt};
+
+/// A listening TCP socket. Accepted sockets inherit no-delay and keep-alive from it on Linux.
+///
+/// `IPV6_V6ONLY` is off whatever `net.ipv6.bindv6only` says: MySQL documents that `::` takes IPv4 peers too.
+///
+/// # Errors
+/// What the system says to `socket`, `bind` or `listen`.
+pub(crate) fn tcp_listener(address: SocketAddr, backlog: u32) -> io::Result<OwnedFd> {
+    let socket = tcp_socket(address)?;
+    // So that a restart does not wait for the old connections' TIME_WAIT; two listeners still exclude each other.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, false)?;
+    }
+    bind(&socket, &address)?;
+    listen(&socket, listen_backlog(backlog))?;
+    Ok(socket)
+}
+
+/// A TCP socket to connect with, bound to `local` where that is given. The port is chosen by `connect`.
+pub(crate) fn tcp_connector(remote: SocketAddr, local: Option<IpAddr>) -> Result<OwnedFd, Errno> {
+    let socket = tcp_socket(remote)?;
+    if let Some(local) = local {
+        set_bind_address_no_port(socket.as_fd())?;
+        bind(&socket, &SocketAddr::new(local, 0))?;
+    }
+    Ok(socket)
+}
+
+/// A Unix stream socket.
+pub(crate) fn unix_socket() -> Result<OwnedFd, Errno> {
+    socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)
+}
+
+/// `listen` takes a signed number; the kernel itself cuts it down to `net.core.somaxconn`.
+pub(crate) fn listen_backlog(backlog: u32) -> i32 {
+    i32::try_from(backlog).unwrap_or(i32::MAX)
+}
+
+/// The effective user id of the process that connected a Unix socket (`SO_PEERCRED`, unix(7)).
+pub(crate) fn peer_uid(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
+    // Not rustix's call: it types the pid as never 0, and a peer in another pid namespace (a container that shares the
+    // socket's directory) has pid 0 here.
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the pointers are to a live ucred and its length, and the kernel writes no more than that length.
+    #[allow(unsafe_code, reason = "no safe wrapper takes a peer of another pid namespace")]
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut credentials).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok(credentials.uid) } else { Err(last_errno()) }
+}
+
+/// True where a TCP socket was connected to itself, as happens when `connect` picks the very port that it looks for
+/// and nobody listens there (simultaneous open, RFC 9293 section 3.5). Fails with `ENOTCONN` where it is not connected.
+pub(crate) fn connected_to_itself(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let local = SocketAddr::try_from(rustix::net::getsockname(socket)?)?;
+    let remote = rustix::net::getpeername(socket)?.map(SocketAddr::try_from).transpose()?;
+    Ok(remote == Some(local))
+}
+
+/// Non-blocking, closed on exec, no delay, keep-alive.
+fn tcp_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    // A protocol of requests and answers, each written in one piece: Nagle's algorithm would only add delay.
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    // MySQL does so too (vio_keepalive in vio/viosocket.cc): a client whose machine is gone is noticed in time.
+    sockopt::set_socket_keepalive(&socket, true)?;
+    Ok(socket)
+}
+
+/// Leaves the choice of the port to `connect`, so that one local port serves connections to different remotes
+/// (`IP_BIND_ADDRESS_NO_PORT`, ip(7)). The option is one of the IPv4 level for IPv6 sockets as well.
+fn set_bind_address_no_port(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    let on: libc::c_int = 1;
+    // SAFETY: the pointer is to a live int, and its length is given.
+    #[allow(unsafe_code, reason = "no wrapper knows this option")]
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
