@@ -1,0 +1,79 @@
+//! The checked result.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use engine::Settings;
+
+use crate::{BackendUrl, ListenAddress};
+
+/// Everything that `onramp serve` was told, with every value in its range.
+#[derive(Clone)]
+pub struct Configuration {
+    /// The server's addresses, in the order in which they are tried; empty for a private server.
+    pub backends: Vec<BackendUrl>,
+    /// Where clients connect; never empty.
+    pub listen: Vec<ListenAddress>,
+    /// Where the private server keeps its data.
+    pub data_dir: PathBuf,
+    /// The folder that holds the private server's programs; empty for those of the system.
+    pub server_directory: PathBuf,
+    /// Connections that the kernel holds for us until they are accepted.
+    pub back_log: u32,
+    /// The least important line that is still logged.
+    pub log_level: LogLevel,
+    /// Bytes that one receive may bring.
+    pub receive_buffer: usize,
+    /// Unsent bytes of one connection from which on its sender is paused.
+    pub client_output_buffer: usize,
+    /// The engine's part. `server`, the service account and `entropy` are filled in once names are resolved and the
+    /// private server stands.
+    pub engine: Settings,
+    /// The file that was read; empty for none.
+    pub(crate) file: PathBuf,
+}
+
+/// How much is logged: everything at least as important as this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// What stops the program or a part of it.
+    Error,
+    /// What somebody should look at: limits, refused logins, a lost server.
+    Warn,
+    /// Start, stop, and clients that were closed.
+    Info,
+    /// More about the same.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl Configuration {
+    /// Nothing chosen yet: [`crate::load`] starts from here and applies the table's defaults.
+    pub(crate) fn blank() -> Self {
+        Self {
+            backends: Vec::new(),
+            listen: Vec::new(),
+            data_dir: PathBuf::new(),
+            server_directory: PathBuf::new(),
+            back_log: 0,
+            log_level: LogLevel::Info,
+            receive_buffer: 0,
+            client_output_buffer: 0,
+            engine: Settings::default(),
+            file: PathBuf::new(),
+        }
+    }
+
+    /// The backends that one worker may hold and the clients, in open files, with those that the program itself needs.
+    pub fn open_files_needed(&self) -> u64 {
+        // Standard streams, epoll, eventfd, locks, log, listeners and one connection of the service account: about 20.
+        const OWN_FILES: u64 = 64;
+        u64::from(self.engine.max_connections) + u64::from(self.engine.max_backends) + OWN_FILES
+    }
+
+    /// How long a clean stop may take from the first signal on, the private server aside.
+    pub fn shutdown_timeout(&self) -> Duration {
+        self.engine.shutdown_timeout
+    }
+}

@@ -1,0 +1,29 @@
+//! What `onramp serve` is told: one table of options, from which follow the flags, the environment names, the file's
+//! keys, the help text and the reference page.
+//!
+//! [`load`] turns arguments, environment and the file into a checked [`Configuration`]. It opens nothing but that one
+//! file; names are resolved and sockets opened by the caller, after everything here has been found right.
+//!
+//! A flag outranks the environment, which outranks the file, which outranks the default.
+
+mod backend_url;
+mod configuration;
+mod error;
+mod file;
+mod listen_address;
+mod load;
+mod nearest;
+mod options;
+mod reference;
+mod value;
+
+pub use backend_url::{BackendTarget, BackendUrl};
+pub use configuration::{Configuration, LogLevel};
+pub use error::{Error, Place};
+pub use listen_address::ListenAddress;
+pub use load::load;
+pub use nearest::nearest;
+pub use reference::{help, reference_page};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! Where clients connect.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// An address to listen on, as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// A host (a name or an address without brackets) and a port; 0 lets the system choose one.
+    Tcp {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl ListenAddress {
+    /// Reads `host:port`, `[IPv6]:port`, `/path` or `unix:path`.
+    ///
+    /// # Errors
+    /// What is wrong with the text, in words.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() {
+                Err(String::from("no path after unix:"))
+            } else {
+                Ok(Self::Unix(PathBuf::from(path)))
+            };
+        }
+        if text.starts_with('/') {
+            return Ok(Self::Unix(PathBuf::from(text)));
+        }
+        let (host, port) = split_port(text).ok_or_else(|| {
+            format!("{text:?} is no address: write host:port, [IPv6]:port or /path/of/a.socket")
+        })?;
+        let missing = || match text.parse::<u16>() {
+            Ok(port) => format!("{text:?} has no host; did you mean 127.0.0.1:{port}?"),
+            Err(_) => format!("{text:?} has no port; did you mean {text}:3306?"),
+        };
+        let port = port
+            .ok_or_else(missing)?
+            .parse()
+            .map_err(|_| format!("{text:?}: the port is a number from 0 to 65535"))?;
+        Ok(Self::Tcp { host: String::from(host), port })
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// Splits `host`, `host:port`, `[IPv6]` or `[IPv6]:port`; `None` for anything else, a bare IPv6 address included, as
+/// its last group could be taken for a port.
+pub(crate) fn split_port(text: &str) -> Option<(&str, Option<&str>)> {
+    if let Some(rest) = text.strip_prefix('[') {
+        let (host, rest) = rest.split_once(']')?;
+        let port = if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) };
+        return (!host.is_empty()).then_some((host, port));
+    }
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (text, None),
+    };
+    let plain = !host.is_empty() && !port.is_some_and(|port| port.contains(':'));
+    plain.then_some((host, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(host: &str, port: u16) -> Result<ListenAddress, String> {
+        Ok(ListenAddress::Tcp { host: String::from(host), port })
+    }
+
+    #[test]
+    fn all_the_ways_to_write_one() {
+        assert_eq!(ListenAddress::parse("127.0.0.1:3306"), tcp("127.0.0.1", 3306));
+        assert_eq!(ListenAddress::parse("localhost:0"), tcp("localhost", 0));
+        assert_eq!(ListenAddress::parse("[::1]:3307"), tcp("::1", 3307));
+        assert_eq!(ListenAddress::parse("/run/a.sock"), Ok(ListenAddress::Unix("/run/a.sock".into())));
+        assert_eq!(ListenAddress::parse("unix:a.sock"), Ok(ListenAddress::Unix("a.sock".into())));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert_eq!(
+            ListenAddress::parse("127.0.0.1").unwrap_err(),
+            "\"127.0.0.1\" has no port; did you mean 127.0.0.1:3306?"
+        );
+        assert_eq!(
+            ListenAddress::parse("::1").unwrap_err(),
+            "\"::1\" is no address: write host:port, [IPv6]:port or /path/of/a.socket"
+        );
+        assert_eq!(
+            ListenAddress::parse("localhost:70000").unwrap_err(),
+            "\"localhost:70000\": the port is a number from 0 to 65535"
+        );
+        assert_eq!(ListenAddress::parse("unix:").unwrap_err(), "no path after unix:");
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_back() {
+        for text in ["127.0.0.1:3306", "[::1]:3307", "/run/a.sock"] {
+            assert_eq!(ListenAddress::parse(text).unwrap().to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The one table of options. Everything else about them (flags, environment names, the file's keys, the help text, the
+//! reference page) follows from it.
+
+use std::time::Duration;
+
+use engine::{HighPrioMode, ThreadHandling};
+
+use crate::LogLevel;
+use crate::value::Kind;
+
+/// One option, declared once.
+pub(crate) struct OptionSpec {
+    /// Its name as the file's key. The flag is `--` and the name with `-` for `_`; the environment name is `ONRAMP_`
+    /// and the name in capitals.
+    pub(crate) name: &'static str,
+    /// What kind of value, its range, and where it goes.
+    pub(crate) kind: Kind,
+    /// The default, in the words a user would write; empty for none.
+    pub(crate) default: &'static str,
+    /// A value that somebody might really use.
+    pub(crate) example: &'static str,
+    /// The first sentence is the summary of `onramp serve --help`.
+    pub(crate) doc: &'static str,
+    /// Under which heading it stands.
+    pub(crate) section: Section,
+}
+
+impl OptionSpec {
+    /// The flag, with its dashes.
+    pub(crate) fn flag(&self) -> String {
+        format!("--{}", self.name.replace('_', "-"))
+    }
+
+    /// The environment variable.
+    pub(crate) fn environment(&self) -> String {
+        format!("ONRAMP_{}", self.name.to_ascii_uppercase())
+    }
+
+    /// The option of this name, with `-` or `_`.
+    pub(crate) fn find(name: &str) -> Option<&'static Self> {
+        let name = name.replace('-', "_");
+        OPTIONS.iter().find(|option| option.name == name)
+    }
+}
+
+/// Headings of the help text and the reference page, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    Addresses,
+    Scheduling,
+    Limits,
+    Timeouts,
+    PrivateServer,
+    Program,
+}
+
+impl Section {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Addresses, Self::Scheduling, Self::Limits, Self::Timeouts, Self::PrivateServer, Self::Program];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Addresses => "Addresses",
+            Self::Scheduling => "Scheduling",
+            Self::Limits => "Limits",
+            Self::Timeouts => "Timeouts",
+            Self::PrivateServer => "Private server",
+            Self::Program => "Program",
+        }
+    }
+}
+
+/// The option that names the file itself, and so cannot stand in it.
+pub(crate) const FILE_OPTION: &str = "config";
+
+const SECOND: Duration = Duration::from_secs(1);
+/// As far as the servers' own time variables go (`wait_timeout`, `net_write_timeout`: 31536000 s).
+const YEAR: Duration = Duration::from_secs(31_536_000);
+
+pub(crate) static OPTIONS: &[OptionSpec] = &[
+    OptionSpec {
+        name: "backend",
+        kind: Kind::Backends,
+        default: "",
+        example: "mysql://onramp:secret@10.0.0.5:3306/",
+        doc: "The server, as mysql://user:password@host:port/ or mysql://user:password@localhost/?socket=/path. \
+              Without one, a private server is started (see data_dir). User and password are the service account's, \
+              which reads the server's accounts; parts that hold one of `:/?#[]@%` are percent-encoded. Given more \
+              than once, these are addresses of one and the same server, tried in order, from the one that answered \
+              last; all carry the same user and password. A host name stands for all of its addresses; it is looked \
+              up once, at the start. Put a password into the file or the environment rather than on the command \
+              line, where everybody on the machine can read it.",
+        section: Section::Addresses,
+    },
+    OptionSpec {
+        name: "listen",
+        kind: Kind::Listeners,
+        default: "127.0.0.1:3306",
+        example: "0.0.0.0:3306",
+        doc: "Where clients connect. What starts with / or unix: is the path of a Unix socket. Port 0 lets the system \
+              choose one; the ready line says which.",
+        section: Section::Addresses,
+    },
+    OptionSpec {
+        name: "back_log",
+        // A 16-bit number in the kernel's interface; 1 is the least that works.
+        kind: Kind::Count(1..=65_535, |configuration| &mut configuration.back_log),
+        // The kernel caps it to net.core.somaxconn, 4096 since Linux 5.4.
+        default: "4096",
+        example: "16384",
+        doc: "Connections that the kernel holds until they are accepted, per address. The kernel caps it to \
+              net.core.somaxconn.",
+        section: Section::Addresses,
+    },
+    OptionSpec {
+        name: "thread_handling",
+        kind: Kind::Word(&[
+            ("pool-of-threads", |configuration| {
+                configuration.engine.thread_handling = ThreadHandling::PoolOfThreads
+            }),
+            ("one-thread-per-connection", |configuration| {
+                configuration.engine.thread_handling = ThreadHandling::OneThreadPerConnection;
+            }),
+        ]),
+        default: "pool-of-threads",
+        example: "one-thread-per-connection",
+        doc: "How clients share the server: few backends with permits and queues, or a backend per client and no \
+              queue. The second is there for comparison.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "permits",
+        // A server with more running threads than this spends its time switching between them.
+        kind: Kind::Count(1..=4096, |configuration| &mut configuration.engine.permits),
+        default: "16",
+        example: "32",
+        doc: "Statements that execute on the server at the same time; the others wait in the queues. What in-server \
+              pools call active threads. A good start is twice to four times the server's cores.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "statements_in_flight",
+        // Beyond this, one slow statement at the head keeps too many clients waiting.
+        kind: Kind::Count(1..=1024, |configuration| &mut configuration.engine.statements_in_flight),
+        default: "16",
+        example: "1",
+        doc: "Statements that are sent to one backend before the first of them is answered. 1 turns that off.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_high_prio_mode",
+        kind: Kind::Word(&[
+            ("transactions", |configuration| {
+                configuration.engine.high_prio_mode = HighPrioMode::Transactions;
+            }),
+            ("statements", |configuration| {
+                configuration.engine.high_prio_mode = HighPrioMode::Statements;
+            }),
+            ("none", |configuration| {
+                configuration.engine.high_prio_mode = HighPrioMode::None;
+            }),
+        ]),
+        default: "transactions",
+        example: "none",
+        doc: "Which statements wait in the high queue, as in Percona Server: those of open transactions, all, or none.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_high_prio_tickets",
+        kind: Kind::Count(0..=u32::MAX, |configuration| &mut configuration.engine.high_prio_tickets),
+        default: "4294967295",
+        example: "100",
+        doc: "How many times in a row a client may enter the high queue, as in Percona Server.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_prio_kickup_timer",
+        kind: Kind::Milliseconds(Duration::ZERO..=Duration::from_millis(u32::MAX as u64), |configuration| {
+            &mut configuration.engine.prio_kickup_timer
+        }),
+        default: "1000",
+        example: "200",
+        doc: "After this long in the low queue a statement moves to the high one. Milliseconds, as in MariaDB and \
+              MySQL.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "max_connections",
+        // 64 bytes of table per possible client make 64 MiB at the upper end.
+        kind: Kind::Count(1..=1_000_000, |configuration| &mut configuration.engine.max_connections),
+        default: "100000",
+        example: "20000",
+        doc: "Clients at the same time; one more gets error 1040. Each takes one open file, so the limit of the \
+              process (ulimit -n, LimitNOFILE) has to be higher by max_backends and some.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "max_backends",
+        kind: Kind::Count(1..=16_384, |configuration| &mut configuration.engine.max_backends),
+        default: "128",
+        example: "64",
+        doc: "Connections to the server, the service account's aside. The server's own max_connections has to be \
+              higher by a few. Clients with open transactions, locks, temporary tables or prepared statements hold \
+              one each.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "max_allowed_packet",
+        // The range of the servers' variable of this name.
+        kind: Kind::Size(1 << 10..=1 << 30, |configuration| &mut configuration.engine.max_allowed_packet),
+        default: "64MiB",
+        example: "16MiB",
+        doc: "The largest statement; a larger one gets error 1153. No use in more than the server's own limit of this \
+              name.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "statement_memory",
+        kind: Kind::Size(1 << 20..=1 << 40, |configuration| &mut configuration.engine.statement_memory),
+        default: "256MiB",
+        example: "1GiB",
+        doc: "Memory for the waiting statements of all clients together; beyond it new ones get error 1041. At least \
+              max_allowed_packet.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "receive_buffer",
+        // Below a page nothing is gained; 16 MiB is the longest packet.
+        kind: Kind::Size(4 << 10..=16 << 20, |configuration| &mut configuration.receive_buffer),
+        default: "64KiB",
+        example: "256KiB",
+        doc: "Bytes that one receive may bring. There is one such buffer, not one per client.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "client_output_buffer",
+        kind: Kind::Size(16 << 10..=1 << 30, |configuration| &mut configuration.client_output_buffer),
+        default: "256KiB",
+        example: "1MiB",
+        doc: "Unsent bytes of one connection from which on its sender is paused: a client that reads slowly slows its \
+              backend down instead of filling memory.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "connect_timeout",
+        kind: Kind::Duration(SECOND..=YEAR, |configuration| &mut configuration.engine.connect_timeout),
+        default: "10s",
+        example: "5s",
+        doc: "How long a login may take, from the greeting on.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "backend_connect_timeout",
+        kind: Kind::Duration(Duration::from_millis(100)..=YEAR, |configuration| {
+            &mut configuration.engine.backend_connect_timeout
+        }),
+        default: "10s",
+        example: "30s",
+        doc: "How long a statement waits for a server that cannot be reached, or for a free backend. Then its client \
+              gets an error.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "backend_idle_timeout",
+        kind: Kind::Duration(SECOND..=YEAR, |configuration| &mut configuration.engine.backend_idle_timeout),
+        default: "1m",
+        example: "5m",
+        doc: "Idle backends are closed after this long. Keep it below the server's wait_timeout.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "wait_timeout",
+        kind: Kind::Duration(SECOND..=YEAR, |configuration| &mut configuration.engine.wait_timeout),
+        default: "8h",
+        example: "10m",
+        doc: "A client that sends nothing for this long is closed.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "net_write_timeout",
+        kind: Kind::Duration(SECOND..=YEAR, |configuration| &mut configuration.engine.net_write_timeout),
+        default: "1m",
+        example: "30s",
+        doc: "A client that takes none of its reply for this long is closed.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "shutdown_timeout",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.shutdown_timeout
+        }),
+        default: "30s",
+        example: "5m",
+        doc: "How long open transactions may go on after the first SIGTERM or SIGINT.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "accounts_refresh",
+        kind: Kind::Duration(Duration::from_millis(100)..=YEAR, |configuration| {
+            &mut configuration.engine.accounts_refresh
+        }),
+        default: "1s",
+        example: "10s",
+        doc: "The server's accounts are read again after this long. A login that fails asks for a fresh copy by itself.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "data_dir",
+        kind: Kind::Path(|configuration| &mut configuration.data_dir),
+        default: "./onramp-data",
+        example: "/var/lib/onramp",
+        doc: "Where the private server keeps its data, its log and the passwords of its accounts. Created by the \
+              first start. Not used where a backend is given.",
+        section: Section::PrivateServer,
+    },
+    OptionSpec {
+        name: "server_directory",
+        kind: Kind::Path(|configuration| &mut configuration.server_directory),
+        default: "",
+        example: "/opt/mariadb/bin",
+        doc: "The folder with the private server's programs (mariadbd and mariadb-install-db, or mysqld). Without it \
+              they are looked for in PATH, /usr/sbin, /usr/bin and /usr/libexec.",
+        section: Section::PrivateServer,
+    },
+    OptionSpec {
+        name: FILE_OPTION,
+        kind: Kind::Path(|configuration| &mut configuration.file),
+        default: "",
+        example: "/etc/onramp.toml",
+        doc: "A file with options, one `name = value` a line (TOML). No file is read unless one is named here.",
+        section: Section::Program,
+    },
+    OptionSpec {
+        name: "log_level",
+        kind: Kind::Word(&[
+            ("error", |configuration| {
+                configuration.log_level = LogLevel::Error;
+            }),
+            ("warn", |configuration| {
+                configuration.log_level = LogLevel::Warn;
+            }),
+            ("info", |configuration| {
+                configuration.log_level = LogLevel::Info;
+            }),
+            ("debug", |configuration| {
+                configuration.log_level = LogLevel::Debug;
+            }),
+            ("trace", |configuration| {
+                configuration.log_level = LogLevel::Trace;
+            }),
+        ]),
+        default: "info",
+        example: "debug",
+        doc: "The least important lines that are still logged, to the standard error stream.",
+        section: Section::Program,
+    },
+];

@@ -1,0 +1,107 @@
+//! What people read about the options: the help text and the reference page, both drawn from the table.
+
+use std::fmt::Write as _;
+
+use crate::options::{FILE_OPTION, OPTIONS, OptionSpec, Section};
+
+/// The text of `onramp serve --help`.
+pub fn help() -> String {
+    let mut text = String::from(
+        "Usage: onramp serve [OPTIONS]\n\n\
+         Serves MySQL clients over few connections to a server. Without --backend it starts a private one.\n\
+         Each option may also come from the environment or from a file (--config); a flag outranks the\n\
+         environment, which outranks the file. docs/OPTIONS.md says more about each.\n",
+    );
+    for section in Section::ALL {
+        push(&mut text, format_args!("\n{}:\n", section.title()));
+        for option in of(section) {
+            push(&mut text, format_args!("  {} {}\n", option.flag(), option.kind.placeholder()));
+            for line in wrapped(&summary(option), 90) {
+                push(&mut text, format_args!("      {line}\n"));
+            }
+        }
+    }
+    text
+}
+
+/// The text of docs/OPTIONS.md.
+pub fn reference_page() -> String {
+    let mut text = String::from(
+        "# Options of `onramp serve`\n\n\
+         <!-- Written by `onramp docs options` from crates/config/src/options.rs. -->\n\n\
+         An option is given as a flag (`--max-connections 20000`), in the environment\n\
+         (`ONRAMP_MAX_CONNECTIONS=20000`) or in the file that `--config` names (`max_connections = 20000`). A flag\n\
+         outranks the environment, which outranks the file, which outranks the default. In flags `-` and `_` are the\n\
+         same. An empty environment variable counts as not set; in the environment, a list is separated by commas, in\n\
+         the file it is `[\"a\", \"b\"]`, as a flag it is given once for each.\n\n\
+         Times are whole numbers with a unit: `500ms`, `10s`, `5m`, `8h`, `1d`. Sizes are bytes or carry a unit:\n\
+         `256KiB`, `64MiB`, `1GiB`. In the file, times and sizes with a unit stand in quotes.\n\n\
+         Anything unknown, out of range or of the wrong type ends the start with exit code 2, before any socket is\n\
+         opened.\n",
+    );
+    for section in Section::ALL {
+        push(&mut text, format_args!("\n## {}\n", section.title()));
+        for option in of(section) {
+            push_option(&mut text, option);
+        }
+    }
+    text
+}
+
+fn push_option(text: &mut String, option: &OptionSpec) {
+    push(text, format_args!("\n### {}\n\n", option.name));
+    for line in wrapped(option.doc, 110) {
+        push(text, format_args!("{line}\n"));
+    }
+    let default = match option.default {
+        "" => String::from("none"),
+        default => format!("`{default}`"),
+    };
+    push(text, format_args!("\n- {}; default {default}\n", option.kind.description()));
+    push(text, format_args!("- `{} {}`\n", option.flag(), option.example));
+    push(text, format_args!("- `{}`\n", option.environment()));
+    if option.name != FILE_OPTION {
+        push(text, format_args!("- in the file: `{}`\n", file_line(option)));
+    }
+}
+
+/// The option's example as a line of the file.
+pub(crate) fn file_line(option: &OptionSpec) -> String {
+    match option.example {
+        number if number.bytes().all(|byte| byte.is_ascii_digit()) => format!("{} = {number}", option.name),
+        text => format!("{} = \"{text}\"", option.name),
+    }
+}
+
+fn summary(option: &OptionSpec) -> String {
+    let first = option.doc.split_inclusive(". ").next().unwrap_or_default().trim_end();
+    let default = match option.default {
+        "" => String::new(),
+        default => format!("; default {default}"),
+    };
+    format!("{first} ({}{default})", option.kind.description())
+}
+
+fn of(section: Section) -> impl Iterator<Item = &'static OptionSpec> {
+    OPTIONS.iter().filter(move |option| option.section == section)
+}
+
+/// Breaks text into lines of at most `width` characters, between words.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a last line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.len() + 1 + word.len() <= width {
+            push(line, format_args!(" {word}"));
+        } else {
+            lines.push(String::from(word));
+        }
+    }
+    lines
+}
+
+fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    text.write_fmt(arguments).expect("writing to a String cannot fail");
+}

@@ -1,0 +1,280 @@
+//! The table as a whole, and what is said about values that cannot be used.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use engine::{HighPrioMode, Settings, ThreadHandling};
+
+use crate::options::{FILE_OPTION, OPTIONS, OptionSpec};
+use crate::reference::file_line;
+use crate::value::Given;
+use crate::{BackendTarget, Configuration, ListenAddress, LogLevel, file, help, load, reference_page};
+
+fn with_flags(flags: &[&str]) -> Result<Configuration, String> {
+    with(flags, &[])
+}
+
+fn with(flags: &[&str], environment: &[(&str, &str)]) -> Result<Configuration, String> {
+    let flags: Vec<String> = flags.iter().map(|flag| String::from(*flag)).collect();
+    load(&flags, environment.iter().copied()).map_err(|error| error.to_string())
+}
+
+fn with_file(text: &str) -> Result<Configuration, String> {
+    let mut configuration = with_flags(&[])?;
+    file::apply(&mut configuration, "onramp.toml".as_ref(), text).map_err(|error| error.to_string())?;
+    Ok(configuration)
+}
+
+fn message(result: Result<Configuration, String>) -> String {
+    result.err().expect("this is an error")
+}
+
+/// A file of its own, gone with the value.
+struct TemporaryFile(PathBuf);
+
+impl TemporaryFile {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("onramp-config-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for TemporaryFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn the_defaults_of_the_table_are_those_of_the_engine() {
+    let table = with_flags(&[]).unwrap().engine;
+    let engine = Settings::default();
+    assert_eq!(table.thread_handling, engine.thread_handling);
+    assert_eq!(table.permits, engine.permits);
+    assert_eq!(table.statements_in_flight, engine.statements_in_flight);
+    assert_eq!(table.max_backends, engine.max_backends);
+    assert_eq!(table.max_connections, engine.max_connections);
+    assert_eq!(table.high_prio_mode, engine.high_prio_mode);
+    assert_eq!(table.high_prio_tickets, engine.high_prio_tickets);
+    assert_eq!(table.prio_kickup_timer, engine.prio_kickup_timer);
+    assert_eq!(table.connect_timeout, engine.connect_timeout);
+    assert_eq!(table.backend_connect_timeout, engine.backend_connect_timeout);
+    assert_eq!(table.backend_idle_timeout, engine.backend_idle_timeout);
+    assert_eq!(table.wait_timeout, engine.wait_timeout);
+    assert_eq!(table.net_write_timeout, engine.net_write_timeout);
+    assert_eq!(table.shutdown_timeout, engine.shutdown_timeout);
+    assert_eq!(table.accounts_refresh, engine.accounts_refresh);
+    assert_eq!(table.max_allowed_packet, engine.max_allowed_packet);
+    assert_eq!(table.statement_memory, engine.statement_memory);
+}
+
+#[test]
+fn every_default_and_example_is_a_good_value_and_they_differ() {
+    for option in OPTIONS {
+        for value in [option.default, option.example].into_iter().filter(|value| !value.is_empty()) {
+            let applied = option.kind.apply(&mut Configuration::blank(), &[Given::Bare(value)]);
+            assert_eq!(applied, Ok(()), "{}: {value}", option.name);
+        }
+        assert_ne!(option.default, option.example, "{}", option.name);
+    }
+}
+
+#[test]
+fn names_are_unique_and_plain() {
+    for (position, option) in OPTIONS.iter().enumerate() {
+        assert!(option.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{}", option.name);
+        assert!(OPTIONS[..position].iter().all(|other| other.name != option.name), "{}", option.name);
+        assert!(option.doc.ends_with('.'), "{}", option.name);
+    }
+}
+
+#[test]
+fn every_option_can_be_given_in_each_of_the_three_ways() {
+    for option in OPTIONS.iter().filter(|option| option.name != FILE_OPTION) {
+        let flag = option.flag();
+        let underscored = format!("--{}={}", option.name, option.example);
+        assert!(with_flags(&[&flag, option.example]).is_ok(), "{flag}");
+        assert!(with_flags(&[&underscored]).is_ok(), "{underscored}");
+        assert!(with(&[], &[(&option.environment(), option.example)]).is_ok(), "{}", option.environment());
+        let line = file_line(option);
+        assert!(with_file(&line).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn values_arrive_where_they_belong() {
+    let configuration = with_flags(&[
+        "--backend=mysql://onramp:hush@db:3307/",
+        "--listen",
+        "[::1]:0",
+        "--listen",
+        "/run/onramp.sock",
+        "--thread_handling=one-thread-per-connection",
+        "--thread-pool-high-prio-mode=none",
+        "--thread-pool-prio-kickup-timer=250",
+        "--max-allowed-packet=16MiB",
+        "--wait-timeout=5m",
+        "--log-level=debug",
+        "--data-dir=/srv/data",
+    ])
+    .unwrap();
+    assert_eq!(configuration.backends[0].target, BackendTarget::Tcp { host: String::from("db"), port: 3307 });
+    assert_eq!(
+        configuration.listen,
+        [
+            ListenAddress::Tcp { host: String::from("::1"), port: 0 },
+            ListenAddress::Unix(PathBuf::from("/run/onramp.sock"))
+        ]
+    );
+    assert_eq!(configuration.engine.thread_handling, ThreadHandling::OneThreadPerConnection);
+    assert_eq!(configuration.engine.high_prio_mode, HighPrioMode::None);
+    assert_eq!(configuration.engine.prio_kickup_timer, Duration::from_millis(250));
+    assert_eq!(configuration.engine.max_allowed_packet, 16 << 20);
+    assert_eq!(configuration.engine.wait_timeout, Duration::from_secs(300));
+    assert_eq!(configuration.log_level, LogLevel::Debug);
+    assert_eq!(configuration.data_dir, PathBuf::from("/srv/data"));
+}
+
+#[test]
+fn a_flag_outranks_the_environment_which_outranks_the_file() {
+    let file = TemporaryFile::new(
+        "ranks",
+        "permits = 1\nmax_backends = 1\nback_log = 1\nlisten = [\"a:1\", \"b:2\"]\n",
+    );
+    let path = file.0.to_str().unwrap();
+    let environment = [("ONRAMP_CONFIG", path), ("ONRAMP_PERMITS", "2"), ("ONRAMP_MAX_BACKENDS", "2")];
+    let configuration = with(&["--permits", "3"], &environment).unwrap();
+    assert_eq!(configuration.engine.permits, 3);
+    assert_eq!(configuration.engine.max_backends, 2);
+    assert_eq!(configuration.back_log, 1);
+    assert_eq!(configuration.engine.max_connections, 100_000);
+    assert_eq!(configuration.listen.len(), 2);
+    // A list is replaced as a whole.
+    assert_eq!(with(&["--listen", "c:3"], &environment).unwrap().listen.len(), 1);
+    let two = [("ONRAMP_LISTEN", "a:1,b:2"), ("ONRAMP_PERMITS", "")];
+    let configuration = with(&[], &two).unwrap();
+    assert_eq!((configuration.listen.len(), configuration.engine.permits), (2, 16));
+}
+
+#[test]
+fn what_is_wrong_on_the_command_line_is_said() {
+    for (flags, expected) in [
+        (&["--max-conections", "5"][..], "--max-conections: unknown option; did you mean --max-connections?"),
+        (&["--colour=red"], "--colour: unknown option; `onramp serve --help` lists them all"),
+        (&["mysql://u:hush@h/"], "options start with --, such as --backend mysql://user@host/"),
+        (&["--permits"], "--permits: no value given, such as --permits 32"),
+        (&["--permits", "--listen", "a:1"], "--permits: no value given, such as --permits 32"),
+        (&["--permits", "1", "--permits=2"], "--permits: given twice"),
+        (&["--permits", "0"], "--permits: 0 is out of range: from 1 to 4096"),
+        (&["--permits", "many"], "--permits: \"many\" is not a whole number"),
+        (&["--connect-timeout", "10"], "--connect-timeout: \"10\" has no unit; did you mean 10s?"),
+        (&["--connect-timeout", "10ms"], "--connect-timeout: 10ms is out of range: from 1s to 365d"),
+        (&["--max-allowed-packet", "64M"], "--max-allowed-packet: \"64M\" is no size; did you mean 64MiB?"),
+        (&["--max-allowed-packet", "2GiB"], "--max-allowed-packet: 2GiB is out of range: from 1KiB to 1GiB"),
+        (
+            &["--thread-handling", "pool-of-thread"],
+            "--thread-handling: \"pool-of-thread\" is unknown; did you mean pool-of-threads?",
+        ),
+        (
+            &["--log-level", "loud"],
+            "--log-level: \"loud\" is unknown: one of error, warn, info, debug, trace",
+        ),
+        (&["--listen", "3306"], "--listen: \"3306\" has no host; did you mean 127.0.0.1:3306?"),
+        (&["--backend", "mysql://u:hush@h/shop"], "--backend: no schema here: each client brings its own"),
+        (
+            &["--backend", "mysql://u:a@h/", "--backend", "mysql://u:b@h/"],
+            "backend: the addresses are those of one server, so all carry the same user and password",
+        ),
+        (
+            &["--statement-memory", "1MiB"],
+            "statement_memory (1048576 bytes) is below max_allowed_packet (67108864 bytes): the largest statement would never fit",
+        ),
+        (
+            &["--config", "/nowhere/onramp.toml"],
+            "/nowhere/onramp.toml: the file cannot be read: No such file or directory (os error 2)",
+        ),
+    ] {
+        assert_eq!(message(with_flags(flags)), expected);
+    }
+}
+
+#[test]
+fn what_is_wrong_in_the_environment_is_said() {
+    for (variable, value, expected) in [
+        ("ONRAMP_PERMITS", "x", "ONRAMP_PERMITS: \"x\" is not a whole number"),
+        ("ONRAMP_PERMIT", "1", "ONRAMP_PERMIT: unknown option; did you mean ONRAMP_PERMITS?"),
+        ("ONRAMP_permits", "1", "ONRAMP_permits: unknown option; did you mean ONRAMP_PERMITS?"),
+    ] {
+        assert_eq!(message(with(&[], &[(variable, value)])), expected);
+    }
+    assert!(with(&[], &[("ONRAMP_BENCH_PASSWORD", "x"), ("PERMITS", "x")]).is_ok());
+}
+
+#[test]
+fn what_is_wrong_in_the_file_is_said_with_its_line() {
+    for (text, expected) in [
+        (
+            "\nmax_conections = 5",
+            "onramp.toml:2: unknown option \"max_conections\"; did you mean max_connections?",
+        ),
+        ("colour = 5", "onramp.toml:1: unknown option \"colour\"; `onramp serve --help` lists them all"),
+        (
+            "[limits]\npermits = 5",
+            "onramp.toml:1: [limits]: there are no sections; options stand at the top level",
+        ),
+        ("config = \"a\"", "onramp.toml:1: config names the file and cannot stand in it"),
+        (
+            "# a\n# b\npermits = \"16\"",
+            "onramp.toml:3: permits: found text where a whole number is wanted; did you mean 16 without the quotes?",
+        ),
+        ("permits = 1.5", "onramp.toml:1: permits: found a fraction where a whole number is wanted"),
+        ("permits = -1", "onramp.toml:1: permits: -1 is out of range: from 1 to 4096"),
+        (
+            "permits = 99999999999999999999",
+            "onramp.toml:1: permits: found a number beyond all ranges where a whole number is wanted",
+        ),
+        ("permits = [1]", "onramp.toml:1: permits: found a list where a whole number is wanted"),
+        ("connect_timeout = 10", "onramp.toml:1: connect_timeout: \"10\" has no unit; did you mean 10s?"),
+        (
+            "connect_timeout = true",
+            "onramp.toml:1: connect_timeout: found true or false where text such as \"10s\" is wanted",
+        ),
+        ("max_allowed_packet = -5", "onramp.toml:1: max_allowed_packet: -5 is negative"),
+        (
+            "listen = 3306",
+            "onramp.toml:1: listen: found a number where an address in quotes, such as \"127.0.0.1:3306\" is wanted",
+        ),
+        ("listen = []", "onramp.toml:1: listen: the list is empty"),
+        (
+            "log_level = 1979-05-27",
+            "onramp.toml:1: log_level: found a date where one of its words in quotes is wanted",
+        ),
+    ] {
+        assert_eq!(message(with_file(text)), expected);
+    }
+}
+
+#[test]
+fn a_password_in_a_broken_file_is_not_repeated() {
+    for text in [
+        "backend = \"mysql://u:hush@h/",
+        "backend = \"mysql://u:hush@h/shop\"",
+        "backend = mysql://u:hush@h/",
+    ] {
+        let message = message(with_file(text));
+        assert!(message.starts_with("onramp.toml:1: "), "{message}");
+        assert!(!message.contains("hush"), "{message}");
+    }
+}
+
+#[test]
+fn the_texts_name_every_option() {
+    let (help, page) = (help(), reference_page());
+    for option in OPTIONS {
+        assert!(help.contains(&format!("  {} ", option.flag())), "{}", option.name);
+        assert!(page.contains(&format!("### {}\n", option.name)), "{}", option.name);
+    }
+    assert!(help.lines().all(|line| line.len() <= 110));
+    assert_eq!(OptionSpec::find("max-backends").map(|option| option.name), Some("max_backends"));
+}

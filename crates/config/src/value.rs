@@ -1,0 +1,334 @@
+//! What kinds of values there are: how each is read, checked, named and put in its place.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::{BackendUrl, Configuration, ListenAddress, nearest};
+
+/// Where a value of the configuration lives.
+pub(crate) type Slot<T> = fn(&mut Configuration) -> &mut T;
+
+/// One allowed word, and what choosing it does.
+pub(crate) type Choice = (&'static str, fn(&mut Configuration));
+
+/// The kind of an option's value, with its range and its place.
+pub(crate) enum Kind {
+    /// Servers; may be given more than once.
+    Backends,
+    /// Listening addresses; may be given more than once.
+    Listeners,
+    /// A file or folder; may be empty.
+    Path(Slot<PathBuf>),
+    /// A number of things.
+    Count(RangeInclusive<u32>, Slot<u32>),
+    /// Bytes, with or without a unit.
+    Size(RangeInclusive<usize>, Slot<usize>),
+    /// A time; the unit is always written.
+    Duration(RangeInclusive<Duration>, Slot<Duration>),
+    /// A time as the in-server thread pools write it: a plain number is milliseconds.
+    Milliseconds(RangeInclusive<Duration>, Slot<Duration>),
+    /// One of a few words.
+    Word(&'static [Choice]),
+}
+
+/// A value as it was given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Given<'a> {
+    /// On the command line or in the environment, where everything is text.
+    Bare(&'a str),
+    /// A string in the file.
+    Quoted(&'a str),
+    /// A whole number in the file.
+    Integer(i64),
+    /// Something else in the file.
+    Other(&'static str),
+}
+
+impl Kind {
+    /// Whether the option may be given more than once.
+    pub(crate) fn repeatable(&self) -> bool {
+        matches!(self, Self::Backends | Self::Listeners)
+    }
+
+    /// Checks the values given for an option and puts them in their place.
+    pub(crate) fn apply(&self, configuration: &mut Configuration, given: &[Given<'_>]) -> Result<(), String> {
+        match self {
+            Self::Backends => {
+                let urls = given.iter().map(|one| BackendUrl::parse(one.text(self)?));
+                configuration.backends = urls.collect::<Result<_, _>>()?;
+            }
+            Self::Listeners => {
+                let addresses = given.iter().map(|one| ListenAddress::parse(one.text(self)?));
+                configuration.listen = addresses.collect::<Result<_, _>>()?;
+            }
+            _ => {
+                let [one] = given else { return Err(String::from("one value is wanted here")) };
+                return self.apply_one(configuration, *one);
+            }
+        }
+        if given.is_empty() { Err(String::from("the list is empty")) } else { Ok(()) }
+    }
+
+    fn apply_one(&self, configuration: &mut Configuration, given: Given<'_>) -> Result<(), String> {
+        match self {
+            Self::Backends | Self::Listeners => unreachable!("lists are applied as a whole"),
+            Self::Path(slot) => *slot(configuration) = PathBuf::from(given.text(self)?),
+            Self::Count(range, slot) => *slot(configuration) = count(given, range)?,
+            Self::Size(range, slot) => {
+                let bytes = match given {
+                    Given::Integer(number) => usize::try_from(number).map_err(|_| negative(number))?,
+                    other => size(other.text(self)?)?,
+                };
+                *slot(configuration) = within(bytes, range, size_text)?;
+            }
+            Self::Duration(range, slot) => {
+                let time = match given {
+                    Given::Integer(number) => return Err(without_unit(&number.to_string())),
+                    other => duration(other.text(self)?)?,
+                };
+                *slot(configuration) = within(time, range, duration_text)?;
+            }
+            Self::Milliseconds(range, slot) => {
+                let time = match given {
+                    Given::Integer(number) => milliseconds(&number.to_string())?,
+                    other => milliseconds(other.text(self)?)?,
+                };
+                *slot(configuration) = within(time, range, milliseconds_text)?;
+            }
+            Self::Word(choices) => choose(choices, given.text(self)?)?(configuration),
+        }
+        Ok(())
+    }
+
+    /// What stands for the value in a synopsis.
+    pub(crate) fn placeholder(&self) -> &'static str {
+        match self {
+            Self::Backends => "URL",
+            Self::Listeners => "ADDRESS",
+            Self::Path(_) => "PATH",
+            Self::Count(..) => "NUMBER",
+            Self::Size(..) => "SIZE",
+            Self::Duration(..) => "TIME",
+            Self::Milliseconds(..) => "MILLISECONDS",
+            Self::Word(_) => "WORD",
+        }
+    }
+
+    /// Type, unit and range, in words.
+    pub(crate) fn description(&self) -> String {
+        match self {
+            Self::Backends => String::from("URL, may be given more than once"),
+            Self::Listeners => {
+                String::from("host:port, [IPv6]:port or a Unix socket's path, may be given more than once")
+            }
+            Self::Path(_) => String::from("path"),
+            Self::Count(range, _) => format!("number from {} to {}", range.start(), range.end()),
+            Self::Size(range, _) => {
+                format!("size from {} to {}", size_text(*range.start()), size_text(*range.end()))
+            }
+            Self::Duration(range, _) => {
+                format!("time from {} to {}", duration_text(*range.start()), duration_text(*range.end()))
+            }
+            Self::Milliseconds(range, _) => {
+                format!("milliseconds from {} to {}", range.start().as_millis(), range.end().as_millis())
+            }
+            Self::Word(choices) => {
+                let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+                format!("one of {}", names.join(", "))
+            }
+        }
+    }
+
+    fn wanted(&self) -> &'static str {
+        match self {
+            Self::Backends => "a URL in quotes",
+            Self::Listeners => "an address in quotes, such as \"127.0.0.1:3306\"",
+            Self::Path(_) => "a path in quotes",
+            Self::Count(..) => "a whole number",
+            Self::Size(..) => "a number of bytes, or text such as \"64MiB\"",
+            Self::Duration(..) => "text such as \"10s\"",
+            Self::Milliseconds(..) => "a number of milliseconds",
+            Self::Word(_) => "one of its words in quotes",
+        }
+    }
+}
+
+impl<'a> Given<'a> {
+    fn text(self, kind: &Kind) -> Result<&'a str, String> {
+        match self {
+            Self::Bare(text) | Self::Quoted(text) => Ok(text),
+            Self::Integer(_) => Err(format!("found a number where {} is wanted", kind.wanted())),
+            Self::Other(found) => Err(format!("found {found} where {} is wanted", kind.wanted())),
+        }
+    }
+}
+
+fn count(given: Given<'_>, range: &RangeInclusive<u32>) -> Result<u32, String> {
+    let number = match given {
+        Given::Integer(number) => number,
+        Given::Bare(text) => text.parse().map_err(|_| format!("{text:?} is not a whole number"))?,
+        Given::Quoted(text) => {
+            return Err(format!(
+                "found text where a whole number is wanted; did you mean {text} without the quotes?"
+            ));
+        }
+        Given::Other(found) => return Err(format!("found {found} where a whole number is wanted")),
+    };
+    let range = i64::from(*range.start())..=i64::from(*range.end());
+    let number = within(number, &range, |number| number.to_string())?;
+    Ok(u32::try_from(number).expect("the range lies within u32"))
+}
+
+fn within<T: PartialOrd + Copy>(
+    value: T,
+    range: &RangeInclusive<T>,
+    show: impl Fn(T) -> String,
+) -> Result<T, String> {
+    if range.contains(&value) {
+        return Ok(value);
+    }
+    Err(format!("{} is out of range: from {} to {}", show(value), show(*range.start()), show(*range.end())))
+}
+
+fn negative(number: impl Display) -> String {
+    format!("{number} is negative")
+}
+
+/// Units of time and their milliseconds, the largest first.
+const TIME_UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+
+/// Units of size and their bytes, the largest first. Powers of 1024 alone, so that there is one way to read them.
+const SIZE_UNITS: [(&str, usize); 4] =
+    [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = number_and_unit(text);
+    let wrong =
+        || format!("{text:?} is no time: write a whole number and a unit, such as 500ms, 10s, 5m, 8h or 1d");
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    if unit.is_empty() {
+        return Err(without_unit(text));
+    }
+    let (_, milliseconds) = TIME_UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+    number.checked_mul(*milliseconds).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+fn without_unit(number: &str) -> String {
+    format!("{number:?} has no unit; did you mean {number}s?")
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(number) => Ok(Duration::from_millis(number)),
+        Err(_) => duration(text).map_err(|_| format!("{text:?} is not a number of milliseconds")),
+    }
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    let (number, unit) = number_and_unit(text);
+    let wrong = || {
+        format!(
+            "{text:?} is no size: write bytes, or a whole number and a unit, such as 64KiB, 64MiB or 1GiB"
+        )
+    };
+    let count: usize = number.parse().map_err(|_| wrong())?;
+    if unit.is_empty() {
+        return Ok(count);
+    }
+    if let Some((_, bytes)) = SIZE_UNITS.iter().find(|(name, _)| *name == unit) {
+        return count.checked_mul(*bytes).ok_or_else(wrong);
+    }
+    // 64M, 64MB, 64mib: one guess covers them all.
+    let guess = SIZE_UNITS.iter().find(|(name, _)| {
+        let initial = name.as_bytes()[0];
+        unit.len() <= name.len() && unit.as_bytes()[0].eq_ignore_ascii_case(&initial)
+    });
+    match guess {
+        Some((name, _)) => Err(format!("{text:?} is no size; did you mean {number}{name}?")),
+        None => Err(wrong()),
+    }
+}
+
+fn number_and_unit(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+fn duration_text(time: Duration) -> String {
+    let total = u64::try_from(time.as_millis()).expect("options stay far below 2^64 milliseconds");
+    let (unit, milliseconds) = TIME_UNITS
+        .iter()
+        .find(|(_, milliseconds)| total > 0 && total % milliseconds == 0)
+        .unwrap_or(&("s", 1000));
+    format!("{}{unit}", total / milliseconds)
+}
+
+fn milliseconds_text(time: Duration) -> String {
+    time.as_millis().to_string()
+}
+
+fn size_text(bytes: usize) -> String {
+    match SIZE_UNITS.iter().find(|(_, unit)| bytes > 0 && bytes % unit == 0) {
+        Some((name, unit)) => format!("{}{name}", bytes / unit),
+        None => bytes.to_string(),
+    }
+}
+
+fn choose(choices: &'static [Choice], word: &str) -> Result<fn(&mut Configuration), String> {
+    if let Some((_, chosen)) = choices.iter().find(|(name, _)| *name == word) {
+        return Ok(*chosen);
+    }
+    let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+    Err(match nearest(word, names.iter().copied()) {
+        Some(name) => format!("{word:?} is unknown; did you mean {name}?"),
+        None => format!("{word:?} is unknown: one of {}", names.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        for (text, milliseconds) in
+            [("500ms", 500), ("10s", 10_000), ("5m", 300_000), ("8h", 28_800_000), ("1d", 86_400_000)]
+        {
+            let time = Duration::from_millis(milliseconds);
+            assert_eq!(duration(text), Ok(time));
+            assert_eq!(duration_text(time), text);
+        }
+        assert_eq!(duration_text(Duration::from_millis(1500)), "1500ms");
+        assert_eq!(duration("10").unwrap_err(), "\"10\" has no unit; did you mean 10s?");
+        for text in
+            ["", "s", "-1s", "1.5s", "10 s", "10sec", "99999999999999999999s", "18446744073709551615d"]
+        {
+            let message = duration(text).unwrap_err();
+            assert!(message.contains("is no time: write a whole number and a unit"), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [("64KiB", 64 << 10), ("64MiB", 64 << 20), ("2GiB", 2 << 30), ("1000", 1000)] {
+            assert_eq!(size(text), Ok(bytes));
+            assert_eq!(size_text(bytes), text);
+        }
+        for text in ["64M", "64MB", "64mib", "64m"] {
+            assert_eq!(size(text).unwrap_err(), format!("{text:?} is no size; did you mean 64MiB?"));
+        }
+        for text in ["", "MiB", "-1", "1.5GiB", "64 MiB", "99999999999TiB", "1é", "64Mega"] {
+            let message = size(text).unwrap_err();
+            assert!(message.contains("is no size: write bytes"), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn milliseconds_may_be_plain_or_carry_a_unit() {
+        assert_eq!(milliseconds("1000"), Ok(Duration::from_secs(1)));
+        assert_eq!(milliseconds("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(milliseconds("soon").unwrap_err(), "\"soon\" is not a number of milliseconds");
+    }
+}
