@@ -191,9 +191,7 @@ impl<'a> ErrPacket<'a> {
         }
         let code = reader.u16()?;
         let mut with_state = reader;
-        if with_state.u8() == Ok(b'#')
-            && let Ok(sql_state) = with_state.array()
-        {
+        if let (Ok(b'#'), Ok(sql_state)) = (with_state.u8(), with_state.array()) {
             return Ok(Self { code, sql_state, message: with_state.rest() });
         }
         Ok(Self { code, sql_state: *b"HY000", message: reader.rest() })
