@@ -1,0 +1,166 @@
+"""Transactions: their ends, what they hide, and what happens when two meet."""
+
+import threading
+
+from harness import raw
+from harness.raw import Err, Ok
+
+
+def table(connection, rows=3):
+    assert isinstance(connection.query("CREATE TABLE t (id INT PRIMARY KEY, v INT)"), Ok)
+    values = ",".join(f"({n},0)" for n in range(1, rows + 1))
+    assert isinstance(connection.query(f"INSERT INTO t VALUES {values}"), Ok)
+
+
+def test_statuses(client, note, schema):
+    connection = client(schema=schema)
+    table(connection)
+    for text in [
+        "BEGIN", "SELECT 1", "UPDATE t SET v = 1", "SAVEPOINT one", "UPDATE t SET v = 2", "ROLLBACK TO one", "SELECT v FROM t",
+        "RELEASE SAVEPOINT one", "ROLLBACK TO one", "COMMIT", "SELECT v FROM t", "START TRANSACTION READ ONLY",
+        "UPDATE t SET v = 3", "ROLLBACK", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "COMMIT AND CHAIN", "COMMIT",
+        "SET autocommit = 0", "SELECT 1", "SELECT v FROM t", "UPDATE t SET v = 4", "ROLLBACK", "SELECT v FROM t", "COMMIT",
+        "UPDATE t SET v = 5", "SET autocommit = 1", "SELECT v FROM t", "BEGIN", "UPDATE t SET v = 6",
+        "CREATE TABLE implicit (a INT)", "ROLLBACK", "SELECT v FROM t", "BEGIN", "UPDATE t SET v = 7", "BEGIN", "ROLLBACK",
+        "SELECT v FROM t", "BEGIN", "INSERT INTO t VALUES (1, 1)", "SELECT missing", "SELECT 1", "ROLLBACK",
+        "XA START 'x'", "UPDATE t SET v = 8", "XA END 'x'", "XA PREPARE 'x'", "XA RECOVER", "XA ROLLBACK 'x'", "COMMIT WORK",
+        "LOCK TABLES t WRITE", "UPDATE t SET v = 9", "UNLOCK TABLES", "BEGIN", "ROLLBACK RELEASE",
+    ]:
+        note(text, connection.query(text))
+    assert connection.at_end()
+
+
+def test_isolation_between_clients(client, note, schema):
+    writer, reader = client(schema=schema), client(schema=schema)
+    table(writer)
+    note("begin", writer.query("BEGIN"))
+    note("update", writer.query("UPDATE t SET v = 1 WHERE id = 1"))
+    note("unseen", reader.query("SELECT v FROM t"))
+    note("seen by itself", writer.query("SELECT v FROM t"))
+    note("commit", writer.query("COMMIT"))
+    note("seen", reader.query("SELECT v FROM t"))
+    note("snapshot", reader.query("START TRANSACTION WITH CONSISTENT SNAPSHOT"))
+    writer.query("UPDATE t SET v = 2")
+    note("old snapshot", reader.query("SELECT v FROM t"))
+    reader.query("COMMIT")
+    note("new", reader.query("SELECT v FROM t"))
+
+
+def test_more_transactions_than_backends_take_turns(client, schema):
+    """Twelve clients with transactions that each end by themselves, on four backends."""
+    first = client(schema=schema)
+    first.query("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    first.query("INSERT INTO t VALUES (1, 0)")
+    failures = []
+
+    def work():
+        connection = client(schema=schema)
+        for _ in range(20):
+            for text in ("BEGIN", "SELECT v FROM t WHERE id = 1 FOR UPDATE", "UPDATE t SET v = v + 1 WHERE id = 1", "COMMIT"):
+                answer = connection.query(text)
+                if isinstance(answer, Err):
+                    failures.append((text, answer))
+
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert first.value("SELECT v FROM t") == b"240"
+
+
+def test_deadlock(client, note, schema):
+    """One of two is told 1213 and is out of its transaction, the other goes on."""
+    one, two = client(schema=schema), client(schema=schema)
+    table(one)
+    for connection, row in ((one, 1), (two, 2)):
+        connection.query("BEGIN")
+        connection.query(f"UPDATE t SET v = {row} WHERE id = {row}")
+    one.command(raw.QUERY, b"UPDATE t SET v = 10 WHERE id = 2")
+    two.command(raw.QUERY, b"UPDATE t SET v = 20 WHERE id = 1")
+    answers = [one.results()[0], two.results()[0]]
+    losers = [answer for answer in answers if isinstance(answer, Err)]
+    assert len(losers) == 1, answers
+    assert note("loser", losers[0])[:2] == (1213, "40001")
+    winner, loser = (one, two) if isinstance(answers[1], Err) else (two, one)
+    assert not loser.query("SELECT 1").status & raw.IN_TRANS
+    assert winner.query("SELECT 1").status & raw.IN_TRANS
+    assert isinstance(winner.query("COMMIT"), Ok)
+    assert loser.query("SELECT SUM(v > 0) FROM t").rows == [(b"2",)]
+
+
+def test_lock_wait_timeout(client, note, schema):
+    holder, waiter = client(schema=schema), client(schema=schema)
+    table(holder)
+    holder.query("BEGIN")
+    holder.query("UPDATE t SET v = 1 WHERE id = 1")
+    waiter.query("SET innodb_lock_wait_timeout = 1")
+    assert note("waiter", waiter.query("UPDATE t SET v = 2 WHERE id = 1"))[:2] == (1205, "HY000")
+    note("holder", holder.query("COMMIT"))
+    note("now", waiter.query("UPDATE t SET v = 2 WHERE id = 1"))
+
+
+def test_client_gone_in_a_transaction(client, note, schema):
+    """Its work is rolled back and its locks are free."""
+    other = client(schema=schema)
+    table(other)
+    for _ in range(6):
+        leaving = client(schema=schema)
+        leaving.query("BEGIN")
+        assert isinstance(leaving.query("UPDATE t SET v = 99"), Ok)
+        leaving.socket.close()
+    note("rolled back", other.query("UPDATE t SET v = 1"))
+    note("content", other.query("SELECT v FROM t"))
+
+
+def test_quit_in_a_transaction(client, note, schema):
+    other = client(schema=schema)
+    table(other)
+    leaving = client(schema=schema)
+    leaving.query("SET autocommit = 0")
+    leaving.query("UPDATE t SET v = 99")
+    leaving.quit()
+    note("rolled back", other.query("UPDATE t SET v = 1"))
+    note("content", other.query("SELECT v FROM t"))
+
+
+def test_client_libraries(driver, note, schema):
+    connection, other = driver(database=schema), driver(database=schema)
+    cursor, looking = connection.cursor(), other.cursor()
+    cursor.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+    cursor.execute("INSERT INTO t (v) VALUES (1)")
+    looking.execute("SELECT COUNT(*) FROM t")
+    note("before commit", looking.fetchall())
+    other.rollback()
+    connection.commit()
+    looking.execute("SELECT COUNT(*) FROM t")
+    note("after commit", looking.fetchall())
+    other.rollback()
+    cursor.execute("UPDATE t SET v = 2")
+    connection.rollback()
+    cursor.execute("SELECT v FROM t")
+    note("after rollback", cursor.fetchall())
+    note("insert id", cursor.lastrowid)
+
+
+def test_next_transaction_only(client, note, schema):
+    connection = client(schema=schema)
+    table(connection)
+    note("set", connection.query("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"))
+    note("session value", connection.query("SELECT @@tx_isolation"))
+    note("set read only", connection.query("SET TRANSACTION READ ONLY"))
+    note("used up", connection.query("UPDATE t SET v = 1"))
+    note("back to normal", connection.query("UPDATE t SET v = 2"))
+    connection.query("BEGIN")
+    note("inside", connection.query("SET TRANSACTION READ ONLY"))
+    connection.query("ROLLBACK")
+
+
+def test_next_transaction_is_one_clients_own(client, schema):
+    clients = [client(schema=schema) for _ in range(8)]
+    table(clients[0])
+    assert isinstance(clients[3].query("SET TRANSACTION READ ONLY"), Ok)
+    for number, connection in enumerate(clients):
+        answer = connection.query("UPDATE t SET v = v + 1 WHERE id = 1")
+        assert isinstance(answer, Err) == (number == 3), (number, answer)
