@@ -10,6 +10,8 @@ mod framing;
 mod handshake;
 pub mod native_password;
 mod replies;
+mod reply_end;
+mod result_set;
 mod status;
 
 pub use capabilities::*;
@@ -19,4 +21,6 @@ pub use error::WireError;
 pub use framing::*;
 pub use handshake::*;
 pub use replies::*;
+pub use reply_end::{Expect, Progress, ReplyEvent, ReplyOptions, ReplyReader, ReplySink};
+pub use result_set::*;
 pub use status::StatusFlags;

@@ -1,0 +1,723 @@
+//! Finds where a server's reply ends, and relays it to a client on the way, without decoding rows.
+//!
+//! A reply is one or more packets, and only their contents say which is the last: an OK, an ERR, an EOF, or the last of
+//! a known number of column definitions. What it looks like also depends on what each side agreed to speak, so backend
+//! and client may need different bytes:
+//!
+//! * With `DEPRECATE_EOF` no EOF follows column definitions, and an OK with the header 0xfe stands where an EOF ended
+//!   the rows. [`ReplyReader`] converts both ways and numbers the packets anew.
+//! * With `SESSION_TRACK` an OK may carry changes of session state. They are cut out for clients that did not ask.
+//!
+//! A cursor's result set is column definitions and one end packet in both forms. Servers announce it with
+//! `CURSOR_EXISTS`, but MariaDB also leaves that flag set in every result set that a procedure sends while a cursor of
+//! its own is open. Results of procedures always announce a further result, and a cursor's never do: that tells them
+//! apart.
+//!
+//! Sources: `send_result_set_metadata`, `send_eof`, `send_prep_stmt` and `sql/sql_cursor.cc` of both servers, checked
+//! against a MariaDB 10.11 server; `cli_read_query_result` and `mysql_stmt_execute` of the client libraries.
+
+use crate::codec::Reader;
+use crate::framing::{HEADER_LEN, Header, MAX_PAYLOAD};
+use crate::replies::{EOF_HEADER, ERR_HEADER, LOCAL_INFILE_HEADER, OK_HEADER};
+use crate::{EofPacket, ErrPacket, OkPacket, StatusFlags, WireError};
+
+mod outlet;
+use outlet::{Front, Outlet};
+
+/// Which kind of reply a command has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// One OK, EOF or ERR: ping, init_db, set_option, reset_connection, debug, stmt_reset, process_kill.
+    Simple,
+    /// Any number of results, each an OK or a result set: query, stmt_execute.
+    ResultSets,
+    /// Rows up to an EOF or OK, or an ERR: stmt_fetch.
+    Rows,
+    /// stmt_prepare.
+    Prepare,
+    /// Column definitions up to an EOF or OK, or an ERR: field_list.
+    FieldList,
+    /// One packet that is a bare string, or an ERR: statistics.
+    Statistics,
+}
+
+/// What backend and client each agreed to speak, and what of the reply is not the client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyOptions {
+    /// The number of the reply's first packet; 1 unless the command took several packets.
+    pub first_sequence: u8,
+    /// Whether the backend has `DEPRECATE_EOF`.
+    pub backend_deprecate_eof: bool,
+    /// Whether the backend has `SESSION_TRACK`.
+    pub backend_session_track: bool,
+    /// Whether the client has `DEPRECATE_EOF`.
+    pub client_deprecate_eof: bool,
+    /// Whether the client has `SESSION_TRACK`.
+    pub client_session_track: bool,
+    /// How many results at the front of [`Expect::ResultSets`] are the OKs of a prelude of our own, which the client
+    /// must not see. Without effect for the other kinds.
+    pub skip_results: u8,
+}
+
+impl Default for ReplyOptions {
+    /// Two sides that speak all there is.
+    fn default() -> Self {
+        Self {
+            first_sequence: 1,
+            backend_deprecate_eof: true,
+            backend_session_track: true,
+            client_deprecate_eof: true,
+            client_session_track: true,
+            skip_results: 0,
+        }
+    }
+}
+
+/// Takes what a [`ReplyReader`] finds.
+pub trait ReplySink {
+    /// Bytes for the client, headers included, in order.
+    fn relay(&mut self, bytes: &[u8]);
+
+    /// Something the reply said. May come before the bytes that said it: these are all relayed when
+    /// [`ReplyReader::read`] returns.
+    fn event(&mut self, event: ReplyEvent<'_>);
+}
+
+/// What a reply says about the statement and the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyEvent<'a> {
+    /// A statement's OK, or the end of a result set where the backend has `DEPRECATE_EOF`.
+    Ok(OkPacket<'a>),
+    /// The end of a result set where the backend lacks `DEPRECATE_EOF`. The EOF between column definitions and rows is
+    /// none.
+    Eof(EofPacket),
+    /// The statement failed; the reply ends here.
+    Err(ErrPacket<'a>),
+    /// The OK of a prelude's statement; the client does not see it.
+    PreludeOk(OkPacket<'a>),
+    /// A statement of the prelude failed: the reply ends here, and the client has seen nothing of it.
+    PreludeErr(ErrPacket<'a>),
+    /// The server wants a file from the client. The reply goes on after [`ReplyReader::local_infile_sent`].
+    LocalInfile {
+        /// Of the request, as the backend counts.
+        sequence: u8,
+    },
+    /// A result set is at its end. Comes right before the [`Self::Ok`] or [`Self::Eof`] that ends it.
+    ResultSetEnd {
+        /// How many rows it had; none where a cursor was opened.
+        rows: u64,
+    },
+    /// A statement was prepared. Column definitions may still follow.
+    Prepared {
+        /// The backend's id for it.
+        statement: u32,
+        /// Columns of its result set.
+        columns: u16,
+        /// Its parameters.
+        parameters: u16,
+    },
+}
+
+/// How far a call of [`ReplyReader::read`] came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes taken. Fewer than given only where `done`: the others belong to the next reply.
+    pub consumed: usize,
+    /// Whether the reply is at its end.
+    pub done: bool,
+}
+
+/// Reads one reply, in pieces cut anywhere.
+///
+/// Rows and column definitions pass through as they come; at most five bytes of one are held back. A packet that
+/// decides something (OK, ERR, EOF and the like) is held back until it is whole, which takes at most 16 MiB. Where both
+/// sides speak the same, the bytes of one call are relayed in one piece, or a few.
+///
+/// Between two replies there is nothing to keep: make a new reader for each.
+#[derive(Debug)]
+pub struct ReplyReader {
+    expect: Expect,
+    options: ReplyOptions,
+    stage: Stage,
+    flow: Flow,
+    /// The number that the backend's next packet must have.
+    sequence: u8,
+    /// What to add to the backend's number for the client's, modulo 256.
+    shift: u8,
+    prelude_left: u8,
+    /// The last status that was seen, for EOFs of our own.
+    status: StatusFlags,
+    /// The front of a packet of which too little is there to decide.
+    carry: Vec<u8>,
+}
+
+/// Where in the reply the next packet stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// First packet of a result.
+    Head,
+    /// Column definitions of a result set, so many still to come.
+    Definitions { left: u64 },
+    /// The backend's EOF after column definitions.
+    DefinitionsEnd,
+    /// Rows, or their end.
+    Rows { count: u64, middle: Middle },
+    /// Definitions of a prepared statement's parameters, or (`columns` is 0) of its columns.
+    PreparedDefinitions { left: u16, columns: u16 },
+    /// The backend's EOF after these.
+    PreparedEnd { columns: u16 },
+    /// Column definitions of a field list, or their end.
+    FieldDefinitions,
+    /// The client sends a file; then comes an OK or ERR.
+    LocalInfile,
+    /// The reply is at its end.
+    Done,
+}
+
+/// What is to be done about the EOF between column definitions and rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Middle {
+    /// Nothing.
+    Settled,
+    /// The client needs one that the backend did not send. It waits for the next packet, because a cursor has none.
+    Due,
+    /// The backend sent one that the client does not need. Its status counts for the end of the rows too.
+    Dropped(StatusFlags),
+}
+
+/// Where in a packet the next byte stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    /// At the header of a packet that starts a message.
+    Start,
+    /// Inside a payload that is passed on.
+    Passing { left: usize, continues: bool },
+    /// At the header of a packet that continues a message, and so is never looked into.
+    Continuation,
+}
+
+/// The packet that ends rows or definitions, in the backend's form.
+#[derive(Clone, Copy)]
+enum End<'a> {
+    Ok(OkPacket<'a>),
+    Eof(EofPacket),
+}
+
+impl ReplyReader {
+    /// A reader for the reply to one command.
+    pub fn new(expect: Expect, options: ReplyOptions) -> Self {
+        let stage = match expect {
+            Expect::Rows => Stage::Rows { count: 0, middle: Middle::Settled },
+            Expect::FieldList => Stage::FieldDefinitions,
+            Expect::Simple | Expect::ResultSets | Expect::Prepare | Expect::Statistics => Stage::Head,
+        };
+        Self {
+            expect,
+            options,
+            stage,
+            flow: Flow::Start,
+            sequence: options.first_sequence,
+            shift: 0,
+            prelude_left: if expect == Expect::ResultSets { options.skip_results } else { 0 },
+            status: StatusFlags::AUTOCOMMIT,
+            carry: Vec::new(),
+        }
+    }
+
+    /// The session's status before this reply. An EOF that only the client's protocol has carries it where nothing
+    /// newer is known; without this call it is `AUTOCOMMIT` alone.
+    #[must_use]
+    pub fn with_status(mut self, status: StatusFlags) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// Reads on. No bytes at all are allowed, and nothing happens then.
+    ///
+    /// # Errors
+    ///
+    /// Anything that a server would not send, with the position in the stream lost: the backend must be closed. Bytes
+    /// may have been relayed before.
+    pub fn read(&mut self, bytes: &[u8], sink: &mut impl ReplySink) -> Result<Progress, WireError> {
+        let mut outlet = Outlet::new(bytes, sink);
+        let mut at = 0;
+        loop {
+            match self.flow {
+                Flow::Passing { left, continues } => {
+                    let taken = left.min(bytes.len() - at);
+                    outlet.input(at..at + taken);
+                    at += taken;
+                    if taken < left {
+                        self.flow = Flow::Passing { left: left - taken, continues };
+                        break;
+                    }
+                    self.packet_passed(continues, &mut outlet);
+                }
+                Flow::Start if self.stage == Stage::Done => break,
+                Flow::Start | Flow::Continuation => {
+                    if !self.packet_begins(&mut at, &mut outlet)? {
+                        break;
+                    }
+                }
+            }
+        }
+        outlet.flush();
+        Ok(Progress { consumed: at, done: self.stage == Stage::Done && self.flow == Flow::Start })
+    }
+
+    /// The client has sent the whole file that [`ReplyEvent::LocalInfile`] asked for. `last_sequence`: the number of its
+    /// last packet, as the backend counts.
+    pub fn local_infile_sent(&mut self, last_sequence: u8) {
+        if self.stage == Stage::LocalInfile {
+            self.sequence = last_sequence.wrapping_add(1);
+        }
+    }
+
+    /// What to add (modulo 256) to the number of a packet as the client counts, for the number as the backend counts.
+    /// Not 0 where packets were hidden from the client or inserted for it.
+    pub fn sequence_shift_to_backend(&self) -> u8 {
+        self.shift.wrapping_neg()
+    }
+
+    /// Takes the front of the next packet from the carried bytes and those at `at`, as far as is needed to decide, and
+    /// decides. False where there is too little.
+    fn packet_begins<S: ReplySink>(
+        &mut self,
+        at: &mut usize,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<bool, WireError> {
+        let input = &outlet.bytes()[*at..];
+        if self.carry.is_empty() {
+            let need = self.needed(input)?;
+            if let Some(bytes) = input.get(..need) {
+                let front = Front { bytes, place: Some(*at) };
+                *at += need;
+                self.packet(front, outlet)?;
+                return Ok(true);
+            }
+            self.carry.extend_from_slice(input);
+            *at += input.len();
+            return Ok(false);
+        }
+        // The carried bytes are always fewer than were needed; what is needed may grow with what is seen.
+        let missing = self.needed(&self.carry)? - self.carry.len();
+        let taken = missing.min(input.len());
+        self.carry.extend_from_slice(&input[..taken]);
+        *at += taken;
+        if taken < missing {
+            return Ok(false);
+        }
+        if self.needed(&self.carry)? == self.carry.len() {
+            let carry = std::mem::take(&mut self.carry);
+            self.packet(Front { bytes: &carry, place: None }, outlet)?;
+        }
+        Ok(true)
+    }
+
+    /// How many bytes of the packet at the front of `view` must be there to decide about it.
+    fn needed(&self, view: &[u8]) -> Result<usize, WireError> {
+        let Some(header) = Header::parse(view) else { return Ok(HEADER_LEN) };
+        header.check_sequence(self.sequence)?;
+        if self.flow == Flow::Continuation {
+            return Ok(HEADER_LEN);
+        }
+        if header.length == 0 {
+            return Err(WireError::Malformed { what: "empty packet in a reply" });
+        }
+        let Some(&first) = view.get(HEADER_LEN) else { return Ok(HEADER_LEN + 1) };
+        if self.passes(header, first) {
+            Ok(HEADER_LEN + 1)
+        } else if header.length == MAX_PAYLOAD {
+            Err(WireError::TooLarge { limit: MAX_PAYLOAD - 1 })
+        } else {
+            Ok(HEADER_LEN + header.length)
+        }
+    }
+
+    /// Whether a packet is a row or a column definition. A definition starts with the catalog "def". A row may start
+    /// with 0xfe, where its first value has 16 MiB or more; an end packet is always shorter than such a row's packets.
+    fn passes(&self, header: Header, first: u8) -> bool {
+        match self.stage {
+            Stage::Definitions { .. } | Stage::PreparedDefinitions { .. } | Stage::FieldDefinitions => {
+                first != EOF_HEADER && first != ERR_HEADER
+            }
+            Stage::Rows { .. } => match first {
+                ERR_HEADER => false,
+                EOF_HEADER if self.options.backend_deprecate_eof => header.length == MAX_PAYLOAD,
+                // An EOF has 5 bytes; clients since 3.23 tell it by fewer than 9, the length of an 8-byte integer.
+                EOF_HEADER => header.length >= 9,
+                _ => true,
+            },
+            _ => false,
+        }
+    }
+
+    /// A packet of which enough is there: passes it on or looks into it.
+    fn packet<S: ReplySink>(
+        &mut self,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let header = Header::parse(front.bytes).expect("the front of a packet holds its header");
+        self.sequence = header.sequence.wrapping_add(1);
+        let first = front.bytes.get(HEADER_LEN).copied();
+        if first.is_none_or(|first| self.flow == Flow::Continuation || self.passes(header, first)) {
+            if let Stage::Rows { count, middle: Middle::Due } = self.stage {
+                self.insert_eof(header.sequence, self.status, 0, outlet);
+                self.stage = Stage::Rows { count, middle: Middle::Settled };
+            }
+            outlet.packet(front, self.shift);
+            let left = HEADER_LEN + header.length - front.bytes.len();
+            self.flow = Flow::Passing { left, continues: header.length == MAX_PAYLOAD };
+            return Ok(());
+        }
+        self.decide(front, outlet)
+    }
+
+    /// The last byte of a row's or definition's packet is through.
+    fn packet_passed<S: ReplySink>(&mut self, continues: bool, outlet: &mut Outlet<'_, S>) {
+        if continues {
+            self.flow = Flow::Continuation;
+            return;
+        }
+        self.flow = Flow::Start;
+        match &mut self.stage {
+            Stage::Rows { count, .. } => *count += 1,
+            Stage::Definitions { left: 1 } => self.stage = self.after_definitions(),
+            Stage::Definitions { left } => *left -= 1,
+            Stage::PreparedDefinitions { left: 1, columns } => {
+                let columns = *columns;
+                self.after_prepared_definitions(columns, outlet);
+            }
+            Stage::PreparedDefinitions { left, .. } => *left -= 1,
+            _ => {}
+        }
+    }
+
+    fn after_definitions(&self) -> Stage {
+        match (self.options.backend_deprecate_eof, self.options.client_deprecate_eof) {
+            (false, _) => Stage::DefinitionsEnd,
+            (true, true) => Stage::Rows { count: 0, middle: Middle::Settled },
+            (true, false) => Stage::Rows { count: 0, middle: Middle::Due },
+        }
+    }
+
+    fn after_prepared_definitions<S: ReplySink>(&mut self, columns: u16, outlet: &mut Outlet<'_, S>) {
+        if !self.options.backend_deprecate_eof {
+            self.stage = Stage::PreparedEnd { columns };
+            return;
+        }
+        if !self.options.client_deprecate_eof {
+            self.insert_eof(self.sequence, self.status, 0, outlet);
+        }
+        self.stage = prepared_definitions(columns, 0);
+    }
+
+    /// Looks into a whole packet.
+    fn decide<S: ReplySink>(
+        &mut self,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let payload = front.payload();
+        if payload[0] == ERR_HEADER {
+            return self.on_err(front, outlet);
+        }
+        match self.stage {
+            Stage::Head => self.on_head(front, outlet),
+            Stage::DefinitionsEnd => self.on_definitions_end(front, outlet),
+            Stage::Rows { count, middle } => self.on_rows_end(count, middle, front, outlet),
+            Stage::PreparedEnd { columns } => {
+                let eof = EofPacket::parse(payload)?;
+                self.relay_middle_eof(eof, front, outlet);
+                self.stage = prepared_definitions(columns, 0);
+                Ok(())
+            }
+            Stage::FieldDefinitions => {
+                let end = self.parse_end(payload)?;
+                self.relay_end(end, front, outlet);
+                self.stage = Stage::Done;
+                Ok(())
+            }
+            Stage::LocalInfile => self.on_ok(front, outlet),
+            Stage::Definitions { .. } | Stage::PreparedDefinitions { .. } => {
+                Err(WireError::Malformed { what: "end of column definitions before their number" })
+            }
+            Stage::Done => Err(WireError::Malformed { what: "packet after the end of a reply" }),
+        }
+    }
+
+    /// The first packet of a result, when it is no ERR.
+    fn on_head<S: ReplySink>(
+        &mut self,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let payload = front.payload();
+        match (self.expect, payload[0]) {
+            (Expect::Simple | Expect::ResultSets, OK_HEADER) => self.on_ok(front, outlet),
+            // Both servers answer set_option and debug with the packet that ends rows.
+            (Expect::Simple, EOF_HEADER) => {
+                let end = self.parse_end(payload)?;
+                self.relay_end(end, front, outlet);
+                self.stage = Stage::Done;
+                Ok(())
+            }
+            (Expect::Prepare, OK_HEADER) => self.on_prepared(front, outlet),
+            (Expect::Statistics, _) => {
+                outlet.packet(front, self.shift);
+                self.stage = Stage::Done;
+                Ok(())
+            }
+            (Expect::ResultSets, _) if self.prelude_left > 0 => {
+                Err(WireError::Malformed { what: "result set in a prelude" })
+            }
+            (Expect::ResultSets, LOCAL_INFILE_HEADER) => {
+                outlet.packet(front, self.shift);
+                outlet.event(ReplyEvent::LocalInfile { sequence: front.sequence() });
+                self.stage = Stage::LocalInfile;
+                Ok(())
+            }
+            (Expect::ResultSets, _) => {
+                let left = crate::parse_column_count(payload)?;
+                outlet.packet(front, self.shift);
+                self.stage = Stage::Definitions { left };
+                Ok(())
+            }
+            _ => Err(WireError::Malformed { what: "head of a reply" }),
+        }
+    }
+
+    /// A statement without a result set succeeded.
+    fn on_ok<S: ReplySink>(&mut self, front: Front<'_>, outlet: &mut Outlet<'_, S>) -> Result<(), WireError> {
+        let ok = OkPacket::parse(front.payload(), self.options.backend_session_track)?;
+        if ok.header != OK_HEADER {
+            return Err(WireError::Malformed { what: "header of a statement's OK" });
+        }
+        if self.prelude_left > 0 {
+            if !ok.status.contains(StatusFlags::MORE_RESULTS_EXISTS) {
+                return Err(WireError::Malformed { what: "reply ends with its prelude" });
+            }
+            self.prelude_left -= 1;
+            self.shift = self.shift.wrapping_sub(1);
+            self.status = ok.status;
+            outlet.event(ReplyEvent::PreludeOk(ok));
+            return Ok(());
+        }
+        self.relay_ok(&ok, front, outlet);
+        outlet.event(ReplyEvent::Ok(ok));
+        self.result_ends(ok.status);
+        Ok(())
+    }
+
+    fn on_err<S: ReplySink>(
+        &mut self,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let err = ErrPacket::parse(front.payload())?;
+        if err.code == 0xffff {
+            return Err(WireError::Malformed { what: "progress report that was not asked for" });
+        }
+        if self.prelude_left > 0 {
+            outlet.event(ReplyEvent::PreludeErr(err));
+        } else {
+            if matches!(self.stage, Stage::Rows { middle: Middle::Due, .. }) {
+                self.insert_eof(front.sequence(), self.status, 0, outlet);
+            }
+            outlet.packet(front, self.shift);
+            outlet.event(ReplyEvent::Err(err));
+        }
+        self.stage = Stage::Done;
+        Ok(())
+    }
+
+    /// The backend's EOF between column definitions and rows, or the one that ends a cursor's result set.
+    fn on_definitions_end<S: ReplySink>(
+        &mut self,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let eof = EofPacket::parse(front.payload())?;
+        if opens_cursor(eof.status) {
+            outlet.event(ReplyEvent::ResultSetEnd { rows: 0 });
+            self.relay_end(End::Eof(eof), front, outlet);
+            self.result_ends(eof.status);
+            return Ok(());
+        }
+        let middle = self.relay_middle_eof(eof, front, outlet);
+        self.status = eof.status;
+        self.stage = Stage::Rows { count: 0, middle };
+        Ok(())
+    }
+
+    fn on_rows_end<S: ReplySink>(
+        &mut self,
+        count: u64,
+        middle: Middle,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let mut end = self.parse_end(front.payload())?;
+        let status = end.status();
+        match middle {
+            Middle::Settled => {}
+            Middle::Due if opens_cursor(status) => {}
+            Middle::Due => self.insert_eof(front.sequence(), status, end.warnings(), outlet),
+            // Servers before MySQL 5.7 say only there that these are OUT parameters.
+            Middle::Dropped(earlier) => end = end.with_status(earlier & StatusFlags::PS_OUT_PARAMS),
+        }
+        outlet.event(ReplyEvent::ResultSetEnd { rows: count });
+        self.relay_end(end, front, outlet);
+        if self.expect == Expect::ResultSets {
+            self.result_ends(status);
+        } else {
+            self.stage = Stage::Done;
+        }
+        Ok(())
+    }
+
+    /// The head of the reply to a prepare: OK, statement id, columns, parameters, filler, warnings.
+    fn on_prepared<S: ReplySink>(
+        &mut self,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let mut reader = Reader::of("head of a prepare's reply", front.payload());
+        reader.u8()?;
+        let statement = reader.u32()?;
+        let columns = reader.u16()?;
+        let parameters = reader.u16()?;
+        outlet.packet(front, self.shift);
+        outlet.event(ReplyEvent::Prepared { statement, columns, parameters });
+        self.stage = prepared_definitions(parameters, columns);
+        Ok(())
+    }
+
+    fn result_ends(&mut self, status: StatusFlags) {
+        self.status = status;
+        let more = self.expect == Expect::ResultSets && status.contains(StatusFlags::MORE_RESULTS_EXISTS);
+        self.stage = if more { Stage::Head } else { Stage::Done };
+    }
+
+    fn parse_end<'p>(&self, payload: &'p [u8]) -> Result<End<'p>, WireError> {
+        if !self.options.backend_deprecate_eof {
+            return EofPacket::parse(payload).map(End::Eof);
+        }
+        let ok = OkPacket::parse(payload, self.options.backend_session_track)?;
+        if ok.header != EOF_HEADER {
+            return Err(WireError::Malformed { what: "header of an OK at the end of rows" });
+        }
+        Ok(End::Ok(ok))
+    }
+
+    /// Relays the end of rows in the client's form, and reports it.
+    fn relay_end<S: ReplySink>(&mut self, end: End<'_>, front: Front<'_>, outlet: &mut Outlet<'_, S>) {
+        let sequence = front.sequence().wrapping_add(self.shift);
+        match (end, self.options.client_deprecate_eof) {
+            (End::Ok(ok), true) => self.relay_ok(&ok, front, outlet),
+            (End::Eof(_), false) => outlet.packet(front, self.shift),
+            (End::Ok(ok), false) => {
+                let eof = EofPacket { warnings: ok.warnings, status: without_changes(ok.status) };
+                outlet.built(sequence, |out| eof.put(out));
+            }
+            (End::Eof(eof), true) => {
+                let ok = OkPacket {
+                    header: EOF_HEADER,
+                    warnings: eof.warnings,
+                    ..OkPacket::plain(without_changes(eof.status))
+                };
+                outlet.built(sequence, |out| ok.put(out, false));
+            }
+        }
+        outlet.event(match end {
+            End::Ok(ok) => ReplyEvent::Ok(ok),
+            End::Eof(eof) => ReplyEvent::Eof(eof),
+        });
+    }
+
+    /// Relays an OK, without changes of session state where the client does not expect them.
+    fn relay_ok<S: ReplySink>(&self, ok: &OkPacket<'_>, front: Front<'_>, outlet: &mut Outlet<'_, S>) {
+        let tracked = self.options.client_session_track && self.options.backend_session_track;
+        if tracked || !ok.status.contains(StatusFlags::SESSION_STATE_CHANGED) {
+            outlet.packet(front, self.shift);
+        } else {
+            outlet.built(front.sequence().wrapping_add(self.shift), |out| ok.put(out, false));
+        }
+    }
+
+    /// Relays the backend's EOF after column definitions, or drops it.
+    fn relay_middle_eof<S: ReplySink>(
+        &mut self,
+        eof: EofPacket,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Middle {
+        if self.options.client_deprecate_eof {
+            self.shift = self.shift.wrapping_sub(1);
+            Middle::Dropped(eof.status)
+        } else {
+            outlet.packet(front, self.shift);
+            Middle::Settled
+        }
+    }
+
+    /// Writes an EOF that the backend did not send in front of its packet number `before`.
+    fn insert_eof<S: ReplySink>(
+        &mut self,
+        before: u8,
+        status: StatusFlags,
+        warnings: u16,
+        outlet: &mut Outlet<'_, S>,
+    ) {
+        let eof = EofPacket { warnings, status: without_changes(status) };
+        outlet.built(before.wrapping_add(self.shift), |out| eof.put(out));
+        self.shift = self.shift.wrapping_add(1);
+    }
+}
+
+impl End<'_> {
+    fn status(&self) -> StatusFlags {
+        match self {
+            Self::Ok(ok) => ok.status,
+            Self::Eof(eof) => eof.status,
+        }
+    }
+
+    fn warnings(&self) -> u16 {
+        match self {
+            Self::Ok(ok) => ok.warnings,
+            Self::Eof(eof) => eof.warnings,
+        }
+    }
+
+    fn with_status(mut self, further: StatusFlags) -> Self {
+        match &mut self {
+            Self::Ok(ok) => ok.status |= further,
+            Self::Eof(eof) => eof.status |= further,
+        }
+        self
+    }
+}
+
+/// Whether a result set's only end packet announces a cursor: see the module's documentation.
+fn opens_cursor(status: StatusFlags) -> bool {
+    status.contains(StatusFlags::CURSOR_EXISTS) && !status.contains(StatusFlags::MORE_RESULTS_EXISTS)
+}
+
+/// A status for a packet that cannot carry changes of session state.
+fn without_changes(status: StatusFlags) -> StatusFlags {
+    status.without(StatusFlags::SESSION_STATE_CHANGED)
+}
+
+/// The next group of definitions in the reply to a prepare. Groups without members are left out altogether.
+fn prepared_definitions(parameters: u16, columns: u16) -> Stage {
+    match (parameters, columns) {
+        (0, 0) => Stage::Done,
+        (0, left) => Stage::PreparedDefinitions { left, columns: 0 },
+        (left, columns) => Stage::PreparedDefinitions { left, columns },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Hands bytes to a [`ReplySink`] in as few pieces as possible.
+
+use std::ops::Range;
+
+use super::{ReplyEvent, ReplySink};
+use crate::framing::{HEADER_LEN, begin_packet, end_packet};
+
+/// The front of a packet: its header, and as much of its payload as was needed.
+#[derive(Clone, Copy)]
+pub(super) struct Front<'p> {
+    pub(super) bytes: &'p [u8],
+    /// Where in the input it lies; `None` where parts of it came in earlier.
+    pub(super) place: Option<usize>,
+}
+
+impl<'p> Front<'p> {
+    pub(super) fn sequence(&self) -> u8 {
+        self.bytes[3]
+    }
+
+    /// The payload, as far as it is there.
+    pub(super) fn payload(&self) -> &'p [u8] {
+        &self.bytes[HEADER_LEN..]
+    }
+}
+
+/// Collects neighbouring ranges of the input and relays them together.
+pub(super) struct Outlet<'o, S> {
+    bytes: &'o [u8],
+    run: Range<usize>,
+    sink: &'o mut S,
+}
+
+impl<'o, S: ReplySink> Outlet<'o, S> {
+    pub(super) fn new(bytes: &'o [u8], sink: &'o mut S) -> Self {
+        Self { bytes, run: 0..0, sink }
+    }
+
+    pub(super) fn bytes(&self) -> &'o [u8] {
+        self.bytes
+    }
+
+    /// Relays a part of the input as it is.
+    pub(super) fn input(&mut self, range: Range<usize>) {
+        if range.start == self.run.end {
+            self.run.end = range.end;
+        } else if !range.is_empty() {
+            self.flush();
+            self.run = range;
+        }
+    }
+
+    /// Relays the front of a packet with `shift` added to its number.
+    pub(super) fn packet(&mut self, front: Front<'_>, shift: u8) {
+        match (front.place, shift) {
+            (Some(place), 0) => self.input(place..place + front.bytes.len()),
+            (None, 0) => {
+                self.flush();
+                self.sink.relay(front.bytes);
+            }
+            (place, _) => {
+                self.flush();
+                let mut header = [0; HEADER_LEN];
+                header.copy_from_slice(&front.bytes[..HEADER_LEN]);
+                header[3] = header[3].wrapping_add(shift);
+                self.sink.relay(&header);
+                match place {
+                    Some(place) => self.input(place + HEADER_LEN..place + front.bytes.len()),
+                    None if front.payload().is_empty() => {}
+                    None => self.sink.relay(front.payload()),
+                }
+            }
+        }
+    }
+
+    /// Relays a packet of our own.
+    pub(super) fn built(&mut self, mut sequence: u8, put: impl FnOnce(&mut Vec<u8>)) {
+        self.flush();
+        let mut packet = Vec::new();
+        let start = begin_packet(&mut packet);
+        put(&mut packet);
+        end_packet(&mut packet, start, &mut sequence);
+        self.sink.relay(&packet);
+    }
+
+    pub(super) fn event(&mut self, event: ReplyEvent<'_>) {
+        self.sink.event(event);
+    }
+
+    /// Relays what is collected.
+    pub(super) fn flush(&mut self) {
+        if !self.run.is_empty() {
+            self.sink.relay(&self.bytes[self.run.clone()]);
+            self.run.start = self.run.end;
+        }
+    }
+}
