@@ -106,3 +106,44 @@ fn set_bind_address_no_port(socket: BorrowedFd<'_>) -> Result<(), Errno> {
 fn last_errno() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+    use rustix::net::{accept, connect, getsockname};
+
+    use super::*;
+
+    #[test]
+    fn accepted_sockets_inherit_their_options() {
+        let listener = tcp_listener((Ipv4Addr::LOCALHOST, 0).into(), 8).unwrap();
+        let address = SocketAddr::try_from(getsockname(&listener).unwrap()).unwrap();
+        let _peer = TcpStream::connect(address).unwrap();
+        let accepted = accept(&listener).unwrap();
+        assert!(sockopt::tcp_nodelay(&accepted).unwrap());
+        assert!(sockopt::socket_keepalive(&accepted).unwrap());
+    }
+
+    #[test]
+    fn a_bound_connector_has_no_port_before_it_connects() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let remote = listener.local_addr().unwrap();
+        let socket = tcp_connector(remote, Some(Ipv4Addr::new(127, 0, 0, 2).into())).unwrap();
+        let local = SocketAddr::try_from(getsockname(&socket).unwrap()).unwrap();
+        assert_eq!(local, (Ipv4Addr::new(127, 0, 0, 2), 0).into());
+        assert_eq!(connect(&socket, &remote), Err(Errno::INPROGRESS));
+        assert_ne!(SocketAddr::try_from(getsockname(&socket).unwrap()).unwrap().port(), 0);
+    }
+
+    #[test]
+    fn a_socket_connected_to_itself_is_found_out() {
+        let socket = tcp_socket((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let own = SocketAddr::try_from(getsockname(&socket).unwrap()).unwrap();
+        assert_eq!(connected_to_itself(socket.as_fd()), Err(Errno::NOTCONN));
+        // The kernel does this by itself where the port that it picks for us is the one that we look for.
+        assert!(matches!(connect(&socket, &own), Ok(()) | Err(Errno::INPROGRESS)));
+        assert_eq!(connected_to_itself(socket.as_fd()), Ok(true));
+    }
+}

@@ -20,8 +20,9 @@ use crate::unix_listener::{SocketFile, unix_listener};
 /// A listening socket.
 #[derive(Debug)]
 pub(super) struct Listener {
-    socket: OwnedFd,
+    /// Dropped before the socket: while we listen nobody can take the file for stale and put another in its place.
     kind: Kind,
+    socket: OwnedFd,
     /// The system had no room for one more connection: epoll is not asked before this time.
     paused_until: Option<Instant>,
     /// How many connections there were at the pause; as soon as there are fewer, it is over.
@@ -67,7 +68,7 @@ impl EpollDriver {
             }
         };
         epoll::add(&self.epoll, &socket, Token::Listener(ListenerId(id)).into(), EventFlags::IN)?;
-        self.listeners.push(Listener { socket, kind, paused_until: None, connections_at_pause: 0 });
+        self.listeners.push(Listener { kind, socket, paused_until: None, connections_at_pause: 0 });
         Ok(actual)
     }
 

@@ -1,0 +1,160 @@
+//! Bytes arrive complete and in order, whatever the sizes.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc;
+
+use drivers::Settings;
+use seam::{ConnectionId, Input, Instant};
+
+use crate::support::{
+    Controls, TestDriver, assert_pattern, listening, listening_with, pattern, read_pattern, run_with_peer,
+};
+
+const MIB: usize = 1 << 20;
+
+pub fn echo_in_pieces<D: TestDriver>() {
+    // Smaller than what the peer writes, so that most of it has to wait for later turns.
+    let settings = Settings { receive_buffer: 1000, ..Settings::default() };
+    let (mut driver, address) = listening_with::<D>(settings);
+    let react = |_, input: Input<'_>, controls: &mut Controls| match input {
+        Input::Bytes { connection, bytes } => {
+            assert!(bytes.len() <= 1000);
+            controls.send(connection, bytes);
+        }
+        Input::Closed { .. } => controls.finish(),
+        _ => {}
+    };
+    run_with_peer(&mut driver, react, |_| {
+        let mut peer = TcpStream::connect(address).unwrap();
+        let mut writer = peer.try_clone().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut from = 0;
+                // Odd sizes, from one byte to more than the receive buffer.
+                for length in (1..).step_by(97).take_while(|length| *length < 14_000) {
+                    writer.write_all(&pattern(from, length)).unwrap();
+                    from += length;
+                }
+                writer.write_all(&pattern(from, 2 * MIB - from)).unwrap();
+            });
+            let mut echoed = vec![0; 2 * MIB];
+            peer.read_exact(&mut echoed).unwrap();
+            assert!(echoed == pattern(0, 2 * MIB));
+        });
+    });
+    let counters = driver.counters();
+    assert_eq!(counters.bytes_received, 2 * MIB as u64);
+    assert_eq!(counters.bytes_sent, 2 * MIB as u64);
+    assert_eq!(counters.accepts, 1);
+}
+
+pub fn many_small_writes_stay_in_order<D: TestDriver>() {
+    const WRITES: usize = 50_000;
+    const LENGTH: usize = 7;
+    let (mut driver, address) = listening::<D>();
+    let react = |_, input: Input<'_>, controls: &mut Controls| match input {
+        Input::Accepted { connection, .. } => {
+            for write in 0..WRITES {
+                controls.send(connection, pattern(write * LENGTH, LENGTH));
+            }
+            controls.close(connection);
+            controls.finish();
+        }
+        Input::Closed { reason, .. } => panic!("closed: {reason:?}"),
+        _ => {}
+    };
+    let total =
+        run_with_peer(&mut driver, react, |_| read_pattern(&mut TcpStream::connect(address).unwrap()));
+    assert_eq!(total, WRITES * LENGTH);
+}
+
+/// Sends to a connection as long as it does not stall.
+struct Sender {
+    connection: Option<ConnectionId>,
+    sent: usize,
+    stalled: bool,
+    stalls: usize,
+}
+
+pub fn slow_readers_stall_and_drain_and_lose_nothing<D: TestDriver>() {
+    const TOTAL: usize = 64 * MIB;
+    let (mut driver, address) = listening::<D>();
+    let (stalled, is_stalled) = mpsc::channel();
+    let mut sender = Sender { connection: None, sent: 0, stalled: false, stalls: 0 };
+    let react = |_, input: Input<'_>, controls: &mut Controls| {
+        match input {
+            Input::Accepted { connection, .. } => sender.connection = Some(connection),
+            Input::Stalled { connection } => {
+                assert!(!sender.stalled, "stalled twice without being drained");
+                sender.stalled = true;
+                sender.stalls += 1;
+                // Tells the peer to read, and must not lead to another `Stalled`.
+                controls.send(connection, pattern(sender.sent, MIB));
+                sender.sent += MIB;
+                stalled.send(()).unwrap();
+            }
+            Input::Drained { .. } => {
+                assert!(sender.stalled, "drained without being stalled");
+                sender.stalled = false;
+            }
+            Input::Closed { reason, .. } => panic!("closed: {reason:?}"),
+            _ => {}
+        }
+        // Goes on at once for as long as there is something to send.
+        controls.wake_at(None);
+        if let (Input::TurnEnd, Some(connection), false) = (&input, sender.connection, sender.stalled) {
+            if sender.sent < TOTAL {
+                controls.send(connection, pattern(sender.sent, MIB));
+                sender.sent += MIB;
+                controls.wake_at(Some(Instant::START));
+            } else {
+                controls.close(connection);
+                controls.finish();
+            }
+        }
+    };
+    let total = run_with_peer(&mut driver, react, move |_| {
+        let mut peer = TcpStream::connect(address).unwrap();
+        is_stalled.recv().unwrap();
+        read_pattern(&mut peer)
+    });
+    assert!(sender.stalls >= 1);
+    assert!(total >= TOTAL);
+    assert_eq!(total, sender.sent);
+    assert_eq!(driver.counters().bytes_sent, total as u64);
+}
+
+pub fn drained_comes_at_the_low_water_mark<D: TestDriver>() {
+    const TOTAL: usize = 48 * MIB;
+    // More than the kernel holds for a peer with a small receive buffer: without reading, the rest cannot be sent.
+    const LOW_WATER: usize = 24 * MIB;
+    let settings = Settings { high_water: LOW_WATER, low_water: LOW_WATER, ..Settings::default() };
+    let (mut driver, address) = listening_with::<D>(settings);
+    let (drained, is_drained) = mpsc::channel();
+    let mut events = Vec::new();
+    let react = |_, input: Input<'_>, controls: &mut Controls| match input {
+        Input::Accepted { connection, .. } => controls.send(connection, pattern(0, TOTAL)),
+        Input::Stalled { .. } => events.push("stalled"),
+        Input::Drained { connection } => {
+            events.push("drained");
+            drained.send(()).unwrap();
+            controls.close(connection);
+            controls.finish();
+        }
+        _ => {}
+    };
+    run_with_peer(&mut driver, react, move |_| {
+        let mut peer = TcpStream::connect(address).unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&peer, 64 << 10).unwrap();
+        let mut first = vec![0; TOTAL - LOW_WATER];
+        peer.read_exact(&mut first).unwrap();
+        is_drained.recv().unwrap();
+        let mut rest = Vec::new();
+        peer.read_to_end(&mut rest).unwrap();
+        assert_pattern(0, &first);
+        assert_pattern(first.len(), &rest);
+        assert_eq!(first.len() + rest.len(), TOTAL);
+    });
+    assert_eq!(events, ["stalled", "drained"]);
+}
