@@ -131,7 +131,6 @@ def test_large_values_through_client_libraries(driver, note, schema):
     assert cursor.fetchall()[0][0] == value
 
 
-@pytest.mark.large
 def test_gibibyte_to_a_slow_reader(client, site, schema):
     """A result larger than memory should hold, to a client that reads slower than the server writes."""
     connection = client(timeout=20, schema=schema)

@@ -243,6 +243,13 @@ class Connection:
             if len(piece) < MAX_PAYLOAD:
                 return b"".join(out)
 
+    def finish_sending(self):
+        """Closes the sending half; the peer may have closed already."""
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
     def at_end(self):
         """Whether the peer closes without another byte."""
         try:

@@ -1,0 +1,23 @@
+"""The differential fuzzer, for a moment, and the seeds that once failed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def fuzz(*arguments):
+    done = subprocess.run([sys.executable, HERE / "differential.py", *arguments], cwd=HERE, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_new_seeds():
+    assert "0 differ" in fuzz("--seed", "1", "--seconds", "20")
+
+
+def test_seeds_that_once_failed():
+    lines = [line.split() for line in (HERE / "failing_seeds.txt").read_text().splitlines() if line and not line.startswith("#")]
+    for seed, steps in lines:
+        fuzz("--seed", seed, "--steps", steps, "--only")

@@ -1,0 +1,278 @@
+"""KILL in all its forms, of running, idle and queued statements, with and without the right to."""
+
+import struct
+import time
+
+import pytest
+
+from harness import raw
+from harness.raw import Closed, Err, Ok, Rows
+
+
+def kill_by_statement(killer, victim):
+    return killer.query(f"KILL {victim.id}")
+
+
+def kill_by_command(killer, victim):
+    return killer.simple(raw.PROCESS_KILL, struct.pack("<I", victim.id))
+
+
+def kill_by_keyword(killer, victim):
+    return killer.query(f"kill hard connection {victim.id}")
+
+
+KILLS = pytest.mark.parametrize("kill", [kill_by_statement, kill_by_command, kill_by_keyword])
+
+
+def wait_until_running(admin, marker):
+    """Until the server executes a statement with these words in it."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        rows = admin.query("SELECT INFO FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND COMMAND <> 'Sleep'").rows
+        if any(row[0] and marker.encode() in row[0] for row in rows):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{marker} never ran")
+
+
+def end_of(victim):
+    """How a killed client sees its end: the reply if there is one, then the close."""
+    try:
+        reply = victim.result()
+    except Closed:
+        return "closed"
+    return reply, "closed" if victim.at_end() else "open"
+
+
+@KILLS
+def test_kill_running(client, admin, note, kill):
+    victim, killer = client(), client()
+    victim.command(raw.QUERY, b"SELECT SLEEP(60), 'victim'")
+    wait_until_running(admin, "SLEEP(60), 'victim'")
+    note("kill", kill(killer, victim))
+    began = time.monotonic()
+    end = end_of(victim)
+    assert time.monotonic() - began < 20, "the statement went on"
+    # Direct, the server's thread may close the socket before it has written 1317: both are seen there.
+    assert end in ("closed", (Err(1317, "70100", "Query execution was interrupted"), "closed"),
+                   (Err(1927, "70100", "Connection was killed"), "closed")), end
+    note("killer goes on", killer.query("SELECT 1"))
+
+
+@KILLS
+def test_kill_idle(client, note, kill):
+    victim, killer = client(), client()
+    note("before", victim.query("SELECT 1"))
+    note("kill", kill(killer, victim))
+    note("end", end_of(victim))
+    note("killer goes on", killer.query("SELECT 1"))
+
+
+def test_kill_never_used(client, note):
+    """A client that has logged in and has not sent anything."""
+    victim, killer = client(), client()
+    note("kill", killer.query(f"KILL {victim.id}"))
+    note("end", end_of(victim))
+
+
+def test_kill_in_transaction(client, note, schema):
+    victim, killer = client(schema=schema), client(schema=schema)
+    killer.query("CREATE TABLE t (id INT PRIMARY KEY)")
+    victim.query("BEGIN")
+    victim.query("INSERT INTO t VALUES (1)")
+    note("kill", killer.query(f"KILL {victim.id}"))
+    note("end", end_of(victim))
+    note("rolled back", killer.query("INSERT INTO t VALUES (1)"))
+
+
+def test_kill_query(client, admin, note):
+    victim, killer = client(), client()
+    victim.command(raw.QUERY, b"SELECT SLEEP(60), 'query victim'")
+    wait_until_running(admin, "SLEEP(60), 'query victim'")
+    note("kill", killer.query(f"KILL QUERY {victim.id}"))
+    note("reply", victim.results())
+    note("goes on", victim.query("SELECT 'alive'"))
+
+
+def test_kill_query_reports_1317(client, admin, note, schema):
+    victim, killer, holder = client(schema=schema), client(schema=schema), client(schema=schema)
+    holder.query("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    holder.query("INSERT INTO t VALUES (1, 1)")
+    holder.query("BEGIN")
+    holder.query("UPDATE t SET v = 2")
+    victim.command(raw.QUERY, b"UPDATE t SET v = 3 WHERE id = 1")
+    wait_until_running(admin, "SET v = 3")
+    note("kill", killer.query(f"KILL QUERY {victim.id}"))
+    assert note("reply", victim.results())[0][:2] == (1317, "70100")
+    note("goes on", victim.query("SELECT 'alive'"))
+    holder.query("ROLLBACK")
+
+
+def test_kill_query_of_idle(client, note):
+    """It does nothing, and nobody else's statement is hit."""
+    victim, killer = client(), client()
+    others = [client() for _ in range(6)]
+    victim.query("SELECT 1")
+    note("kill", killer.query(f"KILL QUERY {victim.id}"))
+    for number, other in enumerate([victim, *others]):
+        note(f"client {number}", other.query("SELECT SLEEP(0.01)"))
+
+
+def test_kill_queued(site, client, admin, note):
+    """A statement that waits for a backend is killed where it waits and never runs."""
+    holders = [client() for _ in range(8)]
+    for number, holder in enumerate(holders):
+        holder.command(raw.QUERY, b"SELECT SLEEP(2), 'holder %d'" % number)
+    wait_until_running(admin, "'holder")
+    victim, killer = client(), client()
+    victim.command(raw.QUERY, b"SELECT SLEEP(60), 'queued victim'")
+    killer.command(raw.QUERY, b"KILL %d" % victim.id)
+    end = end_of(victim)
+    assert end == "closed" or end[0][0] in (1317, 1927), end
+    assert isinstance(killer.results()[0], Ok)
+    for holder in holders:
+        note("holder", holder.results())
+
+
+def test_kill_query_queued(site, client, admin, note):
+    holders = [client() for _ in range(8)]
+    for number, holder in enumerate(holders):
+        holder.command(raw.QUERY, b"SELECT SLEEP(2), 'holder %d'" % number)
+    wait_until_running(admin, "'holder")
+    victim, killer = client(), client()
+    victim.command(raw.QUERY, b"SELECT SLEEP(30) + 5")
+    if not site.through:
+        wait_until_running(admin, "SLEEP(30) + 5")
+    time.sleep(0.1)  # the statement is in the queue, which nothing outside shows
+    killer.command(raw.QUERY, b"KILL QUERY %d" % victim.id)
+    answer = victim.results()[0]
+    assert isinstance(answer, Rows) or answer[:2] == (1317, "70100"), answer
+    assert isinstance(killer.results()[0], Ok)
+    note("goes on", victim.query("SELECT 'alive'"))
+    for holder in holders:
+        note("holder", holder.results())
+
+
+def own_words(answer, victim):
+    """The error with the id taken out, which differs from run to run."""
+    return answer._replace(message=answer.message.replace(str(victim), "ID"))
+
+
+def test_kill_by_another_user(client, note):
+    """Without the right to kill others' connections: 1095, and the victim lives."""
+    victim, killer = client(), client("other", "other-secret")
+    for text in ("KILL", "KILL QUERY", "KILL CONNECTION"):
+        answer = killer.query(f"{text} {victim.id}")
+        assert answer[:2] == (1095, "HY000"), answer
+        note(text, own_words(answer, victim.id))
+    note("command", own_words(killer.simple(raw.PROCESS_KILL, struct.pack("<I", victim.id)), victim.id))
+    note("alive", victim.query("SELECT 1"))
+
+
+def test_kill_by_an_administrator(client, note):
+    victim, killer = client(), client("admin", "admin-secret")
+    victim.query("SELECT 1")
+    note("kill", killer.query(f"KILL {victim.id}"))
+    note("end", end_of(victim))
+
+
+def test_kill_unknown(client, note):
+    connection = client()
+    note("unknown", connection.query("KILL 999999999"))
+    note("unknown query", connection.query("KILL QUERY 999999999"))
+    note("command", connection.simple(raw.PROCESS_KILL, struct.pack("<I", 999_999_999)))
+    note("zero", connection.query("KILL 0"))
+    note("not a number", connection.query("KILL 'x'"))
+    note("negative", connection.query("KILL -1"))
+    note("nothing", connection.query("KILL"))
+    note("usable", connection.query("SELECT 1"))
+
+
+def test_kill_oneself(client, note):
+    connection = client()
+    connection.query("SELECT 1")
+    answer = note("answer", connection.query(f"KILL {connection.id}"))
+    assert isinstance(answer, Err) and answer.code in (1317, 1927)
+    assert connection.at_end()
+
+
+def test_kill_oneself_by_function(client, note):
+    connection = client()
+    answer = note("answer", connection.query("KILL CONNECTION_ID()"))
+    assert isinstance(answer, Err)
+    assert connection.at_end()
+
+
+def test_kill_query_oneself(client, note):
+    connection = client()
+    note("answer", connection.query(f"KILL QUERY {connection.id}"))
+    note("usable", connection.query("SELECT 1"))
+
+
+def test_ids_of_killed_clients_are_dead(client, note):
+    """A second KILL of the same id does not hit whoever came after."""
+    killer, victim = client(), client()
+    victim.query("SELECT 1")
+    assert isinstance(killer.query(f"KILL {victim.id}"), Ok)
+    assert victim.at_end()
+    others = [client() for _ in range(5)]
+    deadline = time.monotonic() + 10
+    answer = killer.query(f"KILL {victim.id}")
+    while isinstance(answer, Ok) and time.monotonic() < deadline:  # the server's thread may still be on its way out
+        answer = killer.query(f"KILL {victim.id}")
+    assert answer[:2] == (1094, "HY000"), answer
+    for other in others:
+        note("alive", other.query("SELECT 1"))
+
+
+def test_backend_killed_while_idle(site, client, admin, note):
+    """From the server's side: a client without state never notices; direct, the same KILL is its own end."""
+    if not site.through:
+        return
+    connection = client()
+    assert connection.value("SELECT 1") == b"1"
+    for _ in range(5):
+        kill_backends(admin)
+        time.sleep(0.05)  # the server's FIN has arrived: a race here would be a legitimate 2013
+        assert connection.query("SELECT 'goes on'").rows == [(b"goes on",)]
+
+
+def test_backend_killed_while_running(site, client, admin):
+    """The client gets an error at once and its next statement works."""
+    if not site.through:
+        return
+    connection = client()
+    connection.command(raw.QUERY, b"SELECT SLEEP(60), 'on a backend'")
+    wait_until_running(admin, "'on a backend'")
+    kill_backends(admin)
+    answer = connection.results()[0]
+    assert isinstance(answer, Err) and answer.code in (1317, 1927, 2013), answer
+    try:
+        assert connection.query("SELECT 'goes on'").rows == [(b"goes on",)]
+    except (Closed, BrokenPipeError):
+        assert answer.code != 1317, "1317 says that only the statement was ended"
+
+
+def test_backend_killed_in_a_transaction(site, client, admin, schema):
+    """The transaction is lost: the client is told, and never goes on as if it were still open."""
+    if not site.through:
+        return
+    connection = client(schema=schema)
+    connection.query("CREATE TABLE t (id INT PRIMARY KEY)")
+    connection.query("BEGIN")
+    connection.query("INSERT INTO t VALUES (1)")
+    kill_backends(admin)
+    time.sleep(0.05)
+    try:
+        answer = connection.query("INSERT INTO t VALUES (2)")
+        assert isinstance(answer, Err), answer
+    except (Closed, BrokenPipeError, ConnectionResetError):
+        pass
+    assert client(schema=schema).value("SELECT COUNT(*) FROM t") == b"0"
+
+
+def kill_backends(admin):
+    """Kills every connection of `app` from the server's side."""
+    rows = admin.query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app'").rows
+    for (number,) in rows:
+        admin.query(f"KILL {int(number)}")
