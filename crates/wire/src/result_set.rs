@@ -7,6 +7,9 @@ use crate::framing::{begin_packet, end_packet};
 use crate::replies::EOF_HEADER;
 use crate::{EofPacket, OkPacket, Reader, StatusFlags, WireError};
 
+/// The reply to a prepare has two bytes for the number of columns; the servers themselves stop at 4096 (`MAX_FIELDS`).
+const MOST_COLUMNS: u64 = 0xffff;
+
 /// Types of columns, as far as answers of our own need them (`enum_field_types`).
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,14 +115,14 @@ impl<'o> ResultSetWriter<'o> {
     }
 }
 
-/// Reads the head of a result set: the number of columns, at least 1.
+/// Reads the head of a result set: the number of columns, from 1 to 65,535.
 ///
 /// A further byte would mean `OPTIONAL_RESULTSET_METADATA` or MariaDB's `CACHE_METADATA`, which change what follows; it
 /// is malformed here.
 pub fn parse_column_count(payload: &[u8]) -> Result<u64, WireError> {
     let mut reader = Reader::of("column count", payload);
     let count = reader.lenenc_int()?;
-    if count == 0 || !reader.is_empty() {
+    if count == 0 || count > MOST_COLUMNS || !reader.is_empty() {
         return Err(WireError::Malformed { what: "column count" });
     }
     Ok(count)
@@ -275,7 +278,7 @@ mod tests {
     #[test]
     fn other_heads_are_malformed() {
         for head in [&b"\x00"[..], b"\x01\x00", b"\xfb", b"\xff"] {
-            assert_eq!(parse_column_count(head).is_err(), true, "{head:?}");
+            assert!(parse_column_count(head).is_err(), "{head:?}");
         }
         assert_eq!(parse_column_count(b"\xfc\x00\x10"), Ok(4096));
         assert!(parse_text_row(b"\x05abc").is_err());

@@ -1,0 +1,311 @@
+//! What the packets that decide something mean, and what the client gets in their place.
+
+use super::outlet::{Front, Outlet};
+use super::{Expect, Middle, ReplyEvent, ReplyReader, ReplySink, Stage, prepared_definitions};
+use crate::replies::{EOF_HEADER, ERR_HEADER, LOCAL_INFILE_HEADER, OK_HEADER};
+use crate::{EofPacket, ErrPacket, OkPacket, Reader, StatusFlags, WireError};
+
+/// The packet that ends rows or definitions, in the backend's form.
+#[derive(Clone, Copy)]
+enum End<'a> {
+    Ok(OkPacket<'a>),
+    Eof(EofPacket),
+}
+
+impl ReplyReader {
+    /// Looks into a whole packet.
+    pub(super) fn decide<S: ReplySink>(
+        &mut self,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let payload = front.payload();
+        if payload[0] == ERR_HEADER {
+            return self.on_err(front, outlet);
+        }
+        match self.stage {
+            Stage::Head => self.on_head(front, outlet),
+            Stage::DefinitionsEnd => self.on_definitions_end(front, outlet),
+            Stage::Rows { count, middle } => self.on_rows_end(count, middle, front, outlet),
+            Stage::PreparedEnd { columns } => {
+                let eof = EofPacket::parse(payload)?;
+                self.relay_middle_eof(eof, front, outlet);
+                self.stage = prepared_definitions(columns, 0);
+                Ok(())
+            }
+            Stage::FieldDefinitions => {
+                let end = self.parse_end(payload)?;
+                self.relay_end(end, front, outlet);
+                self.stage = Stage::Done;
+                Ok(())
+            }
+            Stage::LocalInfile => self.on_ok(front, outlet),
+            Stage::Definitions { .. } | Stage::PreparedDefinitions { .. } => {
+                Err(WireError::Malformed { what: "end of column definitions before their number" })
+            }
+            Stage::Done => Err(WireError::Malformed { what: "packet after the end of a reply" }),
+        }
+    }
+
+    /// The first packet of a result, when it is no ERR.
+    fn on_head<S: ReplySink>(
+        &mut self,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let payload = front.payload();
+        match (self.expect, payload[0]) {
+            (Expect::Simple | Expect::ResultSets, OK_HEADER) => self.on_ok(front, outlet),
+            // Both servers answer set_option and debug with the packet that ends rows.
+            (Expect::Simple, EOF_HEADER) => {
+                let end = self.parse_end(payload)?;
+                self.relay_end(end, front, outlet);
+                self.stage = Stage::Done;
+                Ok(())
+            }
+            (Expect::Prepare, OK_HEADER) => self.on_prepared(front, outlet),
+            (Expect::Statistics, _) => {
+                outlet.packet(front, self.shift);
+                self.stage = Stage::Done;
+                Ok(())
+            }
+            (Expect::ResultSets, _) if self.prelude_left > 0 => {
+                Err(WireError::Malformed { what: "result set in a prelude" })
+            }
+            (Expect::ResultSets, LOCAL_INFILE_HEADER) => {
+                outlet.packet(front, self.shift);
+                outlet.event(ReplyEvent::LocalInfile { sequence: front.sequence() });
+                self.stage = Stage::LocalInfile;
+                Ok(())
+            }
+            (Expect::ResultSets, _) => {
+                let left = crate::parse_column_count(payload)?;
+                outlet.packet(front, self.shift);
+                self.stage = Stage::Definitions { left };
+                Ok(())
+            }
+            _ => Err(WireError::Malformed { what: "head of a reply" }),
+        }
+    }
+
+    /// A statement without a result set succeeded.
+    fn on_ok<S: ReplySink>(&mut self, front: Front<'_>, outlet: &mut Outlet<'_, S>) -> Result<(), WireError> {
+        let ok = OkPacket::parse(front.payload(), self.options.backend_session_track)?;
+        if ok.header != OK_HEADER {
+            return Err(WireError::Malformed { what: "header of a statement's OK" });
+        }
+        if self.prelude_left > 0 {
+            if !ok.status.contains(StatusFlags::MORE_RESULTS_EXISTS) {
+                return Err(WireError::Malformed { what: "reply ends with its prelude" });
+            }
+            self.prelude_left -= 1;
+            self.shift = self.shift.wrapping_sub(1);
+            self.status = ok.status;
+            outlet.event(ReplyEvent::PreludeOk(ok));
+            return Ok(());
+        }
+        self.relay_ok(&ok, front, outlet);
+        outlet.event(ReplyEvent::Ok(ok));
+        self.result_ends(ok.status);
+        Ok(())
+    }
+
+    fn on_err<S: ReplySink>(
+        &mut self,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let err = ErrPacket::parse(front.payload())?;
+        if err.code == 0xffff {
+            return Err(WireError::Malformed { what: "progress report that was not asked for" });
+        }
+        if self.prelude_left > 0 {
+            outlet.event(ReplyEvent::PreludeErr(err));
+        } else {
+            if matches!(self.stage, Stage::Rows { middle: Middle::Due, .. }) {
+                self.insert_eof(front.sequence(), self.status, 0, outlet);
+            }
+            outlet.packet(front, self.shift);
+            outlet.event(ReplyEvent::Err(err));
+        }
+        self.stage = Stage::Done;
+        Ok(())
+    }
+
+    /// The backend's EOF between column definitions and rows, or the one that ends a cursor's result set.
+    fn on_definitions_end<S: ReplySink>(
+        &mut self,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let eof = EofPacket::parse(front.payload())?;
+        if opens_cursor(eof.status) {
+            outlet.event(ReplyEvent::ResultSetEnd { rows: 0 });
+            self.relay_end(End::Eof(eof), front, outlet);
+            self.result_ends(eof.status);
+            return Ok(());
+        }
+        let middle = self.relay_middle_eof(eof, front, outlet);
+        self.status = eof.status;
+        self.stage = Stage::Rows { count: 0, middle };
+        Ok(())
+    }
+
+    fn on_rows_end<S: ReplySink>(
+        &mut self,
+        count: u64,
+        middle: Middle,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let mut end = self.parse_end(front.payload())?;
+        let status = end.status();
+        match middle {
+            Middle::Settled => {}
+            Middle::Due if opens_cursor(status) => {}
+            Middle::Due => self.insert_eof(front.sequence(), status, end.warnings(), outlet),
+            // Servers before MySQL 5.7 say only there that these are OUT parameters.
+            Middle::Dropped(earlier) => end = end.with_status(earlier & StatusFlags::PS_OUT_PARAMS),
+        }
+        outlet.event(ReplyEvent::ResultSetEnd { rows: count });
+        self.relay_end(end, front, outlet);
+        if self.expect == Expect::ResultSets {
+            self.result_ends(status);
+        } else {
+            self.stage = Stage::Done;
+        }
+        Ok(())
+    }
+
+    /// The head of the reply to a prepare: OK, statement id, columns, parameters, filler, warnings.
+    fn on_prepared<S: ReplySink>(
+        &mut self,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Result<(), WireError> {
+        let mut reader = Reader::of("head of a prepare's reply", front.payload());
+        reader.u8()?;
+        let statement = reader.u32()?;
+        let columns = reader.u16()?;
+        let parameters = reader.u16()?;
+        outlet.packet(front, self.shift);
+        outlet.event(ReplyEvent::Prepared { statement, columns, parameters });
+        self.stage = prepared_definitions(parameters, columns);
+        Ok(())
+    }
+
+    fn result_ends(&mut self, status: StatusFlags) {
+        self.status = status;
+        let more = self.expect == Expect::ResultSets && status.contains(StatusFlags::MORE_RESULTS_EXISTS);
+        self.stage = if more { Stage::Head } else { Stage::Done };
+    }
+
+    fn parse_end<'p>(&self, payload: &'p [u8]) -> Result<End<'p>, WireError> {
+        if !self.options.backend_deprecate_eof {
+            return EofPacket::parse(payload).map(End::Eof);
+        }
+        let ok = OkPacket::parse(payload, self.options.backend_session_track)?;
+        if ok.header != EOF_HEADER {
+            return Err(WireError::Malformed { what: "header of an OK at the end of rows" });
+        }
+        Ok(End::Ok(ok))
+    }
+
+    /// Relays the end of rows in the client's form, and reports it.
+    fn relay_end<S: ReplySink>(&mut self, end: End<'_>, front: Front<'_>, outlet: &mut Outlet<'_, S>) {
+        let sequence = front.sequence().wrapping_add(self.shift);
+        match (end, self.options.client_deprecate_eof) {
+            (End::Ok(ok), true) => self.relay_ok(&ok, front, outlet),
+            (End::Eof(_), false) => outlet.packet(front, self.shift),
+            (End::Ok(ok), false) => {
+                let eof = EofPacket { warnings: ok.warnings, status: without_changes(ok.status) };
+                outlet.built(sequence, |out| eof.put(out));
+            }
+            (End::Eof(eof), true) => {
+                let ok = OkPacket {
+                    header: EOF_HEADER,
+                    warnings: eof.warnings,
+                    ..OkPacket::plain(without_changes(eof.status))
+                };
+                outlet.built(sequence, |out| ok.put(out, false));
+            }
+        }
+        outlet.event(match end {
+            End::Ok(ok) => ReplyEvent::Ok(ok),
+            End::Eof(eof) => ReplyEvent::Eof(eof),
+        });
+    }
+
+    /// Relays an OK, without changes of session state where the client does not expect them.
+    fn relay_ok<S: ReplySink>(&self, ok: &OkPacket<'_>, front: Front<'_>, outlet: &mut Outlet<'_, S>) {
+        let tracked = self.options.client_session_track && self.options.backend_session_track;
+        if tracked || !ok.status.contains(StatusFlags::SESSION_STATE_CHANGED) {
+            outlet.packet(front, self.shift);
+        } else {
+            outlet.built(front.sequence().wrapping_add(self.shift), |out| ok.put(out, false));
+        }
+    }
+
+    /// Relays the backend's EOF after column definitions, or drops it.
+    fn relay_middle_eof<S: ReplySink>(
+        &mut self,
+        eof: EofPacket,
+        front: Front<'_>,
+        outlet: &mut Outlet<'_, S>,
+    ) -> Middle {
+        if self.options.client_deprecate_eof {
+            self.shift = self.shift.wrapping_sub(1);
+            Middle::Dropped(eof.status)
+        } else {
+            outlet.packet(front, self.shift);
+            Middle::Settled
+        }
+    }
+
+    /// Writes an EOF that the backend did not send in front of its packet number `before`.
+    pub(super) fn insert_eof<S: ReplySink>(
+        &mut self,
+        before: u8,
+        status: StatusFlags,
+        warnings: u16,
+        outlet: &mut Outlet<'_, S>,
+    ) {
+        let eof = EofPacket { warnings, status: without_changes(status) };
+        outlet.built(before.wrapping_add(self.shift), |out| eof.put(out));
+        self.shift = self.shift.wrapping_add(1);
+    }
+}
+
+impl End<'_> {
+    fn status(&self) -> StatusFlags {
+        match self {
+            Self::Ok(ok) => ok.status,
+            Self::Eof(eof) => eof.status,
+        }
+    }
+
+    fn warnings(&self) -> u16 {
+        match self {
+            Self::Ok(ok) => ok.warnings,
+            Self::Eof(eof) => eof.warnings,
+        }
+    }
+
+    fn with_status(mut self, further: StatusFlags) -> Self {
+        match &mut self {
+            Self::Ok(ok) => ok.status |= further,
+            Self::Eof(eof) => eof.status |= further,
+        }
+        self
+    }
+}
+
+/// Whether a result set's only end packet announces a cursor: see the module's documentation.
+fn opens_cursor(status: StatusFlags) -> bool {
+    status.contains(StatusFlags::CURSOR_EXISTS) && !status.contains(StatusFlags::MORE_RESULTS_EXISTS)
+}
+
+/// A status for a packet that cannot carry changes of session state.
+fn without_changes(status: StatusFlags) -> StatusFlags {
+    status.without(StatusFlags::SESSION_STATE_CHANGED)
+}
