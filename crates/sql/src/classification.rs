@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use crate::{Effects, Reads};
+use crate::lexer::TokenKind;
+use crate::scan::{Findings, Scanner};
+use crate::statement::{self, Statement};
+use crate::{Effects, Reads, digest};
 
 /// What of the session's `sql_mode` changes how a statement is cut into tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,6 +41,8 @@ pub struct Classification {
     pub wait_free: bool,
     /// `LAST_INSERT_ID(expr)` is called: the statement decides what the next `LAST_INSERT_ID()` says.
     pub sets_last_insert_id: bool,
+    /// `COMMIT RELEASE`, `ROLLBACK RELEASE`: the server closes the connection afterwards.
+    pub releases_connection: bool,
 }
 
 /// Which statement it is.
@@ -162,24 +167,60 @@ pub enum CharsetSetting {
 }
 
 /// What `text`, the argument of a COM_QUERY or COM_STMT_PREPARE, does.
+///
+/// `mode` must be the session's: with another one the ends of strings are found elsewhere. A client character set whose
+/// characters may end in a backslash or a backtick byte needs [`quotes_may_hide`] as well.
 pub fn classify(text: &[u8], mode: LexMode) -> Classification {
-    let _ = (text, mode);
+    let mut scanner = Scanner::new(text, mode);
+    let mut first: Option<Statement> = None;
+    let mut several = scanner.current.is(b';'); // an empty first statement is an error of its own
+    let mut charset_changes = false;
+    let mut lex_mode_changes = false;
+    let mut releases_connection = false;
+    while scanner.current.kind != TokenKind::End {
+        if scanner.current.is(b';') {
+            scanner.bump();
+            continue;
+        }
+        let next = statement::read(&mut scanner);
+        charset_changes |= next.charset != CharsetSetting::Untouched;
+        lex_mode_changes |= next.sets_lex_mode;
+        releases_connection |= next.releases_connection;
+        several |= first.is_some();
+        first.get_or_insert(next);
+    }
+    scanner.bump(); // the end settles what waits for it
+    if scanner.is_doubtful() || (several && lex_mode_changes) {
+        scanner.add_effect(Effects::UNKNOWN);
+    }
+    several |= scanner.is_doubtful();
+    let first = first.unwrap_or(Statement::EMPTY);
+    let fingerprint = scanner.fingerprint();
+    let Findings { effects, reads, calls, sets_last_insert_id } = scanner.findings;
+    let alone = !several && effects.is_empty() && !sets_last_insert_id;
     Classification {
-        kind: Kind::Other,
-        effects: Effects::UNKNOWN,
-        reads: Reads::NONE,
-        several: true,
-        plain_read: false,
-        fingerprint: 0,
-        calls: Vec::new(),
-        charset: CharsetSetting::Unsure,
-        wait_free: false,
-        sets_last_insert_id: false,
+        kind: first.kind,
+        effects,
+        reads,
+        several,
+        plain_read: alone && reads.is_empty() && first.kind == Kind::Select && first.only_reads,
+        fingerprint,
+        calls,
+        charset: if several && charset_changes { CharsetSetting::Unsure } else { first.charset },
+        wait_free: !several && first.wait_free,
+        sets_last_insert_id,
+        releases_connection,
     }
 }
 
 /// `text` for the eyes of operators: normalised, literals as `?`, at most `limit` bytes.
 pub fn digest_text(text: &[u8], mode: LexMode, limit: usize) -> String {
-    let _ = (text, mode, limit);
-    String::new()
+    digest::digest_text(text, mode, limit)
+}
+
+/// Whether some character set may read the quotes of `text` in another way than [`classify`] does: big5, cp932, gb18030,
+/// gbk and sjis have characters whose second byte is that of a backslash or a backtick. With one of them as
+/// `character_set_client`, treat a text for which this is true as [`Effects::UNKNOWN`]; with any other, ignore it.
+pub fn quotes_may_hide(text: &[u8]) -> bool {
+    text.windows(2).any(|pair| pair[0] >= 0x80 && matches!(pair[1], b'\\' | b'`'))
 }

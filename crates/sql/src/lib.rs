@@ -17,12 +17,18 @@
 #![forbid(unsafe_code)]
 
 mod classification;
+mod digest;
 mod effects;
+mod functions;
+mod lexer;
 mod quote;
+mod scan;
+mod set;
+mod statement;
 
 pub use classification::{
     CharsetSetting, Classification, KillTarget, Kind, LexMode, SessionCall, SessionFunction, classify,
-    digest_text,
+    digest_text, quotes_may_hide,
 };
 pub use effects::{Effects, Reads};
 pub use quote::{quote_identifier, quote_string};

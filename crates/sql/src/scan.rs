@@ -1,0 +1,588 @@
+//! Reads a text token by token and notes, wherever in a statement they stand, the words that matter.
+
+use crate::digest::{Fingerprint, Normaliser};
+use crate::functions::{self, Function};
+use crate::lexer::{Lexer, Token, TokenKind};
+use crate::{Effects, LexMode, Reads, SessionCall, SessionFunction};
+
+/// The keywords that matter anywhere in a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keyword {
+    None,
+    As,
+    Begin,
+    Case,
+    Delete,
+    End,
+    For,
+    In,
+    /// `INSERT`, `REPLACE`.
+    Insert,
+    /// Between `INSERT` and its table.
+    InsertModifier,
+    Into,
+    Lock,
+    Next,
+    Previous,
+    Procedure,
+    Recursive,
+    Select,
+    /// Between `SELECT` and its first column.
+    SelectOption,
+    /// Ends a select list: `FROM`, `WHERE`, `ORDER` and so on.
+    SelectPart,
+    Share,
+    SqlCalcFoundRows,
+    Table,
+    Update,
+    Value,
+    Values,
+    With,
+}
+
+fn keyword(word: &[u8]) -> Keyword {
+    let is = |known: &[u8]| word.eq_ignore_ascii_case(known);
+    let one_of = |known: &[&[u8]]| known.iter().any(|known| word.eq_ignore_ascii_case(known));
+    match word.len() {
+        2 if is(b"as") => Keyword::As,
+        2 if is(b"in") => Keyword::In,
+        3 if is(b"for") => Keyword::For,
+        3 if is(b"all") => Keyword::SelectOption,
+        3 if is(b"end") => Keyword::End,
+        4 if one_of(&[b"from"]) => Keyword::SelectPart,
+        4 if is(b"into") => Keyword::Into,
+        4 if is(b"lock") => Keyword::Lock,
+        4 if is(b"next") => Keyword::Next,
+        4 if is(b"with") => Keyword::With,
+        4 if is(b"case") => Keyword::Case,
+        5 if one_of(&[b"where", b"order", b"group", b"limit", b"union"]) => Keyword::SelectPart,
+        5 if is(b"begin") => Keyword::Begin,
+        5 if is(b"share") => Keyword::Share,
+        5 if is(b"table") => Keyword::Table,
+        5 if is(b"value") => Keyword::Value,
+        6 if is(b"select") => Keyword::Select,
+        6 if is(b"insert") => Keyword::Insert,
+        6 if is(b"update") => Keyword::Update,
+        6 if is(b"delete") => Keyword::Delete,
+        6 if is(b"values") => Keyword::Values,
+        6 if is(b"having") || is(b"except") => Keyword::SelectPart,
+        6 if is(b"ignore") => Keyword::InsertModifier,
+        7 if is(b"replace") => Keyword::Insert,
+        7 if is(b"delayed") => Keyword::InsertModifier,
+        8 if is(b"distinct") => Keyword::SelectOption,
+        8 if is(b"previous") => Keyword::Previous,
+        9 if is(b"procedure") => Keyword::Procedure,
+        9 if is(b"recursive") => Keyword::Recursive,
+        9 if is(b"intersect") => Keyword::SelectPart,
+        9 if is(b"sql_cache") => Keyword::SelectOption,
+        12 if is(b"low_priority") => Keyword::InsertModifier,
+        12 if is(b"sql_no_cache") => Keyword::SelectOption,
+        11 if is(b"distinctrow") => Keyword::SelectOption,
+        13 if is(b"high_priority") => Keyword::InsertModifier,
+        13 if is(b"straight_join") => Keyword::SelectOption,
+        14 if is(b"sql_big_result") => Keyword::SelectOption,
+        16 if is(b"sql_small_result") => Keyword::SelectOption,
+        17 if is(b"sql_buffer_result") => Keyword::SelectOption,
+        19 if is(b"sql_calc_found_rows") => Keyword::SqlCalcFoundRows,
+        _ => Keyword::None,
+    }
+}
+
+/// Where in a statement a name before a parenthesis is a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallsFrom {
+    /// Everywhere.
+    Start,
+    /// After the first `SELECT`: before it stand definitions.
+    Select,
+    /// Nowhere.
+    Never,
+}
+
+/// What stands before a name, as far as it decides whether a parenthesis after the name holds arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Context {
+    Keyword(Keyword),
+    /// The name is the table of an `INSERT`.
+    InsertTable,
+    CloseParenthesis,
+    Comma,
+    Other,
+}
+
+/// The name that was read last.
+#[derive(Clone, Copy, Debug)]
+struct Name {
+    token: Token,
+    qualified: bool,
+    context: Context,
+    begins_item: bool,
+}
+
+/// Where in the outermost select list the next token stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SelectList {
+    Outside,
+    ItemStart,
+    InItem,
+}
+
+/// What [`Scanner::new`] to the end found out about all statements of a text.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    pub effects: Effects,
+    pub reads: Reads,
+    pub calls: Vec<SessionCall>,
+    pub sets_last_insert_id: bool,
+}
+
+/// What was found in the statement at hand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Remarks {
+    /// `FOR UPDATE`, `FOR SHARE`, `LOCK IN SHARE MODE`, `INTO`, `PROCEDURE`.
+    pub more_than_reads: bool,
+    /// A function that waits or may run anything.
+    pub may_wait: bool,
+    /// `SELECT` stands in it.
+    pub has_select: bool,
+}
+
+/// See the module.
+pub(crate) struct Scanner<'a> {
+    pub text: &'a [u8],
+    lexer: Lexer<'a>,
+    /// The token at hand: seen by callers, not yet taken in.
+    pub current: Token,
+    /// What it is, if it is one of these.
+    pub keyword: Keyword,
+    pub findings: Findings,
+    pub remarks: Remarks,
+    /// Open parentheses before the token at hand.
+    pub depth: u32,
+    pub calls_from: CallsFrom,
+    /// `name@host` is an account.
+    pub names_accounts: bool,
+    /// In the body of a routine or view: nothing of it runs now.
+    pub in_definition: bool,
+    normaliser: Normaliser<Fingerprint>,
+    previous: Token,
+    previous_keyword: Keyword,
+    name: Option<Name>,
+    expects_insert_table: bool,
+    /// The depth at which a `WITH` lists its names.
+    with_list: Option<u32>,
+    select_list: SelectList,
+    /// A call with its parenthesis just opened.
+    open_call: Option<(SessionFunction, usize, bool)>,
+    /// The last of the calls is a whole select item if the item ends here.
+    item_may_end: bool,
+}
+
+impl<'a> Scanner<'a> {
+    pub fn new(text: &'a [u8], mode: LexMode) -> Self {
+        let mut lexer = Lexer::new(text, mode);
+        let current = lexer.next();
+        let start = Token { kind: TokenKind::End, start: 0, end: 0, glued: false };
+        let mut scanner = Self {
+            text,
+            lexer,
+            current,
+            keyword: Keyword::None,
+            findings: Findings {
+                effects: Effects::NONE,
+                reads: Reads::NONE,
+                calls: Vec::new(),
+                sets_last_insert_id: false,
+            },
+            remarks: Remarks::default(),
+            depth: 0,
+            calls_from: CallsFrom::Start,
+            names_accounts: false,
+            in_definition: false,
+            normaliser: Normaliser::new(Fingerprint::default()),
+            previous: start,
+            previous_keyword: Keyword::None,
+            name: None,
+            expects_insert_table: false,
+            with_list: None,
+            select_list: SelectList::Outside,
+            open_call: None,
+            item_may_end: false,
+        };
+        scanner.keyword = scanner.keyword_of(current);
+        scanner
+    }
+
+    /// Forgets what belongs to the statement before.
+    pub fn begin_statement(&mut self) {
+        self.remarks = Remarks::default();
+        self.depth = 0;
+        self.calls_from = CallsFrom::Start;
+        self.names_accounts = false;
+        self.in_definition = false;
+        self.name = None;
+        self.expects_insert_table = false;
+        self.with_list = None;
+        self.select_list = SelectList::Outside;
+        self.previous_keyword = Keyword::None;
+    }
+
+    /// Takes the token at hand in and goes on to the next.
+    pub fn bump(&mut self) {
+        self.take_in();
+        if self.current.kind != TokenKind::End {
+            self.current = self.lexer.next();
+            self.keyword = self.keyword_of(self.current);
+        }
+    }
+
+    /// The same for a system variable that is assigned to, not read.
+    pub fn pass_target(&mut self) {
+        let in_definition = std::mem::replace(&mut self.in_definition, true);
+        self.bump();
+        self.in_definition = in_definition;
+    }
+
+    /// The bytes of the tokens after the one at hand.
+    pub fn following(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (text, mut ahead) = (self.text, self.lexer.clone());
+        std::iter::from_fn(move || {
+            let token = ahead.next();
+            (token.kind != TokenKind::End).then(|| &text[token.start..token.end])
+        })
+    }
+
+    /// Goes on to the statement's end.
+    pub fn finish_statement(&mut self) {
+        while !self.current.ends_statement() {
+            self.bump();
+        }
+    }
+
+    /// The bytes of a token.
+    pub fn bytes(&self, token: Token) -> &'a [u8] {
+        &self.text[token.start..token.end]
+    }
+
+    /// Whether the token at hand is this word, without quotes.
+    pub fn is_word(&self, word: &str) -> bool {
+        self.current.kind == TokenKind::Word && self.bytes(self.current).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// The token taken in last.
+    pub fn previous(&self) -> Token {
+        self.previous
+    }
+
+    pub fn is_doubtful(&self) -> bool {
+        self.lexer.is_doubtful()
+    }
+
+    pub fn fingerprint(&self) -> u64 {
+        self.normaliser.sink.value()
+    }
+
+    pub fn add_effect(&mut self, effect: Effects) {
+        self.findings.effects |= effect;
+    }
+
+    fn keyword_of(&self, token: Token) -> Keyword {
+        // After a dot stands a name, whatever it looks like.
+        let may_be = token.kind == TokenKind::Word && !self.previous.is(b'.');
+        if may_be { keyword(self.bytes(token)) } else { Keyword::None }
+    }
+
+    fn take_in(&mut self) {
+        let (token, keyword) = (self.current, self.keyword);
+        self.normaliser.push(self.text, token);
+        if !self.in_definition {
+            self.settle_calls(token, keyword);
+            match token.kind {
+                TokenKind::Word => {
+                    self.take_name(token, keyword);
+                    self.take_keyword(keyword);
+                }
+                TokenKind::QuotedName => self.take_name(token, Keyword::None),
+                TokenKind::UserVariable => self.take_user_variable(token),
+                TokenKind::SystemVariable => self.take_system_variable(token),
+                TokenKind::Punctuation(b'(') => self.take_parenthesis(token),
+                _ => {}
+            }
+            self.move_in_select_list(token, keyword);
+        }
+        match token.kind {
+            TokenKind::Punctuation(b'(') => self.depth += 1,
+            TokenKind::Punctuation(b')') => {
+                self.depth = self.depth.saturating_sub(1);
+                self.with_list = self.with_list.filter(|&depth| depth <= self.depth);
+            }
+            _ => {}
+        }
+        self.previous = token;
+        self.previous_keyword = keyword;
+    }
+
+    /// Decides about the calls whose end depends on the token that comes now.
+    fn settle_calls(&mut self, token: Token, keyword: Keyword) {
+        if std::mem::take(&mut self.item_may_end) {
+            let ends = token.ends_statement()
+                || token.is(b',')
+                || matches!(
+                    keyword,
+                    Keyword::SelectPart | Keyword::Into | Keyword::For | Keyword::Lock | Keyword::Procedure
+                );
+            if let (true, Some(call)) = (ends && self.depth == 0, self.findings.calls.last_mut()) {
+                call.whole_select_item = true;
+            }
+        }
+        let Some((function, start, begins_item)) = self.open_call.take() else { return };
+        if token.is(b')') {
+            self.add_call(function, start, token.end, begins_item);
+        } else if function == SessionFunction::LastInsertId {
+            self.findings.sets_last_insert_id = true;
+        }
+    }
+
+    fn add_call(&mut self, function: SessionFunction, start: usize, end: usize, begins_item: bool) {
+        self.findings.reads |= match function {
+            SessionFunction::RowCount => Reads::ROW_COUNT,
+            SessionFunction::FoundRows => Reads::FOUND_ROWS,
+            SessionFunction::ConnectionId => Reads::CONNECTION_ID,
+            SessionFunction::LastInsertId => Reads::LAST_INSERT_ID,
+            SessionFunction::WarningCount | SessionFunction::ErrorCount => Reads::DIAGNOSTICS,
+        };
+        self.findings.calls.push(SessionCall { function, span: start..end, whole_select_item: false });
+        self.item_may_end = begins_item;
+    }
+
+    fn begins_item(&self) -> bool {
+        self.depth == 0 && self.select_list == SelectList::ItemStart
+    }
+
+    fn take_name(&mut self, token: Token, keyword: Keyword) {
+        if self.previous.is(b'.') {
+            self.take_pseudo_column(token);
+            if let Some(name) = &mut self.name {
+                name.token = token;
+                name.qualified = true;
+                return;
+            }
+        }
+        let mut context = match self.previous.kind {
+            TokenKind::Punctuation(b')') => Context::CloseParenthesis,
+            TokenKind::Punctuation(b',') => Context::Comma,
+            TokenKind::Word => Context::Keyword(self.previous_keyword),
+            _ => Context::Other,
+        };
+        if self.expects_insert_table && !matches!(keyword, Keyword::InsertModifier | Keyword::Into) {
+            self.expects_insert_table = false;
+            context = Context::InsertTable;
+        }
+        self.name = Some(Name { token, qualified: false, context, begins_item: self.begins_item() });
+    }
+
+    /// `sequence.nextval` and `sequence.currval` in MariaDB's Oracle mode.
+    fn take_pseudo_column(&mut self, token: Token) {
+        let name = self.bytes(token);
+        if name.eq_ignore_ascii_case(b"nextval") || name.eq_ignore_ascii_case(b"currval") {
+            self.add_effect(Effects::SEQUENCE);
+        }
+    }
+
+    fn take_keyword(&mut self, keyword: Keyword) {
+        let previous = self.previous_keyword;
+        match keyword {
+            Keyword::None => return,
+            Keyword::SqlCalcFoundRows => self.add_effect(Effects::FOUND_ROWS),
+            Keyword::Value if matches!(previous, Keyword::Next | Keyword::Previous) => {
+                self.add_effect(Effects::SEQUENCE)
+            }
+            Keyword::Update | Keyword::Share if previous == Keyword::For => {
+                self.remarks.more_than_reads = true
+            }
+            Keyword::In if previous == Keyword::Lock => self.remarks.more_than_reads = true,
+            Keyword::Into | Keyword::Procedure => self.remarks.more_than_reads = true,
+            Keyword::Select => self.remarks.has_select = true,
+            _ => {}
+        }
+        match keyword {
+            Keyword::Insert => self.expects_insert_table = true,
+            Keyword::With => self.with_list = Some(self.depth),
+            Keyword::As | Keyword::Recursive => {}
+            _ if self.with_list == Some(self.depth) => self.with_list = None,
+            _ => {}
+        }
+        if keyword == Keyword::Select && self.calls_from == CallsFrom::Select {
+            self.calls_from = CallsFrom::Start;
+        }
+    }
+
+    fn take_user_variable(&mut self, token: Token) {
+        let account = self.names_accounts
+            && match self.previous.kind {
+                TokenKind::String | TokenKind::QuotedName => true,
+                // `root@localhost`, but not `SELECT@a`
+                TokenKind::Word => token.glued && !functions::is_keyword(self.bytes(self.previous)),
+                _ => false,
+            };
+        if !account {
+            self.add_effect(Effects::USER_VARIABLE);
+        }
+    }
+
+    fn take_system_variable(&mut self, token: Token) {
+        let variable = SystemVariable::of(&self.text[token.start..token.end]);
+        let function = match variable.scope {
+            Scope::Global => return,
+            Scope::Session | Scope::Unsaid => variable.function(),
+        };
+        if variable.is_cut_short() {
+            self.add_effect(Effects::UNKNOWN);
+        }
+        if let Some(function) = function {
+            let begins_item = self.begins_item();
+            self.add_call(function, token.start, token.end, begins_item);
+        }
+    }
+
+    fn take_parenthesis(&mut self, token: Token) {
+        if self.previous.is(b')') && self.with_list == Some(self.depth) {
+            self.with_list = None; // the names are over: WITH a AS (...) (SELECT ...)
+        }
+        if !self.previous.is_name() {
+            return;
+        }
+        if self.previous_keyword == Keyword::Insert {
+            self.expects_insert_table = false; // the functions INSERT() and REPLACE()
+        }
+        let Some(name) = self.name.take() else { return };
+        if self.calls_from == CallsFrom::Start && !self.holds_columns(name.context) {
+            self.take_call(name, token.glued);
+        }
+    }
+
+    /// Whether a parenthesis after a name that follows `context` encloses a list of columns. Where it does, the servers
+    /// accept no call.
+    fn holds_columns(&self, context: Context) -> bool {
+        match context {
+            Context::Keyword(
+                Keyword::Into | Keyword::Table | Keyword::As | Keyword::With | Keyword::Recursive,
+            ) => true,
+            Context::InsertTable | Context::CloseParenthesis => true,
+            Context::Keyword(Keyword::Procedure) => true, // SELECT ... PROCEDURE ANALYSE(...)
+            Context::Comma => self.with_list == Some(self.depth),
+            Context::Keyword(_) | Context::Other => false,
+        }
+    }
+
+    fn take_call(&mut self, name: Name, glued: bool) {
+        let quoted = name.token.kind == TokenKind::QuotedName;
+        let bytes = self.bytes(name.token);
+        let bare = if quoted { bytes.get(1..bytes.len() - 1).unwrap_or_default() } else { bytes };
+        let function =
+            if name.qualified { Function::Unknown } else { functions::function(bare, quoted, glued) };
+        let mut open = |function| self.open_call = Some((function, name.token.start, name.begins_item));
+        match function {
+            Function::Plain | Function::Keyword => {}
+            Function::Waits => self.remarks.may_wait = true,
+            Function::RowCount => open(SessionFunction::RowCount),
+            Function::FoundRows => open(SessionFunction::FoundRows),
+            Function::ConnectionId => open(SessionFunction::ConnectionId),
+            Function::LastInsertId => open(SessionFunction::LastInsertId),
+            Function::Sequence => self.add_effect(Effects::SEQUENCE),
+            Function::NamedLock => {
+                self.remarks.may_wait = true;
+                self.add_effect(Effects::NAMED_LOCK);
+            }
+            Function::Unknown => {
+                self.remarks.may_wait = true;
+                self.add_effect(Effects::ROUTINE);
+            }
+        }
+    }
+
+    fn move_in_select_list(&mut self, token: Token, keyword: Keyword) {
+        if self.depth > 0 {
+            return;
+        }
+        self.select_list = match (self.select_list, keyword) {
+            (_, Keyword::Select) => SelectList::ItemStart,
+            (SelectList::Outside, _) => SelectList::Outside,
+            (_, Keyword::SelectPart | Keyword::Into | Keyword::For | Keyword::Lock) => SelectList::Outside,
+            (
+                SelectList::ItemStart,
+                Keyword::SelectOption | Keyword::SqlCalcFoundRows | Keyword::InsertModifier,
+            ) => SelectList::ItemStart,
+            _ if token.is(b',') => SelectList::ItemStart,
+            _ => SelectList::InItem,
+        };
+    }
+}
+
+/// The scope written before a system variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Unsaid,
+    Session,
+    /// `GLOBAL`, `PERSIST`, `PERSIST_ONLY`.
+    Global,
+}
+
+impl Scope {
+    /// The scope that a word means.
+    pub fn of(word: &[u8]) -> Option<Self> {
+        let is = |known: &[u8]| word.eq_ignore_ascii_case(known);
+        if is(b"session") || is(b"local") {
+            Some(Self::Session)
+        } else if is(b"global") || is(b"persist") || is(b"persist_only") {
+            Some(Self::Global)
+        } else {
+            None
+        }
+    }
+}
+
+/// A `@@variable`, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SystemVariable<'a> {
+    pub scope: Scope,
+    /// Without quotes; empty where only a scope was written.
+    pub name: &'a [u8],
+}
+
+impl<'a> SystemVariable<'a> {
+    /// Takes the bytes of a [`TokenKind::SystemVariable`] apart.
+    pub fn of(token: &'a [u8]) -> Self {
+        let name = token.get(2..).unwrap_or_default();
+        let dot = name.iter().position(|&byte| byte == b'.').unwrap_or(name.len());
+        match Scope::of(&name[..dot]) {
+            Some(scope) => Self { scope, name: without_quotes(name.get(dot + 1..).unwrap_or_default()) },
+            None => Self { scope: Scope::Unsaid, name: without_quotes(name) },
+        }
+    }
+
+    /// The rest stands after a blank or a comment.
+    pub fn is_cut_short(self) -> bool {
+        self.name.is_empty()
+    }
+
+    fn function(self) -> Option<SessionFunction> {
+        let is = |known: &[u8]| self.name.eq_ignore_ascii_case(known);
+        match self.name.len() {
+            8 if is(b"identity") => Some(SessionFunction::LastInsertId),
+            11 if is(b"error_count") => Some(SessionFunction::ErrorCount),
+            13 if is(b"warning_count") => Some(SessionFunction::WarningCount),
+            14 if is(b"last_insert_id") => Some(SessionFunction::LastInsertId),
+            16 if is(b"pseudo_thread_id") => Some(SessionFunction::ConnectionId),
+            _ => None,
+        }
+    }
+}
+
+/// A name without the quotes around it, if there are any.
+pub(crate) fn without_quotes(name: &[u8]) -> &[u8] {
+    match name {
+        [b'`', inner @ .., b'`'] | [b'"', inner @ .., b'"'] | [b'\'', inner @ .., b'\''] => inner,
+        _ => name,
+    }
+}

@@ -1,0 +1,309 @@
+//! The `SET` statement: which of its assignments session trackers report in a form that can be replayed.
+
+use std::ops::Range;
+
+use crate::lexer::TokenKind;
+use crate::scan::{Keyword, Scanner, Scope, SystemVariable, without_quotes};
+use crate::statement::{self, Statement};
+use crate::{CharsetSetting, Effects, Kind};
+
+/// Reads a `SET`, whose first word is at hand.
+pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
+    scanner.bump();
+    if scanner.is_word("statement") {
+        return set_statement(scanner, statement);
+    }
+    if let Some(effect) = special_form(scanner) {
+        scanner.add_effect(effect);
+        return Kind::Set;
+    }
+    let mut assignments = 0;
+    loop {
+        let charset = assignment(scanner, statement);
+        assignments += 1;
+        if charset != CharsetSetting::Untouched {
+            statement.charset = charset;
+        }
+        if !scanner.current.is(b',') {
+            break;
+        }
+        scanner.bump();
+    }
+    if !scanner.current.ends_statement() {
+        scanner.add_effect(Effects::SESSION_VARIABLE);
+    }
+    if assignments > 1 && statement.charset != CharsetSetting::Untouched {
+        statement.charset = CharsetSetting::Unsure;
+    }
+    Kind::Set
+}
+
+/// MariaDB's `SET STATEMENT a = 1, b = 2 FOR statement`: the values go back when the statement ends.
+fn set_statement(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
+    let depth = scanner.depth;
+    while !(scanner.keyword == Keyword::For && scanner.depth == depth) {
+        if scanner.current.ends_statement() {
+            return Kind::Other;
+        }
+        scanner.bump();
+    }
+    scanner.bump();
+    let kind = statement::kind(scanner, statement);
+    statement.only_reads = false; // the values may change what it does
+    kind
+}
+
+/// The forms that are no assignments, as far as they stand alone; the effect they have.
+fn special_form(scanner: &mut Scanner<'_>) -> Option<Effects> {
+    if scanner.current.kind != TokenKind::Word {
+        return None;
+    }
+    let word = scanner.bytes(scanner.current);
+    let mut ahead = scanner.following();
+    let next = ahead.next().unwrap_or_default();
+    let is = |bytes: &[u8], known: &str| bytes.eq_ignore_ascii_case(known.as_bytes());
+    if is(word, "transaction") && !is(next, "=") && !is(next, ":") {
+        return Some(Effects::NEXT_TRANSACTION);
+    }
+    if is(word, "role") {
+        return Some(Effects::ROLE);
+    }
+    if is(word, "default") && is(next, "role") {
+        scanner.names_accounts = true;
+        return Some(Effects::NONE);
+    }
+    if is(word, "resource") && is(next, "group") {
+        return Some(Effects::SESSION_VARIABLE);
+    }
+    if is(word, "session") && is(next, "authorization") {
+        return Some(Effects::SESSION_VARIABLE);
+    }
+    // SET SESSION TRANSACTION sets variables that are tracked.
+    (Scope::of(word).is_some() && is(next, "transaction") && !is(ahead.next().unwrap_or_default(), "="))
+        .then_some(Effects::NONE)
+}
+
+/// Reads one assignment, up to its comma.
+fn assignment(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSetting {
+    match scanner.current.kind {
+        TokenKind::UserVariable => {
+            scanner.bump();
+            value(scanner);
+            CharsetSetting::Untouched
+        }
+        TokenKind::SystemVariable => {
+            let variable = SystemVariable::of(scanner.bytes(scanner.current));
+            scanner.pass_target();
+            let target = Target { scope: variable.scope, name: variable.name, with_at_signs: true };
+            system_variable(scanner, statement, target)
+        }
+        TokenKind::Word if scanner.is_word("names") => names(scanner),
+        TokenKind::Word if is_character_set(scanner) => {
+            skip_value(scanner);
+            CharsetSetting::Unsure
+        }
+        TokenKind::Word if scanner.is_word("password") => {
+            scanner.names_accounts = true;
+            skip_value(scanner);
+            CharsetSetting::Untouched
+        }
+        TokenKind::Word | TokenKind::QuotedName => plain_name(scanner, statement),
+        _ => {
+            scanner.add_effect(Effects::SESSION_VARIABLE);
+            skip_value(scanner);
+            CharsetSetting::Unsure
+        }
+    }
+}
+
+/// `CHARACTER SET x`, `CHAR SET x`, `CHARSET x`.
+fn is_character_set(scanner: &Scanner<'_>) -> bool {
+    scanner.is_word("charset")
+        || ((scanner.is_word("character") || scanner.is_word("char"))
+            && scanner.following().next().is_some_and(|word| word.eq_ignore_ascii_case(b"set")))
+}
+
+/// `[GLOBAL | SESSION | ...] name[.name] = value`.
+fn plain_name(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSetting {
+    let mut scope = Scope::Unsaid;
+    if scanner.current.kind == TokenKind::Word {
+        if let Some(said) = Scope::of(scanner.bytes(scanner.current)) {
+            scope = said;
+            scanner.bump();
+        }
+    }
+    if !scanner.current.is_name() {
+        scanner.add_effect(Effects::SESSION_VARIABLE);
+        skip_value(scanner);
+        return CharsetSetting::Unsure;
+    }
+    let mut name = scanner.bytes(scanner.current);
+    scanner.bump();
+    if scanner.current.is(b'.') {
+        scanner.bump();
+        name = b""; // a key cache's or a component's variable: none of those that matter
+        scanner.bump();
+    }
+    system_variable(scanner, statement, Target { scope, name: without_quotes(name), with_at_signs: false })
+}
+
+/// What is assigned to.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    scope: Scope,
+    name: &'a [u8],
+    /// Written as `@@name`.
+    with_at_signs: bool,
+}
+
+/// Reads from the equals sign on.
+fn system_variable(
+    scanner: &mut Scanner<'_>,
+    statement: &mut Statement,
+    target: Target<'_>,
+) -> CharsetSetting {
+    let is = |known: &str| target.name.eq_ignore_ascii_case(known.as_bytes());
+    if target.scope == Scope::Global {
+        value(scanner);
+        return CharsetSetting::Untouched;
+    }
+    if cannot_be_replayed(target.name) {
+        scanner.add_effect(Effects::SESSION_VARIABLE);
+    }
+    let of_transaction = ["transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only"];
+    if target.with_at_signs && target.scope == Scope::Unsaid && of_transaction.into_iter().any(is) {
+        scanner.add_effect(Effects::NEXT_TRANSACTION);
+    }
+    statement.sets_lex_mode |= is("sql_mode");
+    let value = value(scanner);
+    if is("sql_auto_is_null") && value != Value::Off {
+        // `WHERE id IS NULL` then reads the last insert id.
+        scanner.add_effect(Effects::SESSION_VARIABLE);
+    }
+    let of_charsets =
+        ["character_set_client", "character_set_results", "character_set_connection", "collation_connection"];
+    if is("collation_connection") && value == Value::Literal {
+        CharsetSetting::CollationConnection
+    } else if of_charsets.into_iter().any(is) {
+        CharsetSetting::Unsure
+    } else {
+        CharsetSetting::Untouched
+    }
+}
+
+/// Session variables whose value, set again on another connection, would not mean the same.
+fn cannot_be_replayed(name: &[u8]) -> bool {
+    const NAMES: [&str; 13] = [
+        "timestamp",
+        "insert_id",
+        "last_insert_id",
+        "identity",
+        "rand_seed1",
+        "rand_seed2",
+        "sql_log_bin",
+        "server_id",
+        "skip_replication",
+        "require_row_format", // cannot be switched off again
+        "original_commit_timestamp",
+        "original_server_version",
+        "immediate_server_version",
+    ];
+    const PREFIXES: [&str; 6] = ["pseudo_", "gtid_", "session_track_", "wsrep_", "profiling", "debug"];
+    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+        || PREFIXES.iter().any(|prefix| {
+            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+        })
+}
+
+/// What is assigned, as far as it matters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Value {
+    /// `0`, `OFF`, `FALSE`, `DEFAULT`.
+    Off,
+    /// One word or string.
+    Literal,
+    Other,
+}
+
+/// Reads `= value` or `:= value`. Without an equals sign the assignment is not understood.
+fn value(scanner: &mut Scanner<'_>) -> Value {
+    if scanner.current.is(b':') {
+        scanner.bump();
+    }
+    if !scanner.current.is(b'=') {
+        scanner.add_effect(Effects::SESSION_VARIABLE);
+        skip_value(scanner);
+        return Value::Other;
+    }
+    scanner.bump();
+    let first = scanner.current;
+    let bytes = scanner.bytes(first);
+    let is_off =
+        ["0", "off", "false", "default"].iter().any(|off| bytes.eq_ignore_ascii_case(off.as_bytes()));
+    if first.ends_statement() {
+        return Value::Other;
+    }
+    scanner.bump();
+    let alone = scanner.current.is(b',') || scanner.current.ends_statement();
+    if !alone {
+        skip_value(scanner);
+        return Value::Other;
+    }
+    match first.kind {
+        TokenKind::Word | TokenKind::Number if is_off => Value::Off,
+        TokenKind::Word | TokenKind::String | TokenKind::QuotedName => Value::Literal,
+        _ => Value::Other,
+    }
+}
+
+/// Goes on to the comma or the end.
+fn skip_value(scanner: &mut Scanner<'_>) {
+    while !(scanner.current.ends_statement() || (scanner.current.is(b',') && scanner.depth == 0)) {
+        scanner.bump();
+    }
+}
+
+/// `NAMES charset [COLLATE collation]`, `NAMES DEFAULT`.
+fn names(scanner: &mut Scanner<'_>) -> CharsetSetting {
+    scanner.bump();
+    if scanner.current.is(b'=') || scanner.current.is(b':') {
+        value(scanner); // a variable of that name would be unknown, but that is for the server to say
+        return CharsetSetting::Unsure;
+    }
+    let readable =
+        matches!(scanner.current.kind, TokenKind::Word | TokenKind::String | TokenKind::QuotedName);
+    if !readable {
+        skip_value(scanner);
+        return CharsetSetting::Unsure;
+    }
+    scanner.bump();
+    let mut collation = None;
+    if scanner.is_word("collate") {
+        scanner.bump();
+        if !scanner.is_word("default") {
+            collation = literal(scanner);
+            if collation.is_none() {
+                skip_value(scanner);
+                return CharsetSetting::Unsure;
+            }
+        }
+        scanner.bump();
+    }
+    if scanner.current.is(b',') || scanner.current.ends_statement() {
+        return CharsetSetting::Names { collation };
+    }
+    skip_value(scanner);
+    CharsetSetting::Unsure
+}
+
+/// Where the word or string at hand is, without its quotes.
+fn literal(scanner: &Scanner<'_>) -> Option<Range<usize>> {
+    let token = scanner.current;
+    match token.kind {
+        TokenKind::Word => Some(token.start..token.end),
+        TokenKind::String | TokenKind::QuotedName if token.end - token.start >= 2 => {
+            Some(token.start + 1..token.end - 1)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,397 @@
+//! Which statement it is, from its first words.
+
+use crate::lexer::TokenKind;
+use crate::scan::{CallsFrom, Keyword, Scanner};
+use crate::{CharsetSetting, Effects, KillTarget, Kind, Reads, set};
+
+/// One statement of a text; what its words do beyond this is with the scanner.
+#[derive(Clone, Debug)]
+pub(crate) struct Statement {
+    pub kind: Kind,
+    pub charset: CharsetSetting,
+    /// `sql_mode` changes, and with it how later statements of the same text are cut into tokens.
+    pub sets_lex_mode: bool,
+    pub only_reads: bool,
+    pub wait_free: bool,
+    pub releases_connection: bool,
+}
+
+impl Statement {
+    /// No statement at all.
+    pub const EMPTY: Self = Self {
+        kind: Kind::Empty,
+        charset: CharsetSetting::Untouched,
+        sets_lex_mode: false,
+        only_reads: false,
+        wait_free: false,
+        releases_connection: false,
+    };
+}
+
+/// Reads one statement up to its semicolon or the end of the text.
+pub(crate) fn read(scanner: &mut Scanner<'_>) -> Statement {
+    scanner.begin_statement();
+    let mut statement = Statement::EMPTY;
+    statement.kind = kind(scanner, &mut statement);
+    if statement.kind == Kind::Other {
+        scanner.add_effect(Effects::UNKNOWN);
+    }
+    if matches!(statement.kind, Kind::Commit | Kind::Rollback) {
+        statement.releases_connection = releases(scanner);
+    }
+    scanner.finish_statement();
+    let remarks = scanner.remarks;
+    statement.only_reads &= !remarks.more_than_reads && !remarks.may_wait;
+    statement.wait_free = match statement.kind {
+        Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Use => true,
+        Kind::Set | Kind::Show => !remarks.may_wait && !remarks.has_select,
+        _ => false,
+    };
+    statement
+}
+
+/// Reads as much of the statement as its kind takes.
+pub(crate) fn kind(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
+    statement.only_reads = true;
+    if scanner.current.is(b'(') {
+        return parenthesised(scanner);
+    }
+    if scanner.current.kind != TokenKind::Word {
+        return Kind::Other;
+    }
+    match scanner.keyword {
+        Keyword::Select | Keyword::Values | Keyword::Table => return Kind::Select,
+        Keyword::With => return with(scanner),
+        Keyword::Update => return Kind::Update,
+        Keyword::Delete => return Kind::Delete,
+        _ => {}
+    }
+    let mut word = [0; LONGEST_FIRST_WORD];
+    let bytes = scanner.bytes(scanner.current);
+    let Some(word) = word.get_mut(..bytes.len()) else { return Kind::Other };
+    word.copy_from_slice(bytes);
+    word.make_ascii_lowercase();
+    if word == b"set" {
+        return set::read(scanner, statement);
+    }
+    data_statement(scanner, word).or_else(|| other_statement(scanner, word)).unwrap_or(Kind::Other)
+}
+
+/// `deallocate`.
+const LONGEST_FIRST_WORD: usize = 10;
+
+/// Statements about rows and transactions.
+fn data_statement(scanner: &mut Scanner<'_>, word: &[u8]) -> Option<Kind> {
+    let kind = match word {
+        b"insert" => Kind::Insert,
+        b"replace" => Kind::Replace,
+        b"commit" => Kind::Commit,
+        b"savepoint" => Kind::Savepoint,
+        b"do" => Kind::Do,
+        b"use" => Kind::Use,
+        b"explain" | b"describe" | b"desc" => Kind::Explain,
+        b"call" => {
+            scanner.add_effect(Effects::ROUTINE);
+            Kind::Call
+        }
+        b"begin" => {
+            scanner.bump();
+            if scanner.is_word("work") {
+                scanner.bump();
+            }
+            // Anything more is a compound statement (BEGIN NOT ATOMIC, Oracle mode).
+            if scanner.current.ends_statement() { Kind::Begin } else { Kind::Other }
+        }
+        b"start" => {
+            scanner.bump();
+            if scanner.is_word("transaction") { Kind::Begin } else { Kind::Admin }
+        }
+        b"rollback" => {
+            scanner.bump();
+            if scanner.is_word("work") {
+                scanner.bump();
+            }
+            if scanner.is_word("to") { Kind::Savepoint } else { Kind::Rollback }
+        }
+        b"release" => {
+            scanner.bump();
+            if scanner.is_word("savepoint") { Kind::Savepoint } else { Kind::Other }
+        }
+        b"load" => {
+            scanner.bump();
+            if scanner.is_word("index") { Kind::Admin } else { Kind::Load }
+        }
+        b"handler" => {
+            scanner.add_effect(Effects::HANDLER);
+            Kind::Handler
+        }
+        b"xa" => {
+            scanner.add_effect(Effects::XA);
+            Kind::Xa
+        }
+        b"show" => show(scanner),
+        b"get" => {
+            scanner.bump();
+            if scanner.is_word("current") || scanner.is_word("stacked") {
+                scanner.bump();
+            }
+            if !scanner.is_word("diagnostics") {
+                return Some(Kind::Other);
+            }
+            scanner.findings.reads |= Reads::DIAGNOSTICS;
+            Kind::ShowDiagnostics
+        }
+        _ => return None,
+    };
+    Some(kind)
+}
+
+/// Definitions, prepared statements and what administrators do.
+fn other_statement(scanner: &mut Scanner<'_>, word: &[u8]) -> Option<Kind> {
+    let kind = match word {
+        b"create" => create(scanner),
+        b"drop" => {
+            scanner.names_accounts = true;
+            scanner.calls_from = CallsFrom::Never;
+            scanner.bump();
+            if scanner.is_word("prepare") { prepared(scanner, Kind::Deallocate) } else { Kind::Ddl }
+        }
+        b"alter" => alter(scanner),
+        b"rename" | b"truncate" => {
+            scanner.names_accounts = true;
+            scanner.calls_from = CallsFrom::Never;
+            Kind::Ddl
+        }
+        b"prepare" => prepared(scanner, Kind::Prepare),
+        b"execute" => prepared(scanner, Kind::Execute),
+        b"deallocate" => prepared(scanner, Kind::Deallocate),
+        b"lock" => {
+            scanner.add_effect(Effects::LOCK_TABLES);
+            Kind::LockTables
+        }
+        b"unlock" => Kind::UnlockTables,
+        b"kill" => kill(scanner),
+        b"analyze" => analyze(scanner),
+        b"flush" => flush(scanner),
+        b"backup" => {
+            scanner.add_effect(Effects::LOCK_TABLES);
+            Kind::Admin
+        }
+        b"binlog" => {
+            // The format description that one of these brings is kept for the next one.
+            scanner.add_effect(Effects::UNKNOWN);
+            Kind::Admin
+        }
+        b"grant" | b"revoke" | b"change" => {
+            scanner.names_accounts = true;
+            scanner.calls_from = CallsFrom::Never;
+            Kind::Admin
+        }
+        b"optimize" | b"check" | b"checksum" | b"repair" | b"cache" | b"reset" | b"install"
+        | b"uninstall" | b"import" | b"help" | b"clone" | b"stop" | b"restart" | b"shutdown" | b"purge" => {
+            Kind::Admin
+        }
+        _ => return None,
+    };
+    Some(kind)
+}
+
+/// `COMMIT [WORK] [AND [NO] CHAIN] [[NO] RELEASE]`.
+fn releases(scanner: &mut Scanner<'_>) -> bool {
+    let mut negated = false;
+    while !scanner.current.ends_statement() {
+        if scanner.is_word("release") {
+            return !negated;
+        }
+        negated = scanner.is_word("no");
+        scanner.bump();
+    }
+    false
+}
+
+fn prepared(scanner: &mut Scanner<'_>, kind: Kind) -> Kind {
+    scanner.add_effect(Effects::TEXT_PREPARE);
+    kind
+}
+
+fn parenthesised(scanner: &mut Scanner<'_>) -> Kind {
+    while scanner.current.is(b'(') {
+        scanner.bump();
+    }
+    match scanner.keyword {
+        Keyword::Select | Keyword::Values | Keyword::Table => Kind::Select,
+        Keyword::With => with(scanner),
+        _ => Kind::Other,
+    }
+}
+
+/// Finds the statement behind the names of a `WITH`.
+fn with(scanner: &mut Scanner<'_>) -> Kind {
+    let depth = scanner.depth;
+    loop {
+        scanner.bump();
+        if scanner.current.ends_statement() {
+            return Kind::Other;
+        }
+        if scanner.depth != depth {
+            continue;
+        }
+        match scanner.keyword {
+            Keyword::Select | Keyword::Values | Keyword::Table => return Kind::Select,
+            Keyword::Update => return Kind::Update,
+            Keyword::Delete => return Kind::Delete,
+            _ if scanner.current.is(b'(') && scanner.previous().is(b')') => return parenthesised(scanner),
+            _ => {}
+        }
+    }
+}
+
+fn show(scanner: &mut Scanner<'_>) -> Kind {
+    scanner.names_accounts = true; // SHOW GRANTS FOR u@h
+    scanner.bump();
+    let warnings = scanner.is_word("warnings");
+    let diagnostics = if warnings || scanner.is_word("errors") {
+        scanner.bump();
+        true
+    } else if scanner.is_word("count") {
+        scanner.bump();
+        scanner.current.is(b'(')
+    } else {
+        false
+    };
+    if !diagnostics {
+        return Kind::Show;
+    }
+    scanner.findings.reads |= Reads::DIAGNOSTICS;
+    if warnings && scanner.current.ends_statement() { Kind::ShowWarnings } else { Kind::ShowDiagnostics }
+}
+
+/// `CREATE` up to the type of the object; the bodies of routines and views are passed over.
+fn create(scanner: &mut Scanner<'_>) -> Kind {
+    const DEFINES: [&str; 7] = ["procedure", "function", "trigger", "event", "view", "package", "library"];
+    const OBJECTS: [&str; 13] = [
+        "table",
+        "index",
+        "database",
+        "schema",
+        "user",
+        "role",
+        "server",
+        "tablespace",
+        "logfile",
+        "undo",
+        "sequence",
+        "resource",
+        "spatial",
+    ];
+    scanner.names_accounts = true;
+    scanner.calls_from = CallsFrom::Select;
+    scanner.bump();
+    while !scanner.current.ends_statement() && !OBJECTS.iter().any(|object| scanner.is_word(object)) {
+        if scanner.is_word("temporary") {
+            scanner.add_effect(Effects::TEMPORARY_TABLE);
+        }
+        if DEFINES.iter().any(|object| scanner.is_word(object)) {
+            definition(scanner);
+            break;
+        }
+        scanner.bump();
+    }
+    Kind::Ddl
+}
+
+/// Passes over a body as far as it goes: to the semicolon that stands outside of `BEGIN ... END` and `CASE ... END`. What
+/// follows a semicolon inside of a loop or `IF` without `BEGIN` is taken for a statement to run, which errs on the careful
+/// side.
+fn definition(scanner: &mut Scanner<'_>) {
+    const ENDS_OF_OTHERS: [&str; 5] = ["if", "loop", "while", "repeat", "for"];
+    scanner.in_definition = true;
+    let mut blocks = 0_u32;
+    loop {
+        let keyword = scanner.keyword;
+        scanner.bump();
+        match keyword {
+            Keyword::Begin => blocks += 1,
+            Keyword::Case => blocks += 1,
+            Keyword::End if ENDS_OF_OTHERS.iter().any(|word| scanner.is_word(word)) => {
+                scanner.bump();
+            }
+            Keyword::End => {
+                blocks = blocks.saturating_sub(1);
+                if scanner.keyword == Keyword::Case {
+                    scanner.bump();
+                }
+            }
+            _ => {}
+        }
+        if scanner.current.kind == TokenKind::End || (scanner.current.is(b';') && blocks == 0) {
+            break;
+        }
+    }
+    if blocks > 0 {
+        scanner.add_effect(Effects::UNKNOWN);
+    }
+}
+
+fn alter(scanner: &mut Scanner<'_>) -> Kind {
+    scanner.names_accounts = true;
+    scanner.calls_from = CallsFrom::Never;
+    scanner.bump();
+    while !scanner.current.ends_statement() && !scanner.is_word("table") {
+        if ["event", "view", "trigger", "procedure", "function"].iter().any(|object| scanner.is_word(object))
+        {
+            definition(scanner);
+            break;
+        }
+        scanner.bump();
+    }
+    Kind::Ddl
+}
+
+fn analyze(scanner: &mut Scanner<'_>) -> Kind {
+    scanner.bump();
+    let tables = ["table", "tables", "local", "no_write_to_binlog"].iter().any(|word| scanner.is_word(word));
+    if tables {
+        scanner.calls_from = CallsFrom::Never; // ... PERSISTENT FOR COLUMNS (a)
+        Kind::Admin
+    } else {
+        Kind::Explain
+    }
+}
+
+/// `FLUSH TABLES ... WITH READ LOCK` and `FOR EXPORT` hold locks; nothing else in `FLUSH` has these words.
+fn flush(scanner: &mut Scanner<'_>) -> Kind {
+    while !scanner.current.ends_statement() {
+        if scanner.keyword == Keyword::With || scanner.is_word("export") {
+            scanner.add_effect(Effects::LOCK_TABLES);
+        }
+        scanner.bump();
+    }
+    Kind::Admin
+}
+
+/// `KILL [HARD | SOFT] [CONNECTION | QUERY [ID]] [USER] who`.
+fn kill(scanner: &mut Scanner<'_>) -> Kind {
+    scanner.names_accounts = true;
+    scanner.bump();
+    let mut target = KillTarget { query_only: false, id: None };
+    let mut by_thread = true;
+    loop {
+        if scanner.is_word("query") {
+            target.query_only = true;
+        } else if scanner.is_word("id") || scanner.is_word("user") {
+            by_thread = false;
+        } else if !["hard", "soft", "connection"].iter().any(|word| scanner.is_word(word)) {
+            break;
+        }
+        scanner.bump();
+    }
+    if scanner.current.kind == TokenKind::Number {
+        let digits = scanner.bytes(scanner.current);
+        scanner.bump();
+        if by_thread && scanner.current.ends_statement() {
+            target.id = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+        }
+    }
+    Kind::Kill(target)
+}

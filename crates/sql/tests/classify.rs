@@ -1,0 +1,523 @@
+//! Statements and what is said about them.
+
+use sql::{CharsetSetting, Classification, Effects, KillTarget, Kind, LexMode, SessionFunction, classify};
+
+fn plain(text: &str) -> Classification {
+    classify(text.as_bytes(), LexMode::default())
+}
+
+/// Checks the kind, the names of the effects and of the reads, and whether the statement stands alone.
+#[track_caller]
+fn check(text: &str, kind: Kind, effects: &str, reads: &str) -> Classification {
+    let found = plain(text);
+    assert_eq!(found.kind, kind, "{text}");
+    assert_eq!(found.effects.names().collect::<Vec<_>>().join(" "), effects, "{text}");
+    assert_eq!(found.reads.names().collect::<Vec<_>>().join(" "), reads, "{text}");
+    assert!(!found.several, "{text}");
+    found
+}
+
+#[track_caller]
+fn kinds(kind: Kind, texts: &[&str]) {
+    for text in texts {
+        check(text, kind, "", "");
+    }
+}
+
+#[track_caller]
+fn effects(effects: &str, kind: Kind, texts: &[&str]) {
+    for text in texts {
+        assert!(!check(text, kind, effects, "").plain_read, "{text}");
+    }
+}
+
+#[track_caller]
+fn reads(reads: &str, kind: Kind, texts: &[&str]) {
+    for text in texts {
+        assert!(!check(text, kind, "", reads).plain_read, "{text}");
+    }
+}
+
+#[test]
+fn kinds_without_effects() {
+    kinds(Kind::Empty, &["", " \n", "-- x", "/* x */", "# x"]);
+    kinds(
+        Kind::Insert,
+        &[
+            "INSERT INTO t VALUES (1)",
+            "insert t(a,b) select 1,2",
+            "INSERT IGNORE `d`.`t` (a) VALUES (1)",
+            "INSERT INTO d.t(a) VALUES (ABS(1)) ON DUPLICATE KEY UPDATE a=VALUES(a)",
+            "INSERT INTO t(a) VALUES (1) AS new(m) ON DUPLICATE KEY UPDATE a=m",
+            "INSERT LOW_PRIORITY IGNORE INTO t PARTITION (p0) (a) VALUE (1)",
+        ],
+    );
+    kinds(Kind::Replace, &["REPLACE INTO t(a) VALUES (1)", "REPLACE t (a) VALUES (REPLACE('a','b','c'))"]);
+    kinds(Kind::Update, &["UPDATE t SET a=1 WHERE b IN (1,2)", "WITH x AS (SELECT 1) UPDATE t SET a=1"]);
+    kinds(Kind::Delete, &["DELETE FROM t WHERE a=1", "WITH x(a) AS (SELECT 1) DELETE FROM t"]);
+    kinds(Kind::Do, &["DO 1", "DO SLEEP(1)"]);
+    kinds(Kind::Use, &["USE d", "use `d`"]);
+    kinds(
+        Kind::Show,
+        &["SHOW TABLES", "SHOW GRANTS FOR root@localhost", "SHOW GRANTS FOR 'a'@'b'", "SHOW COUNT"],
+    );
+    kinds(
+        Kind::Explain,
+        &[
+            "EXPLAIN SELECT 1",
+            "DESC t",
+            "DESCRIBE t a",
+            "ANALYZE SELECT 1",
+            "ANALYZE FORMAT=JSON UPDATE t SET a=1",
+            "EXPLAIN INSERT INTO t(a) VALUES (1)",
+        ],
+    );
+    kinds(Kind::Begin, &["BEGIN", "begin work;", "START TRANSACTION", "START TRANSACTION READ ONLY"]);
+    kinds(Kind::Commit, &["COMMIT", "COMMIT WORK AND CHAIN", "COMMIT RELEASE"]);
+    kinds(Kind::Rollback, &["ROLLBACK", "rollback work"]);
+    kinds(
+        Kind::Savepoint,
+        &["SAVEPOINT a", "RELEASE SAVEPOINT a", "ROLLBACK TO a", "ROLLBACK WORK TO SAVEPOINT a"],
+    );
+    kinds(Kind::UnlockTables, &["UNLOCK TABLES", "UNLOCK INSTANCE"]);
+    kinds(Kind::Load, &["LOAD DATA LOCAL INFILE 'a' INTO TABLE t (a, b) SET c = NOW()"]);
+    kinds(
+        Kind::Admin,
+        &[
+            "ANALYZE TABLE t",
+            "ANALYZE LOCAL TABLE t",
+            "ANALYZE TABLE t PERSISTENT FOR COLUMNS (a) INDEXES (b)",
+            "OPTIMIZE TABLE t",
+            "GRANT SELECT (a, b), INSERT (c) ON d.t TO u@h, 'u'@'h', `u`@`h`",
+            "REVOKE ALL ON *.* FROM root@localhost",
+            "FLUSH PRIVILEGES",
+            "FLUSH TABLES",
+            "RESET MASTER",
+            "START SLAVE",
+            "CHANGE MASTER TO MASTER_HOST='x'",
+            "INSTALL PLUGIN a SONAME 'b'",
+            "LOAD INDEX INTO CACHE t",
+            "HELP 'x'",
+        ],
+    );
+}
+
+#[test]
+fn definitions() {
+    kinds(
+        Kind::Ddl,
+        &[
+            "CREATE TABLE t (a INT(11), b my_type(3), KEY k (a), CHECK (f(a) > 1))",
+            "CREATE TABLE t (a int) SELECT ABS(1)",
+            "ALTER TABLE t ADD KEY k (a)",
+            "DROP TABLE t",
+            "DROP TEMPORARY TABLE t",
+            "TRUNCATE TABLE t",
+            "RENAME TABLE a TO b",
+            "CREATE USER u@h IDENTIFIED BY 'x', 'u'@'h'",
+            "DROP USER u@h",
+            "ALTER USER 'u' @'h' ACCOUNT LOCK",
+            "CREATE DEFINER=`u`@`h` VIEW v AS SELECT f(a), GET_LOCK('a', 1) FROM t",
+            "CREATE DEFINER = root@localhost PROCEDURE p() SELECT @x := GET_LOCK('a', 1)",
+            "CREATE OR REPLACE FUNCTION f() RETURNS INT RETURN f(1)",
+            "CREATE TRIGGER r BEFORE INSERT ON t FOR EACH ROW SET @a = 1",
+            "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DO GET_LOCK('a', 1)",
+            "CREATE INDEX i ON t (a)",
+        ],
+    );
+    effects("user_variable", Kind::Ddl, &["CREATE TABLE t AS SELECT @a", "CREATE TABLE t AS SELECT@a"]);
+    effects("routine", Kind::Ddl, &["CREATE TABLE t (a int, key k (a)) SELECT f(1)"]);
+    effects(
+        "temporary_table",
+        Kind::Ddl,
+        &[
+            "CREATE TEMPORARY TABLE t (a int)",
+            "CREATE OR REPLACE TEMPORARY TABLE t SELECT 1",
+            "/*!40101 CREATE TEMPORARY TABLE t (a int) */",
+        ],
+    );
+    let body = plain(
+        "CREATE PROCEDURE p() BEGIN IF a THEN SELECT @x; END IF; SELECT CASE a WHEN 1 THEN f(2) END; END",
+    );
+    assert_eq!((body.kind, body.effects), (Kind::Ddl, Effects::NONE));
+    let two = plain("CREATE PROCEDURE p() BEGIN SELECT 1; END; SELECT GET_LOCK('a', 1)");
+    assert_eq!((two.effects, two.several), (Effects::NAMED_LOCK, true));
+    assert!(plain("CREATE PROCEDURE p() BEGIN SELECT 1").effects.contains(Effects::UNKNOWN));
+}
+
+#[test]
+fn plain_reads() {
+    for text in [
+        "SELECT c FROM sbtest1 WHERE id=5000",
+        "select count(*), f from t where a in (1,2) and (b or not (c)) group by d having max(e) > 1;",
+        "(SELECT 1) UNION (SELECT 2)",
+        "VALUES ROW(1,2)",
+        "TABLE t",
+        "WITH RECURSIVE a(n) AS (SELECT 1), b (m) AS (SELECT 2) SELECT * FROM a JOIN b USING (n)",
+        "WITH a AS (SELECT 1) (SELECT 2)",
+        "SELECT * FROM t USE INDEX (i) FORCE INDEX FOR JOIN (j) WHERE MATCH(a) AGAINST ('x')",
+        "SELECT CAST(a AS CHAR(10)), CONVERT(b, DECIMAL(10,2)) FROM (SELECT 1) AS d(a, b)",
+        "SELECT a FROM (SELECT 1) d (a)",
+        "SELECT SUM(a) OVER (PARTITION BY b), ROW_NUMBER() OVER w FROM t WINDOW w AS (ORDER BY a)",
+        "SELECT @@version, @@session.sql_mode, @@global.identity",
+        "SELECT /*+ SET_VAR(sort_buffer_size = 16M) */ 1",
+        "SELECT '@a', \"get_lock('a',1)\", `@b` -- @c\n FROM t # @d",
+        "SELECT 'a;b'",
+        "SELECT a.select, b.for, c.update FROM t",
+        "SELECT EXISTS(SELECT 1), INTERVAL(1,2), IF(a,b,c), DATABASE(), NOW(6), LEFT('a',1)",
+        "SELECT a FROM t WHERE b = ANY (SELECT 1) LIMIT 1 OFFSET 2",
+        "SELECT N'a', x'41', _utf8mb4'b' COLLATE utf8mb4_bin, 1e5, .5",
+    ] {
+        assert!(check(text, Kind::Select, "", "").plain_read, "{text}");
+    }
+    for text in [
+        "SELECT 1 FOR UPDATE",
+        "SELECT 1 FOR SHARE SKIP LOCKED",
+        "SELECT 1 LOCK IN SHARE MODE",
+        "SELECT 1 INTO OUTFILE 'a'",
+        "SELECT 1 INTO DUMPFILE 'a'",
+        "SELECT 1 FROM t PROCEDURE ANALYSE()",
+        "SELECT SLEEP(1)",
+        "SELECT BENCHMARK(1, 2)",
+        "SELECT IS_FREE_LOCK('a')",
+        "SELECT LOAD_FILE('a')",
+        "SELECT MASTER_POS_WAIT('a', 1)",
+        "SELECT * FROM (SELECT 1 FROM t FOR UPDATE) d",
+        "SET STATEMENT max_statement_time=1 FOR SELECT 1",
+    ] {
+        assert!(!check(text, Kind::Select, "", "").plain_read, "{text}");
+    }
+}
+
+#[test]
+fn reasons_to_pin() {
+    effects(
+        "user_variable",
+        Kind::Select,
+        &[
+            "SELECT @a",
+            "SELECT@a",
+            "SELECT @a := 1",
+            "SELECT 1 INTO @a",
+            "SELECT @'a', @`b`, @\"c\"",
+            "WITH a AS (SELECT 1) SELECT 1 INTO @b",
+        ],
+    );
+    effects("user_variable", Kind::Set, &["SET @a = 1", "SET @a := 1, time_zone = 'UTC'", "SET x = @y"]);
+    effects("user_variable", Kind::Load, &["LOAD DATA INFILE 'a' INTO TABLE t (a, @b)"]);
+    effects(
+        "lock_tables",
+        Kind::LockTables,
+        &["LOCK TABLES t READ", "LOCK TABLE t WRITE", "LOCK INSTANCE FOR BACKUP"],
+    );
+    effects(
+        "lock_tables",
+        Kind::Admin,
+        &[
+            "FLUSH TABLES WITH READ LOCK",
+            "flush local tables t with read lock",
+            "FLUSH TABLES t FOR EXPORT",
+            "BACKUP STAGE START",
+            "BACKUP LOCK t",
+        ],
+    );
+    effects(
+        "named_lock",
+        Kind::Select,
+        &[
+            "SELECT GET_LOCK('a', 1)",
+            "SELECT get_lock /* x */ ('a', 1)",
+            "SELECT `get_lock`('a', 1)",
+            "SELECT 1 FROM t WHERE RELEASE_LOCK('a')",
+            "SELECT RELEASE_ALL_LOCKS()",
+            "SELECT service_get_write_locks('a', 'b', 1)",
+            "SELECT version_tokens_lock_shared('a', 1)",
+            "TABLE t ORDER BY GET_LOCK('a', 1)",
+            "VALUES ROW(GET_LOCK('a', 1))",
+            "SELECT 1e1union select get_lock('a', 1)",
+        ],
+    );
+    effects("named_lock", Kind::Do, &["DO GET_LOCK('a', 1)"]);
+    effects("text_prepare", Kind::Prepare, &["PREPARE s FROM 'SELECT 1'"]);
+    effects("text_prepare", Kind::Execute, &["EXECUTE s", "EXECUTE IMMEDIATE 'SELECT 1'"]);
+    effects("text_prepare", Kind::Deallocate, &["DEALLOCATE PREPARE s", "DROP PREPARE s"]);
+    effects("handler", Kind::Handler, &["HANDLER t OPEN"]);
+    effects("found_rows", Kind::Select, &["SELECT SQL_CALC_FOUND_ROWS * FROM t LIMIT 1"]);
+    effects("role", Kind::Set, &["SET ROLE r", "set role none"]);
+    effects("xa", Kind::Xa, &["XA START 'a'", "XA RECOVER"]);
+    effects(
+        "sequence",
+        Kind::Select,
+        &[
+            "SELECT NEXTVAL(s)",
+            "SELECT LASTVAL(d.s)",
+            "SELECT SETVAL(s, 5)",
+            "SELECT NEXT VALUE FOR s",
+            "SELECT PREVIOUS VALUE FOR s",
+            "SELECT s.nextval",
+        ],
+    );
+    effects(
+        "unknown",
+        Kind::Other,
+        &["BEGIN NOT ATOMIC SELECT 1", "IF 1 THEN SELECT 1", "xyz", "123", "SIGNAL SQLSTATE '45000'"],
+    );
+    effects("unknown", Kind::Admin, &["BINLOG 'abc'"]);
+}
+
+#[test]
+fn functions_that_are_not_built_in() {
+    effects(
+        "routine",
+        Kind::Select,
+        &[
+            "SELECT f(1)",
+            "SELECT d.f(1)",
+            "SELECT `d` . `f` (1)",
+            "SELECT `f`()",
+            "SELECT `if`(1)",
+            "SELECT d.concat('a')",
+            "SELECT 1 FROM t ORDER BY 1, f(2)",
+            "SELECT count (1)",
+            "SELECT (1), f(2)",
+            "SELECT 1 FROM t WHERE (a) AND f(b)",
+            "WITH a AS (SELECT 1) SELECT 1, f(2)",
+            "WITH a AS (SELECT 1) (SELECT 2) ORDER BY 1, f(2)",
+            "SELECT wsrep_last_written_gtid()",
+            "SELECT 1f(1)",
+            "SELECT t.1f(1)",
+        ],
+    );
+    effects("routine", Kind::Insert, &["INSERT INTO t (a) VALUES (f(1))", "INSERT t SELECT f(1)"]);
+    effects("routine", Kind::Call, &["CALL p", "CALL p(1)", "CALL d.p()"]);
+    effects("routine", Kind::Set, &["SET time_zone = f(1)"]);
+    effects("routine", Kind::Update, &["UPDATE t SET a = REPLACE(f(1), 'a', 'b')"]);
+    effects("user_variable routine", Kind::Call, &["CALL p(@a)"]);
+}
+
+#[test]
+fn what_the_last_statement_left() {
+    reads(
+        "last_insert_id",
+        Kind::Select,
+        &["SELECT LAST_INSERT_ID()", "SELECT @@identity", "SELECT @@local.last_insert_id"],
+    );
+    reads("last_insert_id", Kind::Insert, &["INSERT INTO t VALUES (LAST_INSERT_ID( ))"]);
+    reads("row_count", Kind::Select, &["SELECT ROW_COUNT()"]);
+    reads("found_rows", Kind::Select, &["SELECT FOUND_ROWS ()"]);
+    reads("connection_id", Kind::Select, &["SELECT CONNECTION_ID()", "SELECT @@pseudo_thread_id"]);
+    reads("diagnostics", Kind::Select, &["SELECT @@warning_count, @@`error_count`"]);
+    reads("diagnostics", Kind::ShowWarnings, &["SHOW WARNINGS", "show warnings;"]);
+    reads(
+        "diagnostics",
+        Kind::ShowDiagnostics,
+        &["SHOW ERRORS", "SHOW WARNINGS LIMIT 1", "SHOW COUNT(*) WARNINGS", "GET DIAGNOSTICS a = ROW_COUNT"],
+    );
+    let sets = plain("UPDATE t SET a = LAST_INSERT_ID(a + 1)");
+    assert!(sets.sets_last_insert_id && sets.reads.is_empty() && sets.calls.is_empty());
+    assert!(!plain("SELECT LAST_INSERT_ID(1)").plain_read);
+    assert!(plain("SELECT @@session . identity").effects.contains(Effects::UNKNOWN));
+}
+
+#[track_caller]
+fn calls(text: &str, expected: &[(SessionFunction, &str, bool)]) {
+    let found = plain(text).calls;
+    let found: Vec<_> =
+        found.iter().map(|call| (call.function, &text[call.span.clone()], call.whole_select_item)).collect();
+    assert_eq!(found, expected, "{text}");
+}
+
+#[test]
+fn calls_have_their_place() {
+    use SessionFunction::{ConnectionId, FoundRows, LastInsertId, RowCount, WarningCount};
+    calls("SELECT last_insert_id()", &[(LastInsertId, "last_insert_id()", true)]);
+    calls(
+        "SELECT DISTINCT ROW_COUNT( ), FOUND_ROWS() ;",
+        &[(RowCount, "ROW_COUNT( )", true), (FoundRows, "FOUND_ROWS()", true)],
+    );
+    calls("SELECT @@identity FROM DUAL", &[(LastInsertId, "@@identity", true)]);
+    calls("SELECT CONNECTION_ID() LIMIT 1", &[(ConnectionId, "CONNECTION_ID()", true)]);
+    calls(
+        "SELECT @@warning_count AS w, 1+ROW_COUNT()",
+        &[(WarningCount, "@@warning_count", false), (RowCount, "ROW_COUNT()", false)],
+    );
+    calls("SELECT ROW_COUNT() a", &[(RowCount, "ROW_COUNT()", false)]);
+    calls("SELECT ROW_COUNT()+1", &[(RowCount, "ROW_COUNT()", false)]);
+    calls("SELECT (ROW_COUNT())", &[(RowCount, "ROW_COUNT()", false)]);
+    calls("SELECT 1 FROM t WHERE a=1 ORDER BY b, ROW_COUNT()", &[(RowCount, "ROW_COUNT()", false)]);
+    calls("INSERT INTO t VALUES (1, LAST_INSERT_ID())", &[(LastInsertId, "LAST_INSERT_ID()", false)]);
+    calls("SELECT ROW_COUNT(1), LAST_INSERT_ID(5)", &[]);
+    calls("SET @@identity = 5", &[]);
+}
+
+#[test]
+fn assignments() {
+    kinds(
+        Kind::Set,
+        &[
+            "SET autocommit=0",
+            "SET SESSION sql_mode = '', @@session.time_zone := 'UTC'",
+            "SET GLOBAL timestamp = 5",
+            "SET @@global.server_id = 5, PERSIST gtid_mode = ON",
+            "SET sql_mode = (SELECT CONCAT(@@sql_mode, ',ANSI'))",
+            "SET PASSWORD = 'x'",
+            "SET PASSWORD FOR u@h = PASSWORD('x')",
+            "SET PASSWORD FOR 'u'@'h' TO RANDOM",
+            "SET DEFAULT ROLE r@h TO u@h",
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            "SET GLOBAL TRANSACTION READ ONLY",
+            "SET SESSION transaction_isolation = 'SERIALIZABLE'",
+            "SET transaction_isolation = 'SERIALIZABLE'",
+            "SET sql_auto_is_null = 0",
+            "SET hot.key_buffer_size = 1",
+        ],
+    );
+    effects(
+        "session_variable",
+        Kind::Set,
+        &[
+            "SET timestamp = 5",
+            "SET @@timestamp = DEFAULT",
+            "SET autocommit = 1, `insert_id` = 5",
+            "SET LOCAL pseudo_thread_id = 5",
+            "SET gtid_next = 'AUTOMATIC'",
+            "SET @@session.session_track_schema = ON",
+            "SET sql_auto_is_null = 1",
+            "SET RESOURCE GROUP g",
+            "SET (a, b) = (1, 2)",
+            "SET a",
+            "SET a = 1 b = 2, c",
+            "SET",
+            "SET GLOBAL a = 1, debug = 'x'",
+        ],
+    );
+    assert!(plain("SET SESSION AUTHORIZATION u@h").effects.contains(Effects::SESSION_VARIABLE));
+    effects(
+        "next_transaction",
+        Kind::Set,
+        &[
+            "SET TRANSACTION READ ONLY",
+            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+            "SET @@transaction_isolation = 'SERIALIZABLE'",
+            "SET @@tx_isolation = 'SERIALIZABLE'",
+            "SET autocommit = 1, @@transaction_read_only = 1",
+        ],
+    );
+    check("SET STATEMENT timestamp = 5 FOR UPDATE t SET a = 1", Kind::Update, "", "");
+}
+
+#[test]
+fn charsets() {
+    let charset = |text: &str| plain(text).charset;
+    let names = |text: &str| match charset(text) {
+        CharsetSetting::Names { collation } => collation.map(|span| text[span].to_owned()),
+        other => panic!("{text}: {other:?}"),
+    };
+    assert_eq!(names("SET NAMES utf8mb4"), None);
+    assert_eq!(names("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin';").as_deref(), Some("utf8mb4_bin"));
+    assert_eq!(names("/*!40101 SET NAMES utf8 collate utf8_bin */").as_deref(), Some("utf8_bin"));
+    assert_eq!(names("SET NAMES DEFAULT"), None);
+    assert_eq!(names("SET NAMES utf8 COLLATE DEFAULT"), None);
+    assert_eq!(charset("SET collation_connection = 'utf8mb4_bin'"), CharsetSetting::CollationConnection);
+    assert_eq!(
+        charset("SET @@session.collation_connection = utf8mb4_bin"),
+        CharsetSetting::CollationConnection
+    );
+    for unsure in [
+        "SET character_set_results = NULL",
+        "SET CHARACTER SET utf8",
+        "SET CHARSET 'utf8'",
+        "SET autocommit = 1, NAMES utf8",
+        "SET NAMES utf8, autocommit = 1",
+        "SET NAMES utf8; SELECT 1",
+        "SET @@collation_connection = @@collation_server",
+        "SET collation_connection = CONCAT('a', 'b')",
+        "SET NAMES",
+    ] {
+        assert_eq!(charset(unsure), CharsetSetting::Unsure, "{unsure}");
+    }
+    for untouched in ["SET autocommit = 1", "SET GLOBAL collation_connection = x", "SELECT 'SET NAMES utf8'"]
+    {
+        assert_eq!(charset(untouched), CharsetSetting::Untouched, "{untouched}");
+    }
+}
+
+#[test]
+fn targets_of_kill() {
+    let target = |query_only, id| Kind::Kill(KillTarget { query_only, id });
+    check("KILL 5", target(false, Some(5)), "", "");
+    check("KILL CONNECTION 5;", target(false, Some(5)), "", "");
+    check("kill query 18446744073709551615", target(true, Some(u64::MAX)), "", "");
+    check("KILL HARD QUERY 7", target(true, Some(7)), "", "");
+    check("KILL QUERY ID 7", target(true, None), "", "");
+    check("KILL USER root@localhost", target(false, None), "", "");
+    check("KILL 5+1", target(false, None), "", "");
+    check("KILL 1.5", target(false, None), "", "");
+    check("KILL CONNECTION_ID()", target(false, None), "", "connection_id");
+}
+
+#[test]
+fn several_statements() {
+    let both = plain("SELECT 1; SET @a = 1");
+    assert_eq!((both.kind, both.effects, both.several), (Kind::Select, Effects::USER_VARIABLE, true));
+    assert!(!plain("SELECT 1; SELECT 2").plain_read);
+    assert!(!plain("SELECT 1 ; -- x\n ;").several);
+    assert!(plain(";SELECT 1").several);
+    assert!(plain("SET sql_mode = 'ANSI_QUOTES'; SELECT 1").effects.contains(Effects::UNKNOWN));
+    assert!(!plain("COMMIT; SELECT 1").wait_free);
+}
+
+#[test]
+fn doubt_pins() {
+    for text in [
+        "SELECT 'a",
+        "SELECT 1 /* a",
+        "SELECT /*!80000 1 */",
+        "SELECT 1 /*M!100100 */",
+        "SELECT `a",
+        "SELECT \0 1",
+    ] {
+        let found = plain(text);
+        assert!(found.effects.contains(Effects::UNKNOWN) && found.several && !found.plain_read, "{text}");
+    }
+}
+
+#[test]
+fn the_lex_mode_matters() {
+    let ansi = LexMode { ansi_quotes: true, ..LexMode::default() };
+    assert!(classify(br#"SELECT "\" , @a FROM "t""#, ansi).effects.contains(Effects::USER_VARIABLE));
+    assert!(classify(br#"SELECT "f"(1)"#, ansi).effects.contains(Effects::ROUTINE));
+    let no_escapes = LexMode { no_backslash_escapes: true, ..LexMode::default() };
+    assert_eq!(classify(br"SELECT '\', @a, '\'", no_escapes).effects, Effects::USER_VARIABLE);
+    assert_eq!(classify(br"SELECT '\', @a, \''", LexMode::default()).effects, Effects::NONE);
+    assert!(sql::quotes_may_hide(b"'\xbf\\'"));
+    assert!(!sql::quotes_may_hide("'é', \\".as_bytes()));
+}
+
+#[test]
+fn waits_and_releases() {
+    for text in ["BEGIN", "COMMIT", "ROLLBACK", "SET autocommit=1", "USE d", "SHOW TABLES"] {
+        assert!(plain(text).wait_free, "{text}");
+    }
+    for text in ["SELECT 1", "SET @a = (SELECT 1)", "SET @a = SLEEP(1)", "SET @a = f()", "SAVEPOINT a"] {
+        assert!(!plain(text).wait_free, "{text}");
+    }
+    for text in ["COMMIT RELEASE", "ROLLBACK WORK AND NO CHAIN RELEASE", "SELECT 1; COMMIT RELEASE"] {
+        assert!(plain(text).releases_connection, "{text}");
+    }
+    for text in ["COMMIT", "COMMIT NO RELEASE", "RELEASE SAVEPOINT a"] {
+        assert!(!plain(text).releases_connection, "{text}");
+    }
+}
+
+#[test]
+fn fingerprints() {
+    let same = |a: &str, b: &str| assert_eq!(plain(a).fingerprint, plain(b).fingerprint, "{a} | {b}");
+    let differ = |a: &str, b: &str| assert_ne!(plain(a).fingerprint, plain(b).fingerprint, "{a} | {b}");
+    same("SELECT c FROM t WHERE id=1", "select  c from t /* x */ where ID = -2;");
+    same("SELECT 1 WHERE a IN (1,2,3)", "SELECT 'a' WHERE a IN (?)");
+    same("INSERT INTO t VALUES (1,2),(3,4)", "INSERT INTO t VALUES (5,6)");
+    differ("SELECT a FROM t", "SELECT b FROM t");
+    differ("SELECT a FROM t", "SELECT a FROM tt");
+    differ("SELECT a", "SELECT `a`");
+}
