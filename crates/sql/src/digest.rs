@@ -122,8 +122,11 @@ impl<S: Sink> Normaliser<S> {
                 self.sink.verbatim(piece);
             }
         }
-        self.after_operand = !matches!(token.kind, TokenKind::Punctuation(byte) if byte != b')')
-            && !(token.kind == TokenKind::Word && precedes_sign(piece));
+        self.after_operand = match token.kind {
+            TokenKind::Punctuation(byte) => byte == b')',
+            TokenKind::Word => !precedes_sign(piece),
+            _ => true,
+        };
     }
 
     /// A `NULL` here is a value, not part of `IS NULL`.

@@ -272,13 +272,12 @@ impl<'a> Lexer<'a> {
                 return self.text.len();
             };
             position += found + 1;
-            if rest[found] == b'\\' && escapes {
-                position += 1;
-            } else if self.text.get(position) == Some(&quote) {
-                position += 1;
-            } else {
+            let escapes_next = escapes && rest[found] == b'\\';
+            let doubled = !escapes_next && self.text.get(position) == Some(&quote);
+            if !escapes_next && !doubled {
                 return position;
             }
+            position += 1;
         }
     }
 

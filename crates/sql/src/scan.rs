@@ -395,10 +395,10 @@ impl<'a> Scanner<'a> {
             Keyword::None => return,
             Keyword::SqlCalcFoundRows => self.add_effect(Effects::FOUND_ROWS),
             Keyword::Value if matches!(previous, Keyword::Next | Keyword::Previous) => {
-                self.add_effect(Effects::SEQUENCE)
+                self.add_effect(Effects::SEQUENCE);
             }
             Keyword::Update | Keyword::Share if previous == Keyword::For => {
-                self.remarks.more_than_reads = true
+                self.remarks.more_than_reads = true;
             }
             Keyword::In if previous == Keyword::Lock => self.remarks.more_than_reads = true,
             Keyword::Into | Keyword::Procedure => self.remarks.more_than_reads = true,

@@ -238,6 +238,10 @@ fn reasons_to_pin() {
         ],
     );
     effects("named_lock", Kind::Do, &["DO GET_LOCK('a', 1)"]);
+}
+
+#[test]
+fn more_reasons_to_pin() {
     effects("text_prepare", Kind::Prepare, &["PREPARE s FROM 'SELECT 1'"]);
     effects("text_prepare", Kind::Execute, &["EXECUTE s", "EXECUTE IMMEDIATE 'SELECT 1'"]);
     effects("text_prepare", Kind::Deallocate, &["DEALLOCATE PREPARE s", "DROP PREPARE s"]);
