@@ -353,8 +353,9 @@ impl ReplyReader {
     ) -> Result<(), WireError> {
         let header = Header::parse(front.bytes).expect("the front of a packet holds its header");
         self.sequence = header.sequence.wrapping_add(1);
+        // Of a continuation only the header was needed: there is no first byte to look at.
         let first = front.bytes.get(HEADER_LEN).copied();
-        if first.is_none_or(|first| self.flow == Flow::Continuation || self.passes(header, first)) {
+        if first.is_none_or(|first| self.passes(header, first)) {
             if let Stage::Rows { count, middle: Middle::Due } = self.stage {
                 self.insert_eof(header.sequence, self.status, 0, outlet);
                 self.stage = Stage::Rows { count, middle: Middle::Settled };

@@ -58,6 +58,17 @@ fn the_filler_of_a_mysql_greeting_means_nothing() {
 }
 
 #[test]
+fn a_greeting_without_plugins_still_has_its_whole_scramble() {
+    let bytes = mariadb_greeting();
+    let parsed = Greeting::parse(&bytes).unwrap();
+    let plain = Greeting { capabilities: parsed.capabilities.without(Capabilities::PLUGIN_AUTH), ..parsed };
+    let mut out = Vec::new();
+    plain.put(&mut out);
+    assert!(!out.ends_with(b"mysql_native_password\0"));
+    assert_eq!(Greeting::parse(&out), Ok(plain));
+}
+
+#[test]
 fn cut_greetings_are_errors_up_to_the_plugin() {
     let bytes = mariadb_greeting();
     let plugin_at = bytes.len() - b"mysql_native_password\0".len();
