@@ -3,9 +3,9 @@
 
     differential.py --seed 1 --seconds 60
 
-Each seed draws its number of clients, of backends and its programs. They run first on N direct connections, then,
-step for step in the same order, on N clients over M < N backends. Every result, error, count, id and warning is
-compared. A seed that differs is printed with its first difference and the command that repeats it, and is added to
+Each seed draws its number of clients, of backends and its programs. They run first on N direct connections, then on N
+clients over M < N backends: step for step in the same order, or (every other seed or so) each client on a thread of
+its own, all at once. Every result, error, count, id and warning is compared. A seed that differs is printed with its first difference and the command that repeats it, and is added to
 --failures if that file is given. `failing_seeds.txt` holds those that once failed: `run` repeats them.
 """
 
@@ -14,6 +14,7 @@ import os
 import random
 import sys
 import tempfile
+import threading
 import time
 from types import SimpleNamespace
 
@@ -70,21 +71,25 @@ def one_seed(server, folder, seed, options):
     clients = draw.choice([2, 5, 8, 20])
     backends = draw.choice([b for b in (2, 3, 4) if b < clients] or [1])
     in_flight = draw.choice([1, 4, 16])
+    at_once = draw.random() < 0.5
     direct = SimpleNamespace(host=server.host, port=server.port)
     with raw.connect(server, *ADMIN) as admin:
         prepare_schemas(admin, clients)
-        schedule, one = first_run(direct, clients, backends, draw, options.steps)
+        # With threads nobody can say who holds a backend when: only so many clients may ever pin one.
+        pinners = range(backends - 1) if at_once else range(clients)
+        schedule, one = first_run(direct, clients, backends, pinners, draw, options.steps)
         prepare_schemas(admin, clients)
     onramp = Onramp(server, folder, max_backends=backends, statements_in_flight=in_flight, backend_connect_timeout="5s").start()
     try:
-        two = second_run(onramp, clients, schedule, options.only, one)
+        run = run_at_once if at_once else run_in_order
+        two = run(onramp, clients, schedule, options.only, one)
         alive = onramp.process.poll() is None
     finally:
         onramp.stop()
     difference = first_difference(schedule, one, two)
     if difference is None and alive:
         return True
-    print(f"seed {seed}: {clients} clients, {backends} backends, {in_flight} statements in flight")
+    print(f"seed {seed}: {clients} clients, {backends} backends, {in_flight} statements in flight, {'all at once' if at_once else 'in order'}")
     if not alive:
         print(f"  onramp has ended:\n{onramp.log_text()[-2000:]}")
     if difference:
@@ -98,7 +103,7 @@ def one_seed(server, folder, seed, options):
     return False
 
 
-def first_run(site, clients, backends, draw, steps):
+def first_run(site, clients, backends, pinners, draw, steps):
     """Draws the schedule while it runs direct: who may pin depends on who holds a transaction open."""
     sessions = [Session(site) for _ in range(clients)]
     pinned, transactions, schedule, saw = set(), set(), [], []
@@ -106,7 +111,7 @@ def first_run(site, clients, backends, draw, steps):
         for _ in range(steps):
             client = draw.randrange(clients)
             holding = pinned | transactions
-            may_pin = client in holding or len(holding) < backends - 1
+            may_pin = client in holding or (client in pinners and len(holding) < backends - 1)
             step = random_step(client, draw, may_pin)
             schedule.append((client, step))
             saw.append(perform(sessions[client], step))
@@ -126,12 +131,12 @@ def first_run(site, clients, backends, draw, steps):
 
 def in_transaction(seen, before):
     """As the last status says; errors carry none."""
-    last = seen[-1] if isinstance(seen, list) and seen else seen
+    last = seen[-1] if isinstance(seen, (list, tuple)) and seen and not hasattr(seen, "_fields") else seen
     status = getattr(last, "status", None)
     return before if status is None else bool(status & raw.IN_TRANS)
 
 
-def second_run(onramp, clients, schedule, verbose, expected):
+def run_in_order(onramp, clients, schedule, verbose, expected):
     sessions, saw = [], []
     try:
         sessions += [Session(onramp) for _ in range(clients)]
@@ -146,6 +151,33 @@ def second_run(onramp, clients, schedule, verbose, expected):
     finally:
         for session in sessions:
             session.close()
+    return saw
+
+
+def run_at_once(onramp, clients, schedule, verbose, expected):
+    """Each client's own steps are in order; between clients there is none."""
+    saw = ["not performed"] * len(schedule)
+
+    def work(client):
+        session = Session(onramp)
+        try:
+            for place, (owner, step) in enumerate(schedule):
+                if owner == client:
+                    saw[place] = perform(session, step)
+                    if saw[place] != expected[place]:
+                        return
+        finally:
+            session.close()
+
+    threads = [threading.Thread(target=work, args=(client,)) for client in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if verbose:
+        for place, (client, step) in enumerate(schedule):
+            if saw[place] != expected[place]:
+                print(f"! {place} client {client}: {step.action} {step.text}\n       {shorten(saw[place], 300)}")
     return saw
 
 

@@ -71,7 +71,7 @@ class Worker(threading.Thread):
         except (Closed, ConnectionError, AssertionError) as lost:
             if isinstance(lost, AssertionError) and "sequence number" in str(lost):
                 raise
-            self.errors[type(lost).__name__] += 1
+            self.errors[f"{type(lost).__name__} {lost}"] += 1
             if self.connection:
                 self.connection.close()
             self.connection = None
@@ -90,7 +90,7 @@ class Worker(threading.Thread):
     def transfer(self):
         self.sequence += 1
         one, two = sorted(self.random.sample(range(1, self.options.accounts + 1), 2))
-        amount = self.random.randrange(-100, 101)
+        amount = self.random.randrange(1, 101)  # 0 would change no row
         steps = [
             "BEGIN", f"UPDATE ledger SET balance = balance - {amount} WHERE id = {one}",
             f"UPDATE ledger SET balance = balance + {amount} WHERE id = {two}",

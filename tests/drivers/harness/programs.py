@@ -51,6 +51,11 @@ class Session:
         self.connection = raw.connect(site, user, password, schema=schema, **options)
         self.credentials = (user, password)
         self.prepared = []
+        self.begin()
+
+    def begin(self):
+        """In a new session FOUND_ROWS() is whatever an earlier user of the server's thread left: a first SELECT sets it."""
+        return self.connection.query("SELECT 'begin'")
 
     def perform(self, step):
         return getattr(self, f"do_{step.action}")(step.text)
@@ -75,11 +80,11 @@ class Session:
 
     def do_reset(self, _):
         self.prepared.clear()
-        return self.connection.reset()
+        return self.connection.reset(), self.begin()
 
     def do_change_user(self, schema):
         self.prepared.clear()
-        return self.connection.change_user(*self.credentials, schema=schema)
+        return self.connection.change_user(*self.credentials, schema=schema), self.begin()
 
     def do_prepare(self, text):
         answer = self.connection.prepare(text)
@@ -98,6 +103,10 @@ class Session:
     def do_close_statement(self, _):
         if self.prepared:
             self.connection.command(raw.STMT_CLOSE, struct.pack("<I", self.prepared.pop().statement))
+
+    def do_rand(self, _):
+        """RAND() goes on from the session's seeds, whatever others draw in between."""
+        return [self.do_query(text) for text in ("SET rand_seed1 = 1, rand_seed2 = 2", "SELECT RAND()", "SELECT 1", "SELECT RAND()")]
 
     def close(self):
         self.connection.close()
@@ -176,9 +185,9 @@ def pinning(client):
         f"SELECT IS_USED_LOCK('lock{client}') IS NULL", f"LOCK TABLES t{client} WRITE, words READ", "UNLOCK TABLES",
         "PREPARE p FROM 'SELECT w FROM words WHERE id = ?'", "EXECUTE p USING @a", "DEALLOCATE PREPARE p", "EXECUTE IMMEDIATE 'SET @a = 9'",
         "SELECT SQL_CALC_FOUND_ROWS * FROM words LIMIT 1", "SELECT FOUND_ROWS()", "HANDLER words OPEN", "HANDLER words READ FIRST", "HANDLER words CLOSE",
-        "SET timestamp = 86400", "SELECT NOW(), @@timestamp", "SET timestamp = DEFAULT", f"SET insert_id = {1000 * client + 500}", "SET last_insert_id = 77",
+        "SET timestamp = 86400", "SELECT IF(@@timestamp < 1e9, NOW(), 'now')", "SET timestamp = DEFAULT", f"SET insert_id = {1000 * client + 500}", "SET last_insert_id = 77",
         "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED", "SET TRANSACTION READ ONLY", "SET STATEMENT sql_mode = '' FOR SELECT 1/0",
-        "BEGIN NOT ATOMIC SET @a = 3; SELECT @a; END", "SELECT LAST_INSERT_ID(42)", "SET rand_seed1 = 1, rand_seed2 = 2", "SELECT RAND()",
+        "BEGIN NOT ATOMIC SET @a = 3; SELECT @a; END", "SELECT LAST_INSERT_ID(42)",
         "BEGIN", "START TRANSACTION READ ONLY", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "SAVEPOINT s", "ROLLBACK TO s", "RELEASE SAVEPOINT s",
         "COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "SET autocommit = 0", "GET DIAGNOSTICS @n = NUMBER", "SELECT @n", "SET @@autocommit = 0", "SET profiling = 0",
         "SET SESSION TRANSACTION READ ONLY", "CREATE TABLE IF NOT EXISTS words (a INT)",
@@ -188,6 +197,8 @@ def pinning(client):
 def random_step(client, random, may_pin):
     """One step of a random program. Without `may_pin` it leaves nothing that only a backend can hold."""
     if may_pin and random.random() < 0.4:
+        if random.random() < 0.02:
+            return Step("rand", "", True)
         return query(random.choice(pinning(client)), pins=True)
     kind = random.choices(
         ["setting", "probe", "write", "failing", "diagnostics", "counts", "id", "use", "command", "prepared"],
