@@ -1,1 +1,246 @@
-//! See Cargo.toml for what this crate is.
+//! `onramp bench`: a load generator for any MySQL server or proxy, on the tables of sysbench.
+//!
+//! One thread, one event loop, thousands of connections: a client-side state machine (`generator`) that a driver runs,
+//! as the server side does. From the outside in:
+//!
+//! | module | holds |
+//! |---|---|
+//! | `options` | the command line |
+//! | `target`, `limits` | addresses, and whether the machine has the descriptors and ports |
+//! | `script`, `prepare` | lists of statements over a few connections: making, dropping and checking tables |
+//! | `generator` | the load: connections, events, phases of a run |
+//! | `workload`, `distribution` | what an event sends, and about which rows |
+//! | `login`, `reply` | the protocol: getting in, and finding where a reply ends |
+//! | `statistics`, `report` | what is counted and what is printed |
+
+#![forbid(unsafe_code)]
+// A state machine takes its time as input, and so does `generator`. Around it this crate is a program: it reads the
+// clock for a seed, watches signals on a thread and reads the environment.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program around its state machine")]
+
+mod distribution;
+mod errors;
+mod generator;
+mod interrupts;
+mod limits;
+mod login;
+mod machine;
+mod options;
+mod outbox;
+mod prepare;
+mod progress;
+mod reply;
+mod report;
+mod script;
+mod statistics;
+mod target;
+mod workload;
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Parser as _;
+use drivers::EpollDriver;
+use seam::Address;
+
+use distribution::{Distribution, Random};
+use errors::{ClientError, Failure};
+use generator::{Generator, Outcome};
+use login::Credentials;
+use options::{Action, CommandLine, RunOptions, ServerOptions, TableOptions};
+use report::Context;
+use script::{Stage, execute};
+use target::Target;
+use workload::Tables;
+use workload::encode::Source;
+
+/// Runs the words after `onramp bench`, prints what it has to say, and returns the exit code of [`status`].
+pub fn run(args: &[String]) -> ExitCode {
+    ExitCode::from(status(args))
+}
+
+/// Like [`run`], with the exit code as a number: 0 done, 1 the run or a check failed, 2 wrong options.
+pub fn status(args: &[String]) -> u8 {
+    let words = std::iter::once("onramp bench").chain(args.iter().map(String::as_str));
+    let command_line = match CommandLine::try_parse_from(words) {
+        Ok(command_line) => command_line,
+        Err(error) => {
+            // Where it cannot be printed, nobody is there to read it.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(WRONG_OPTIONS);
+        }
+    };
+    let result = match command_line.action {
+        Action::Prepare(options) => prepare_tables(&options),
+        Action::Run(options) => run_load(&options),
+        Action::Cleanup(options) => drop_tables(&options),
+        Action::Check(options) => check_ledger(&options),
+    };
+    match result {
+        Ok(()) => DONE,
+        Err(Trouble::Options(text)) => {
+            eprintln!("onramp bench: {text}");
+            WRONG_OPTIONS
+        }
+        Err(Trouble::Failed(text)) => {
+            eprintln!("onramp bench: {text}");
+            FAILED
+        }
+    }
+}
+
+const DONE: u8 = 0;
+const FAILED: u8 = 1;
+const WRONG_OPTIONS: u8 = 2;
+
+/// Why a command did not do what it should.
+enum Trouble {
+    /// What was asked for makes no sense.
+    Options(String),
+    /// It was tried.
+    Failed(String),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure.to_string())
+    }
+}
+
+fn prepare_tables(options: &TableOptions) -> Result<(), Trouble> {
+    options.check().map_err(Trouble::Options)?;
+    let credentials = credentials(&options.server, None);
+    let address = first_answering(&options.server, &credentials)?;
+    Ok(prepare::prepare(options, &address, &credentials, seed(options))?)
+}
+
+fn drop_tables(options: &TableOptions) -> Result<(), Trouble> {
+    let credentials = credentials(&options.server, None);
+    let address = first_answering(&options.server, &credentials)?;
+    Ok(prepare::cleanup(options, &address, &credentials)?)
+}
+
+fn check_ledger(options: &ServerOptions) -> Result<(), Trouble> {
+    let credentials = credentials(options, None);
+    let address = first_answering(options, &credentials)?;
+    if prepare::check(&options.db, &address, &credentials)? {
+        return Ok(());
+    }
+    Err(Trouble::Failed("the sum of balances is not what was put in".to_owned()))
+}
+
+fn run_load(options: &RunOptions) -> Result<(), Trouble> {
+    let tables = &options.tables;
+    tables.check().map_err(Trouble::Options)?;
+    limits::allow_open_files(options.connections).map_err(Trouble::Failed)?;
+    // Tables are looked for in the schema; without tables there need not be one.
+    let schema = (tables.workload().tables() != Tables::None).then_some(tables.server.db.as_str());
+    let credentials = credentials(&tables.server, schema);
+    let remotes = answering(&tables.server, &credentials, &probe(tables))?;
+    if tables.server.socket.is_none() {
+        limits::check_local_ports(options.connections, remotes.len(), tables.server.local_address.len())
+            .map_err(Trouble::Failed)?;
+    }
+    let addresses = target::spread(&remotes, &tables.server.local_address);
+    let seed = seed(tables);
+    let mut random = Random::new(seed);
+    let run = random.next() as u32;
+    let rows = Distribution::new(tables.shape(), tables.table_size);
+    let source = Source::new(random, rows, tables.tables, run);
+    let outcome = generate(options, credentials, addresses, source)?;
+    let context =
+        Context { options, seed, machine: machine::Machine::describe(), version: env!("CARGO_PKG_VERSION") };
+    print!("{}", report::summary(&outcome, &context));
+    if let Some(path) = &options.json {
+        let text = format!("{:#}\n", report::to_json(&outcome, &context));
+        std::fs::write(path, text)
+            .map_err(|error| Trouble::Failed(format!("cannot write {}: {error}", path.display())))?;
+    }
+    verdict(outcome)
+}
+
+fn generate(
+    options: &RunOptions,
+    credentials: Credentials,
+    addresses: Vec<Address>,
+    source: Source,
+) -> Result<Outcome, Failure> {
+    let mut driver = new_driver()?;
+    let interrupts = interrupts::forward(&driver)?;
+    let mut generator = Generator::new(options, credentials, addresses, source);
+    let ran = driver.run(&mut generator);
+    drop(interrupts);
+    ran.map_err(|error| Failure::new(ClientError::Lost, format!("the event loop failed: {error}")))?;
+    Ok(generator.into_outcome())
+}
+
+fn verdict(outcome: Outcome) -> Result<(), Trouble> {
+    match outcome.failure {
+        Some(failure) => Err(failure.into()),
+        None if outcome.statistics.mismatches > 0 => {
+            Err(Trouble::Failed(format!("{} answers were wrong", outcome.statistics.mismatches)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// One statement that fails at once where the run would.
+fn probe(options: &TableOptions) -> String {
+    match options.workload().tables() {
+        Tables::None => "SELECT 1".to_owned(),
+        Tables::Sbtest => format!("SELECT id FROM sbtest{} LIMIT 1", options.tables),
+        Tables::Ledger => "SELECT id FROM ledger_marker LIMIT 1".to_owned(),
+    }
+}
+
+/// The address of the first target.
+fn first_answering(options: &ServerOptions, credentials: &Credentials) -> Result<Address, Trouble> {
+    let mut addresses = answering(options, credentials, "SELECT 1")?;
+    let first = addresses.swap_remove(0);
+    Ok(target::spread(std::slice::from_ref(&first), &options.local_address).pop().unwrap_or(first))
+}
+
+/// For each target the address that lets us in and answers `probe`. A name may have addresses on which nobody listens;
+/// any answer, a refusal too, ends the search.
+fn answering(
+    options: &ServerOptions,
+    credentials: &Credentials,
+    probe: &str,
+) -> Result<Vec<Address>, Trouble> {
+    let targets = target::resolve(options).map_err(Trouble::Failed)?;
+    targets.iter().map(|target| answering_candidate(target, options, credentials, probe)).collect()
+}
+
+fn answering_candidate(
+    target: &Target,
+    options: &ServerOptions,
+    credentials: &Credentials,
+    probe: &str,
+) -> Result<Address, Trouble> {
+    let mut last = None;
+    for candidate in &target.candidates {
+        let bound = target::spread(std::slice::from_ref(candidate), &options.local_address);
+        let address = bound.first().unwrap_or(candidate);
+        match execute(address, credentials, 1, vec![Stage::single(probe)]) {
+            Ok(_) => return Ok(candidate.clone()),
+            Err(failure) if failure.code == ClientError::Connect as u16 => last = Some(failure),
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    Err(last.map_or_else(|| Trouble::Failed(format!("{} has no address", target.name)), Trouble::from))
+}
+
+fn credentials(options: &ServerOptions, schema: Option<&str>) -> Credentials {
+    Credentials::new(&options.user, &options.password, schema, options.socket.is_some())
+}
+
+/// The seed that was given, or one from the clock.
+fn seed(options: &TableOptions) -> u64 {
+    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    options.seed.unwrap_or_else(clock)
+}
+
+fn new_driver() -> Result<EpollDriver, Failure> {
+    EpollDriver::new(drivers::Settings::default())
+        .map_err(|error| Failure::new(ClientError::Lost, format!("no event loop: {error}")))
+}

@@ -1,0 +1,190 @@
+//! What goes wrong, by error number, the way client libraries number it.
+
+use std::collections::BTreeMap;
+
+use wire::ErrPacket;
+
+/// Errors that no server sends; numbers and meaning as in the client library (`include/errmsg.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum ClientError {
+    /// CR_CONNECTION_ERROR: a Unix socket cannot be connected to.
+    SocketConnect = 2002,
+    /// CR_CONN_HOST_ERROR: a TCP address cannot be connected to.
+    Connect = 2003,
+    /// CR_SERVER_HANDSHAKE_ERR: the login does not follow the protocol, or takes too long.
+    Handshake = 2012,
+    /// CR_SERVER_LOST: the connection ended.
+    Lost = 2013,
+    /// CR_MALFORMED_PACKET: bytes that are no reply to what was asked.
+    Malformed = 2027,
+    /// CR_AUTH_PLUGIN_ERR: a password method that this program does not speak.
+    AuthPlugin = 2061,
+}
+
+/// One error: a server's or our own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The server's number, or a [`ClientError`].
+    pub code: u16,
+    /// For people.
+    pub text: String,
+}
+
+impl Failure {
+    /// An error of our own.
+    pub fn new(code: ClientError, text: String) -> Self {
+        Self { code: code as u16, text }
+    }
+
+    /// Whether the connection, and not a statement, has failed.
+    pub fn is_of_connection(&self) -> bool {
+        // Client libraries number from 2000 to 2999, servers below and above.
+        (2000..3000).contains(&self.code)
+    }
+
+    /// What to do about it, where that is known.
+    pub fn advice(&self) -> Option<&'static str> {
+        Some(match self.code {
+            NO_SUCH_TABLE => "run `onramp bench prepare` for this workload first",
+            UNKNOWN_DATABASE => "run `onramp bench prepare` first, or name another with --db",
+            TOO_MANY_CONNECTIONS => {
+                "the server's max_connections is reached: raise it, or use fewer --connections"
+            }
+            ACCESS_DENIED => "see --user and --password (or ONRAMP_BENCH_PASSWORD)",
+            TOO_MANY_PREPARED => "raise the server's max_prepared_stmt_count, or run without --prepared",
+            HOST_BLOCKED => "run FLUSH HOSTS on the server (mariadb-admin flush-hosts)",
+            _ => return None,
+        })
+    }
+}
+
+impl From<ErrPacket<'_>> for Failure {
+    fn from(error: ErrPacket<'_>) -> Self {
+        Self { code: error.code, text: String::from_utf8_lossy(error.message).into_owned() }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "error {}: {}", self.code, self.text)?;
+        match self.advice() {
+            Some(advice) => write!(f, " ({advice})"),
+            None => Ok(()),
+        }
+    }
+}
+
+// Servers' numbers, from `share/messages_to_clients.txt` (MySQL) and `share/errmsg-utf8.txt` (MariaDB).
+/// ER_CON_COUNT_ERROR.
+const TOO_MANY_CONNECTIONS: u16 = 1040;
+/// ER_ACCESS_DENIED_ERROR.
+const ACCESS_DENIED: u16 = 1045;
+/// ER_BAD_DB_ERROR.
+pub const UNKNOWN_DATABASE: u16 = 1049;
+/// ER_HOST_IS_BLOCKED.
+const HOST_BLOCKED: u16 = 1129;
+/// ER_NO_SUCH_TABLE.
+pub const NO_SUCH_TABLE: u16 = 1146;
+/// ER_MAX_PREPARED_STMT_COUNT_REACHED.
+const TOO_MANY_PREPARED: u16 = 1461;
+
+/// Which errors a run goes on after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IgnoreErrors {
+    /// Not even after a lost connection.
+    None,
+    /// All of them.
+    All,
+    /// Those with these numbers, and after lost connections.
+    Codes(Vec<u16>),
+}
+
+impl IgnoreErrors {
+    /// sysbench's default: deadlock (1213), row has changed (1020), lock wait timeout (1205).
+    pub const DEFAULT: &'static str = "1213,1020,1205";
+
+    /// Whether the run goes on.
+    pub fn tolerates(&self, failure: &Failure) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Codes(codes) => failure.is_of_connection() || codes.contains(&failure.code),
+        }
+    }
+}
+
+impl std::str::FromStr for IgnoreErrors {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "all" => Ok(Self::All),
+            _ => text
+                .split(',')
+                .map(|code| code.trim().parse().map_err(|_| format!("{code:?} is no error number")))
+                .collect::<Result<_, _>>()
+                .map(Self::Codes),
+        }
+    }
+}
+
+/// Counts errors by number, with the first text of each as an example.
+#[derive(Clone, Debug, Default)]
+pub struct ErrorCounts(BTreeMap<u16, (u64, String)>);
+
+impl ErrorCounts {
+    /// One more.
+    pub fn record(&mut self, failure: &Failure) {
+        let entry = self.0.entry(failure.code).or_insert_with(|| (0, failure.text.clone()));
+        entry.0 += 1;
+    }
+
+    /// Number, count and example, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, u64, &str)> {
+        self.0.iter().map(|(code, (count, example))| (*code, *count, example.as_str()))
+    }
+
+    /// How many in all.
+    pub fn total(&self) -> u64 {
+        self.0.values().map(|(count, _)| count).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(code: u16) -> Failure {
+        Failure { code, text: format!("text of {code}") }
+    }
+
+    #[test]
+    fn lists_of_codes_are_read() {
+        let listed: IgnoreErrors = IgnoreErrors::DEFAULT.parse().unwrap();
+        assert_eq!(listed, IgnoreErrors::Codes(vec![1213, 1020, 1205]));
+        assert!(listed.tolerates(&failure(1213)) && listed.tolerates(&failure(2013)));
+        assert!(!listed.tolerates(&failure(1062)));
+        assert!(!"none".parse::<IgnoreErrors>().unwrap().tolerates(&failure(2013)));
+        assert!("all".parse::<IgnoreErrors>().unwrap().tolerates(&failure(1062)));
+        assert!("1213,deadlock".parse::<IgnoreErrors>().is_err());
+    }
+
+    #[test]
+    fn counts_keep_the_first_text() {
+        let mut counts = ErrorCounts::default();
+        counts.record(&failure(1213));
+        counts.record(&Failure { code: 1213, text: "another".to_owned() });
+        counts.record(&failure(1040));
+        let all: Vec<_> = counts.iter().collect();
+        assert_eq!(all, [(1040, 1, "text of 1040"), (1213, 2, "text of 1213")]);
+        assert_eq!(counts.total(), 3);
+    }
+
+    #[test]
+    fn advice_is_part_of_the_line() {
+        assert!(failure(NO_SUCH_TABLE).to_string().contains("bench prepare"));
+        assert_eq!(failure(1213).to_string(), "error 1213: text of 1213");
+    }
+}

@@ -1,0 +1,377 @@
+//! The load itself: a state machine that keeps connections, sends the statements of a workload over them and counts
+//! what comes back.
+//!
+//! A run goes through phases: all connections are made (unless the workload makes its own), all begin together, the
+//! warm-up passes uncounted, the measured time passes, statements that are out get a short while to come back.
+
+mod connection;
+mod connector;
+mod events;
+mod logins;
+mod schedule;
+
+use std::time::Duration;
+
+use seam::{Address, CloseReason, ConnectionId, Input, Instant, Output, Program, Signal};
+
+use crate::errors::{ClientError, Failure};
+use crate::login::Credentials;
+use crate::machine::processor_time;
+use crate::options::RunOptions;
+use crate::outbox::Outbox;
+use crate::progress::Progress;
+use crate::report;
+use crate::statistics::{Fairness, Statistics};
+use crate::workload::Plan;
+use crate::workload::encode::Source;
+use connection::{Connection, State};
+use connector::{Connector, LOGINS_IN_PROGRESS};
+use schedule::Schedule;
+
+/// Puts load on a server, as a [`Program`] for a driver. [`Generator::into_outcome`] after the driver's run.
+pub struct Generator<'a> {
+    options: &'a RunOptions,
+    credentials: Credentials,
+    /// Connections take these in turn.
+    addresses: Vec<Address>,
+    plan: Plan,
+    connections: Vec<Connection>,
+    /// Which connection has which of the driver's slots.
+    owners: Vec<u32>,
+    source: Source,
+    outbox: Outbox,
+    statistics: Statistics,
+    connector: Connector,
+    schedule: Schedule,
+    phase: Phase,
+    /// Connections that are logged in.
+    up: u32,
+    progress: Option<Progress>,
+    /// Since when every attempt has failed.
+    failing_since: Option<Instant>,
+    outcome: Outcome,
+}
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// All that was counted.
+    pub statistics: Statistics,
+    /// How long it took until all connections stood.
+    pub connecting: Duration,
+    /// How long was measured.
+    pub measured: Duration,
+    /// Processor time of this process in the measured time.
+    pub processor: Duration,
+    /// How evenly the connections were served.
+    pub fairness: Option<Fairness>,
+    /// Events that had begun and not ended when the measured time was over.
+    pub unfinished: u32,
+    /// How long the oldest of them had been under way.
+    pub oldest: Duration,
+    /// Open loop: events that were due and had not begun.
+    pub not_begun: u64,
+    /// What the server calls itself.
+    pub server_version: String,
+    /// Why the run ended early, unless that was wanted.
+    pub failure: Option<Failure>,
+    /// Whether Ctrl-C ended it.
+    pub interrupted: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// The first turn has not come.
+    New,
+    Connecting {
+        since: Instant,
+    },
+    WarmingUp {
+        since: Instant,
+        report: Option<Instant>,
+    },
+    Measuring {
+        since: Instant,
+        processor: Duration,
+        report: Option<Instant>,
+        loaded: Instant,
+    },
+    /// Statements that are out may come back.
+    Finishing {
+        deadline: Instant,
+    },
+    Finished,
+}
+
+/// How long statements that are out when the time is over may take. Longer would let a stuck server hold up the report.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// When nothing has worked for this long, the run ends.
+const NOTHING_WORKS: Duration = Duration::from_secs(10);
+
+/// The owner of a slot that no connection has.
+const NOBODY: u32 = u32::MAX;
+
+impl<'a> Generator<'a> {
+    /// A run with these options over these addresses. `source` is where the statements' values come from.
+    pub fn new(
+        options: &'a RunOptions,
+        credentials: Credentials,
+        addresses: Vec<Address>,
+        source: Source,
+    ) -> Self {
+        let workload = options.tables.workload();
+        // In the connect workload the number of connections is the bound.
+        let bound = if workload.reconnects() { options.connections } else { LOGINS_IN_PROGRESS };
+        Self {
+            options,
+            credentials,
+            addresses,
+            plan: workload.plan(),
+            connections: std::iter::repeat_with(Connection::new).take(options.connections as usize).collect(),
+            owners: Vec::new(),
+            source,
+            outbox: Outbox::default(),
+            statistics: Statistics::default(),
+            connector: Connector::new(bound, options.connect_rate),
+            schedule: Schedule::new(options.rate),
+            phase: Phase::New,
+            up: 0,
+            progress: None,
+            failing_since: None,
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// What came of it.
+    pub fn into_outcome(mut self) -> Outcome {
+        self.outcome.fairness =
+            Some(Fairness::of(self.connections.iter().map(|connection| connection.events).collect()));
+        self.outcome.statistics = self.statistics;
+        self.outcome
+    }
+
+    fn begin(&mut self, now: Instant) {
+        if self.options.tables.workload().reconnects() {
+            self.begin_load(now);
+            return;
+        }
+        (0..self.options.connections).for_each(|number| self.connector.enqueue(number));
+        self.progress = Some(Progress::new("connecting", u64::from(self.options.connections)));
+        self.phase = Phase::Connecting { since: now };
+    }
+
+    /// Everybody begins.
+    fn begin_load(&mut self, now: Instant) {
+        self.progress = None;
+        if let Phase::Connecting { since } = self.phase {
+            self.outcome.connecting = now.since(since);
+        }
+        let report = self.next_report(now);
+        self.phase = Phase::WarmingUp { since: now, report };
+        if self.options.warmup.is_zero() {
+            self.begin_measuring(now, report, now);
+        }
+        if let Some(arrivals) = &mut self.schedule.arrivals {
+            arrivals.begin(now, &mut self.source.random);
+        }
+        if self.options.think_time.is_zero() {
+            (0..self.options.connections).for_each(|number| self.become_available(now, number));
+        } else {
+            self.spread_over_think_time(now);
+        }
+    }
+
+    /// With a pause after each event the connections would stay in step for ever, so they begin at random moments
+    /// within the first pause.
+    fn spread_over_think_time(&mut self, now: Instant) {
+        let mut moments: Vec<(Instant, u32)> = (0..self.options.connections)
+            .map(|number| (now + self.options.think_time.mul_f64(self.source.random.fraction()), number))
+            .collect();
+        moments.sort_unstable();
+        self.schedule.thinking = moments.into();
+    }
+
+    fn begin_measuring(&mut self, now: Instant, report: Option<Instant>, loaded: Instant) {
+        self.statistics.begin();
+        self.phase = Phase::Measuring { since: now, processor: processor_time(), report, loaded };
+        if self.options.events > 0 {
+            self.schedule.remaining = Some(self.options.events.saturating_sub(u64::from(self.schedule.open)));
+        }
+    }
+
+    fn next_report(&self, now: Instant) -> Option<Instant> {
+        (!self.options.report_interval.is_zero()).then(|| now + self.options.report_interval)
+    }
+
+    /// What is due by now.
+    fn turn_end(&mut self, now: Instant) {
+        match self.phase {
+            Phase::New => self.begin(now),
+            Phase::Connecting { .. } if self.up == self.options.connections => self.begin_load(now),
+            Phase::Connecting { .. } | Phase::Finished => {}
+            Phase::WarmingUp { since, report } => {
+                self.begin_due_events(now);
+                let report = self.report_if_due(now, since, report);
+                if let Phase::WarmingUp { report: at, .. } = &mut self.phase {
+                    *at = report;
+                }
+                if now >= since + self.options.warmup {
+                    self.begin_measuring(now, report, since);
+                }
+            }
+            Phase::Measuring { since, report, loaded, .. } => {
+                self.begin_due_events(now);
+                let next = self.report_if_due(now, loaded, report);
+                if let Phase::Measuring { report: at, .. } = &mut self.phase {
+                    *at = next;
+                }
+                if !self.options.time.is_zero() && now >= since + self.options.time {
+                    self.finish(now);
+                }
+            }
+            Phase::Finishing { deadline } => {
+                if now >= deadline
+                    || !self.connections.iter().any(|connection| connection.state.awaits_reply())
+                {
+                    self.end();
+                }
+            }
+        }
+        self.make_connections(now);
+    }
+
+    /// Writes a line of figures where one is due; returns when the next one is.
+    fn report_if_due(&mut self, now: Instant, since: Instant, due: Option<Instant>) -> Option<Instant> {
+        let due = due?;
+        if now < due {
+            return Some(due);
+        }
+        let interval = self.options.report_interval;
+        let passed = now.since(due) + interval;
+        let warming_up = matches!(self.phase, Phase::WarmingUp { .. });
+        report::print_interval(&self.statistics.interval, now.since(since), passed, self.up, warming_up);
+        self.statistics.begin_interval();
+        // A turn that took longer than an interval leaves lines out rather than writing several at once.
+        Some((due + interval).max(now))
+    }
+
+    /// The measured time is over.
+    fn finish(&mut self, now: Instant) {
+        if let Phase::Measuring { since, processor, .. } = self.phase {
+            self.outcome.measured = now.since(since);
+            self.outcome.processor = processor_time().saturating_sub(processor);
+            self.count_unfinished(now);
+        }
+        if matches!(self.phase, Phase::Finishing { .. } | Phase::Finished) {
+            return;
+        }
+        self.progress = None;
+        self.phase = Phase::Finishing { deadline: now + GRACE };
+        for number in 0..self.options.connections {
+            if matches!(self.connections[number as usize].state, State::Ready { .. }) {
+                self.leave(number);
+            }
+        }
+    }
+
+    fn count_unfinished(&mut self, now: Instant) {
+        let started = self.connections.iter().filter_map(|connection| connection.event);
+        self.outcome.unfinished = started.clone().count() as u32;
+        self.outcome.oldest = started.map(|started| now.since(started)).max().unwrap_or_default();
+        if let Some(arrivals) = &mut self.schedule.arrivals {
+            let random = &mut self.source.random;
+            self.outcome.not_begun = std::iter::from_fn(|| arrivals.take(now, random)).count() as u64;
+        }
+    }
+
+    /// Closes what is still open and lets the driver return.
+    fn end(&mut self) {
+        self.phase = Phase::Finished;
+        for connection in &self.connections {
+            if let Some(id) = connection.state.connection() {
+                self.outbox.close(id);
+            }
+        }
+        self.outbox.finish();
+    }
+
+    /// The run cannot go on.
+    fn fail(&mut self, now: Instant, failure: Failure) {
+        if matches!(self.phase, Phase::Finishing { .. } | Phase::Finished) {
+            return;
+        }
+        self.outcome.failure = Some(failure);
+        self.finish(now);
+    }
+
+    /// Whether statements are sent and answers counted.
+    fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::WarmingUp { .. } | Phase::Measuring { .. })
+    }
+
+    fn closed(&mut self, now: Instant, id: ConnectionId, reason: CloseReason) {
+        let Some(number) = self.owner_of(id) else { return };
+        let text = match reason {
+            CloseReason::EndOfStream => "the server closed the connection".to_owned(),
+            CloseReason::Failed(errno) => {
+                format!("the connection broke: {}", std::io::Error::from_raw_os_error(errno))
+            }
+        };
+        self.lost(now, number, Failure::new(ClientError::Lost, text), logins::Closed::Already);
+    }
+
+    fn owner_of(&self, id: ConnectionId) -> Option<u32> {
+        let number = *self.owners.get(id.index as usize)?;
+        let connection = self.connections.get(number as usize)?;
+        (connection.state.connection() == Some(id)).then_some(number)
+    }
+}
+
+impl Program for Generator<'_> {
+    fn handle(&mut self, now: Instant, input: Input<'_>) {
+        match input {
+            Input::Connected { token, connection } => self.connected(token, connection),
+            Input::ConnectFailed { token, errno } => self.connect_failed(now, token, errno),
+            Input::Bytes { connection, bytes } => {
+                if let Some(number) = self.owner_of(connection) {
+                    self.receive(now, number, bytes);
+                }
+            }
+            Input::Closed { connection, reason } => self.closed(now, connection, reason),
+            Input::Signal(Signal::Drain) => {
+                self.outcome.interrupted = true;
+                self.finish(now);
+            }
+            Input::Signal(Signal::Stop) => {
+                self.finish(now);
+                self.end();
+            }
+            Input::TurnEnd => self.turn_end(now),
+            Input::Accepted { .. } | Input::Stalled { .. } | Input::Drained { .. } => {}
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output<'_>> {
+        self.outbox.poll()
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let phase = match self.phase {
+            Phase::New => Some(Instant::START),
+            Phase::Connecting { .. } => None,
+            Phase::WarmingUp { since, report } => earliest([Some(since + self.options.warmup), report]),
+            Phase::Measuring { since, report, .. } => {
+                let end = (!self.options.time.is_zero()).then(|| since + self.options.time);
+                earliest([end, report])
+            }
+            Phase::Finishing { deadline } => return Some(deadline),
+            Phase::Finished => return None,
+        };
+        earliest([earliest([phase, self.connector.next_timeout()]), self.schedule.next_timeout()])
+    }
+}
+
+fn earliest(moments: [Option<Instant>; 2]) -> Option<Instant> {
+    moments.into_iter().flatten().min()
+}

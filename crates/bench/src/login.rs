@@ -1,0 +1,231 @@
+//! Logging in: greeting, login request, a change of method where the server asks for one, OK.
+
+#[cfg(test)]
+mod tests;
+
+use sha2::{Digest as _, Sha256};
+use wire::{
+    AuthSwitch, Capabilities, EOF_HEADER, ERR_HEADER, ErrPacket, Greeting, LoginRequest, OK_HEADER,
+    WireError, native_password,
+};
+use zeroize::Zeroizing;
+
+use crate::errors::{ClientError, Failure};
+
+/// Who logs in, everywhere the same.
+#[derive(Clone)]
+pub struct Credentials {
+    user: String,
+    password: Zeroizing<String>,
+    schema: Option<String>,
+    /// SHA1 of the password, computed once for all logins; `None` without a password.
+    stage1: Option<native_password::Stage1>,
+    /// Whether nobody else can read the connection (a Unix socket), so that a method may send the password itself.
+    private_channel: bool,
+}
+
+impl Credentials {
+    /// A user with a password (empty for none) who uses a schema.
+    pub fn new(user: &str, password: &str, schema: Option<&str>, private_channel: bool) -> Self {
+        let stage1 = (!password.is_empty()).then(|| native_password::stage1(password.as_bytes()));
+        Self {
+            user: user.to_owned(),
+            password: Zeroizing::new(password.to_owned()),
+            schema: schema.map(str::to_owned),
+            stage1,
+            private_channel,
+        }
+    }
+
+    fn response(&self, plugin: &[u8], scramble: &[u8; 20]) -> Result<Vec<u8>, Failure> {
+        let Some(stage1) = &self.stage1 else { return Ok(Vec::new()) };
+        match plugin {
+            NATIVE_PASSWORD => Ok(native_password::token(stage1, scramble).to_vec()),
+            CACHING_SHA2_PASSWORD => Ok(caching_sha2_token(self.password.as_bytes(), scramble).to_vec()),
+            other => Err(Failure::new(
+                ClientError::AuthPlugin,
+                format!(
+                    "the account uses {}, which this program does not speak; give it mysql_native_password or \
+                     caching_sha2_password",
+                    String::from_utf8_lossy(other)
+                ),
+            )),
+        }
+    }
+}
+
+/// One login on its way. Lives only as long as it takes.
+#[derive(Debug, Default)]
+pub struct Login {
+    /// Bytes of a message that is not complete yet.
+    unread: Vec<u8>,
+    stage: Stage,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    Greeting,
+    /// The request is sent; what comes has this sequence number.
+    Answer { sequence: u8, session: Session },
+}
+
+/// What a login agreed on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// Whether result sets end with an OK packet in place of the EOF packets.
+    pub deprecate_eof: bool,
+    /// What the server calls itself.
+    pub server_version: String,
+}
+
+impl Login {
+    /// Takes in bytes and appends what has to be sent to `out`. `Some` when the login is done.
+    ///
+    /// # Errors
+    /// What the server said when it refused, or what of its words could not be understood.
+    pub fn read(
+        &mut self,
+        bytes: &[u8],
+        credentials: &Credentials,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Session>, Failure> {
+        self.unread.extend_from_slice(bytes);
+        loop {
+            let sequence = match &self.stage {
+                Stage::Greeting => 0,
+                Stage::Answer { sequence, .. } => *sequence,
+            };
+            let unread = std::mem::take(&mut self.unread);
+            let Some(message) = wire::read_message(&unread, sequence, LONGEST_MESSAGE).map_err(in_login)?
+            else {
+                self.unread = unread;
+                return Ok(None);
+            };
+            if message.payload.first() == Some(&ERR_HEADER) {
+                let error = ErrPacket::parse(&message.payload).map_err(in_login)?;
+                return Err(Failure::from(error));
+            }
+            let next = message.last_sequence.wrapping_add(1);
+            match std::mem::take(&mut self.stage) {
+                Stage::Greeting => {
+                    self.stage = greeted(&message.payload, next, credentials, out)?;
+                }
+                Stage::Answer { session, .. } => match answered(&message.payload, next, credentials, out)? {
+                    None => return Ok(Some(session)),
+                    Some(sequence) => self.stage = Stage::Answer { sequence, session },
+                },
+            }
+            self.unread = unread[message.consumed..].to_vec();
+        }
+    }
+}
+
+const NATIVE_PASSWORD: &[u8] = b"mysql_native_password";
+const CACHING_SHA2_PASSWORD: &[u8] = b"caching_sha2_password";
+
+/// Nothing in a login is longer than a few hundred bytes, or an error text.
+const LONGEST_MESSAGE: usize = 64 << 10;
+
+/// utf8mb4_general_ci: every server since MySQL 5.5 and MariaDB 5.5 knows it.
+const COLLATION: u8 = 45;
+
+fn greeted(
+    payload: &[u8],
+    sequence: u8,
+    credentials: &Credentials,
+    out: &mut Vec<u8>,
+) -> Result<Stage, Failure> {
+    let greeting = Greeting::parse(payload).map_err(in_login)?;
+    let wanted = Capabilities::LONG_PASSWORD
+        | Capabilities::LONG_FLAG
+        | Capabilities::PROTOCOL_41
+        | Capabilities::TRANSACTIONS
+        | Capabilities::SECURE_CONNECTION
+        | Capabilities::MULTI_RESULTS
+        | Capabilities::PS_MULTI_RESULTS
+        | Capabilities::PLUGIN_AUTH
+        | Capabilities::DEPRECATE_EOF;
+    let deprecate_eof = greeting.capabilities.contains(Capabilities::DEPRECATE_EOF);
+    let capabilities = if deprecate_eof { wanted } else { wanted.without(Capabilities::DEPRECATE_EOF) };
+    // A method that we do not speak is the server's default and need not be the account's: the server asks for the
+    // account's own when we answer with another.
+    let plugin = match greeting.auth_plugin {
+        CACHING_SHA2_PASSWORD => CACHING_SHA2_PASSWORD,
+        _ => NATIVE_PASSWORD,
+    };
+    let response = credentials.response(plugin, &greeting.scramble)?;
+    let request = LoginRequest {
+        capabilities,
+        mariadb_extended: 0,
+        max_packet_size: wire::MAX_PAYLOAD as u32,
+        collation: COLLATION,
+        user: credentials.user.as_bytes(),
+        auth_response: &response,
+        schema: credentials.schema.as_deref().map(str::as_bytes),
+        auth_plugin: Some(plugin),
+        attributes: b"",
+    };
+    let sequence = put_payload(out, sequence, |payload| request.put(payload));
+    let server_version = String::from_utf8_lossy(greeting.server_version).into_owned();
+    Ok(Stage::Answer { sequence, session: Session { deprecate_eof, server_version } })
+}
+
+/// The server's answer. `None` when we are in, else the sequence number of its next message.
+fn answered(
+    payload: &[u8],
+    sequence: u8,
+    credentials: &Credentials,
+    out: &mut Vec<u8>,
+) -> Result<Option<u8>, Failure> {
+    match payload {
+        [OK_HEADER, ..] => Ok(None),
+        [EOF_HEADER, ..] => {
+            let switch = AuthSwitch::parse(payload).map_err(in_login)?;
+            let scramble = switch.scramble().unwrap_or_default();
+            let response = credentials.response(switch.plugin, &scramble)?;
+            Ok(Some(put_payload(out, sequence, |payload| payload.extend_from_slice(&response))))
+        }
+        // caching_sha2_password's AuthMoreData: https://dev.mysql.com/doc/dev/mysql-server/latest/
+        // page_caching_sha2_authentication_exchanges.html
+        [MORE_DATA, FAST_AUTH_SUCCESS] => Ok(Some(sequence)),
+        [MORE_DATA, PERFORM_FULL_AUTHENTICATION] if credentials.private_channel => {
+            let password = credentials.password.as_bytes();
+            Ok(Some(put_payload(out, sequence, |payload| {
+                payload.extend_from_slice(password);
+                payload.push(0);
+            })))
+        }
+        [MORE_DATA, PERFORM_FULL_AUTHENTICATION] => Err(Failure::new(
+            ClientError::AuthPlugin,
+            "caching_sha2_password wants the password itself, which is not sent in the clear over TCP; log in once with \
+             another client so that the server remembers it, or use --socket"
+                .to_owned(),
+        )),
+        _ => Err(in_login(WireError::Malformed { what: "answer to the login request" })),
+    }
+}
+
+const MORE_DATA: u8 = 1;
+const FAST_AUTH_SUCCESS: u8 = 3;
+const PERFORM_FULL_AUTHENTICATION: u8 = 4;
+
+/// XOR(SHA256(password), SHA256(SHA256(SHA256(password)), scramble)).
+fn caching_sha2_token(password: &[u8], scramble: &[u8; 20]) -> [u8; 32] {
+    let first = Sha256::digest(password);
+    let second = Sha256::digest(first);
+    let mask = Sha256::new().chain_update(second).chain_update(scramble).finalize();
+    std::array::from_fn(|index| first[index] ^ mask[index])
+}
+
+fn put_payload(out: &mut Vec<u8>, sequence: u8, put: impl FnOnce(&mut Vec<u8>)) -> u8 {
+    let mut sequence = sequence;
+    let start = wire::begin_packet(out);
+    put(out);
+    wire::end_packet(out, start, &mut sequence);
+    sequence
+}
+
+fn in_login(error: WireError) -> Failure {
+    Failure::new(ClientError::Handshake, format!("during login: {error}"))
+}

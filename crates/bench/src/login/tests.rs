@@ -1,0 +1,146 @@
+use super::*;
+use wire::StatusFlags;
+
+const SCRAMBLE: &[u8; 20] = b"abcdefghijklmnopqrst";
+
+fn message(sequence: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut sequence = sequence;
+    wire::put_message(&mut out, &mut sequence, payload);
+    out
+}
+
+fn greeting(plugin: &[u8], capabilities: Capabilities) -> Vec<u8> {
+    let mut payload = Vec::new();
+    Greeting {
+        server_version: b"10.11.6-MariaDB",
+        connection_id: 1,
+        scramble: *SCRAMBLE,
+        capabilities: capabilities
+            | Capabilities::PROTOCOL_41
+            | Capabilities::SECURE_CONNECTION
+            | Capabilities::PLUGIN_AUTH,
+        mariadb_extended: 0,
+        collation: 45,
+        status: StatusFlags::AUTOCOMMIT,
+        auth_plugin: plugin,
+    }
+    .put(&mut payload);
+    message(0, &payload)
+}
+
+fn credentials(password: &str, private_channel: bool) -> Credentials {
+    Credentials::new("root", password, Some("sbtest"), private_channel)
+}
+
+/// Feeds messages one byte at a time; returns what was sent and the outcome of the last byte.
+fn log_in(credentials: &Credentials, messages: &[Vec<u8>]) -> (Vec<u8>, Result<Option<Session>, Failure>) {
+    let mut login = Login::default();
+    let mut out = Vec::new();
+    let bytes = messages.concat();
+    for byte in &bytes[..bytes.len() - 1] {
+        assert_eq!(login.read(&[*byte], credentials, &mut out).unwrap(), None);
+    }
+    let end = login.read(&bytes[bytes.len() - 1..], credentials, &mut out);
+    (out, end)
+}
+
+#[test]
+fn a_native_login() {
+    let (sent, end) = log_in(
+        &credentials("secret", false),
+        &[greeting(NATIVE_PASSWORD, Capabilities::DEPRECATE_EOF), message(2, &[0, 0, 0, 2, 0, 0, 0])],
+    );
+    assert_eq!(
+        end.unwrap(),
+        Some(Session { deprecate_eof: true, server_version: "10.11.6-MariaDB".to_owned() })
+    );
+    let request = LoginRequest::parse(&sent[4..]).unwrap();
+    assert_eq!(sent[3], 1, "sequence");
+    assert_eq!(request.user, b"root");
+    assert_eq!(request.schema, Some(b"sbtest".as_slice()));
+    let stage1 = native_password::stage1(b"secret");
+    let stored = native_password::stage2(&stage1);
+    assert!(native_password::verify(request.auth_response, SCRAMBLE, &stored).is_some());
+}
+
+#[test]
+fn an_empty_password_is_an_empty_response() {
+    let (sent, end) = log_in(
+        &credentials("", false),
+        &[greeting(b"some_other_plugin", Capabilities::NONE), message(2, &[0, 0, 0, 2, 0, 0, 0])],
+    );
+    assert_eq!(end.unwrap().map(|session| session.deprecate_eof), Some(false));
+    let request = LoginRequest::parse(&sent[4..]).unwrap();
+    assert_eq!(request.auth_response, b"");
+    assert!(!request.capabilities.contains(Capabilities::DEPRECATE_EOF));
+}
+
+#[test]
+fn a_switch_of_method_is_followed() {
+    let mut payload = Vec::new();
+    AuthSwitch { plugin: NATIVE_PASSWORD, data: b"ABCDEFGHIJKLMNOPQRST" }.put(&mut payload);
+    let (sent, end) = log_in(
+        &credentials("secret", false),
+        &[
+            greeting(CACHING_SHA2_PASSWORD, Capabilities::NONE),
+            message(2, &payload),
+            message(4, &[0, 0, 0, 2, 0, 0, 0]),
+        ],
+    );
+    assert!(end.unwrap().is_some());
+    let answer = &sent[sent.len() - 24..];
+    assert_eq!(&answer[..4], [20, 0, 0, 3]);
+    let stored = native_password::stage2(&native_password::stage1(b"secret"));
+    assert!(native_password::verify(&answer[4..], b"ABCDEFGHIJKLMNOPQRST", &stored).is_some());
+}
+
+#[test]
+fn a_refusal_keeps_the_servers_words() {
+    let (_, end) = log_in(
+        &credentials("wrong", false),
+        &[
+            greeting(NATIVE_PASSWORD, Capabilities::NONE),
+            message(2, b"\xff\x15\x04#28000Access denied for user"),
+        ],
+    );
+    let failure = end.unwrap_err();
+    assert_eq!((failure.code, failure.text.as_str()), (1045, "Access denied for user"));
+    let full = message(0, b"\xff\x10\x04Too many connections");
+    let (_, end) = log_in(&credentials("", false), &[full]);
+    assert_eq!(end.unwrap_err().code, 1040);
+}
+
+#[test]
+fn caching_sha2_sends_the_password_only_over_a_private_channel() {
+    let messages = [
+        greeting(CACHING_SHA2_PASSWORD, Capabilities::NONE),
+        message(2, &[MORE_DATA, PERFORM_FULL_AUTHENTICATION]),
+        message(4, &[0, 0, 0, 2, 0, 0, 0]),
+    ];
+    let (sent, end) = log_in(&credentials("secret", true), &messages);
+    assert!(end.unwrap().is_some());
+    assert!(sent.ends_with(b"\x07\0\0\x03secret\0"));
+    let (sent, end) = log_in(&credentials("secret", false), &messages[..2]);
+    assert!(end.unwrap_err().text.contains("--socket"));
+    assert!(!sent.windows(6).any(|window| window == b"secret"));
+    let (_, end) = log_in(
+        &credentials("secret", false),
+        &[
+            messages[0].clone(),
+            message(2, &[MORE_DATA, FAST_AUTH_SUCCESS]),
+            message(3, &[0, 0, 0, 2, 0, 0, 0]),
+        ],
+    );
+    assert!(end.unwrap().is_some());
+}
+
+#[test]
+fn the_sha256_token_proves_the_password() {
+    // The server's side of it: SHA256 of (token xor SHA256(stored, scramble)) is the stored SHA256(SHA256(password)).
+    let stored = Sha256::digest(Sha256::digest(b"secret"));
+    let mask = Sha256::new().chain_update(stored).chain_update(SCRAMBLE).finalize();
+    let token = caching_sha2_token(b"secret", SCRAMBLE);
+    let first: Vec<u8> = token.iter().zip(mask).map(|(left, right)| left ^ right).collect();
+    assert_eq!(Sha256::digest(first), stored);
+}

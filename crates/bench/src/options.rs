@@ -1,0 +1,244 @@
+//! The command line: one declaration per option, from which parsing, help and suggestions come.
+
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::distribution::Shape;
+use crate::errors::IgnoreErrors;
+use crate::workload::{Tables, Workload};
+
+/// `onramp bench` and all that follows.
+#[derive(Parser, Debug)]
+#[command(
+    name = "onramp bench",
+    about = "A load generator for MySQL servers and proxies, on the tables of sysbench",
+    after_help = "Examples:\n  \
+        onramp bench prepare --tables 4 --table-size 100000\n  \
+        onramp bench run point_select --tables 4 --table-size 100000 --connections 4000 --time 30\n  \
+        onramp bench run ledger --connections 64 --rate 500 && onramp bench check\n\n\
+        Exit codes: 0 done, 1 the run or a check failed, 2 wrong options.",
+    max_term_width = 110,
+    disable_version_flag = true
+)]
+pub struct CommandLine {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Action {
+    /// Create the tables of a workload and fill them
+    Prepare(Box<TableOptions>),
+    /// Put load on the server and report
+    Run(Box<RunOptions>),
+    /// Drop the tables of a workload
+    Cleanup(Box<TableOptions>),
+    /// Compare the ledger's sum of balances with what was put in
+    Check(Box<ServerOptions>),
+}
+
+/// Where the server is and who logs in.
+#[derive(Args, Clone, Debug)]
+pub struct ServerOptions {
+    /// Server names or addresses, as a list or repeated; connections are spread over them
+    #[arg(long, value_delimiter = ',', default_value = "127.0.0.1", alias = "mysql-host")]
+    pub host: Vec<String>,
+    /// TCP port
+    #[arg(long, default_value_t = 3306, alias = "mysql-port", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+    /// Unix socket, in place of host and port
+    #[arg(long, value_name = "PATH", alias = "mysql-socket")]
+    pub socket: Option<PathBuf>,
+    /// Local addresses to connect from, as a list or repeated: each has its own ports
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS", conflicts_with = "socket")]
+    pub local_address: Vec<IpAddr>,
+    /// User name
+    #[arg(long, default_value = "root", alias = "mysql-user")]
+    pub user: String,
+    /// Password; the environment keeps it out of the list of processes
+    #[arg(
+        long,
+        default_value = "",
+        env = "ONRAMP_BENCH_PASSWORD",
+        hide_env_values = true,
+        alias = "mysql-password"
+    )]
+    pub password: String,
+    /// Schema that holds the tables
+    #[arg(long, default_value = "sbtest", alias = "mysql-db")]
+    pub db: String,
+}
+
+/// Which tables, and what is in them.
+#[derive(Args, Clone, Debug)]
+pub struct TableOptions {
+    /// The server.
+    #[command(flatten)]
+    pub server: ServerOptions,
+    /// Workload whose tables are meant [default: point_select, whose tables serve all but ledger]
+    #[arg(value_name = "WORKLOAD")]
+    pub workload: Option<Workload>,
+    /// The same as an option
+    #[arg(long = "workload", value_name = "WORKLOAD", conflicts_with = "workload")]
+    pub workload_option: Option<Workload>,
+    /// Number of sbtest tables
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub tables: u32,
+    /// Rows in each table; accounts in the ledger
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=2_000_000_000))]
+    pub table_size: u32,
+    /// Which rows the statements touch
+    #[arg(long, value_enum, default_value_t = RandType::Special)]
+    pub rand_type: RandType,
+    /// Exponent of the zipfian distribution
+    #[arg(long, default_value_t = 0.8, value_name = "E", value_parser = exponent)]
+    pub rand_zipfian_exp: f64,
+    /// Share of the rows that gets the remaining share of the statements, for pareto
+    #[arg(long, default_value_t = 0.2, value_name = "H", value_parser = proper_fraction)]
+    pub rand_pareto_h: f64,
+    /// Seed of the random numbers [default: from the clock; the report names it]
+    #[arg(long, alias = "rand-seed")]
+    pub seed: Option<u64>,
+}
+
+/// How much load, for how long, and what is reported.
+#[derive(Args, Clone, Debug)]
+pub struct RunOptions {
+    /// The tables.
+    #[command(flatten)]
+    pub tables: TableOptions,
+    /// Client connections
+    #[arg(long, alias = "threads", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub connections: u32,
+    /// Seconds to measure; 0 is until Ctrl-C, or until --events are done
+    #[arg(long, default_value = "10", value_parser = seconds)]
+    pub time: Duration,
+    /// Seconds of load before the measured time
+    #[arg(long, default_value = "0", value_parser = seconds, alias = "warmup-time")]
+    pub warmup: Duration,
+    /// Stop after this many events; 0 is no limit
+    #[arg(long, default_value_t = 0)]
+    pub events: u64,
+    /// Seconds between two lines of figures; 0 is none
+    #[arg(long, default_value = "0", value_parser = seconds)]
+    pub report_interval: Duration,
+    /// Milliseconds that a connection waits after each event
+    #[arg(long, default_value = "0", value_name = "MS", value_parser = milliseconds)]
+    pub think_time: Duration,
+    /// Events per second over all connections, at random moments, whether or not the server keeps up; latency counts
+    /// from the moment at which an event was due
+    #[arg(long, value_name = "PER_SECOND", value_parser = positive)]
+    pub rate: Option<f64>,
+    /// New connections per second at most
+    #[arg(long, value_name = "PER_SECOND", value_parser = positive)]
+    pub connect_rate: Option<f64>,
+    /// Use prepared statements (COM_STMT_PREPARE, COM_STMT_EXECUTE) in place of texts
+    #[arg(long)]
+    pub prepared: bool,
+    /// Error numbers after which the event is tried again: a list, `all` or `none`; lost connections are always opened
+    /// again, unless this is `none`
+    #[arg(long, default_value = IgnoreErrors::DEFAULT, value_name = "CODES", alias = "mysql-ignore-errors")]
+    pub ignore_errors: IgnoreErrors,
+    /// Write all figures to a file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Distributions by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RandType {
+    /// Every row as often as every other
+    Uniform,
+    /// The middle rows more often
+    Gaussian,
+    /// sysbench's default: three in four statements on 1 % of the rows
+    Special,
+    /// A share of the rows gets the rest of the statements
+    Pareto,
+    /// The n-th row with a weight of 1 / n^exponent
+    Zipfian,
+}
+
+impl TableOptions {
+    /// The workload that was named, whichever way.
+    pub fn workload(&self) -> Workload {
+        self.workload.or(self.workload_option).unwrap_or(Workload::PointSelect)
+    }
+
+    /// The distribution that was chosen.
+    pub fn shape(&self) -> Shape {
+        match self.rand_type {
+            RandType::Uniform => Shape::Uniform,
+            RandType::Gaussian => Shape::Gaussian,
+            RandType::Special => Shape::Special,
+            RandType::Pareto => Shape::Pareto { h: self.rand_pareto_h },
+            RandType::Zipfian => Shape::Zipfian { exponent: self.rand_zipfian_exp },
+        }
+    }
+
+    /// What cannot be said by the declarations above.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn check(&self) -> Result<(), String> {
+        if self.workload().tables() == Tables::Ledger && self.table_size < 2 {
+            return Err("a ledger needs a --table-size of 2 accounts or more".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => Err("not a number".to_owned()),
+    }
+}
+
+/// The longest time that an option takes, a year: longer ones are slips, and sums of times stay far from overflow.
+const LONGEST: f64 = 366.0 * 86_400.0;
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match number(text)? {
+        value if (0.0..=LONGEST).contains(&value) => Ok(Duration::from_secs_f64(value)),
+        _ => Err("must be from 0 seconds to a year".to_owned()),
+    }
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    match number(text)? {
+        value if (0.0..=LONGEST * 1000.0).contains(&value) => Ok(Duration::from_secs_f64(value / 1000.0)),
+        _ => Err("must be from 0 milliseconds to a year".to_owned()),
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match number(text)? {
+        // Below, the next event lies years ahead; above, the clock's microseconds no longer tell events apart.
+        value if (0.000_1..=10_000_000.0).contains(&value) => Ok(value),
+        _ => Err("must be from 0.0001 to 10000000".to_owned()),
+    }
+}
+
+fn exponent(text: &str) -> Result<f64, String> {
+    match number(text)? {
+        // Above 10, every draw but one in a thousand is row 1.
+        value if (0.0..=10.0).contains(&value) => Ok(value),
+        _ => Err("must be from 0 to 10".to_owned()),
+    }
+}
+
+fn proper_fraction(text: &str) -> Result<f64, String> {
+    match number(text)? {
+        value if value > 0.0 && value < 1.0 => Ok(value),
+        _ => Err("must be between 0 and 1".to_owned()),
+    }
+}

@@ -1,0 +1,348 @@
+//! Finds where a reply ends, with a small state of fixed size and without keeping what it does not need. The wire crate
+//! has a reader that relays every byte; this one only looks, and so serves as a second opinion on a proxy, too.
+//!
+//! Sources: `sql/protocol_classic.cc` (MySQL), `sql/protocol.cc` (MariaDB) and
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_phase.html>.
+
+#[cfg(test)]
+mod tests;
+
+use wire::{
+    EOF_HEADER, ERR_HEADER, ErrPacket, HEADER_LEN, LOCAL_INFILE_HEADER, MAX_PAYLOAD, OK_HEADER, Reader,
+    StatusFlags, WireError,
+};
+
+/// How much of a packet is kept: an OK packet's fixed fields are at most 23 bytes, a checked row at most 40.
+const KEPT: usize = 64;
+
+/// How much of an error packet is kept: more than `MYSQL_ERRMSG_SIZE` (512) of both servers.
+const KEPT_OF_ERROR: usize = 1024;
+
+/// What kind of reply is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// The results of COM_QUERY or COM_STMT_EXECUTE, or the OK of a simpler command.
+    Results,
+    /// The answer to COM_STMT_PREPARE.
+    Prepare,
+}
+
+/// Reads one reply after the other: [`ReplyReader::start`], then [`ReplyReader::read`] until the reply is complete,
+/// then the accessors.
+#[derive(Debug)]
+pub struct ReplyReader {
+    stage: Stage,
+    deprecate_eof: bool,
+    sequence: u8,
+    header: [u8; HEADER_LEN],
+    header_filled: u8,
+    /// Payload bytes of the current packet that are still to come.
+    missing: u32,
+    /// The front of a packet that comes in pieces.
+    kept: [u8; KEPT],
+    kept_filled: u8,
+    /// The front of the first row, whole if it fits.
+    row: [u8; KEPT],
+    row_filled: u8,
+    rows: u32,
+    status: StatusFlags,
+    prepared: u32,
+    /// An ERR packet that comes in pieces, or the one that ended the reply; else empty and unallocated.
+    error: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The first packet of a result.
+    First,
+    /// The first packet of a prepare reply.
+    PrepareFirst,
+    /// Definitions of columns, and an EOF after them unless it is deprecated.
+    Columns { left: u64 },
+    /// Rows until an EOF, or an OK in its place.
+    Rows,
+    /// Definitions of a prepared statement's parameters, then of its columns.
+    Parameters { left: u16, columns: u16 },
+    /// Definitions of a prepared statement's columns.
+    PreparedColumns { left: u16 },
+    /// Nothing is expected.
+    Complete,
+}
+
+/// How a complete reply ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending<'a> {
+    /// Well.
+    Ok,
+    /// With an ERR packet.
+    Error(ErrPacket<'a>),
+}
+
+impl ReplyReader {
+    /// A reader for a connection that has negotiated CLIENT_DEPRECATE_EOF or not.
+    pub fn new(deprecate_eof: bool) -> Self {
+        Self {
+            stage: Stage::Complete,
+            deprecate_eof,
+            sequence: 1,
+            header: [0; HEADER_LEN],
+            header_filled: 0,
+            missing: 0,
+            kept: [0; KEPT],
+            kept_filled: 0,
+            row: [0; KEPT],
+            row_filled: 0,
+            rows: 0,
+            status: StatusFlags::NONE,
+            prepared: 0,
+            error: Vec::new(),
+        }
+    }
+
+    /// A command has been sent; its reply is next.
+    pub fn start(&mut self, expect: Expect) {
+        self.stage = match expect {
+            Expect::Results => Stage::First,
+            Expect::Prepare => Stage::PrepareFirst,
+        };
+        self.sequence = 1;
+        self.header_filled = 0;
+        self.kept_filled = 0;
+        self.row_filled = 0;
+        self.rows = 0;
+        self.error = Vec::new();
+    }
+
+    /// Takes in bytes. `Some(consumed)` when the reply is complete: bytes beyond that belong to no reply.
+    ///
+    /// # Errors
+    /// What a server never sends: a wrong sequence number, a packet that does not parse, one of 16 MiB.
+    pub fn read(&mut self, bytes: &[u8]) -> Result<Option<usize>, WireError> {
+        let mut rest = bytes;
+        while self.stage != Stage::Complete {
+            if !self.take_header(&mut rest)? {
+                return Ok(None);
+            }
+            let missing = self.missing as usize;
+            if self.kept_filled == 0 && self.error.is_empty() && rest.len() >= missing {
+                let (payload, after) = rest.split_at(missing);
+                rest = after;
+                self.header_filled = 0;
+                self.packet(payload)?;
+            } else if !self.take_piece(&mut rest)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(bytes.len() - rest.len()))
+    }
+
+    /// How the reply ended.
+    pub fn ending(&self) -> Ending<'_> {
+        if self.error.is_empty() {
+            return Ending::Ok;
+        }
+        // The packet was parsed when it came in.
+        ErrPacket::parse(&self.error).map_or(Ending::Ok, Ending::Error)
+    }
+
+    /// How many rows it had, over all its results.
+    pub fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// The payload of its first row, cut after 64 bytes.
+    pub fn first_row(&self) -> &[u8] {
+        &self.row[..self.row_filled as usize]
+    }
+
+    /// The status flags of its last OK or EOF.
+    pub fn status(&self) -> StatusFlags {
+        self.status
+    }
+
+    /// The id of the statement that was prepared.
+    pub fn prepared(&self) -> u32 {
+        self.prepared
+    }
+
+    /// Completes the header at the front of the current packet. False where bytes ran out.
+    fn take_header(&mut self, rest: &mut &[u8]) -> Result<bool, WireError> {
+        let filled = self.header_filled as usize;
+        if filled == HEADER_LEN {
+            return Ok(true);
+        }
+        let take = rest.len().min(HEADER_LEN - filled);
+        self.header[filled..filled + take].copy_from_slice(&rest[..take]);
+        *rest = &rest[take..];
+        self.header_filled += take as u8;
+        if filled + take < HEADER_LEN {
+            return Ok(false);
+        }
+        let [low, middle, high, sequence] = self.header;
+        self.missing = u32::from_le_bytes([low, middle, high, 0]);
+        if sequence != self.sequence {
+            return Err(WireError::WrongSequence { expected: self.sequence, found: sequence });
+        }
+        if self.missing as usize == MAX_PAYLOAD {
+            return Err(WireError::TooLarge { limit: MAX_PAYLOAD - 1 });
+        }
+        self.sequence = sequence.wrapping_add(1);
+        Ok(true)
+    }
+
+    /// Takes a part of a packet that is not there as a whole. False where it goes on beyond these bytes.
+    fn take_piece(&mut self, rest: &mut &[u8]) -> Result<bool, WireError> {
+        let take = rest.len().min(self.missing as usize);
+        let (piece, after) = rest.split_at(take);
+        *rest = after;
+        self.missing -= take as u32;
+        let is_error = !self.error.is_empty() || self.kept_filled == 0 && piece.first() == Some(&ERR_HEADER);
+        if is_error {
+            let room = KEPT_OF_ERROR.saturating_sub(self.error.len());
+            self.error.extend_from_slice(&piece[..take.min(room)]);
+        } else {
+            let filled = self.kept_filled as usize;
+            let keep = take.min(KEPT - filled);
+            self.kept[filled..filled + keep].copy_from_slice(&piece[..keep]);
+            self.kept_filled += keep as u8;
+        }
+        if self.missing > 0 {
+            return Ok(false);
+        }
+        self.header_filled = 0;
+        if is_error {
+            let error = std::mem::take(&mut self.error);
+            self.packet(&error)?;
+        } else {
+            let kept = self.kept;
+            let filled = std::mem::take(&mut self.kept_filled) as usize;
+            self.packet(&kept[..filled])?;
+        }
+        Ok(true)
+    }
+
+    /// A packet is complete; of a long one only the front may be here. Its length is in the header.
+    fn packet(&mut self, payload: &[u8]) -> Result<(), WireError> {
+        let [low, middle, high, _] = self.header;
+        let length = u32::from_le_bytes([low, middle, high, 0]) as usize;
+        let first = *payload.first().ok_or(WireError::Malformed { what: "empty packet in a reply" })?;
+        // Neither a definition nor a row begins with this byte.
+        if first == ERR_HEADER {
+            return self.failed(payload);
+        }
+        match self.stage {
+            Stage::First => match first {
+                OK_HEADER => self.ended(payload),
+                LOCAL_INFILE_HEADER => {
+                    Err(WireError::Malformed { what: "LOAD DATA LOCAL was not asked for" })
+                }
+                _ => {
+                    let left = Reader::of("column count", payload).lenenc_int()?;
+                    self.stage = Stage::Columns { left };
+                    Ok(())
+                }
+            },
+            Stage::Columns { left: 0 } => {
+                // The EOF after the definitions.
+                self.stage = Stage::Rows;
+                expect_eof(first, length)
+            }
+            Stage::Columns { left } => {
+                let rows_next = left == 1 && self.deprecate_eof;
+                self.stage = if rows_next { Stage::Rows } else { Stage::Columns { left: left - 1 } };
+                Ok(())
+            }
+            Stage::Rows => self.row_or_end(first, length, payload),
+            Stage::PrepareFirst => self.prepare_first(payload),
+            Stage::Parameters { left, columns } => {
+                self.stage = self.definition(first, length, left)?.map_or_else(
+                    || Self::prepared_columns(columns),
+                    |left| Stage::Parameters { left, columns },
+                );
+                Ok(())
+            }
+            Stage::PreparedColumns { left } => {
+                self.stage = self
+                    .definition(first, length, left)?
+                    .map_or(Stage::Complete, |left| Stage::PreparedColumns { left });
+                Ok(())
+            }
+            Stage::Complete => Err(WireError::Malformed { what: "a packet after the reply" }),
+        }
+    }
+
+    fn row_or_end(&mut self, first: u8, length: usize, payload: &[u8]) -> Result<(), WireError> {
+        // A row may begin with 0xfe, too, but then it is longer than any end (8 bytes of length follow).
+        let end_below = if self.deprecate_eof { MAX_PAYLOAD } else { 9 };
+        if first == EOF_HEADER && length < end_below {
+            return self.ended(payload);
+        }
+        if self.rows == 0 {
+            let keep = payload.len().min(KEPT);
+            self.row[..keep].copy_from_slice(&payload[..keep]);
+            self.row_filled = keep as u8;
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// An OK or EOF packet that ends a result.
+    fn ended(&mut self, payload: &[u8]) -> Result<(), WireError> {
+        let mut reader = Reader::of("OK packet", payload);
+        let header = reader.u8()?;
+        self.status = if header == EOF_HEADER && !self.deprecate_eof {
+            reader.u16()?; // warnings
+            StatusFlags(reader.u16()?)
+        } else {
+            reader.lenenc_int()?; // affected rows
+            reader.lenenc_int()?; // last insert id
+            StatusFlags(reader.u16()?)
+        };
+        let more = self.status.contains(StatusFlags::MORE_RESULTS_EXISTS);
+        self.stage = if more { Stage::First } else { Stage::Complete };
+        Ok(())
+    }
+
+    fn failed(&mut self, payload: &[u8]) -> Result<(), WireError> {
+        ErrPacket::parse(payload)?;
+        self.error = payload[..payload.len().min(KEPT_OF_ERROR)].to_vec();
+        self.stage = Stage::Complete;
+        Ok(())
+    }
+
+    fn prepare_first(&mut self, payload: &[u8]) -> Result<(), WireError> {
+        let mut reader = Reader::of("prepare reply", payload);
+        if reader.u8()? != OK_HEADER {
+            return Err(WireError::Malformed { what: "prepare reply" });
+        }
+        self.prepared = reader.u32()?;
+        let columns = reader.u16()?;
+        let parameters = reader.u16()?;
+        self.stage = match parameters {
+            0 => Self::prepared_columns(columns),
+            left => Stage::Parameters { left, columns },
+        };
+        Ok(())
+    }
+
+    fn prepared_columns(columns: u16) -> Stage {
+        if columns == 0 { Stage::Complete } else { Stage::PreparedColumns { left: columns } }
+    }
+
+    /// One definition, or the EOF after the last: how many are left then, `None` where this block is over.
+    fn definition(&self, first: u8, length: usize, left: u16) -> Result<Option<u16>, WireError> {
+        match left {
+            0 => expect_eof(first, length).map(|()| None),
+            1 if self.deprecate_eof => Ok(None),
+            _ => Ok(Some(left - 1)),
+        }
+    }
+}
+
+fn expect_eof(first: u8, length: usize) -> Result<(), WireError> {
+    if first == EOF_HEADER && length < 9 {
+        Ok(())
+    } else {
+        Err(WireError::Malformed { what: "EOF after definitions" })
+    }
+}

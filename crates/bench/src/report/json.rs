@@ -1,0 +1,97 @@
+//! The report for programs: one JSON object with the options, the machine and every figure.
+
+use serde_json::{Map, Value, json};
+
+use super::{Context, QUANTILES, micros_per_query, per_second};
+use crate::generator::Outcome;
+use crate::options::{RandType, RunOptions};
+
+/// The whole report. Times are in seconds, latencies in milliseconds. The password is not part of it.
+pub fn to_json(outcome: &Outcome, context: &Context<'_>) -> Value {
+    let total = &outcome.statistics.total;
+    let events = total.latencies.count();
+    json!({
+        "version": context.version,
+        "server_version": outcome.server_version,
+        "machine": {
+            "cores": context.machine.cores,
+            "kernel": context.machine.kernel,
+            "processor": context.machine.processor,
+        },
+        "options": options(context.options, context.seed),
+        "measured": outcome.measured.as_secs_f64(),
+        "connecting": outcome.connecting.as_secs_f64(),
+        "queries": {
+            "read": total.queries.read,
+            "write": total.queries.write,
+            "other": total.queries.other,
+            "total": total.queries.total(),
+            "per_second": per_second(total.queries.total(), outcome.measured),
+        },
+        "events": { "total": events, "per_second": per_second(events, outcome.measured) },
+        "rows": total.rows,
+        "latency": latency(outcome),
+        "errors": errors(outcome),
+        "reconnects": total.reconnects,
+        "wrong_answers": outcome.statistics.mismatches,
+        "wrong_answer": outcome.statistics.mismatch,
+        "events_per_connection": outcome.fairness.map(|fairness| json!({
+            "min": fairness.min, "median": fairness.median, "max": fairness.max,
+        })),
+        "unfinished": { "events": outcome.unfinished, "oldest": outcome.oldest.as_secs_f64() },
+        "not_begun": outcome.not_begun,
+        "processor_time": outcome.processor.as_secs_f64(),
+        "processor_micros_per_query": micros_per_query(outcome),
+        "interrupted": outcome.interrupted,
+        "failure": outcome.failure.as_ref().map(ToString::to_string),
+    })
+}
+
+fn latency(outcome: &Outcome) -> Value {
+    let latencies = &outcome.statistics.total.latencies;
+    let mut object = Map::new();
+    object.insert("avg".to_owned(), json!(latencies.mean()));
+    for (name, share) in QUANTILES {
+        object.insert(name.to_owned(), json!(latencies.quantile(share)));
+    }
+    object.insert("max".to_owned(), json!(latencies.max()));
+    Value::Object(object)
+}
+
+fn errors(outcome: &Outcome) -> Value {
+    let errors = outcome.statistics.errors.iter();
+    errors.map(|(code, count, example)| json!({ "code": code, "count": count, "example": example })).collect()
+}
+
+fn options(options: &RunOptions, seed: u64) -> Value {
+    let tables = &options.tables;
+    let server = &tables.server;
+    json!({
+        "workload": tables.workload().name(),
+        "host": server.host,
+        "port": server.port,
+        "socket": server.socket,
+        "local_address": server.local_address,
+        "user": server.user,
+        "db": server.db,
+        "tables": tables.tables,
+        "table_size": tables.table_size,
+        "rand_type": rand_type(tables.rand_type),
+        "rand_zipfian_exp": tables.rand_zipfian_exp,
+        "rand_pareto_h": tables.rand_pareto_h,
+        "seed": seed,
+        "connections": options.connections,
+        "time": options.time.as_secs_f64(),
+        "warmup": options.warmup.as_secs_f64(),
+        "events": options.events,
+        "think_time_ms": options.think_time.as_secs_f64() * 1000.0,
+        "rate": options.rate,
+        "connect_rate": options.connect_rate,
+        "prepared": options.prepared,
+        "ignore_errors": format!("{:?}", options.ignore_errors),
+    })
+}
+
+fn rand_type(rand_type: RandType) -> String {
+    format!("{rand_type:?}").to_lowercase()
+}
