@@ -64,7 +64,9 @@ impl fmt::Display for Event {
                 write!(f, "server {address} is {version} with {accounts} accounts")
             }
             Self::ServerLost { address, reason } => write!(f, "server {address} cannot be used: {reason}"),
-            Self::ClientClosed { peer, client, reason } => write!(f, "client {client} ({peer}) closed: {reason}"),
+            Self::ClientClosed { peer, client, reason } => {
+                write!(f, "client {client} ({peer}) closed: {reason}")
+            }
             Self::LoginRefused { peer, user, reason } => {
                 write!(f, "login of {user:?} from {peer} refused: {reason}")
             }

@@ -1,36 +1,34 @@
 //! The thread pool as a state machine, without I/O.
+//!
+//! One statement, as a straight line: bytes of a client come in as [`seam::Input::Bytes`]; `client/commands.rs` cuts
+//! commands from them and asks the lexer (crate `sql`) what a text does; `scheduler` decides who goes next; at the end of
+//! the turn `backend/dispatch.rs` gives the statement a permit and a backend, and sends ahead what is missing of the
+//! client's session state; the server's bytes come in, `backend/reply.rs` relays them to the client whose statement is
+//! first in flight; at the reply's end `backend/settle.rs` takes in what has changed, and keeps the backend for the client or
+//! lets it go.
 
+#![forbid(unsafe_code)]
+
+mod accounts;
+mod aftermath;
+mod backend;
+mod client;
+mod control;
+mod engine;
+mod entropy;
+mod errors;
 mod event;
+mod facts;
+mod history;
+mod outbox;
+mod pins;
+mod request;
+mod scheduler;
+mod server_login;
+mod session;
 mod settings;
 
+pub use engine::{Engine, Snapshot};
 pub use event::Event;
+pub use pins::Pins;
 pub use settings::{HighPrioMode, Settings, ThreadHandling};
-
-use seam::{Input, Instant, Output, Program};
-
-/// The core of `onramp serve`.
-pub struct Engine;
-
-impl Engine {
-    /// An engine that knows nothing yet; it asks for its first backend in the first turn.
-    pub fn new(_settings: Settings) -> Self {
-        Self
-    }
-
-    /// The oldest event not yet reported.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        None
-    }
-}
-
-impl Program for Engine {
-    fn handle(&mut self, _now: Instant, _input: Input<'_>) {}
-
-    fn poll_output(&mut self) -> Option<Output<'_>> {
-        None
-    }
-
-    fn next_timeout(&self) -> Option<Instant> {
-        None
-    }
-}

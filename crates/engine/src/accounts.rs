@@ -1,0 +1,288 @@
+//! The server's own accounts, as the service account reads them: who may log in, and with which password.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use seam::Peer;
+use zeroize::Zeroizing;
+
+/// One account of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) user: Vec<u8>,
+    pub(crate) host: String,
+    pub(crate) credential: Credential,
+    pub(crate) locked: bool,
+    /// SUPER or CONNECTION ADMIN: may KILL other users' connections.
+    pub(crate) may_kill: bool,
+}
+
+/// What a login is checked against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Credential {
+    /// mysql_native_password without a password.
+    Empty,
+    /// mysql_native_password: SHA1(SHA1(password)), as the server stores it.
+    Native([u8; 20]),
+    /// mysql_native_password with a stored string that no password matches (`invalid` on Debian's root).
+    Unmatchable,
+    /// Another plugin, by name.
+    Other(Vec<u8>),
+}
+
+impl Credential {
+    /// From the columns `plugin` and `authentication_string` of the server's table. An empty plugin is the native one.
+    pub(crate) fn new(plugin: &[u8], stored: &[u8]) -> Self {
+        match plugin {
+            b"" | b"mysql_native_password" if stored.is_empty() => Self::Empty,
+            b"" | b"mysql_native_password" => {
+                wire::native_password::parse_stored(stored).map_or(Self::Unmatchable, Self::Native)
+            }
+            other => Self::Other(other.into()),
+        }
+    }
+}
+
+/// All accounts, in the order in which the server would look for a match.
+#[derive(Default)]
+pub(crate) struct Accounts {
+    sorted: Vec<Rc<Account>>,
+}
+
+impl Accounts {
+    pub(crate) fn new(accounts: Vec<Account>) -> Self {
+        let mut sorted: Vec<_> = accounts.into_iter().map(Rc::new).collect();
+        // Most specific host first, then named users before the anonymous one: the manual's "Access Control, Stage 1".
+        sorted.sort_by_key(|account| (specificity(&account.host), account.user.is_empty()));
+        Self { sorted }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// The account that the server would choose for this user from this peer.
+    pub(crate) fn find(&self, user: &[u8], peer: &Peer, name_resolution: bool) -> Option<&Rc<Account>> {
+        self.sorted.iter().find(|account| {
+            (account.user == user || account.user.is_empty())
+                && host_matches(&account.host, peer, name_resolution)
+        })
+    }
+}
+
+/// The host as the server would print it in "Access denied for user 'u'@'host'".
+pub(crate) fn host_name(peer: &Peer, name_resolution: bool) -> String {
+    match peer {
+        Peer::Unix { .. } => "localhost".into(),
+        Peer::Tcp(address) if name_resolution && canonical(address.ip()).is_loopback() => "localhost".into(),
+        Peer::Tcp(address) => canonical(address.ip()).to_string(),
+    }
+}
+
+/// Sorts literal hosts first, then patterns by how late their first wildcard comes, and `%` or nothing last.
+fn specificity(host: &str) -> (u8, usize) {
+    match host.find(['%', '_']) {
+        None if host.is_empty() => (2, 0),
+        None if host.contains('/') => (1, 0),
+        None => (0, 0),
+        Some(_) if host == "%" => (2, 0),
+        Some(at) => (1, usize::MAX - at),
+    }
+}
+
+/// Whether a peer falls under an account's host. Host names other than `localhost` are not resolved: a look-up must
+/// not hold up an event loop.
+fn host_matches(pattern: &str, peer: &Peer, name_resolution: bool) -> bool {
+    let pattern = pattern.to_ascii_lowercase();
+    if pattern.is_empty() || pattern == "%" {
+        return true;
+    }
+    let Peer::Tcp(address) = peer else {
+        return matches_wildcards(pattern.as_bytes(), b"localhost");
+    };
+    let ip = canonical(address.ip());
+    // The servers take a loopback address for `localhost` unless name resolution is off (ip_to_hostname).
+    if name_resolution && ip.is_loopback() && matches_wildcards(pattern.as_bytes(), b"localhost") {
+        return true;
+    }
+    match pattern.split_once('/') {
+        Some((network, mask)) => in_network(ip, network, mask),
+        None => matches_wildcards(pattern.as_bytes(), ip.to_string().as_bytes()),
+    }
+}
+
+/// An IPv4 address that came in over an IPv6 socket is an IPv4 address, for the servers too.
+fn canonical(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
+        IpAddr::V4(_) => ip,
+    }
+}
+
+/// `192.168.1.0/255.255.255.0`: the manual's netmask notation, IPv4 only.
+fn in_network(ip: IpAddr, network: &str, mask: &str) -> bool {
+    let (IpAddr::V4(ip), Ok(network), Ok(mask)) = (ip, network.parse(), mask.parse()) else {
+        return false;
+    };
+    let bits = |address: std::net::Ipv4Addr| u32::from(address);
+    bits(ip) & bits(mask) == bits(network)
+}
+
+/// SQL's LIKE with `%`, `_` and backslash, as the servers compare hosts (wild_case_compare).
+fn matches_wildcards(pattern: &[u8], text: &[u8]) -> bool {
+    match pattern {
+        [] => text.is_empty(),
+        [b'%', rest @ ..] => (0..=text.len()).any(|skip| matches_wildcards(rest, &text[skip..])),
+        [b'\\', literal, rest @ ..] | [literal, rest @ ..] => match text {
+            [first, after @ ..] if first == literal || (*literal == b'_' && pattern[0] == b'_') => {
+                matches_wildcards(rest, after)
+            }
+            _ => false,
+        },
+    }
+}
+
+/// The number of an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct IdentityId(u32);
+
+/// Who a client is to the server: an account, and the proof of its password with which backends log in.
+pub(crate) struct Identity {
+    pub(crate) account: Rc<Account>,
+    /// The user name to log in with (an anonymous account takes any).
+    pub(crate) user: Vec<u8>,
+    /// SHA1(password), recovered from the login; `None` for an empty password. Wiped when the last holder goes.
+    pub(crate) secret: Option<Zeroizing<[u8; 20]>>,
+    holders: u32,
+}
+
+/// User, host pattern, and SHA1(secret).
+type IdentityKey = (Vec<u8>, String, Option<[u8; 20]>);
+
+/// The identities of the clients and backends there are, each stored once.
+#[derive(Default)]
+pub(crate) struct Identities {
+    entries: slab::Slab<Identity>,
+    ids: BTreeMap<IdentityKey, IdentityId>,
+}
+
+impl Identities {
+    /// The identity of a login that was right, with one more holder.
+    pub(crate) fn hold(
+        &mut self,
+        account: &Rc<Account>,
+        user: &[u8],
+        secret: Option<[u8; 20]>,
+    ) -> IdentityId {
+        // SHA1(secret), the stored form, tells passwords apart without being one.
+        let key = (user.to_vec(), account.host.clone(), secret.as_ref().map(wire::native_password::stage2));
+        if let Some(&id) = self.ids.get(&key) {
+            self.entries[id.0 as usize].account = Rc::clone(account);
+            return self.hold_again(id);
+        }
+        let index = self.entries.insert(Identity {
+            account: Rc::clone(account),
+            user: user.to_vec(),
+            secret: secret.map(Zeroizing::new),
+            holders: 1,
+        });
+        let id = IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"));
+        self.ids.insert(key, id);
+        id
+    }
+
+    pub(crate) fn hold_again(&mut self, id: IdentityId) -> IdentityId {
+        self.entries[id.0 as usize].holders += 1;
+        id
+    }
+
+    pub(crate) fn release(&mut self, id: IdentityId) {
+        let entry = &mut self.entries[id.0 as usize];
+        entry.holders -= 1;
+        if entry.holders == 0 {
+            self.entries.remove(id.0 as usize);
+            self.ids.retain(|_, held| *held != id);
+        }
+    }
+
+    pub(crate) fn identity(&self, id: IdentityId) -> &Identity {
+        &self.entries[id.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(user: &str, host: &str) -> Account {
+        Account {
+            user: user.into(),
+            host: host.into(),
+            credential: Credential::Empty,
+            locked: false,
+            may_kill: false,
+        }
+    }
+
+    fn tcp(ip: &str) -> Peer {
+        Peer::Tcp((ip.parse::<IpAddr>().unwrap(), 1).into())
+    }
+
+    fn found<'a>(accounts: &'a Accounts, user: &str, peer: &Peer) -> &'a str {
+        accounts.find(user.as_bytes(), peer, true).map_or("none", |account| &account.host)
+    }
+
+    #[test]
+    fn the_most_specific_host_wins() {
+        let accounts = Accounts::new(vec![
+            account("app", "%"),
+            account("app", "10.%"),
+            account("app", "10.1.%"),
+            account("app", "localhost"),
+            account("app", "10.1.2.3"),
+        ]);
+        assert_eq!(found(&accounts, "app", &tcp("10.1.2.3")), "10.1.2.3");
+        assert_eq!(found(&accounts, "app", &tcp("10.1.9.9")), "10.1.%");
+        assert_eq!(found(&accounts, "app", &tcp("10.9.9.9")), "10.%");
+        assert_eq!(found(&accounts, "app", &tcp("192.0.2.1")), "%");
+        assert_eq!(found(&accounts, "app", &tcp("127.0.0.1")), "localhost");
+        assert_eq!(found(&accounts, "app", &Peer::Unix { uid: 0 }), "localhost");
+        assert_eq!(found(&accounts, "other", &tcp("10.1.2.3")), "none");
+    }
+
+    #[test]
+    fn without_name_resolution_loopback_is_an_address() {
+        let accounts = Accounts::new(vec![account("app", "localhost")]);
+        assert!(accounts.find(b"app", &tcp("127.0.0.1"), true).is_some());
+        assert!(accounts.find(b"app", &tcp("127.0.0.1"), false).is_none());
+        assert_eq!(host_name(&tcp("127.0.0.1"), false), "127.0.0.1");
+        assert_eq!(host_name(&tcp("127.0.0.1"), true), "localhost");
+    }
+
+    #[test]
+    fn an_anonymous_account_on_a_closer_host_shadows_a_named_one() {
+        let accounts = Accounts::new(vec![account("app", "%"), account("", "localhost")]);
+        assert_eq!(found(&accounts, "app", &Peer::Unix { uid: 0 }), "localhost");
+    }
+
+    #[test]
+    fn networks_and_wildcards() {
+        assert!(host_matches("192.168.1.0/255.255.255.0", &tcp("192.168.1.77"), true));
+        assert!(!host_matches("192.168.1.0/255.255.255.0", &tcp("192.168.2.77"), true));
+        assert!(host_matches("10.0._.5", &tcp("10.0.7.5"), true));
+        assert!(!host_matches("10.0._.5", &tcp("10.0.77.5"), true));
+        assert!(host_matches("%", &tcp("::ffff:10.0.0.1"), true));
+        assert!(host_matches("10.0.0.1", &tcp("::ffff:10.0.0.1"), true));
+    }
+
+    #[test]
+    fn stored_strings_become_credentials() {
+        assert_eq!(Credential::new(b"mysql_native_password", b""), Credential::Empty);
+        assert_eq!(Credential::new(b"mysql_native_password", b"invalid"), Credential::Unmatchable);
+        assert_eq!(Credential::new(b"unix_socket", b""), Credential::Other(b"unix_socket".to_vec()));
+        let stored = b"*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19"; // PASSWORD('password')
+        let stage2 = wire::native_password::stage2(&wire::native_password::stage1(b"password"));
+        assert_eq!(Credential::new(b"", stored), Credential::Native(stage2));
+    }
+}

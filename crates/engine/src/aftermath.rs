@@ -1,0 +1,147 @@
+//! What a statement leaves behind for the next one of the same client: LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS() and the
+//! diagnostics. On a connection of one's own they live in the server; here the client takes them along.
+
+use sql::{SessionCall, SessionFunction};
+use wire::{Column, ResultSetWriter, StatusFlags};
+
+use crate::backend::ServerError;
+
+/// A client's latest results, kept from one statement to the next.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Aftermath {
+    /// LAST_INSERT_ID(), where it is known.
+    pub(crate) last_insert_id: u64,
+    /// The backend on which LAST_INSERT_ID() would say so by itself.
+    pub(crate) insert_id_at: Option<usize>,
+    /// The statement's OK brought an insert id: whether LAST_INSERT_ID() has changed only the server knows (an explicit
+    /// value for the column is reported too, but does not change it).
+    pub(crate) insert_id_unsure: bool,
+    /// ROW_COUNT(): affected rows, or -1 after a result set or an error.
+    pub(crate) row_count: i64,
+    /// FOUND_ROWS() after the latest result set.
+    pub(crate) found_rows: u64,
+    /// The server's diagnostics of the latest statement.
+    pub(crate) diagnostics: Diagnostics,
+}
+
+/// What SHOW WARNINGS would say.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Diagnostics {
+    /// Nothing.
+    #[default]
+    None,
+    /// Something, and it is still on the client's backend.
+    OnBackend { warnings: u16, errors: u16 },
+    /// The server's answer to SHOW WARNINGS, in packets as this client reads them.
+    Saved { warnings: u16, errors: u16, reply: Box<[u8]> },
+}
+
+impl Diagnostics {
+    /// `@@warning_count` and `@@error_count`.
+    pub(crate) fn counts(&self) -> (u16, u16) {
+        match self {
+            Self::None => (0, 0),
+            Self::OnBackend { warnings, errors } | Self::Saved { warnings, errors, .. } => {
+                (*warnings, *errors)
+            }
+        }
+    }
+}
+
+impl Diagnostics {
+    /// Of a short read that others had followed, so that only its error packet tells.
+    pub(crate) fn of_error(error: &ServerError, status: StatusFlags, deprecate_eof: bool) -> Self {
+        let reply = warnings_reply("Error", error.code, &error.message, status, deprecate_eof);
+        Self::Saved { warnings: 1, errors: 1, reply }
+    }
+
+    /// Of a short read that others had followed: how many warnings there were is all that is known.
+    pub(crate) fn uncollected(warnings: u16, status: StatusFlags, deprecate_eof: bool) -> Self {
+        let text = format!("{warnings} warnings; their texts were not kept (statements_in_flight > 1)");
+        // ER_UNKNOWN_ERROR: no code of the server's own would be true.
+        let reply = warnings_reply("Warning", 1105, text.as_bytes(), status, deprecate_eof);
+        Self::Saved { warnings, errors: 0, reply }
+    }
+}
+
+/// An answer to SHOW WARNINGS with one row.
+fn warnings_reply(
+    level: &str,
+    code: u16,
+    text: &[u8],
+    status: StatusFlags,
+    deprecate_eof: bool,
+) -> Box<[u8]> {
+    let (mut out, mut sequence) = (Vec::new(), 1);
+    let columns = [Column::text("Level"), Column::integer("Code"), Column::text("Message")];
+    let mut rows = ResultSetWriter::begin(&mut out, &mut sequence, &columns, status, deprecate_eof);
+    rows.row(&[Some(level.as_bytes()), Some(code.to_string().as_bytes()), Some(text)]);
+    rows.finish();
+    out.into_boxed_slice()
+}
+
+impl Aftermath {
+    /// The literal that stands for a call, where it is known without asking the server.
+    fn literal(&self, function: SessionFunction, client_id: u32) -> Option<String> {
+        let (warnings, errors) = self.diagnostics.counts();
+        Some(match function {
+            SessionFunction::ConnectionId => client_id.to_string(),
+            SessionFunction::RowCount => self.row_count.to_string(),
+            SessionFunction::FoundRows => self.found_rows.to_string(),
+            SessionFunction::WarningCount => warnings.to_string(),
+            SessionFunction::ErrorCount => errors.to_string(),
+            // Set on the backend ahead of the statement instead, so that the type stays what it is.
+            SessionFunction::LastInsertId => return None,
+        })
+    }
+
+    /// The text with literals in the place of calls; `None` where nothing changes. `only_connection_id` is for a client on
+    /// its own backend, where the server knows the rest better.
+    pub(crate) fn rewrite(
+        &self,
+        text: &[u8],
+        calls: &[SessionCall],
+        client_id: u32,
+        only_connection_id: bool,
+    ) -> Option<Vec<u8>> {
+        let mut rewritten = Vec::new();
+        let mut copied = 0;
+        for call in calls {
+            if only_connection_id && call.function != SessionFunction::ConnectionId {
+                continue;
+            }
+            let Some(literal) = self.literal(call.function, client_id) else { continue };
+            rewritten.extend_from_slice(&text[copied..call.span.start]);
+            rewritten.extend_from_slice(literal.as_bytes());
+            if call.whole_select_item {
+                rewritten.extend_from_slice(b" AS ");
+                sql::quote_identifier(&mut rewritten, &text[call.span.clone()]);
+            }
+            copied = call.span.end;
+        }
+        (copied > 0).then(|| {
+            rewritten.extend_from_slice(&text[copied..]);
+            rewritten
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_become_literals_and_columns_keep_their_names() {
+        let text = b"SELECT ROW_COUNT(), CONNECTION_ID()+1";
+        let calls = [
+            SessionCall { function: SessionFunction::RowCount, span: 7..18, whole_select_item: true },
+            SessionCall { function: SessionFunction::ConnectionId, span: 20..35, whole_select_item: false },
+        ];
+        let aftermath = Aftermath { row_count: -1, ..Aftermath::default() };
+        let rewritten = aftermath.rewrite(text, &calls, 77, false).unwrap();
+        assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT -1 AS `ROW_COUNT()`, 77+1");
+        let rewritten = aftermath.rewrite(text, &calls, 77, true).unwrap();
+        assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT ROW_COUNT(), 77+1");
+        assert_eq!(aftermath.rewrite(b"SELECT 1", &[], 77, false), None);
+    }
+}

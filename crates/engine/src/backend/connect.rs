@@ -1,0 +1,298 @@
+//! A backend's beginning and orderly end.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use seam::{ConnectionId, Instant};
+use wire::{CommandKind, Expect, ReplyReader};
+
+use super::{Afterwards, Backend, InFlight, Owner, Permit, Phase, Summary};
+use crate::client;
+use crate::engine::{Engine, Role};
+use crate::event::Event;
+use crate::server_login::{Credentials, Outcome, ServerLogin};
+use crate::session::SessionState;
+
+/// Whether the server can be reached, and when to try again.
+pub(crate) struct Server {
+    state: Reach,
+    /// Which of the configured addresses is in use.
+    pub(crate) address: usize,
+}
+
+enum Reach {
+    Up,
+    /// Attempts have failed: the next one is due at `retry`.
+    Down {
+        retry: Instant,
+        pause: Duration,
+        reason: String,
+    },
+}
+
+/// The first pause after a failed attempt; a restarting server answers within seconds, so begin well below one.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause: short enough that clients hardly notice the server's return, long enough not to flood its log.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        let reason = String::from("not tried yet");
+        Self { state: Reach::Down { retry: Instant::START, pause: FIRST_PAUSE, reason }, address: 0 }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.state, Reach::Up)
+    }
+
+    /// Whether an attempt makes sense now.
+    pub(crate) fn may_connect(&self, now: Instant) -> bool {
+        self.next_attempt().is_none_or(|retry| retry <= now)
+    }
+
+    /// When the next attempt is due; `None` while the server is up.
+    pub(crate) fn next_attempt(&self) -> Option<Instant> {
+        match self.state {
+            Reach::Up => None,
+            Reach::Down { retry, .. } => Some(retry),
+        }
+    }
+
+    /// Why the server cannot be reached.
+    pub(crate) fn reason(&self) -> &str {
+        match &self.state {
+            Reach::Up => "it is up",
+            Reach::Down { reason, .. } => reason,
+        }
+    }
+
+    pub(crate) fn answered(&mut self) {
+        self.state = Reach::Up;
+    }
+
+    /// An attempt failed: the pause doubles, and the next address gets its turn. True where this is news.
+    pub(crate) fn failed(&mut self, now: Instant, reason: String, addresses: usize) -> bool {
+        let (pause, news) = match self.state {
+            Reach::Up => (FIRST_PAUSE, true),
+            // Several attempts under way fail together: only the first one counts.
+            Reach::Down { retry, pause, .. } if retry > now => (pause, false),
+            Reach::Down { pause, .. } => ((pause * 2).min(LONGEST_PAUSE), false),
+        };
+        self.state = Reach::Down { retry: now + pause, pause, reason };
+        self.address = (self.address + 1) % addresses.max(1);
+        news
+    }
+}
+
+impl Engine {
+    /// Begins a backend for a client's user, capabilities and character set.
+    pub(crate) fn open_backend(&mut self, key: usize) {
+        let (Some(identity), Some(session)) = (self.clients[key].identity, self.clients[key].session) else {
+            return;
+        };
+        let class = self.clients[key].class();
+        let login_charset = self.sessions.state(session).charset.clone();
+        let state = SessionState { charset: login_charset.clone(), ..SessionState::default() };
+        let session = self.sessions.hold(state);
+        self.last_token += 1;
+        let backend = Backend {
+            token: self.last_token,
+            connection: None,
+            phase: Phase::Connecting,
+            since: self.now,
+            identity: self.identities.hold_again(identity),
+            class,
+            thread_id: 0,
+            capabilities: wire::Capabilities(0),
+            login_charset,
+            session,
+            trackers: false,
+            multi_statements: true,
+            in_flight: VecDeque::new(),
+            holder: None,
+            permit: Permit::None,
+            afterwards: Afterwards::Keep,
+            out: Vec::new(),
+        };
+        self.backends.insert(backend);
+        let address = self.settings.server[self.server.address].clone();
+        self.outbox.connect(self.last_token, address);
+    }
+
+    /// The driver's answer: the connection stands.
+    pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
+        let Some(key) = self.backend_of(token) else { return self.outbox.close(connection) };
+        self.set_role(connection, Role::Backend(key));
+        let backend = &mut self.backends[key];
+        backend.connection = Some(connection);
+        let identity = self.identities.identity(backend.identity);
+        let facts = self.facts.as_ref().expect("backends come after the server's facts");
+        let credentials = Credentials {
+            user: identity.user.clone(),
+            secret: identity.secret.clone(),
+            collation: facts.collation_number(&backend.login_charset),
+            extra: backend.class & client::CLASS,
+        };
+        backend.phase = Phase::LoggingIn(Box::new(ServerLogin::new(credentials)));
+    }
+
+    pub(crate) fn backend_connect_failed(&mut self, token: u64, errno: i32) {
+        let Some(key) = self.backend_of(token) else { return };
+        self.remove_backend(key);
+        self.server_failed(format!("{}", std::io::Error::from_raw_os_error(errno)));
+    }
+
+    fn backend_of(&self, token: u64) -> Option<usize> {
+        self.backends.iter().find(|(_, backend)| backend.token == token).map(|(key, _)| key)
+    }
+
+    /// Bytes for a backend that is logging in.
+    pub(crate) fn backend_login_bytes(&mut self, key: usize, bytes: &[u8]) {
+        let backend = &mut self.backends[key];
+        let Phase::LoggingIn(login) = &mut backend.phase else { return };
+        match login.read(bytes, &mut backend.out) {
+            Ok(None) => self.mark_dirty(key),
+            Ok(Some(Outcome::Established(established))) => {
+                backend.thread_id = established.thread_id;
+                backend.capabilities = established.capabilities;
+                backend.phase = Phase::SettingUp;
+                self.server.answered();
+                self.send_setup(key);
+            }
+            Ok(Some(Outcome::Refused { code, message })) => {
+                let message = String::from_utf8_lossy(&message).into_owned();
+                self.backend_refused(key, code, message);
+            }
+            Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),
+        }
+    }
+
+    /// The trackers on, and the question who the server takes us for: it sees our address instead of the client's.
+    fn send_setup(&mut self, key: usize) {
+        let text = format!("{TRACKERS_ON};SELECT CURRENT_USER()");
+        self.send_own(key, Owner::Setup, CommandKind::Query, text.as_bytes(), Expect::ResultSets, 1);
+    }
+
+    /// The answer to the setup.
+    pub(crate) fn backend_set_up(&mut self, key: usize, summary: &Summary) {
+        if let Some(error) = &summary.error {
+            let message = String::from_utf8_lossy(&error.message).into_owned();
+            return self.backend_refused(key, error.code, message);
+        }
+        let found = super::kept::first_field(&summary.kept).unwrap_or_default();
+        let backend = &mut self.backends[key];
+        let account = &self.identities.identity(backend.identity).account;
+        let expected = [account.user.as_slice(), b"@", account.host.as_bytes()].concat();
+        if !found.eq_ignore_ascii_case(&expected) {
+            let message = format!(
+                "the client's account is {}, but for a connection from Onramp the server chooses {}: give both the \
+                 same rights by using one account whose host covers both",
+                String::from_utf8_lossy(&expected),
+                String::from_utf8_lossy(&found)
+            );
+            // ER_ACCESS_DENIED_ERROR: the client must not get another account's rights.
+            return self.backend_refused(key, 1045, message);
+        }
+        backend.phase = Phase::Ready;
+        backend.trackers = true;
+        self.free_backend(key);
+    }
+
+    /// Takes up statements of our own between clients' statements.
+    pub(crate) fn send_own(
+        &mut self,
+        key: usize,
+        owner: Owner,
+        command: CommandKind,
+        argument: &[u8],
+        expect: Expect,
+        skip_results: u8,
+    ) {
+        let deprecate_eof = match owner {
+            // Kept for the client and sent to it as it is.
+            Owner::SaveDiagnostics { client } => self.clients[client].deprecate_eof(),
+            _ => true,
+        };
+        let backend = &mut self.backends[key];
+        let start = wire::begin_packet(&mut backend.out);
+        backend.out.push(command as u8);
+        backend.out.extend_from_slice(argument);
+        wire::end_packet(&mut backend.out, start, &mut 0);
+        let options = super::dispatch::reply_options(backend.capabilities, deprecate_eof, skip_results, 1);
+        backend.in_flight.push_back(InFlight {
+            owner,
+            reader: ReplyReader::new(expect, options),
+            summary: Summary::default(),
+            preludes: skip_results,
+            sent: self.now,
+            fingerprint: 0,
+            shared: false,
+        });
+        self.mark_dirty(key);
+    }
+
+    /// COM_RESET_CONNECTION: rolls back, and frees temporary tables, locks, variables and prepared statements.
+    pub(crate) fn send_reset(&mut self, key: usize) {
+        self.backends[key].afterwards = Afterwards::Keep;
+        self.send_own(key, Owner::Reset, CommandKind::ResetConnection, &[], Expect::Simple, 0);
+    }
+
+    /// Ends an idle backend in the orderly way.
+    pub(crate) fn quit_backend(&mut self, key: usize) {
+        if let Some(connection) = self.backends[key].connection {
+            let mut packet = Vec::new();
+            wire::put_message(&mut packet, &mut 0, &[CommandKind::Quit as u8]);
+            self.outbox.send(connection, &packet);
+            self.outbox.close(connection);
+        }
+        self.remove_backend(key);
+    }
+
+    /// Takes a backend out of all tables. Its connection has been closed, or has ended.
+    pub(crate) fn remove_backend(&mut self, key: usize) {
+        let backend = self.backends.remove(key);
+        if backend.permit == Permit::Held {
+            self.scheduler.finish();
+        }
+        self.idle.retain(|&idle| idle != key);
+        self.sharing.retain(|&sharing| sharing != key);
+        self.dirty.retain(|&dirty| dirty != key);
+        self.identities.release(backend.identity);
+        self.sessions.release(backend.session);
+        if let Some(connection) = backend.connection {
+            self.set_role(connection, Role::Free);
+        }
+    }
+
+    /// Gives up attempts that have taken longer than `backend_connect_timeout`.
+    pub(crate) fn expire_connects(&mut self) {
+        let limit = self.settings.backend_connect_timeout;
+        let over: Vec<_> = self
+            .backends
+            .iter()
+            .filter(|(_, backend)| !backend.is_ready() && self.now.since(backend.since) > limit)
+            .map(|(key, _)| key)
+            .collect();
+        for key in over {
+            let connection = self.backends[key].connection;
+            if let Some(connection) = connection {
+                self.outbox.close(connection);
+            }
+            self.remove_backend(key);
+            self.server_failed(String::from("no answer within backend_connect_timeout"));
+        }
+    }
+
+    /// The server could not be reached, or hung up on a login.
+    pub(crate) fn server_failed(&mut self, reason: String) {
+        let address = self.settings.server[self.server.address].clone();
+        let addresses = self.settings.server.len();
+        if self.server.failed(self.now, reason.clone(), addresses) {
+            self.event(Event::ServerLost { address, reason });
+        }
+    }
+}
+
+/// What every backend needs, and loses with a reset. One statement, so that it fails or works as a whole.
+pub(crate) const TRACKERS_ON: &str = "SET @@session.session_track_system_variables='*',\
+    @@session.session_track_schema=1,@@session.session_track_state_change=1";

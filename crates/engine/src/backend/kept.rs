@@ -1,0 +1,41 @@
+//! Answers to questions of our own, kept whole: their packets and rows.
+
+/// The first field of the first row of a kept answer.
+pub(crate) fn first_field(kept: &[u8]) -> Option<Vec<u8>> {
+    rows_of(kept).first()?.first()?.clone()
+}
+
+/// The rows of a kept answer (with the short ends of result sets); empty where it is not one.
+pub(crate) fn rows_of(kept: &[u8]) -> Vec<Vec<Option<Vec<u8>>>> {
+    let mut rows = Vec::new();
+    let mut packets = Packets(kept);
+    let columns = packets.next().and_then(|payload| wire::parse_column_count(payload).ok()).unwrap_or(0);
+    for payload in packets.skip(usize::try_from(columns).unwrap_or(usize::MAX)) {
+        if payload.first() == Some(&0xfe) && payload.len() < wire::MAX_PAYLOAD {
+            break;
+        }
+        let Ok(fields) = wire::parse_text_row(payload) else { break };
+        rows.push(fields.into_iter().map(|field| field.map(<[u8]>::to_vec)).collect());
+    }
+    rows
+}
+
+/// The payloads of packets that are all there.
+struct Packets<'a>(&'a [u8]);
+
+impl<'a> Iterator for Packets<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let packet = first_packet(self.0)?;
+        self.0 = &self.0[packet.len()..];
+        Some(&packet[wire::HEADER_LEN..])
+    }
+}
+
+/// The first packet of some bytes, with its header; `None` where it is not all there.
+pub(crate) fn first_packet(bytes: &[u8]) -> Option<&[u8]> {
+    let &[a, b, c, _] = bytes.first_chunk::<{ wire::HEADER_LEN }>()?;
+    let length = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
+    bytes.get(..wire::HEADER_LEN + length)
+}

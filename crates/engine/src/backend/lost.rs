@@ -1,0 +1,177 @@
+//! A backend that ends in another way than we meant it to.
+
+use super::{Owner, Phase};
+use crate::client::{Lost, Phase as ClientPhase, Running};
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+use crate::event::Event;
+use crate::request::RequestKind;
+
+/// ER_CON_COUNT_ERROR and ER_TOO_MANY_USER_CONNECTIONS: the server lives but takes no more of us.
+const NO_ROOM: [u16; 2] = [1040, 1203];
+
+impl Engine {
+    /// The server has closed a backend, or the connection broke.
+    pub(crate) fn backend_gone(&mut self, key: usize, reason: &str) {
+        let in_login = !self.backends[key].is_ready();
+        self.backends[key].connection = self.backends[key].connection.take().inspect(|&connection| {
+            self.set_role(connection, crate::engine::Role::Free);
+        });
+        self.lose_backend(key, reason);
+        if in_login {
+            self.server_failed(format!("it closed the connection in the middle of a login ({reason})"));
+        }
+    }
+
+    /// Gives a backend up: nobody can say any more which bytes are whose, or what state it is in.
+    pub(crate) fn close_backend(&mut self, key: usize, reason: &str) {
+        if let Some(connection) = self.backends[key].connection {
+            self.outbox.close(connection);
+        }
+        self.lose_backend(key, reason);
+    }
+
+    fn lose_backend(&mut self, key: usize, reason: &str) {
+        let backend = &mut self.backends[key];
+        let (thread_id, holder) = (backend.thread_id, backend.holder.take());
+        let statements = std::mem::take(&mut backend.in_flight);
+        let quiet = statements.is_empty() && holder.is_none();
+        self.remove_backend(key);
+        for (place, statement) in statements.iter().enumerate() {
+            // Only the first can have been answered in part.
+            let begun = place == 0 && statement.summary.relayed > 0;
+            match statement.owner {
+                Owner::Client { client, command } => self.statement_lost(client, command, begun),
+                Owner::ApplyState { client } => self.statement_lost(client, RequestKind::Other, false),
+                Owner::SaveDiagnostics { client } | Owner::SaveInsertId { client } => {
+                    self.holder_lost(client);
+                }
+                Owner::Abandoned | Owner::Setup | Owner::Reset | Owner::SetOption => {}
+            }
+        }
+        if let Some(client) =
+            holder.filter(|&client| self.clients.get(client).is_some_and(|c| c.backend == Some(key)))
+        {
+            self.holder_lost(client);
+        }
+        if !quiet {
+            self.event(Event::BackendClosed { thread_id, reason: reason.to_owned() });
+        }
+    }
+
+    /// The statement was with the server: whether it ran, and how far, nobody knows, so it is not sent again.
+    fn statement_lost(&mut self, key: usize, command: RequestKind, begun: bool) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let uploading = matches!(client.phase, ClientPhase::Running(Running::Uploading));
+        let (transaction, pinned, killed) = (client.in_transaction(), !client.pins.is_empty(), client.killed);
+        client.backend = None;
+        client.settled_on = None;
+        client.phase = ClientPhase::Idle;
+        let answer = self.take_request(key).map_or(1, |request| request.answer);
+        if begun || uploading {
+            return self.close_client(key, "its backend was lost in the middle of a reply");
+        }
+        let login = command == RequestKind::LoginSchema;
+        let sequence = if login { self.clients[key].login_sequence } else { answer };
+        self.answer_error(key, sequence, &MySqlError::server_lost(transaction));
+        if transaction || pinned || login || killed {
+            // Going on would run the rest of the transaction outside of it, or without the state it counts on.
+            self.close_client(key, "its backend was lost with its transaction or state");
+        } else {
+            self.clients[key].aftermath.insert_id_at = None;
+            self.resume.push(key);
+        }
+    }
+
+    /// The client was between two statements.
+    fn holder_lost(&mut self, key: usize) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        client.backend = None;
+        client.settled_on = None;
+        client.aftermath.insert_id_at = None;
+        client.lost = match (client.pins.is_empty(), client.in_transaction()) {
+            (false, _) => Some(Lost::PinnedState),
+            (true, true) => Some(Lost::Transaction),
+            (true, false) => None,
+        };
+        if matches!(client.phase, ClientPhase::Settling) {
+            // What the statement left behind is lost with the backend, its answer is not.
+            client.phase = ClientPhase::Idle;
+            client.aftermath.insert_id_unsure = false;
+            client.aftermath.diagnostics = crate::aftermath::Diagnostics::None;
+            self.resume.push(key);
+        }
+        if matches!(client.phase, ClientPhase::Queued) {
+            let lost = self.clients[key].lost.unwrap_or(Lost::Transaction);
+            self.scheduler.remove(crate::client::commands::key_u32(key));
+            let answer = self.take_request(key).map_or(1, |request| request.answer);
+            self.clients[key].phase = ClientPhase::Idle;
+            self.answer_lost(key, lost, answer);
+        }
+    }
+
+    /// The server refused a login of ours for a user whose password was right a moment ago, or has no room.
+    pub(crate) fn backend_refused(&mut self, key: usize, code: u16, message: String) {
+        let identity = self.backends[key].identity;
+        let connection = self.backends[key].connection;
+        debug_assert!(!matches!(self.backends[key].phase, Phase::Ready), "a login is refused before its end");
+        if let Some(connection) = connection {
+            self.outbox.close(connection);
+        }
+        self.remove_backend(key);
+        if NO_ROOM.contains(&code) {
+            // Those that there are go on; the rest waits for one of them, or for the server to have room again.
+            return self.server_failed(message);
+        }
+        self.control.ask_for_accounts();
+        let error = MySqlError { code, sql_state: b"28000", message };
+        let waiting: Vec<_> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| {
+                client.identity == Some(identity)
+                    && client.backend.is_none()
+                    && matches!(client.phase, ClientPhase::Queued)
+            })
+            .map(|(key, _)| key)
+            .collect();
+        for key in waiting {
+            self.cancel_queued(key, &error);
+        }
+    }
+
+    pub(crate) fn unreachable_error(&self) -> MySqlError {
+        let address =
+            self.settings.server.get(self.server.address).map(ToString::to_string).unwrap_or_default();
+        MySqlError::server_unreachable(&address, self.server.reason())
+    }
+
+    /// Remembers since when statements wait for a backend, and gives up those that have waited too long.
+    pub(crate) fn note_lack_of_backends(&mut self, lacking: bool) {
+        if !lacking || self.scheduler.in_need() == 0 {
+            self.lacking_since = None;
+            return;
+        }
+        let since = *self.lacking_since.get_or_insert(self.now);
+        let limit = self.settings.backend_connect_timeout;
+        while let Some((key, queued)) = self.scheduler.oldest_in_need() {
+            if queued.max(since) + limit > self.now {
+                break;
+            }
+            let error = if self.server.is_up() {
+                self.limit_reached("max_backends", u64::from(self.settings.max_backends));
+                MySqlError::no_backend(self.settings.max_backends)
+            } else {
+                self.unreachable_error()
+            };
+            self.cancel_queued(key as usize, &error);
+        }
+    }
+
+    /// When the next statement will have waited too long for a backend.
+    pub(crate) fn next_giving_up(&self) -> Option<seam::Instant> {
+        let since = self.lacking_since?;
+        let (_, queued) = self.scheduler.oldest_in_need()?;
+        Some(queued.max(since) + self.settings.backend_connect_timeout)
+    }
+}

@@ -1,0 +1,183 @@
+//! A backend: one connection of ours to the server, logged in as one of the server's users.
+
+pub(crate) mod connect;
+pub(crate) mod dispatch;
+pub(crate) mod kept;
+pub(crate) mod lost;
+pub(crate) mod pool;
+pub(crate) mod reply;
+pub(crate) mod settle;
+pub(crate) mod slow;
+
+use std::collections::VecDeque;
+
+use seam::{ConnectionId, Instant};
+use wire::{Capabilities, ReplyReader, StatusFlags};
+
+use crate::accounts::IdentityId;
+use crate::request::RequestKind;
+use crate::server_login::ServerLogin;
+use crate::session::{Charset, SessionId};
+
+/// One connection to the server.
+pub(crate) struct Backend {
+    /// Names the request for this connection towards the driver; never used twice.
+    pub(crate) token: u64,
+    pub(crate) connection: Option<ConnectionId>,
+    pub(crate) phase: Phase,
+    /// Since when it is in this phase, or was last used.
+    pub(crate) since: Instant,
+    /// Whose rights it has.
+    pub(crate) identity: IdentityId,
+    /// The capabilities of its login that its clients must share.
+    pub(crate) class: Capabilities,
+    pub(crate) thread_id: u32,
+    pub(crate) capabilities: Capabilities,
+    /// What COM_RESET_CONNECTION brings back.
+    pub(crate) login_charset: Charset,
+    /// The session state that stands on it.
+    pub(crate) session: SessionId,
+    /// Whether the session trackers are on; a reset turns them off.
+    pub(crate) trackers: bool,
+    /// Whether the server takes several statements in one text (COM_SET_OPTION).
+    pub(crate) multi_statements: bool,
+    /// What has been sent and not yet answered, in order: each byte that comes belongs to the first.
+    pub(crate) in_flight: VecDeque<InFlight>,
+    /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
+    pub(crate) holder: Option<usize>,
+    pub(crate) permit: Permit,
+    pub(crate) afterwards: Afterwards,
+    /// Bytes for the server, collected over a turn so that all statements of the turn leave in one write.
+    pub(crate) out: Vec<u8>,
+}
+
+/// Where a backend stands.
+pub(crate) enum Phase {
+    Connecting,
+    LoggingIn(Box<ServerLogin>),
+    /// Logged in; the trackers are being turned on and the account is being checked.
+    SettingUp,
+    Ready,
+}
+
+/// Whether what runs on a backend counts against the permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Permit {
+    None,
+    Held,
+    /// Given back for as long as the client is slow to take the reply or to send a file: the server does nothing then.
+    Lent,
+}
+
+/// What happens to a backend once nothing runs on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Afterwards {
+    Keep,
+    /// COM_RESET_CONNECTION: a client left with a transaction or other state.
+    Reset,
+    Close,
+}
+
+/// One thing sent to the server and not yet answered.
+pub(crate) struct InFlight {
+    pub(crate) owner: Owner,
+    pub(crate) reader: ReplyReader,
+    pub(crate) summary: Summary,
+    /// How many statements of our own stand before it in the same text.
+    pub(crate) preludes: u8,
+    pub(crate) sent: Instant,
+    pub(crate) fingerprint: u64,
+    /// A read that others may follow at once, see [`Backend::shares`].
+    pub(crate) shared: bool,
+}
+
+/// Whom an answer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A client's statement: relayed.
+    Client { client: usize, command: RequestKind },
+    /// A client's statement whose client has gone.
+    Abandoned,
+    /// Trackers on, and who we are: the end of a backend's login.
+    Setup,
+    /// A client's session state, sent apart from its statement.
+    ApplyState { client: usize },
+    /// SHOW WARNINGS for the client whose statement was the last.
+    SaveDiagnostics { client: usize },
+    /// SELECT LAST_INSERT_ID() likewise.
+    SaveInsertId { client: usize },
+    /// COM_RESET_CONNECTION.
+    Reset,
+    /// COM_SET_OPTION ahead of a statement; it cannot fail.
+    SetOption,
+}
+
+impl Owner {
+    pub(crate) fn client(self) -> Option<usize> {
+        match self {
+            Self::Client { client, .. }
+            | Self::ApplyState { client }
+            | Self::SaveDiagnostics { client }
+            | Self::SaveInsertId { client } => Some(client),
+            Self::Abandoned | Self::Setup | Self::Reset | Self::SetOption => None,
+        }
+    }
+}
+
+/// What an answer has said so far.
+#[derive(Default)]
+pub(crate) struct Summary {
+    /// From the latest OK or EOF.
+    pub(crate) status: Option<StatusFlags>,
+    pub(crate) affected_rows: u64,
+    pub(crate) last_insert_id: u64,
+    pub(crate) warnings: u16,
+    /// The last result was a result set, of so many rows.
+    pub(crate) rows: Option<u64>,
+    pub(crate) error: Option<ServerError>,
+    /// The error came from what we had put ahead of the statement: the statement did not run.
+    pub(crate) prelude_failed: bool,
+    /// All of what we had put ahead has been answered.
+    pub(crate) preludes_done: u8,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) local_infile: bool,
+    /// Bytes relayed to the client, or kept here where the answer is for us.
+    pub(crate) relayed: u64,
+    pub(crate) kept: Vec<u8>,
+}
+
+/// An error of the server, as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerError {
+    pub(crate) code: u16,
+    pub(crate) sql_state: [u8; 5],
+    pub(crate) message: Vec<u8>,
+}
+
+/// A change of session state that the server's trackers reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Variable {
+        name: Box<[u8]>,
+        value: Box<[u8]>,
+    },
+    Schema(Box<[u8]>),
+    /// Something, without saying what.
+    State,
+}
+
+impl Backend {
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    /// Nobody holds it and nothing runs on it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_ready() && self.in_flight.is_empty() && self.holder.is_none()
+    }
+
+    /// Whether all that runs on it are short reads that leave nothing behind, so that one more may follow.
+    pub(crate) fn shares(&self) -> bool {
+        !self.in_flight.is_empty() && self.in_flight.iter().all(|statement| statement.shared)
+    }
+}

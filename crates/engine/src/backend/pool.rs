@@ -1,0 +1,136 @@
+//! Which backend serves a client's statement.
+
+use super::{Afterwards, Backend, Phase};
+use crate::client::Client;
+use crate::engine::Engine;
+
+impl Engine {
+    /// An idle backend for a client: best one whose session state is the client's already, the latest used first (its
+    /// caches are warm, and the others can time out).
+    pub(crate) fn idle_backend_for(&self, key: usize) -> Option<usize> {
+        let client = &self.clients[key];
+        let mut fallback = None;
+        for &candidate in self.idle.iter().rev() {
+            let backend = &self.backends[candidate];
+            if !self.fits(backend, client) {
+                continue;
+            }
+            if Some(backend.session) == client.session && backend.trackers {
+                return Some(candidate);
+            }
+            fallback = fallback.or(Some(candidate));
+        }
+        fallback
+    }
+
+    /// A backend on which only short reads are under way and whose state is the client's, with the least in flight.
+    pub(crate) fn shared_backend_for(&self, key: usize) -> Option<usize> {
+        let client = &self.clients[key];
+        let limit = self.settings.statements_in_flight as usize;
+        self.sharing
+            .iter()
+            .copied()
+            .filter(|&candidate| {
+                let backend = &self.backends[candidate];
+                backend.in_flight.len() < limit
+                    && Some(backend.session) == client.session
+                    && backend.afterwards == Afterwards::Keep
+                    && backend.shares()
+                    && self.fits(backend, client)
+            })
+            .min_by_key(|&candidate| self.backends[candidate].in_flight.len())
+    }
+
+    /// Same user, same capabilities; and a schema can be changed but not be unset.
+    fn fits(&self, backend: &Backend, client: &Client) -> bool {
+        let has_schema = |session| self.sessions.state(session).schema.is_some();
+        Some(backend.identity) == client.identity
+            && backend.class == client.class()
+            && (!has_schema(backend.session) || client.session.is_some_and(has_schema))
+    }
+
+    /// Opens backends for the statement at the head of the queue and those behind it, as far as limits allow; makes
+    /// room by closing an idle one of another user.
+    pub(crate) fn open_backends_for(&mut self, key: usize) {
+        if !self.server.may_connect(self.now) {
+            return;
+        }
+        let (identity, class) = (self.clients[key].identity, self.clients[key].class());
+        let opening = self
+            .backends
+            .iter()
+            .filter(|(_, b)| !b.is_ready() && Some(b.identity) == identity && b.class == class)
+            .count();
+        // As many as could run at once, and no more than there are statements in need. While the server is not known to
+        // answer, one attempt is enough.
+        let free_permits = self.scheduler.free_permits();
+        let useful = if self.server.is_up() { self.scheduler.in_need().min(free_permits) } else { 1 };
+        for _ in opening..useful.max(1) {
+            if self.backends.len() >= self.backend_limit() && !self.close_idle_backend() {
+                break;
+            }
+            self.open_backend(key);
+        }
+    }
+
+    /// `max_backends`, or less where the server has said that it takes no more.
+    pub(crate) fn backend_limit(&self) -> usize {
+        match self.settings.thread_handling {
+            crate::ThreadHandling::OneThreadPerConnection => usize::MAX,
+            crate::ThreadHandling::PoolOfThreads => self.settings.max_backends as usize,
+        }
+    }
+
+    /// Closes the backend that has been idle longest; false where none is.
+    fn close_idle_backend(&mut self) -> bool {
+        let Some(&longest) = self.idle.first() else { return false };
+        self.quit_backend(longest);
+        true
+    }
+
+    /// Nobody needs this backend any more: it goes to the idle ones, or is reset or closed first.
+    pub(crate) fn free_backend(&mut self, key: usize) {
+        let backend = &mut self.backends[key];
+        debug_assert!(
+            backend.in_flight.is_empty() && backend.holder.is_none(),
+            "nothing runs on a free backend"
+        );
+        match backend.afterwards {
+            Afterwards::Keep => {
+                backend.since = self.now;
+                if self.draining.is_some() {
+                    return self.quit_backend(key);
+                }
+                if !self.idle.contains(&key) {
+                    self.idle.push(key);
+                }
+            }
+            Afterwards::Reset => self.send_reset(key),
+            Afterwards::Close => self.quit_backend(key),
+        }
+    }
+
+    /// A client leaves a backend on which it may have left something: clean it. What still runs is waited for.
+    pub(crate) fn reset_backend(&mut self, key: usize) {
+        let backend = &mut self.backends[key];
+        backend.holder = None;
+        backend.afterwards = backend.afterwards.max(Afterwards::Reset);
+        if backend.in_flight.is_empty() && matches!(backend.phase, Phase::Ready) {
+            self.free_backend(key);
+        }
+    }
+
+    /// Closes backends that nobody has needed for `backend_idle_timeout`.
+    pub(crate) fn sweep_backends(&mut self) {
+        let limit = self.settings.backend_idle_timeout;
+        let over: Vec<_> = self
+            .idle
+            .iter()
+            .copied()
+            .filter(|&key| self.now.since(self.backends[key].since) > limit)
+            .collect();
+        for key in over {
+            self.quit_backend(key);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! From the server back to the client: relays an answer, and draws the consequences at its end.
+
+use wire::{ReplyEvent, ReplySink};
+
+use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
+use crate::client::{Phase as ClientPhase, Running};
+use crate::engine::Engine;
+use crate::outbox::Outbox;
+use crate::request::RequestKind;
+
+/// An answer whose client has gone is read to its end up to this size, since a new backend costs more than that.
+const LARGEST_UNWANTED: u64 = 1 << 20;
+
+/// Answers to our own questions are small: the warnings of one statement (max_error_count, 64 by default).
+const LARGEST_KEPT: usize = 64 << 10;
+
+/// Takes what a reply reader finds to its places.
+struct Relay<'a> {
+    outbox: &'a mut Outbox,
+    /// The client's connection; `None` where the answer is for us or for nobody.
+    to: Option<seam::ConnectionId>,
+    keep: bool,
+    summary: &'a mut Summary,
+}
+
+impl ReplySink for Relay<'_> {
+    fn relay(&mut self, bytes: &[u8]) {
+        self.summary.relayed += bytes.len() as u64;
+        if let Some(connection) = self.to {
+            self.outbox.send(connection, bytes);
+        } else if self.keep && self.summary.kept.len() + bytes.len() <= LARGEST_KEPT {
+            self.summary.kept.extend_from_slice(bytes);
+        }
+    }
+
+    fn event(&mut self, event: ReplyEvent<'_>) {
+        let summary = &mut *self.summary;
+        match event {
+            ReplyEvent::Ok(ok) => {
+                summary.status = Some(ok.status);
+                summary.warnings = ok.warnings;
+                if ok.header == 0x00 {
+                    summary.affected_rows = ok.affected_rows;
+                    summary.rows = None;
+                }
+                if ok.last_insert_id != 0 {
+                    summary.last_insert_id = ok.last_insert_id;
+                }
+                summary.take_changes(ok.session_changes);
+            }
+            ReplyEvent::Eof(eof) => {
+                summary.status = Some(eof.status);
+                summary.warnings = eof.warnings;
+            }
+            ReplyEvent::Err(error) | ReplyEvent::PreludeErr(error) => {
+                summary.prelude_failed = matches!(event, ReplyEvent::PreludeErr(_));
+                summary.error = Some(ServerError {
+                    code: error.code,
+                    sql_state: error.sql_state,
+                    message: error.message.to_vec(),
+                });
+            }
+            ReplyEvent::PreludeOk(_) => summary.preludes_done += 1,
+            ReplyEvent::LocalInfile { .. } => summary.local_infile = true,
+            ReplyEvent::ResultSetEnd { rows } => summary.rows = Some(rows),
+            ReplyEvent::Prepared { .. } => summary.rows = None,
+        }
+    }
+}
+
+impl Summary {
+    fn take_changes(&mut self, raw: &[u8]) {
+        for change in wire::session_changes(raw).flatten() {
+            match change {
+                wire::SessionChange::SystemVariable { name, value } => {
+                    self.changes.push(Change::Variable { name: name.into(), value: value.into() });
+                }
+                wire::SessionChange::Schema(name) => self.changes.push(Change::Schema(name.into())),
+                wire::SessionChange::StateChange => self.changes.push(Change::State),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Bytes of the server on a backend, cut anywhere: each belongs to the first statement in flight.
+    pub(crate) fn backend_bytes(&mut self, key: usize, mut bytes: &[u8]) {
+        if matches!(self.backends[key].phase, Phase::LoggingIn(_)) {
+            return self.backend_login_bytes(key, bytes);
+        }
+        while !bytes.is_empty() && self.backends.contains(key) {
+            let backend = &mut self.backends[key];
+            let Some(statement) = backend.in_flight.front_mut() else {
+                return self.unasked_bytes(key, bytes);
+            };
+            let (to, keep) = match statement.owner {
+                Owner::Client { command: RequestKind::LoginSchema, .. } | Owner::Abandoned => (None, false),
+                Owner::Client { client, .. } => (Some(self.clients[client].connection), false),
+                _ => (None, true),
+            };
+            let mut relay = Relay { outbox: &mut self.outbox, to, keep, summary: &mut statement.summary };
+            let progress = match statement.reader.read(bytes, &mut relay) {
+                Ok(progress) => progress,
+                Err(error) => {
+                    return self.close_backend(key, &format!("the server broke the protocol: {error}"));
+                }
+            };
+            bytes = &bytes[progress.consumed..];
+            if progress.done {
+                let statement = backend.in_flight.pop_front().expect("it was the first");
+                self.statement_ended(key, statement);
+            } else {
+                self.statement_goes_on(key);
+            }
+        }
+    }
+
+    /// The server speaks out of turn: it says why it is about to close (a shutdown, a timeout).
+    fn unasked_bytes(&mut self, key: usize, bytes: &[u8]) {
+        let said = bytes.get(wire::HEADER_LEN..).filter(|payload| payload.first() == Some(&0xff));
+        let reason = match said.and_then(|payload| wire::ErrPacket::parse(payload).ok()) {
+            Some(error) => format!("the server said: {}", String::from_utf8_lossy(error.message)),
+            None => String::from("the server sent bytes that answer nothing"),
+        };
+        self.close_backend(key, &reason);
+    }
+
+    /// The answer is not complete: a file may have been asked for, or nobody may want the rest.
+    fn statement_goes_on(&mut self, key: usize) {
+        let backend = &mut self.backends[key];
+        let alone = backend.in_flight.len() == 1;
+        let Some(statement) = backend.in_flight.front_mut() else { return };
+        match statement.owner {
+            Owner::Client { client, .. } if std::mem::take(&mut statement.summary.local_infile) => {
+                self.clients[client].phase = ClientPhase::Running(Running::Uploading);
+                self.lend_permit(key);
+                self.resume.push(client);
+            }
+            Owner::Abandoned if alone && statement.summary.relayed > LARGEST_UNWANTED => {
+                self.close_backend(key, "its client went away in the middle of a large result");
+            }
+            _ => {}
+        }
+    }
+
+    /// An answer is complete.
+    fn statement_ended(&mut self, key: usize, mut statement: InFlight) {
+        match statement.owner {
+            Owner::Client { client, command } => {
+                self.client_statement_ended(key, client, command, &mut statement);
+            }
+            Owner::Abandoned => self.note_history(&statement),
+            Owner::Setup => self.backend_set_up(key, &statement.summary),
+            Owner::ApplyState { client } => self.state_applied(key, client, &statement.summary),
+            Owner::SaveDiagnostics { client } => self.diagnostics_saved(key, client, &mut statement.summary),
+            Owner::SaveInsertId { client } => self.insert_id_saved(key, client, &statement.summary),
+            Owner::Reset => self.backend_was_reset(key, &statement.summary),
+            Owner::SetOption => {}
+        }
+        self.backend_rests(key);
+    }
+
+    /// Where nothing is left in flight: the permit goes back, and a backend that nobody holds becomes free.
+    fn backend_rests(&mut self, key: usize) {
+        let Some(backend) = self.backends.get_mut(key) else { return };
+        if !backend.in_flight.is_empty() || !backend.is_ready() {
+            return;
+        }
+        if std::mem::replace(&mut backend.permit, Permit::None) == Permit::Held {
+            self.scheduler.finish();
+        }
+        self.sharing.retain(|&sharing| sharing != key);
+        if self.backends[key].holder.is_none() {
+            self.free_backend(key);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! What the end of an answer means: for the client's session state, for its next statement, and for its backend.
+
+use sql::{Kind, Reads};
+use wire::{CommandKind, Expect, StatusFlags};
+
+use super::kept::first_field;
+use super::{Afterwards, Change, InFlight, Owner, ServerError, Summary};
+use crate::aftermath::Diagnostics;
+use crate::client::Phase as ClientPhase;
+use crate::engine::Engine;
+use crate::pins::Pins;
+use crate::request::{Request, RequestKind};
+use crate::session::SessionState;
+
+impl Engine {
+    pub(crate) fn client_statement_ended(
+        &mut self,
+        key: usize,
+        client: usize,
+        command: RequestKind,
+        statement: &mut InFlight,
+    ) {
+        self.note_history(statement);
+        let Some(request) = self.take_request(client) else { return };
+        let summary = &mut statement.summary;
+        let preludes = statement.preludes;
+        if summary.prelude_failed {
+            return self.prelude_failed(key, client, &request, summary);
+        }
+        if preludes > 0 {
+            if summary.preludes_done < preludes {
+                return self.close_backend(key, "the server lost a part of a text of several statements");
+            }
+            self.state_stands(key, client);
+        }
+        let unexplained = self.take_in_changes(key, client, &request, summary);
+        if command == RequestKind::ResetConnection && summary.error.is_none() {
+            return self.client_was_reset(key, client, summary);
+        }
+        let mut pins = self.pins_of(client, &request);
+        if unexplained {
+            pins |= Pins::STATE_CHANGE;
+        }
+        let state = &mut self.clients[client];
+        state.pins |= pins;
+        if let Some(status) = summary.status {
+            state.status =
+                status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
+        }
+        self.note_aftermath(key, client, &request, statement);
+        if command == RequestKind::LoginSchema {
+            self.login_schema_checked(key, client, &statement.summary);
+        } else {
+            self.settle(key, client, statement.summary.error.is_some());
+        }
+    }
+
+    /// The session state that went ahead of a statement stands on the backend.
+    fn state_stands(&mut self, key: usize, client: usize) {
+        let session = self.clients[client].session.expect("a client with requests has logged in");
+        self.set_backend_session(key, session);
+        self.backends[key].trackers = true;
+        self.clients[client].aftermath.insert_id_at = Some(key);
+    }
+
+    fn set_backend_session(&mut self, key: usize, session: crate::session::SessionId) {
+        let held = self.sessions.hold_again(session);
+        let before = std::mem::replace(&mut self.backends[key].session, held);
+        self.sessions.release(before);
+    }
+
+    /// What went ahead of a statement has failed: the client hears why, and the backend's state is anybody's guess.
+    fn prelude_failed(&mut self, key: usize, client: usize, request: &Request, summary: &Summary) {
+        let error = summary.error.clone().expect("a failure has an error");
+        self.backends[key].afterwards = Afterwards::Close;
+        self.answer_server_error(client, request, &error);
+        self.let_go(key, client);
+    }
+
+    pub(crate) fn answer_server_error(&mut self, client: usize, request: &Request, error: &ServerError) {
+        let login = request.command == RequestKind::LoginSchema;
+        let sequence = if login { self.clients[client].login_sequence } else { request.answer };
+        let mut payload = Vec::new();
+        wire::ErrPacket { code: error.code, sql_state: error.sql_state, message: &error.message }
+            .put(&mut payload);
+        self.send_packet_to(self.clients[client].connection, sequence, &payload);
+        if login {
+            let reason = String::from_utf8_lossy(&error.message).into_owned();
+            self.close_client(client, &reason);
+        }
+    }
+
+    /// The client's state was sent apart; now its statement may follow.
+    pub(crate) fn state_applied(&mut self, key: usize, client: usize, summary: &Summary) {
+        if summary.error.is_some() {
+            let Some(request) = self.take_request(client) else { return };
+            return self.prelude_failed(key, client, &request, summary);
+        }
+        self.state_stands(key, client);
+        self.send_request(client, key);
+    }
+
+    /// Session state that the statement changed, by the server's own word. True where the server reports a change
+    /// that nothing explains.
+    fn take_in_changes(
+        &mut self,
+        key: usize,
+        client: usize,
+        request: &Request,
+        summary: &mut Summary,
+    ) -> bool {
+        let changes = std::mem::take(&mut summary.changes);
+        if changes.is_empty() && request.collation.is_none() {
+            return false;
+        }
+        let session = self.clients[client].session.expect("a client with requests has logged in");
+        let mut state: SessionState = self.sessions.state(session).clone();
+        let mut explained =
+            matches!(request.statement.kind, Kind::Set | Kind::Use) || !request.statement.effects.is_empty();
+        let mut reported = false;
+        for change in changes {
+            match change {
+                Change::Variable { name, value } => {
+                    explained = true;
+                    state.set_variable(&name, &value);
+                }
+                Change::Schema(name) => {
+                    explained = true;
+                    state.schema = (!name.is_empty()).then_some(name);
+                }
+                Change::State => reported = true,
+            }
+        }
+        if summary.error.is_none()
+            && let Some(collation) = &request.collation
+        {
+            state.charset.collation = collation.clone();
+        }
+        let changed = self.sessions.hold(state);
+        self.sessions.release(session);
+        self.clients[client].session = Some(changed);
+        self.set_backend_session(key, changed);
+        reported && !explained
+    }
+
+    /// COM_RESET_CONNECTION went through to the client's backend: both are as after a login.
+    fn client_was_reset(&mut self, key: usize, client: usize, summary: &Summary) {
+        self.forget_state(client);
+        self.backend_was_reset(key, summary);
+        if self.settings.thread_handling == crate::ThreadHandling::OneThreadPerConnection {
+            self.clients[client].pins = Pins::THREAD_HANDLING;
+        }
+        self.settle(key, client, false);
+    }
+
+    pub(crate) fn backend_was_reset(&mut self, key: usize, summary: &Summary) {
+        if summary.error.is_some() {
+            return self.close_backend(key, "it could not be reset");
+        }
+        let backend = &mut self.backends[key];
+        backend.trackers = false;
+        let charset = backend.login_charset.clone();
+        let schema = self.sessions.state(backend.session).schema.clone();
+        let session = self.sessions.hold(SessionState { schema, charset, ..SessionState::default() });
+        self.sessions.release(std::mem::replace(&mut self.backends[key].session, session));
+    }
+
+    fn login_schema_checked(&mut self, key: usize, client: usize, summary: &Summary) {
+        let sequence = self.clients[client].login_sequence;
+        let connection = self.clients[client].connection;
+        match &summary.error {
+            Some(error) => {
+                let mut payload = Vec::new();
+                wire::ErrPacket { code: error.code, sql_state: error.sql_state, message: &error.message }
+                    .put(&mut payload);
+                self.send_packet_to(connection, sequence, &payload);
+                let reason = String::from_utf8_lossy(&error.message).into_owned();
+                self.close_client(client, &reason);
+            }
+            None => {
+                self.remember_schema(client);
+                self.answer_ok(client, sequence);
+                self.settle(key, client, false);
+            }
+        }
+    }
+
+    /// After the answer: keep the backend, save what it knows, or let it go.
+    fn settle(&mut self, key: usize, client: usize, error: bool) {
+        let state = &mut self.clients[client];
+        if state.killed {
+            return self.close_client(client, "killed");
+        }
+        let in_transaction = state.in_transaction();
+        let shared = self.backends[key].holder != Some(client);
+        if !shared && !state.pins.is_empty() {
+            return self.hold_on(key, client);
+        }
+        // After an error nobody has said whether the transaction is still open: the answer to SHOW WARNINGS does.
+        let ask = error || (!in_transaction && !matches!(state.aftermath.diagnostics, Diagnostics::None));
+        let ask = ask && matches!(state.aftermath.diagnostics, Diagnostics::OnBackend { .. });
+        if !shared && ask {
+            state.phase = ClientPhase::Settling;
+            let owner = Owner::SaveDiagnostics { client };
+            return self.send_own(key, owner, CommandKind::Query, b"SHOW WARNINGS", Expect::ResultSets, 0);
+        }
+        if !shared && in_transaction {
+            return self.hold_on(key, client);
+        }
+        if !shared && state.aftermath.insert_id_unsure {
+            state.phase = ClientPhase::Settling;
+            let owner = Owner::SaveInsertId { client };
+            return self.send_own(
+                key,
+                owner,
+                CommandKind::Query,
+                b"SELECT LAST_INSERT_ID()",
+                Expect::ResultSets,
+                0,
+            );
+        }
+        self.let_go(key, client);
+    }
+
+    fn hold_on(&mut self, key: usize, client: usize) {
+        let state = &mut self.clients[client];
+        state.phase = ClientPhase::Idle;
+        state.settled_on = Some(key);
+        self.resume.push(client);
+        self.drain_client(client);
+    }
+
+    /// The client needs its backend no more.
+    pub(crate) fn let_go(&mut self, key: usize, client: usize) {
+        if self.backends[key].holder == Some(client) {
+            self.backends[key].holder = None;
+        }
+        let Some(state) = self.clients.get_mut(client) else { return };
+        state.backend = None;
+        state.settled_on = None;
+        state.aftermath.insert_id_at = None;
+        state.phase = ClientPhase::Idle;
+        self.resume.push(client);
+        self.drain_client(client);
+    }
+
+    pub(crate) fn diagnostics_saved(&mut self, key: usize, client: usize, summary: &mut Summary) {
+        let state = &mut self.clients[client];
+        let (warnings, errors) = state.aftermath.diagnostics.counts();
+        let whole = summary.error.is_none() && summary.kept.len() as u64 == summary.relayed;
+        if whole {
+            let reply = std::mem::take(&mut summary.kept).into_boxed_slice();
+            let warnings = summary.rows.map_or(warnings, |rows| u16::try_from(rows).unwrap_or(u16::MAX));
+            state.aftermath.diagnostics = Diagnostics::Saved { warnings, errors, reply };
+        } else {
+            state.aftermath.diagnostics = Diagnostics::None;
+        }
+        if let Some(status) = summary.status {
+            state.status = status.without(StatusFlags::SESSION_STATE_CHANGED);
+        }
+        // What a failed statement had changed comes with this answer.
+        let request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
+        self.take_in_changes(key, client, &request, summary);
+        self.settle(key, client, false);
+    }
+
+    pub(crate) fn insert_id_saved(&mut self, key: usize, client: usize, summary: &Summary) {
+        let value = first_field(&summary.kept).and_then(|field| String::from_utf8(field).ok()?.parse().ok());
+        let aftermath = &mut self.clients[client].aftermath;
+        aftermath.insert_id_unsure = false;
+        aftermath.last_insert_id = value.unwrap_or(aftermath.last_insert_id);
+        self.settle(key, client, false);
+    }
+
+    /// What the statement leaves behind for the client's next one.
+    fn note_aftermath(&mut self, key: usize, client: usize, request: &Request, statement: &InFlight) {
+        let summary = &statement.summary;
+        if request.command == RequestKind::LoginSchema {
+            return;
+        }
+        let (status, deprecate_eof) = (self.clients[client].status, self.clients[client].deprecate_eof());
+        let aftermath = &mut self.clients[client].aftermath;
+        aftermath.row_count = match (&summary.error, summary.rows) {
+            (None, None) => i64::try_from(summary.affected_rows).unwrap_or(i64::MAX),
+            _ => -1,
+        };
+        if let (None, Some(rows)) = (&summary.error, summary.rows) {
+            aftermath.found_rows = rows;
+        }
+        if summary.last_insert_id != 0 || request.statement.sets_last_insert_id {
+            aftermath.insert_id_unsure = true;
+            aftermath.insert_id_at = Some(key);
+        }
+        let keeps = request.statement.reads.contains(Reads::DIAGNOSTICS)
+            && matches!(request.statement.kind, Kind::ShowWarnings | Kind::ShowDiagnostics | Kind::Other);
+        if keeps && summary.error.is_none() {
+            return;
+        }
+        aftermath.diagnostics = match (&summary.error, summary.warnings) {
+            (Some(error), _) if statement.shared => Diagnostics::of_error(error, status, deprecate_eof),
+            // Short reads of other clients were behind it, so that the texts could not be fetched. Statements that
+            // have ever warned are not shared, which leaves the first warning of a kind.
+            (None, warnings) if statement.shared && warnings > 0 => {
+                Diagnostics::uncollected(warnings, status, deprecate_eof)
+            }
+            (Some(_), warnings) => Diagnostics::OnBackend { warnings: warnings.max(1), errors: 1 },
+            (None, 0) => Diagnostics::None,
+            (None, warnings) => Diagnostics::OnBackend { warnings, errors: 0 },
+        };
+    }
+
+    /// What the next statement of this kind may be trusted with.
+    pub(crate) fn note_history(&mut self, statement: &InFlight) {
+        if statement.fingerprint == 0 {
+            return;
+        }
+        let summary = &statement.summary;
+        let diagnostics = summary.error.is_some() || summary.warnings > 0 || !summary.changes.is_empty();
+        let time = self.now.since(statement.sent);
+        self.history.record(statement.fingerprint, time, summary.relayed, diagnostics);
+    }
+
+    /// The client's session state becomes that of a fresh login, its schema aside.
+    pub(crate) fn forget_state(&mut self, client: usize) {
+        let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
+        let state = &mut self.clients[client];
+        let (_, charset) = facts.charset_of_login(state.collation);
+        state.pins = Pins::NONE;
+        state.aftermath = crate::aftermath::Aftermath::default();
+        state.status = StatusFlags::AUTOCOMMIT;
+        let Some(session) = state.session else { return };
+        let schema = self.sessions.state(session).schema.clone();
+        let fresh = self.sessions.hold(SessionState { schema, charset, ..SessionState::default() });
+        self.sessions.release(session);
+        self.clients[client].session = Some(fresh);
+    }
+}

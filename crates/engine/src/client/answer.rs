@@ -1,0 +1,68 @@
+//! Answers of our own to clients.
+
+use wire::{EofPacket, ErrPacket, OkPacket};
+
+use super::Client;
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+
+impl Engine {
+    /// An OK packet with this sequence number.
+    pub(crate) fn answer_ok(&mut self, client: usize, sequence: u8) {
+        let client = &self.clients[client];
+        let ok = OkPacket {
+            header: 0x00,
+            affected_rows: 0,
+            last_insert_id: 0,
+            status: client.status,
+            warnings: 0,
+            info: &[],
+            session_changes: &[],
+        };
+        let mut payload = Vec::new();
+        ok.put(&mut payload, false);
+        self.send_packet_to(client.connection, sequence, &payload);
+    }
+
+    /// What the servers send where they say `my_eof`: an EOF packet, or its successor.
+    pub(crate) fn answer_eof(&mut self, client: usize, sequence: u8) {
+        let client = &self.clients[client];
+        let mut payload = Vec::new();
+        if client.deprecate_eof() {
+            OkPacket {
+                header: 0xfe,
+                affected_rows: 0,
+                last_insert_id: 0,
+                status: client.status,
+                warnings: 0,
+                info: &[],
+                session_changes: &[],
+            }
+            .put(&mut payload, false);
+        } else {
+            EofPacket { warnings: 0, status: client.status }.put(&mut payload);
+        }
+        self.send_packet_to(client.connection, sequence, &payload);
+    }
+
+    /// An error packet with this sequence number.
+    pub(crate) fn answer_error(&mut self, client: usize, sequence: u8, error: &MySqlError) {
+        let Client { connection, .. } = self.clients[client];
+        let mut payload = Vec::new();
+        let packet =
+            ErrPacket { code: error.code, sql_state: *error.sql_state, message: error.message.as_bytes() };
+        packet.put(&mut payload);
+        self.send_packet_to(connection, sequence, &payload);
+    }
+
+    pub(crate) fn send_packet_to(
+        &mut self,
+        connection: seam::ConnectionId,
+        mut sequence: u8,
+        payload: &[u8],
+    ) {
+        let mut packet = Vec::with_capacity(wire::HEADER_LEN + payload.len());
+        wire::put_message(&mut packet, &mut sequence, payload);
+        self.outbox.send(connection, &packet);
+    }
+}

@@ -1,0 +1,105 @@
+//! The end of a client, whoever wants it.
+
+use super::{Lost, Phase};
+use crate::backend::{Afterwards, Owner};
+use crate::client::commands::key_u32;
+use crate::engine::{Engine, Role};
+use crate::errors::MySqlError;
+use crate::event::Event;
+
+impl Engine {
+    /// Closes a client for a reason that an operator may want to read.
+    pub(crate) fn close_client(&mut self, key: usize, reason: &str) {
+        let Some(client) = self.clients.get(key) else { return };
+        let (peer, id) = (client.peer, client.id);
+        self.event(Event::ClientClosed { peer, client: id, reason: reason.to_owned() });
+        self.drop_client(key);
+    }
+
+    /// Closes a client once what was sent to it is out.
+    pub(crate) fn drop_client(&mut self, key: usize) {
+        let connection = self.clients[key].connection;
+        self.outbox.close(connection);
+        self.forget_client(key);
+    }
+
+    /// A client's connection has ended by itself.
+    pub(crate) fn client_gone(&mut self, key: usize) {
+        self.forget_client(key);
+    }
+
+    /// Takes a client out of everything. A statement of it that waits never runs; one that runs is answered to nobody.
+    fn forget_client(&mut self, key: usize) {
+        match self.clients[key].phase {
+            Phase::Queued => {
+                self.scheduler.remove(key_u32(key));
+            }
+            Phase::Preparing | Phase::Running(_) | Phase::Settling => self.abandon_statement(key),
+            Phase::AwaitingServer | Phase::Login(_) | Phase::Idle => {}
+        }
+        self.take_request(key);
+        self.forget_session(key);
+        let client = self.clients.remove(key);
+        self.buffered -= client.input.len();
+        self.client_ids.remove(&client.id);
+        self.set_role(client.connection, Role::Free);
+    }
+
+    /// The statement goes on without its client; its backend is cleaned before anybody else gets it.
+    fn abandon_statement(&mut self, key: usize) {
+        let Some(backend) = self.clients[key].backend.take() else { return };
+        let lent = self.clients[key].stalled_since.take().is_some();
+        let state = &mut self.backends[backend];
+        for statement in &mut state.in_flight {
+            if statement.owner.client() == Some(key) {
+                statement.owner = Owner::Abandoned;
+            }
+        }
+        let shared_read = state.shares();
+        if !shared_read {
+            // Not only reset: what went ahead of the statement may or may not have changed the schema.
+            state.afterwards = Afterwards::Close;
+        }
+        state.holder = None;
+        if lent {
+            self.resume_backend(backend);
+        }
+        if matches!(self.clients[key].phase, Phase::Running(super::Running::Uploading)) {
+            // The server waits for the rest of a file that nobody will send.
+            self.close_backend(backend, "its client went away in the middle of LOAD DATA LOCAL INFILE");
+        }
+    }
+
+    /// The answer to the first command after a backend was lost with something that cannot be had again. The connection
+    /// ends with it, as one's own would have: going on would run the rest of a transaction outside of it.
+    pub(crate) fn answer_lost(&mut self, key: usize, lost: Lost, sequence: u8) {
+        let error = match lost {
+            Lost::Transaction => MySqlError::server_lost(true),
+            Lost::PinnedState => MySqlError::pinned_state_lost(),
+        };
+        self.answer_error(key, sequence, &error);
+        self.close_client(key, &error.message);
+    }
+
+    /// Closes clients that have been idle for `wait_timeout`, or have not taken a reply for `net_write_timeout`.
+    pub(crate) fn sweep_clients(&mut self) {
+        let (now, settings) = (self.now, &self.settings);
+        let (idle, stalled) = (settings.wait_timeout, settings.net_write_timeout);
+        let over: Vec<_> = self
+            .clients
+            .iter()
+            .filter_map(|(key, client)| match (&client.phase, client.stalled_since) {
+                (Phase::Idle, None) if now.since(client.last_heard) > idle => {
+                    Some((key, "idle for wait_timeout"))
+                }
+                (_, Some(since)) if now.since(since) > stalled => {
+                    Some((key, "took none of its reply for net_write_timeout"))
+                }
+                _ => None,
+            })
+            .collect();
+        for (key, reason) in over {
+            self.close_client(key, reason);
+        }
+    }
+}

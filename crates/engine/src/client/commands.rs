@@ -1,0 +1,325 @@
+//! What a client may ask: one match over all commands.
+//!
+//! A COM_QUERY goes: [`Engine::client_bytes`] cuts packets, [`Engine::command`] finds the command, the lexer says what
+//! the text does, [`Engine::queue_request`] hands it to the scheduler; `backend/dispatch.rs` takes it from there.
+
+use sql::Kind;
+use wire::{Capabilities, Command, Expect, WireError};
+
+use super::{Phase, Running};
+use crate::aftermath::Diagnostics;
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+use crate::request::{Request, RequestKind, Statement};
+use crate::scheduler::Need;
+
+/// A client may send its next commands early; more than this is left in the socket until their turn comes.
+const AHEAD: usize = 64 << 10;
+
+impl Engine {
+    /// Bytes of a client, cut anywhere.
+    pub(crate) fn client_bytes(&mut self, key: usize, bytes: &[u8]) {
+        self.clients[key].last_heard = self.now;
+        if self.clients[key].input.is_empty() {
+            let used = self.client_messages(key, bytes);
+            if used < bytes.len() && self.clients.contains(key) {
+                self.keep_input(key, bytes[used..].to_vec());
+            }
+        } else {
+            let mut input = std::mem::take(&mut self.clients[key].input);
+            self.buffered -= input.len();
+            input.extend_from_slice(bytes);
+            self.work_off(key, input);
+        }
+    }
+
+    /// Goes on with what a client had sent ahead.
+    pub(crate) fn continue_client(&mut self, key: usize) {
+        let input = std::mem::take(&mut self.clients[key].input);
+        self.buffered -= input.len();
+        if std::mem::take(&mut self.clients[key].reading_paused) {
+            self.outbox.resume_reading(self.clients[key].connection);
+        }
+        if !input.is_empty() {
+            self.work_off(key, input);
+        }
+    }
+
+    fn work_off(&mut self, key: usize, mut input: Vec<u8>) {
+        let used = self.client_messages(key, &input);
+        if self.clients.contains(key) && used < input.len() {
+            input.drain(..used);
+            self.keep_input(key, input);
+        }
+    }
+
+    /// Keeps bytes for later, within the bounds of one client and of all.
+    fn keep_input(&mut self, key: usize, input: Vec<u8>) {
+        let client = &mut self.clients[key];
+        let waits_for_us =
+            !matches!(client.phase, Phase::Idle | Phase::Login(_) | Phase::Running(Running::Uploading));
+        if waits_for_us && input.len() > AHEAD && !client.reading_paused {
+            client.reading_paused = true;
+            self.outbox.pause_reading(client.connection);
+        }
+        self.buffered += input.len();
+        client.input = input;
+        if self.buffered > self.settings.statement_memory {
+            let limit = self.settings.statement_memory;
+            self.limit_reached("statement_memory", limit as u64);
+            self.answer_error(key, 1, &MySqlError::statement_memory(limit));
+            self.close_client(key, "statement_memory is used up");
+        }
+    }
+
+    /// Takes in whole messages as long as the client's phase allows. Returns how many bytes were used.
+    fn client_messages(&mut self, key: usize, bytes: &[u8]) -> usize {
+        let mut used = 0;
+        while let Some(client) = self.clients.get(key) {
+            let rest = &bytes[used..];
+            if rest.is_empty() {
+                break;
+            }
+            let step = match &client.phase {
+                Phase::Login(_) => self.login_message(key, rest),
+                Phase::Idle => self.command_message(key, rest),
+                Phase::Running(Running::Uploading) => self.upload(key, rest),
+                _ => Ok(0),
+            };
+            match step {
+                Ok(0) => break,
+                Ok(step) => used += step,
+                Err(error) => {
+                    self.broken_client(key, &error);
+                    return bytes.len();
+                }
+            }
+        }
+        used
+    }
+
+    fn login_message(&mut self, key: usize, bytes: &[u8]) -> Result<usize, WireError> {
+        let sequence = match (&self.clients[key].phase, bytes.get(3)) {
+            (_, None) => return Ok(0),
+            (Phase::Login(super::login::Login::Greeted), _) => 1,
+            // Behind an auth switch, whose number depends on how the conversation began.
+            (_, Some(&sequence)) => sequence,
+        };
+        let Some(message) = wire::read_message(bytes, sequence, super::login::LARGEST_LOGIN)? else {
+            return Ok(0);
+        };
+        self.login_packet(key, &message.payload, message.last_sequence);
+        Ok(message.consumed)
+    }
+
+    fn command_message(&mut self, key: usize, bytes: &[u8]) -> Result<usize, WireError> {
+        let Some(message) = wire::read_message(bytes, 0, self.settings.max_allowed_packet)? else {
+            return Ok(0);
+        };
+        let command = Command::parse(&message.payload)?;
+        self.command(key, command, message.raw, message.last_sequence);
+        Ok(message.consumed)
+    }
+
+    /// A client that does not speak the protocol, or exceeds a limit of it.
+    fn broken_client(&mut self, key: usize, error: &WireError) {
+        if matches!(error, WireError::TooLarge { .. }) && matches!(self.clients[key].phase, Phase::Idle) {
+            self.limit_reached("max_allowed_packet", self.settings.max_allowed_packet as u64);
+            self.answer_error(key, 1, &MySqlError::packet_too_large());
+        }
+        self.close_client(key, &format!("broken protocol: {error}"));
+    }
+
+    /// One command of an idle client.
+    fn command(&mut self, key: usize, command: Command<'_>, raw: &[u8], sequence: u8) {
+        let answer = sequence.wrapping_add(1);
+        if let Some(lost) = self.clients[key].lost
+            && !matches!(command, Command::Quit)
+        {
+            return self.answer_lost(key, lost, answer);
+        }
+        let other = |expect| Request { answer, ..Request::plain(raw.to_vec(), expect, RequestKind::Other) };
+        match command {
+            Command::Quit => self.drop_client(key),
+            Command::Query(text) => self.query(key, text, raw, answer),
+            Command::Ping => self.ping(key, answer),
+            Command::InitDb(_) | Command::Debug => self.queue_request(key, other(Expect::Simple)),
+            Command::FieldList { .. } => self.queue_request(key, other(Expect::FieldList)),
+            Command::Statistics => self.queue_request(key, other(Expect::Statistics)),
+            Command::ProcessKill(id) => self.kill_command(key, u64::from(id), answer),
+            Command::SetOption(option) => self.set_option(key, option, answer),
+            Command::ResetConnection => self.reset_connection(key, raw, answer),
+            Command::ChangeUser(body) => self.change_user(key, body, sequence),
+            Command::StmtPrepare(text) => self.prepare(key, text, raw, answer),
+            Command::StmtExecute { statement, .. } => {
+                self.prepared(key, statement, "mysqld_stmt_execute", answer, other(Expect::ResultSets));
+            }
+            Command::StmtFetch { statement, .. } => {
+                self.prepared(key, statement, "mysqld_stmt_fetch", answer, other(Expect::Rows));
+            }
+            Command::StmtReset(statement) => {
+                self.prepared(key, statement, "mysqld_stmt_reset", answer, other(Expect::Simple));
+            }
+            Command::StmtSendLongData { .. } | Command::StmtClose(_) => self.pass_unanswered(key, raw),
+            Command::Unsupported(_) => self.answer_error(key, answer, &MySqlError::unknown_command()),
+        }
+    }
+
+    fn query(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
+        let statement = Statement::of_text(text, self.lex_mode(key));
+        match statement.kind {
+            Kind::Kill(target) if self.kill_statement(key, target, answer) => return,
+            Kind::ShowWarnings if self.show_saved_warnings(key) => return,
+            Kind::ShowDiagnostics if self.show_saved_diagnostics(key, text, answer) => return,
+            _ => {}
+        }
+        let (expect, command) = (Expect::ResultSets, RequestKind::Query);
+        self.queue_request(key, Request::with_text(raw.to_vec(), expect, command, text, statement, answer));
+    }
+
+    fn prepare(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
+        let statement = Statement::of_text(text, self.lex_mode(key));
+        let (expect, command) = (Expect::Prepare, RequestKind::Prepare);
+        self.queue_request(key, Request::with_text(raw.to_vec(), expect, command, text, statement, answer));
+    }
+
+    /// A command about a prepared statement: it lives on the backend that the client is pinned to.
+    fn prepared(&mut self, key: usize, statement: u32, function: &str, answer: u8, request: Request) {
+        if self.clients[key].pins.is_empty() {
+            let error = MySqlError::unknown_prepared_statement(statement, function);
+            self.answer_error(key, answer, &error);
+        } else {
+            self.queue_request(key, request);
+        }
+    }
+
+    /// COM_STMT_SEND_LONG_DATA and COM_STMT_CLOSE have no answer; they concern only a pinned client's own backend, which
+    /// is idle between its statements, so that they need no permit either.
+    fn pass_unanswered(&mut self, key: usize, raw: &[u8]) {
+        if let Some(backend) = self.clients[key].backend {
+            self.put_to_backend(backend, raw);
+        }
+    }
+
+    /// Answered here: it asks whether we are there. On a connection of its own it would also reset ROW_COUNT().
+    fn ping(&mut self, key: usize, answer: u8) {
+        self.clients[key].aftermath.row_count = 0;
+        self.answer_ok(key, answer);
+    }
+
+    /// COM_SET_OPTION: 0 turns multi-statements on, 1 off. Anything else is an unknown command (dispatch_command).
+    fn set_option(&mut self, key: usize, option: u16, answer: u8) {
+        let client = &mut self.clients[key];
+        match option {
+            0 => client.capabilities |= Capabilities::MULTI_STATEMENTS,
+            1 => client.capabilities = client.capabilities.without(Capabilities::MULTI_STATEMENTS),
+            _ => return self.answer_error(key, answer, &MySqlError::unknown_command()),
+        }
+        self.answer_eof(key, answer);
+    }
+
+    /// COM_RESET_CONNECTION: on the client's backend where it holds one; else its state is only here.
+    fn reset_connection(&mut self, key: usize, raw: &[u8], answer: u8) {
+        if self.clients[key].backend.is_some() {
+            let request = Request::plain(raw.to_vec(), Expect::Simple, RequestKind::ResetConnection);
+            return self.queue_request(key, request);
+        }
+        self.forget_state(key);
+        self.answer_ok(key, answer);
+    }
+
+    /// Hands a request to the scheduler.
+    pub(crate) fn queue_request(&mut self, key: usize, request: Request) {
+        self.buffered += request.raw.len();
+        let urgent = request.command == RequestKind::Kill;
+        let client = &mut self.clients[key];
+        client.request = Some(Box::new(request));
+        client.phase = Phase::Queued;
+        if urgent {
+            self.urgent.push((key, client.id));
+        } else {
+            let need = if client.backend.is_some() { Need::Holds } else { Need::Any };
+            let in_transaction = client.in_transaction();
+            let lane = self.scheduler.lane(in_transaction, &mut client.tickets);
+            self.scheduler.enqueue(self.now, key_u32(key), lane, need);
+        }
+        if self.buffered > self.settings.statement_memory {
+            let limit = self.settings.statement_memory;
+            self.limit_reached("statement_memory", limit as u64);
+            self.cancel_queued(key, &MySqlError::statement_memory(limit));
+        }
+    }
+
+    /// Takes a client's statement out of its queue and answers it with an error.
+    pub(crate) fn cancel_queued(&mut self, key: usize, error: &MySqlError) {
+        self.scheduler.remove(key_u32(key));
+        let Some(request) = self.take_request(key) else { return };
+        let login = request.command == RequestKind::LoginSchema;
+        let client = &mut self.clients[key];
+        client.phase = Phase::Idle;
+        let sequence = if login { client.login_sequence } else { request.answer };
+        self.answer_error(key, sequence, error);
+        if login {
+            self.close_client(key, &error.message);
+        } else {
+            self.resume.push(key);
+        }
+    }
+
+    /// The request of a client, with its bytes taken off the account.
+    pub(crate) fn take_request(&mut self, key: usize) -> Option<Box<Request>> {
+        let request = self.clients[key].request.take()?;
+        self.buffered -= request.raw.len();
+        Some(request)
+    }
+
+    /// How the lexer has to read this client's text.
+    fn lex_mode(&self, key: usize) -> sql::LexMode {
+        let session = self.clients[key].session.expect("a client with commands has logged in");
+        let state = self.sessions.state(session);
+        let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
+        let sql_mode = state.variables.get(&b"sql_mode"[..]).map_or(&facts.sql_mode[..], |value| value);
+        let has = |name: &[u8]| sql_mode.split(|&b| b == b',').any(|mode| mode == name);
+        sql::LexMode { ansi_quotes: has(b"ANSI_QUOTES"), no_backslash_escapes: has(b"NO_BACKSLASH_ESCAPES") }
+    }
+
+    /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then.
+    fn show_saved_warnings(&mut self, key: usize) -> bool {
+        let client = &self.clients[key];
+        let Diagnostics::Saved { reply, .. } = &client.aftermath.diagnostics else { return false };
+        self.outbox.send(client.connection, reply);
+        true
+    }
+
+    /// The other statements about diagnostics, where they have been saved: counts become literals; a selection from
+    /// the saved rows is not made, and says so rather than showing another client's.
+    fn show_saved_diagnostics(&mut self, key: usize, text: &[u8], answer: u8) -> bool {
+        let Diagnostics::Saved { warnings, errors, .. } = self.clients[key].aftermath.diagnostics else {
+            return false;
+        };
+        let upper = text.to_ascii_uppercase();
+        let has = |word: &[u8]| upper.windows(word.len()).any(|part| part == word);
+        if has(b"GET") || has(b"LIMIT") || (has(b"ERRORS") && !has(b"COUNT") && errors != warnings) {
+            self.answer_error(key, answer, &MySqlError::diagnostics_moved());
+            return true;
+        }
+        if !has(b"COUNT") {
+            return self.show_saved_warnings(key);
+        }
+        let (count, name) = if has(b"ERRORS") { (errors, "error") } else { (warnings, "warning") };
+        let text = format!("SELECT {count} AS `@@session.{name}_count`");
+        let mut raw = Vec::new();
+        let mut payload = vec![wire::CommandKind::Query as u8];
+        payload.extend_from_slice(text.as_bytes());
+        wire::put_message(&mut raw, &mut 0, &payload);
+        let mut request = Request::plain(raw, Expect::ResultSets, RequestKind::Query);
+        request.statement.reads = sql::Reads::DIAGNOSTICS;
+        self.queue_request(key, request);
+        true
+    }
+}
+
+/// Clients are slots of a slab, bounded by `max_connections`, which is a u32.
+pub(crate) fn key_u32(key: usize) -> u32 {
+    u32::try_from(key).expect("max_connections is a u32")
+}

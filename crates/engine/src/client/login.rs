@@ -1,0 +1,361 @@
+//! A client's login, and COM_CHANGE_USER, against the server's own accounts.
+//!
+//! The password itself is never known: mysql_native_password lets the holder of the stored hash check an answer, and
+//! recover from a right one the SHA1(password) with which backends log in for this user.
+
+use std::rc::Rc;
+
+use seam::Peer;
+use wire::{AuthSwitch, Capabilities, ChangeUser, Greeting, LoginRequest, StatusFlags, WireError};
+
+use super::{Client, Phase};
+use crate::accounts::{self, Account, Credential};
+use crate::aftermath::Aftermath;
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+use crate::event::Event;
+use crate::request::{Request, RequestKind};
+use crate::server_login::NATIVE_PASSWORD;
+use crate::session::SessionState;
+
+/// How far a login is.
+#[derive(Debug)]
+pub(crate) enum Login {
+    /// Our greeting is out.
+    Greeted,
+    /// The client has been asked for another plugin's answer.
+    Switched(Box<Attempt>),
+    /// The answer is wrong by our copy of the accounts; a fresh one is being read.
+    AwaitingAccounts(Box<Attempt>),
+}
+
+/// What a client claims to be.
+pub(crate) struct Attempt {
+    user: Vec<u8>,
+    schema: Option<Vec<u8>>,
+    collation: u8,
+    token: Vec<u8>,
+    scramble: [u8; 20],
+    /// The sequence number of our next packet.
+    sequence: u8,
+    /// The copy of the accounts that may refuse it: one that was asked for after the attempt came in.
+    needs_copy: u64,
+}
+
+impl std::fmt::Debug for Attempt {
+    /// Without the token, which proves the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attempt").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// What we offer to clients, where the server offers it too. Session trackers and MariaDB's extensions are not offered:
+/// they would tell of our backends' housekeeping.
+const OFFERED: Capabilities = Capabilities(
+    crate::server_login::ALWAYS.0 & !Capabilities::SESSION_TRACK.0
+        | super::CLASS.0
+        | Capabilities::CONNECT_WITH_DB.0
+        | Capabilities::CONNECT_ATTRS.0
+        | Capabilities::ODBC.0
+        | Capabilities::NO_SCHEMA.0,
+);
+
+/// Before a login, nobody may make us hold more than this: names, hashes and up to 64 KiB of attributes
+/// (performance_schema_session_connect_attrs_size) fit.
+pub(crate) const LARGEST_LOGIN: usize = 128 << 10;
+
+enum Verdict {
+    Accepted(Rc<Account>, Option<[u8; 20]>),
+    Denied,
+    Unsupported(Vec<u8>),
+}
+
+impl Engine {
+    /// Sends our greeting, which repeats the server's version and capabilities.
+    pub(crate) fn greet(&mut self, key: usize) {
+        let Some(facts) = &self.facts else { return };
+        let scramble = self.entropy.scramble();
+        let (collation, _) = facts.charset_of_login(0);
+        let client = &mut self.clients[key];
+        let mut payload = Vec::new();
+        Greeting {
+            server_version: &facts.version,
+            connection_id: client.id,
+            scramble,
+            capabilities: OFFERED & facts.capabilities,
+            mariadb_extended: 0,
+            collation,
+            status: StatusFlags::AUTOCOMMIT,
+            auth_plugin: NATIVE_PASSWORD,
+        }
+        .put(&mut payload);
+        client.scramble = scramble;
+        client.phase = Phase::Login(Login::Greeted);
+        let connection = client.connection;
+        self.send_packet_to(connection, 0, &payload);
+    }
+
+    /// Takes in a whole packet of a client that is logging in.
+    pub(crate) fn login_packet(&mut self, key: usize, payload: &[u8], sequence: u8) {
+        let client = &mut self.clients[key];
+        match std::mem::replace(&mut client.phase, Phase::Idle) {
+            Phase::Login(Login::Greeted) => match self.read_login(key, payload, sequence) {
+                Ok(()) => {}
+                Err(error) => {
+                    self.answer_error(key, sequence.wrapping_add(1), &MySqlError::handshake());
+                    self.close_client(key, &format!("bad login packet: {error}"));
+                }
+            },
+            Phase::Login(Login::Switched(mut attempt)) => {
+                attempt.token = payload.to_vec();
+                attempt.sequence = sequence.wrapping_add(1);
+                self.judge(key, attempt);
+            }
+            // A client that goes on talking before it has its answer.
+            _ => self.close_client(key, "a packet in the middle of its login"),
+        }
+    }
+
+    fn read_login(&mut self, key: usize, payload: &[u8], sequence: u8) -> Result<(), WireError> {
+        if wire::is_ssl_request(payload) {
+            return Err(WireError::Malformed { what: "TLS was requested but not offered" });
+        }
+        let login = LoginRequest::parse(payload)?;
+        if !login.capabilities.contains(Capabilities::SECURE_CONNECTION) {
+            return Err(WireError::Malformed { what: "a client without CLIENT_SECURE_CONNECTION" });
+        }
+        let offered = self.facts.as_ref().map_or(OFFERED, |facts| OFFERED & facts.capabilities);
+        let client = &mut self.clients[key];
+        client.capabilities = login.capabilities & offered;
+        let attempt = Box::new(Attempt {
+            user: login.user.to_vec(),
+            schema: login.schema.filter(|schema| !schema.is_empty()).map(<[u8]>::to_vec),
+            collation: login.collation,
+            token: login.auth_response.to_vec(),
+            scramble: client.scramble,
+            sequence: sequence.wrapping_add(1),
+            needs_copy: 0,
+        });
+        let other_plugin =
+            login.auth_plugin.is_some_and(|plugin| !plugin.is_empty() && plugin != NATIVE_PASSWORD);
+        if other_plugin && client.capabilities.contains(Capabilities::PLUGIN_AUTH) {
+            self.switch_plugin(key, attempt);
+        } else {
+            self.judge(key, attempt);
+        }
+        Ok(())
+    }
+
+    /// COM_CHANGE_USER: the body behind the command byte.
+    pub(crate) fn change_user(&mut self, key: usize, body: &[u8], sequence: u8) {
+        let client = &self.clients[key];
+        let change = match ChangeUser::parse(body, client.capabilities) {
+            Ok(change) => change,
+            Err(error) => {
+                self.answer_error(key, sequence.wrapping_add(1), &MySqlError::handshake());
+                return self.close_client(key, &format!("bad COM_CHANGE_USER: {error}"));
+            }
+        };
+        let attempt = Box::new(Attempt {
+            user: change.user.to_vec(),
+            schema: change.schema.map(<[u8]>::to_vec),
+            collation: change.collation.and_then(|id| u8::try_from(id).ok()).unwrap_or(client.collation),
+            token: change.auth_response.to_vec(),
+            scramble: client.scramble,
+            sequence: sequence.wrapping_add(1),
+            needs_copy: 0,
+        });
+        // A client may have computed its answer for the scramble of its greeting or for one of an earlier switch: a
+        // fresh one leaves no doubt. MariaDB does the same (native_password_authenticate).
+        if client.capabilities.contains(Capabilities::PLUGIN_AUTH) {
+            self.switch_plugin(key, attempt);
+        } else {
+            self.judge(key, attempt);
+        }
+    }
+
+    fn switch_plugin(&mut self, key: usize, mut attempt: Box<Attempt>) {
+        attempt.scramble = self.entropy.scramble();
+        let mut data = attempt.scramble.to_vec();
+        data.push(0);
+        let mut payload = Vec::new();
+        AuthSwitch { plugin: NATIVE_PASSWORD, data: &data }.put(&mut payload);
+        let connection = self.clients[key].connection;
+        self.send_packet_to(connection, attempt.sequence, &payload);
+        attempt.sequence = attempt.sequence.wrapping_add(1);
+        self.clients[key].phase = Phase::Login(Login::Switched(attempt));
+        self.logins.push_back((self.now + self.settings.connect_timeout, key, self.clients[key].id));
+    }
+
+    /// Decides on an attempt by the accounts as we know them; where they say no, by a fresh copy of them.
+    fn judge(&mut self, key: usize, mut attempt: Box<Attempt>) {
+        let peer = self.clients[key].peer;
+        match self.verdict(&peer, &attempt) {
+            Verdict::Accepted(account, secret) => self.log_in(key, &account, secret, *attempt),
+            verdict => {
+                if attempt.needs_copy == 0 {
+                    attempt.needs_copy = self.control.next_accounts_copy();
+                }
+                if self.control.can_refresh() && self.control.accounts_copy() < attempt.needs_copy {
+                    self.control.ask_for_accounts();
+                    self.clients[key].phase = Phase::Login(Login::AwaitingAccounts(attempt));
+                    self.awaiting_accounts.push((key, self.clients[key].id));
+                } else {
+                    self.refuse(key, &attempt, &verdict);
+                }
+            }
+        }
+    }
+
+    /// A fresh copy of the accounts is there, or will not come: decide on those who waited for it.
+    pub(crate) fn judge_again(&mut self) {
+        for (key, id) in std::mem::take(&mut self.awaiting_accounts) {
+            let Some(client) = self.clients.get_mut(key).filter(|client| client.id == id) else { continue };
+            match std::mem::replace(&mut client.phase, Phase::Idle) {
+                Phase::Login(Login::AwaitingAccounts(attempt)) => self.judge(key, attempt),
+                phase => client.phase = phase,
+            }
+        }
+    }
+
+    fn verdict(&self, peer: &Peer, attempt: &Attempt) -> Verdict {
+        let Some(facts) = &self.facts else { return Verdict::Denied };
+        let Some(account) = facts.accounts.find(&attempt.user, peer, facts.name_resolution) else {
+            return Verdict::Denied;
+        };
+        if account.locked {
+            return Verdict::Denied;
+        }
+        match &account.credential {
+            Credential::Empty if attempt.token.is_empty() => Verdict::Accepted(Rc::clone(account), None),
+            Credential::Native(stage2) => {
+                match wire::native_password::verify(&attempt.token, &attempt.scramble, stage2) {
+                    Some(secret) => Verdict::Accepted(Rc::clone(account), Some(secret)),
+                    None => Verdict::Denied,
+                }
+            }
+            Credential::Empty | Credential::Unmatchable => Verdict::Denied,
+            Credential::Other(plugin) => Verdict::Unsupported(plugin.clone()),
+        }
+    }
+
+    fn refuse(&mut self, key: usize, attempt: &Attempt, verdict: &Verdict) {
+        let peer = self.clients[key].peer;
+        let name_resolution = self.facts.as_ref().is_none_or(|facts| facts.name_resolution);
+        let error = match verdict {
+            Verdict::Unsupported(plugin) => MySqlError::unsupported_plugin(&attempt.user, plugin),
+            _ => {
+                let host = accounts::host_name(&peer, name_resolution);
+                MySqlError::access_denied(&attempt.user, &host, !attempt.token.is_empty())
+            }
+        };
+        self.answer_error(key, attempt.sequence, &error);
+        let user = String::from_utf8_lossy(&attempt.user).into_owned();
+        self.event(Event::LoginRefused { peer, user, reason: error.message });
+        self.drop_client(key);
+    }
+
+    /// The password was right: the client is this account from here on.
+    fn log_in(&mut self, key: usize, account: &Rc<Account>, secret: Option<[u8; 20]>, attempt: Attempt) {
+        self.forget_session(key);
+        let Some(facts) = &self.facts else { return };
+        let (collation, charset) = facts.charset_of_login(attempt.collation);
+        let identity = self.identities.hold(account, &attempt.user, secret);
+        let state =
+            SessionState { schema: attempt.schema.clone().map(Into::into), charset, ..Default::default() };
+        let session = self.sessions.hold(state);
+        let client = &mut self.clients[key];
+        client.collation = collation;
+        client.identity = Some(identity);
+        client.session = Some(session);
+        client.aftermath = Aftermath::default();
+        client.status = StatusFlags::AUTOCOMMIT;
+        client.tickets = self.scheduler.full_tickets();
+        client.login_sequence = attempt.sequence;
+        client.phase = Phase::Idle;
+        match attempt.schema {
+            Some(schema) if !self.schema_is_known(identity, &schema) => {
+                let mut raw = Vec::new();
+                let mut payload = vec![wire::CommandKind::InitDb as u8];
+                payload.extend_from_slice(&schema);
+                wire::put_message(&mut raw, &mut 0, &payload);
+                self.queue_request(key, Request::plain(raw, wire::Expect::Simple, RequestKind::LoginSchema));
+            }
+            _ => self.answer_ok(key, attempt.sequence),
+        }
+    }
+
+    /// Gives back identity, session state and backend of a client that becomes somebody else, or goes.
+    pub(crate) fn forget_session(&mut self, key: usize) {
+        if let Some(backend) = self.clients[key].backend.take() {
+            self.reset_backend(backend);
+        }
+        let client = &mut self.clients[key];
+        client.pins = crate::pins::Pins::NONE;
+        let (identity, session) = (client.identity.take(), client.session.take());
+        if let Some(identity) = identity {
+            self.identities.release(identity);
+        }
+        if let Some(session) = session {
+            self.sessions.release(session);
+        }
+    }
+
+    /// A new peer. Beyond `max_connections` it is told so and let go.
+    pub(crate) fn client_accepted(&mut self, connection: seam::ConnectionId, peer: Peer) {
+        let limit = self.settings.max_connections as usize;
+        if self.clients.len() >= limit || self.draining.is_some() {
+            let error = if self.draining.is_some() {
+                MySqlError::shutdown()
+            } else {
+                self.limit_reached("max_connections", limit as u64);
+                MySqlError::too_many_connections()
+            };
+            self.send_early_error(connection, &error);
+            self.outbox.close(connection);
+            return;
+        }
+        let id = self.next_client_id();
+        let key = self.clients.insert(Client::new(connection, peer, id, self.now));
+        self.client_ids.insert(id, key);
+        self.set_role(connection, crate::engine::Role::Client(key));
+        self.logins.push_back((self.now + self.settings.connect_timeout, key, id));
+        if self.facts.is_some() {
+            self.greet(key);
+        }
+    }
+
+    /// An error in the place of a greeting: sequence number 0 and, as the servers have it, no SQLSTATE
+    /// (net_send_error_packet before the capabilities are known).
+    pub(crate) fn send_early_error(&mut self, connection: seam::ConnectionId, error: &MySqlError) {
+        let packet = wire::ErrPacket {
+            code: error.code,
+            sql_state: *error.sql_state,
+            message: error.message.as_bytes(),
+        };
+        let mut payload = Vec::new();
+        packet.put_early(&mut payload);
+        self.send_packet_to(connection, 0, &payload);
+    }
+
+    /// Ends logins that have taken longer than `connect_timeout`.
+    pub(crate) fn expire_logins(&mut self) {
+        while let Some(&(deadline, key, id)) = self.logins.front() {
+            if deadline > self.now {
+                break;
+            }
+            self.logins.pop_front();
+            let Some(client) = self.clients.get(key).filter(|client| client.id == id) else { continue };
+            match client.phase {
+                Phase::AwaitingServer => {
+                    let error = self.unreachable_error();
+                    let connection = self.clients[key].connection;
+                    self.send_early_error(connection, &error);
+                    self.close_client(key, "the server could not be reached before connect_timeout");
+                }
+                Phase::Login(_) => self.close_client(key, "its login took longer than connect_timeout"),
+                _ => {}
+            }
+        }
+    }
+}

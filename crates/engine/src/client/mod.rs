@@ -1,0 +1,147 @@
+//! A client: one connection of an application.
+//!
+//! | phase | what it waits for |
+//! |---|---|
+//! | `AwaitingServer` | the server's greeting facts, before ours can be sent |
+//! | `Login` | the rest of its login, see [`login`] |
+//! | `Idle` | its next command |
+//! | `Queued` | a permit and a backend |
+//! | `Preparing` | its session state to be applied on its backend |
+//! | `Running` | its reply's end |
+//! | `Settling` | what the reply left behind to be saved from its backend |
+
+pub(crate) mod answer;
+pub(crate) mod close;
+pub(crate) mod commands;
+pub(crate) mod kill;
+pub(crate) mod login;
+
+use seam::{ConnectionId, Instant, Peer};
+use wire::{Capabilities, StatusFlags};
+
+use crate::accounts::IdentityId;
+use crate::aftermath::Aftermath;
+use crate::pins::Pins;
+use crate::request::Request;
+use crate::session::SessionId;
+
+/// One client. Idle, it owns no buffer.
+pub(crate) struct Client {
+    pub(crate) connection: ConnectionId,
+    pub(crate) peer: Peer,
+    /// What it saw in its greeting and CONNECTION_ID() gives.
+    pub(crate) id: u32,
+    pub(crate) phase: Phase,
+    pub(crate) capabilities: Capabilities,
+    /// The collation number of its login, in the server's reading.
+    pub(crate) collation: u8,
+    /// The scramble of its greeting; COM_CHANGE_USER may refer to it.
+    pub(crate) scramble: [u8; 20],
+    /// The sequence number of the packet that will end its login or COM_CHANGE_USER.
+    pub(crate) login_sequence: u8,
+    /// Set once it has logged in.
+    pub(crate) identity: Option<IdentityId>,
+    pub(crate) session: Option<SessionId>,
+    /// The backend that it holds, or that runs its statement.
+    pub(crate) backend: Option<usize>,
+    /// The backend on which its last statement ended, as long as it has held it since.
+    pub(crate) settled_on: Option<usize>,
+    pub(crate) pins: Pins,
+    /// Its latest status flags: what an OK of our own repeats.
+    pub(crate) status: StatusFlags,
+    pub(crate) tickets: u32,
+    pub(crate) aftermath: Aftermath,
+    /// Its command, from arrival to dispatch.
+    pub(crate) request: Option<Box<Request>>,
+    /// Bytes that are not a whole command yet, or came while another one was under way.
+    pub(crate) input: Vec<u8>,
+    pub(crate) reading_paused: bool,
+    /// Since when it has not taken its reply.
+    pub(crate) stalled_since: Option<Instant>,
+    pub(crate) last_heard: Instant,
+    /// Its backend was lost between two statements; the next one is told so.
+    pub(crate) lost: Option<Lost>,
+    /// KILL CONNECTION came while its statement ran.
+    pub(crate) killed: bool,
+}
+
+/// Where a client stands.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    AwaitingServer,
+    Login(login::Login),
+    Idle,
+    Queued,
+    Preparing,
+    Running(Running),
+    Settling,
+}
+
+/// What a running statement is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Running {
+    /// The server has it.
+    OnServer,
+    /// The server asked for a local file (LOAD DATA LOCAL INFILE); the client sends it.
+    Uploading,
+}
+
+/// What went with a backend that was lost while its client was idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    Transaction,
+    PinnedState,
+}
+
+impl Client {
+    pub(crate) fn new(connection: ConnectionId, peer: Peer, id: u32, now: Instant) -> Self {
+        Self {
+            connection,
+            peer,
+            id,
+            phase: Phase::AwaitingServer,
+            capabilities: Capabilities(0),
+            collation: 0,
+            scramble: [0; 20],
+            login_sequence: 0,
+            identity: None,
+            session: None,
+            backend: None,
+            settled_on: None,
+            pins: Pins::NONE,
+            status: StatusFlags::AUTOCOMMIT,
+            tickets: 0,
+            aftermath: Aftermath::default(),
+            request: None,
+            input: Vec::new(),
+            reading_paused: false,
+            stalled_since: None,
+            last_heard: now,
+            lost: None,
+            killed: false,
+        }
+    }
+
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.status.contains(StatusFlags::IN_TRANS)
+    }
+
+    pub(crate) fn deprecate_eof(&self) -> bool {
+        self.capabilities.contains(Capabilities::DEPRECATE_EOF)
+    }
+
+    /// The capabilities that are fixed at a connection's login and change what statements do: a backend serves only
+    /// clients that agree on them.
+    pub(crate) fn class(&self) -> Capabilities {
+        self.capabilities & CLASS
+    }
+}
+
+/// See [`Client::class`]. CLIENT_FOUND_ROWS changes affected rows, IGNORE_SPACE the parser, LOCAL_FILES whether the server
+/// may ask for files, INTERACTIVE the value of @@wait_timeout.
+pub(crate) const CLASS: Capabilities = Capabilities(
+    Capabilities::FOUND_ROWS.0
+        | Capabilities::IGNORE_SPACE.0
+        | Capabilities::LOCAL_FILES.0
+        | Capabilities::INTERACTIVE.0,
+);

@@ -1,0 +1,320 @@
+//! The service account's connection: learns what the server is, and keeps reading its accounts.
+
+use seam::{ConnectionId, Instant};
+use wire::{CommandKind, ReplyReader};
+
+use crate::accounts::Accounts;
+use crate::backend::kept::rows_of;
+use crate::engine::{Engine, Role};
+use crate::event::Event;
+use crate::facts::{COLLATIONS_QUERY, Facts, SERVER_QUERY, account_of_row};
+use crate::server_login::{Credentials, Outcome, ServerLogin};
+
+/// Names the service account's connection towards the driver; backends count up from 1.
+pub(crate) const CONTROL_TOKEN: u64 = 0;
+
+/// The accounts of a large installation are some thousand rows of 200 bytes; beyond this we would rather not log anybody
+/// in than run out of memory.
+const LARGEST_ANSWER: usize = 256 << 20;
+
+/// Bad logins ask for fresh copies of the accounts: this many a second at most.
+const SHORTEST_REFRESH: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// The service account's connection and what it is doing.
+pub(crate) struct Control {
+    state: State,
+    connection: Option<ConnectionId>,
+    since: Instant,
+    /// Counts the copies of the accounts that were asked for, and that came.
+    asked: u64,
+    came: u64,
+    wanted: bool,
+    last_copy: Instant,
+    out: Vec<u8>,
+    accounts_seen: Vec<u8>,
+}
+
+enum State {
+    Away,
+    Connecting,
+    LoggingIn(Box<ServerLogin>),
+    Asking { question: Question, reader: Box<ReplyReader>, answer: Kept },
+    Idle,
+}
+
+/// What is asked after the login, in this order; the last one again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    Collations,
+    Server,
+    Accounts,
+}
+
+/// An answer, kept whole.
+#[derive(Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    error: Option<String>,
+}
+
+impl wire::ReplySink for Kept {
+    fn relay(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn event(&mut self, event: wire::ReplyEvent<'_>) {
+        if let wire::ReplyEvent::Err(error) = event {
+            self.error = Some(format!("error {}: {}", error.code, String::from_utf8_lossy(error.message)));
+        }
+    }
+}
+
+impl Control {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: State::Away,
+            connection: None,
+            since: Instant::START,
+            asked: 0,
+            came: 0,
+            wanted: false,
+            last_copy: Instant::START,
+            out: Vec::new(),
+            accounts_seen: Vec::new(),
+        }
+    }
+
+    /// The number of the copy that an attempt which comes in now may be refused by: one that is asked for later.
+    pub(crate) fn next_accounts_copy(&self) -> u64 {
+        self.asked + 1
+    }
+
+    /// The number of the copy in use.
+    pub(crate) fn accounts_copy(&self) -> u64 {
+        self.came
+    }
+
+    /// Whether a fresh copy can be had soon.
+    pub(crate) fn can_refresh(&self) -> bool {
+        matches!(self.state, State::Idle | State::Asking { .. })
+    }
+
+    pub(crate) fn ask_for_accounts(&mut self) {
+        self.wanted = true;
+    }
+
+    /// When the accounts are to be read next.
+    pub(crate) fn next_refresh(&self, every: std::time::Duration) -> Option<Instant> {
+        let pause = if self.wanted { SHORTEST_REFRESH } else { every };
+        matches!(self.state, State::Idle).then_some(self.last_copy + pause)
+    }
+}
+
+impl Engine {
+    /// Connects the service account, or asks for the accounts, when it is time.
+    pub(crate) fn control_turn(&mut self) {
+        match self.control.state {
+            State::Away if self.server.may_connect(self.now) && self.draining.is_none() => {
+                self.control.state = State::Connecting;
+                self.control.since = self.now;
+                let address = self.settings.server[self.server.address].clone();
+                self.outbox.connect(CONTROL_TOKEN, address);
+            }
+            State::Idle
+                if self
+                    .control
+                    .next_refresh(self.settings.accounts_refresh)
+                    .is_some_and(|due| due <= self.now) =>
+            {
+                self.ask(Question::Accounts);
+            }
+            State::Connecting | State::LoggingIn(_) | State::Asking { .. }
+                if self.now.since(self.control.since) > self.settings.backend_connect_timeout =>
+            {
+                self.control_lost("no answer within backend_connect_timeout");
+            }
+            _ => {}
+        }
+        if !self.control.out.is_empty()
+            && let Some(connection) = self.control.connection
+        {
+            self.outbox.send(connection, &self.control.out);
+            self.control.out.clear();
+        }
+    }
+
+    /// When [`Self::control_turn`] has something to do.
+    pub(crate) fn next_control_turn(&self) -> Option<Instant> {
+        match self.control.state {
+            State::Away => Some(self.server.next_attempt().unwrap_or(self.now)),
+            State::Idle => self.control.next_refresh(self.settings.accounts_refresh),
+            _ => Some(self.control.since + self.settings.backend_connect_timeout),
+        }
+    }
+
+    pub(crate) fn control_connected(&mut self, connection: ConnectionId) {
+        if !matches!(self.control.state, State::Connecting) {
+            return self.outbox.close(connection);
+        }
+        self.control.connection = Some(connection);
+        self.set_role(connection, Role::Control);
+        let password = self.settings.service_password.as_bytes();
+        let secret =
+            (!password.is_empty()).then(|| zeroize::Zeroizing::new(wire::native_password::stage1(password)));
+        self.control.state = State::LoggingIn(Box::new(ServerLogin::new(Credentials {
+            user: self.settings.service_user.clone().into_bytes(),
+            secret,
+            // utf8mb4_general_ci: names of accounts and schemas come as UTF-8.
+            collation: 45,
+            extra: wire::Capabilities(0),
+        })));
+    }
+
+    pub(crate) fn control_bytes(&mut self, bytes: &[u8]) {
+        match &mut self.control.state {
+            State::LoggingIn(login) => match login.read(bytes, &mut self.control.out) {
+                Ok(None) => {}
+                Ok(Some(Outcome::Established(established))) => {
+                    self.server.answered();
+                    self.pending_facts = Some(Facts::new(established.version, established.offered));
+                    self.ask(Question::Collations);
+                }
+                Ok(Some(Outcome::Refused { code, message })) => {
+                    let user = &self.settings.service_user;
+                    let message = String::from_utf8_lossy(&message);
+                    let reason =
+                        format!("it refused the service account '{user}' with error {code}: {message}");
+                    self.control_lost(&reason);
+                }
+                Err(error) => self.control_lost(&format!("its login broke the protocol: {error}")),
+            },
+            State::Asking { question, reader, answer } => match reader.read(bytes, answer) {
+                Ok(progress) if progress.done => {
+                    let (question, answer) = (*question, std::mem::take(answer));
+                    self.answered(question, answer);
+                }
+                Ok(_) if answer.bytes.len() > LARGEST_ANSWER => self.control_lost("its answer has no end"),
+                Ok(_) => {}
+                Err(error) => self.control_lost(&format!("it broke the protocol: {error}")),
+            },
+            State::Idle => self.control_lost("the server closed the service account's connection"),
+            State::Away | State::Connecting => {}
+        }
+    }
+
+    fn ask(&mut self, question: Question) {
+        let facts = self.pending_facts.as_ref().or(self.facts.as_ref()).expect("known since the login");
+        let text = match question {
+            Question::Collations => COLLATIONS_QUERY,
+            Question::Server => SERVER_QUERY,
+            Question::Accounts => facts.accounts_query(),
+        };
+        let options = crate::backend::dispatch::reply_options(
+            crate::server_login::ALWAYS & facts.capabilities,
+            true,
+            0,
+            1,
+        );
+        let control = &mut self.control;
+        if question == Question::Accounts {
+            control.asked += 1;
+            control.wanted = false;
+        }
+        let start = wire::begin_packet(&mut control.out);
+        control.out.push(CommandKind::Query as u8);
+        control.out.extend_from_slice(text.as_bytes());
+        wire::end_packet(&mut control.out, start, &mut 0);
+        control.since = self.now;
+        let reader = Box::new(ReplyReader::new(wire::Expect::ResultSets, options));
+        control.state = State::Asking { question, reader, answer: Kept::default() };
+    }
+
+    fn answered(&mut self, question: Question, answer: Kept) {
+        self.control.state = State::Idle;
+        if let Some(error) = answer.error {
+            let user = &self.settings.service_user;
+            return self
+                .control_lost(&format!("the service account '{user}' may not read what it needs: {error}"));
+        }
+        match question {
+            Question::Collations => {
+                let rows = rows_of(&answer.bytes);
+                let facts = self.pending_facts.as_mut().expect("set at the login");
+                for row in &rows {
+                    let row: Vec<_> = row.iter().map(Option::as_deref).collect();
+                    facts.take_collation_row(&row);
+                }
+                self.ask(Question::Server);
+            }
+            Question::Server => {
+                let rows = rows_of(&answer.bytes);
+                let row: Vec<_> = rows.first().into_iter().flatten().map(Option::as_deref).collect();
+                let facts = self.pending_facts.as_mut().expect("set at the login");
+                if facts.take_server_row(&row).is_none() {
+                    return self.control_lost("it gave an unexpected answer about its settings");
+                }
+                self.ask(Question::Accounts);
+            }
+            Question::Accounts => self.take_accounts(answer.bytes),
+        }
+    }
+
+    fn take_accounts(&mut self, bytes: Vec<u8>) {
+        self.control.came = self.control.asked;
+        self.control.last_copy = self.now;
+        let fresh = self.pending_facts.take();
+        let news = fresh.is_some();
+        if let Some(fresh) = fresh {
+            self.facts = Some(fresh);
+        }
+        if news || bytes != self.control.accounts_seen {
+            let accounts = rows_of(&bytes)
+                .iter()
+                .filter_map(|row| account_of_row(&row.iter().map(Option::as_deref).collect::<Vec<_>>()))
+                .collect();
+            self.control.accounts_seen = bytes;
+            self.facts.as_mut().expect("set above or earlier").accounts = Accounts::new(accounts);
+        }
+        if news {
+            self.server_found();
+        }
+        self.judge_again();
+    }
+
+    fn server_found(&mut self) {
+        let facts = self.facts.as_ref().expect("set by the caller");
+        let event = Event::ServerFound {
+            address: self.settings.server[self.server.address].clone(),
+            version: String::from_utf8_lossy(&facts.version).into_owned(),
+            accounts: facts.accounts.len(),
+        };
+        self.event(event);
+        let waiting: Vec<_> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| matches!(client.phase, crate::client::Phase::AwaitingServer))
+            .map(|(key, _)| key)
+            .collect();
+        for key in waiting {
+            self.greet(key);
+        }
+    }
+
+    pub(crate) fn control_connect_failed(&mut self, errno: i32) {
+        self.control_lost(&std::io::Error::from_raw_os_error(errno).to_string());
+    }
+
+    /// The service account's connection is gone: it comes back with the pauses of the server's state. Logins go on with
+    /// the accounts as they were last.
+    pub(crate) fn control_lost(&mut self, reason: &str) {
+        if let Some(connection) = self.control.connection.take() {
+            self.outbox.close(connection);
+            self.set_role(connection, Role::Free);
+        }
+        self.control.state = State::Away;
+        self.control.out.clear();
+        self.pending_facts = None;
+        self.server_failed(reason.to_owned());
+        self.judge_again();
+    }
+}

@@ -1,0 +1,412 @@
+//! The engine itself: its tables, its turn, its timers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use seam::{CloseReason, ConnectionId, Input, Instant, Output, Program, Signal};
+
+use crate::accounts::{Identities, IdentityId};
+use crate::backend::Backend;
+use crate::backend::connect::Server;
+use crate::client::{Client, Phase};
+use crate::control::{CONTROL_TOKEN, Control};
+use crate::entropy::Entropy;
+use crate::event::Event;
+use crate::facts::Facts;
+use crate::history::History;
+use crate::outbox::Outbox;
+use crate::scheduler::Scheduler;
+use crate::session::Sessions;
+use crate::settings::{Settings, ThreadHandling};
+
+/// The core of `onramp serve`: the thread pool as a state machine without I/O.
+///
+/// It is a [`Program`]: hand it what happened with `handle`, at the end of a turn [`Input::TurnEnd`], then carry out
+/// `poll_output` until it is dry, and come back at `next_timeout` at the latest. [`Self::poll_event`] yields what is
+/// worth a line in a log, and may be called at any time. Nothing is sent, scheduled or timed out but in a turn.
+pub struct Engine {
+    pub(crate) settings: Settings,
+    pub(crate) now: Instant,
+    pub(crate) outbox: Outbox,
+    events: VecDeque<Event>,
+    pub(crate) entropy: Entropy,
+    /// Who is behind a connection, by the connection's index.
+    roles: Vec<(u32, Role)>,
+    pub(crate) clients: slab::Slab<Client>,
+    pub(crate) client_ids: BTreeMap<u32, usize>,
+    pub(crate) last_client_id: u32,
+    pub(crate) backends: slab::Slab<Backend>,
+    pub(crate) last_token: u64,
+    /// Backends that nobody holds and on which nothing runs, the latest used last.
+    pub(crate) idle: Vec<usize>,
+    /// Backends that run short reads, which others may follow.
+    pub(crate) sharing: Vec<usize>,
+    /// Backends with bytes to send in this turn.
+    pub(crate) dirty: Vec<usize>,
+    pub(crate) server: Server,
+    pub(crate) control: Control,
+    pub(crate) facts: Option<Facts>,
+    /// Facts of a server that has come back, until its accounts are there too.
+    pub(crate) pending_facts: Option<Facts>,
+    pub(crate) sessions: Sessions,
+    pub(crate) identities: Identities,
+    pub(crate) history: History,
+    pub(crate) scheduler: Scheduler,
+    /// Logins by their deadline: all have the same time, so that the first is always the next.
+    pub(crate) logins: VecDeque<(Instant, usize, u32)>,
+    pub(crate) awaiting_accounts: Vec<(usize, u32)>,
+    /// KILLs that wait for a backend.
+    pub(crate) urgent: Vec<(usize, u32)>,
+    /// Clients that are idle again and may have sent ahead.
+    pub(crate) resume: Vec<usize>,
+    /// Schemas that a user was allowed to use, and when.
+    known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
+    /// Since when statements have found no backend.
+    pub(crate) lacking_since: Option<Instant>,
+    /// Bytes of waiting statements.
+    pub(crate) buffered: usize,
+    /// When open transactions are given up, once draining has begun.
+    pub(crate) draining: Option<Instant>,
+    next_sweep: Instant,
+    limits_said: BTreeMap<&'static str, Instant>,
+}
+
+/// See [`Engine::snapshot`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Clients, those that are logging in included.
+    pub clients: usize,
+    /// Connections to the server, the service account's aside, those that are being opened included.
+    pub backends: usize,
+    /// Permits in use.
+    pub running: u32,
+    /// Statements waiting in the queues.
+    pub waiting: usize,
+    /// Different session states of clients and backends.
+    pub session_states: usize,
+    /// Bytes of statements that wait or are not yet whole.
+    pub buffered: usize,
+}
+
+/// What a connection is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Free,
+    Client(usize),
+    Backend(usize),
+    Control,
+}
+
+/// Idle clients and backends are looked through this often: fine enough for timeouts of seconds, and 100,000 clients
+/// take about a millisecond.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// A limit that is reached again and again is said this often.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+
+/// A schema check is remembered for as many logins at most.
+const KNOWN_SCHEMAS: usize = 4096;
+
+impl Engine {
+    /// An engine that knows nothing yet; it asks for its first connection to the server in its first turn.
+    ///
+    /// # Panics
+    ///
+    /// If there is no server, or a bound is zero: the table of options does not let that through.
+    pub fn new(settings: Settings) -> Self {
+        assert!(!settings.server.is_empty(), "there is a server to connect to");
+        assert!(settings.max_backends > 0 && settings.max_connections > 0, "bounds are at least one");
+        let permits = match settings.thread_handling {
+            ThreadHandling::PoolOfThreads => settings.permits,
+            ThreadHandling::OneThreadPerConnection => u32::MAX,
+        };
+        Self {
+            scheduler: Scheduler::new(&settings, permits),
+            entropy: Entropy::new(settings.entropy),
+            now: Instant::START,
+            outbox: Outbox::default(),
+            events: VecDeque::new(),
+            roles: Vec::new(),
+            clients: slab::Slab::new(),
+            client_ids: BTreeMap::new(),
+            last_client_id: 0,
+            backends: slab::Slab::new(),
+            last_token: CONTROL_TOKEN,
+            idle: Vec::new(),
+            sharing: Vec::new(),
+            dirty: Vec::new(),
+            server: Server::new(),
+            control: Control::new(),
+            facts: None,
+            pending_facts: None,
+            sessions: Sessions::default(),
+            identities: Identities::default(),
+            history: History::default(),
+            logins: VecDeque::new(),
+            awaiting_accounts: Vec::new(),
+            urgent: Vec::new(),
+            resume: Vec::new(),
+            known_schemas: BTreeMap::new(),
+            lacking_since: None,
+            buffered: 0,
+            draining: None,
+            next_sweep: Instant::START,
+            limits_said: BTreeMap::new(),
+            settings,
+        }
+    }
+
+    /// The oldest event not yet reported.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// How full the tables are now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            clients: self.clients.len(),
+            backends: self.backends.len(),
+            running: self.scheduler.running(),
+            waiting: self.scheduler.waiting(),
+            session_states: self.sessions.len(),
+            buffered: self.buffered,
+        }
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        // Nobody reads along: the newest matter most.
+        if self.events.len() == 1024 {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// Says that a limit was reached, unless it was said a moment ago.
+    pub(crate) fn limit_reached(&mut self, option: &'static str, limit: u64) {
+        let said = self.limits_said.get(option);
+        if said.is_none_or(|&said| self.now.since(said) >= SAY_AGAIN) {
+            self.limits_said.insert(option, self.now);
+            self.event(Event::LimitReached { option, limit });
+        }
+    }
+
+    pub(crate) fn set_role(&mut self, connection: ConnectionId, role: Role) {
+        let index = connection.index as usize;
+        if self.roles.len() <= index {
+            self.roles.resize(index + 1, (0, Role::Free));
+        }
+        // A late message about an earlier use of the slot must not free the present one.
+        if role != Role::Free || self.roles[index].0 == connection.generation {
+            self.roles[index] = (connection.generation, role);
+        }
+    }
+
+    fn role(&self, connection: ConnectionId) -> Role {
+        match self.roles.get(connection.index as usize) {
+            Some(&(generation, role)) if generation == connection.generation => role,
+            _ => Role::Free,
+        }
+    }
+
+    /// A backend has bytes to send at the end of the turn.
+    pub(crate) fn mark_dirty(&mut self, key: usize) {
+        if !self.dirty.contains(&key) {
+            self.dirty.push(key);
+        }
+    }
+
+    pub(crate) fn put_to_backend(&mut self, key: usize, bytes: &[u8]) {
+        self.backends[key].out.extend_from_slice(bytes);
+        self.mark_dirty(key);
+    }
+
+    /// Whether this user was allowed to use this schema a moment ago.
+    pub(crate) fn schema_is_known(&self, identity: IdentityId, schema: &[u8]) -> bool {
+        let found = self.known_schemas.get(&(identity, schema.to_vec()));
+        found.is_some_and(|&since| self.now.since(since) < self.settings.accounts_refresh)
+    }
+
+    /// The client's schema exists and it may use it.
+    pub(crate) fn remember_schema(&mut self, client: usize) {
+        let (Some(identity), Some(session)) = (self.clients[client].identity, self.clients[client].session)
+        else {
+            return;
+        };
+        if self.known_schemas.len() >= KNOWN_SCHEMAS {
+            self.known_schemas.clear();
+        }
+        if let Some(schema) = &self.sessions.state(session).schema {
+            self.known_schemas.insert((identity, schema.to_vec()), self.now);
+        }
+    }
+
+    fn bytes(&mut self, connection: ConnectionId, bytes: &[u8]) {
+        match self.role(connection) {
+            Role::Client(key) => self.client_bytes(key, bytes),
+            Role::Backend(key) => self.backend_bytes(key, bytes),
+            Role::Control => self.control_bytes(bytes),
+            Role::Free => {}
+        }
+    }
+
+    fn closed(&mut self, connection: ConnectionId, reason: CloseReason) {
+        let said = match reason {
+            CloseReason::EndOfStream => String::from("the server closed the connection"),
+            CloseReason::Failed(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+        };
+        match self.role(connection) {
+            Role::Client(key) => self.client_gone(key),
+            Role::Backend(key) => self.backend_gone(key, &said),
+            Role::Control => {
+                self.control_lost(&said);
+            }
+            Role::Free => {}
+        }
+        self.set_role(connection, Role::Free);
+    }
+
+    /// A connection's peer reads slowly, or has caught up.
+    fn stalled(&mut self, connection: ConnectionId, stalled: bool) {
+        match (self.role(connection), stalled) {
+            (Role::Client(key), true) => self.client_stalled(key),
+            (Role::Client(key), false) => self.client_drained(key),
+            (Role::Backend(key), _) => self.backend_stalled(key, stalled),
+            (Role::Control | Role::Free, _) => {}
+        }
+    }
+
+    /// The server takes a large statement or file slowly: its client has to wait.
+    fn backend_stalled(&mut self, key: usize, stalled: bool) {
+        let Some(client) = self.backends[key].holder else { return };
+        let connection = self.clients[client].connection;
+        if stalled {
+            self.outbox.pause_reading(connection);
+        } else {
+            self.outbox.resume_reading(connection);
+        }
+    }
+
+    fn turn_end(&mut self) {
+        self.control_turn();
+        self.expire_logins();
+        self.scheduler.kick_up(self.now);
+        if self.next_sweep <= self.now {
+            self.next_sweep = self.now + SWEEP;
+            self.expire_connects();
+            self.sweep_clients();
+            self.sweep_backends();
+        }
+        self.drain_turn();
+        while let Some(key) = self.resume.pop() {
+            if self.clients.contains(key) && !self.clients[key].input.is_empty() {
+                self.continue_client(key);
+            }
+        }
+        self.dispatch();
+        self.control_turn();
+        for key in std::mem::take(&mut self.dirty) {
+            let backend = &mut self.backends[key];
+            if let Some(connection) = backend.connection {
+                self.outbox.send(connection, &backend.out);
+                backend.out.clear();
+                backend.out.shrink_to(BACKEND_BUFFER_KEPT);
+            }
+        }
+    }
+
+    /// SIGTERM: nobody new, idle clients go, the others finish.
+    fn drain(&mut self) {
+        if self.draining.is_some() {
+            return;
+        }
+        self.draining = Some(self.now + self.settings.shutdown_timeout);
+        self.outbox.stop_listening();
+        let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
+        for key in all {
+            self.drain_client(key);
+        }
+    }
+
+    /// While draining, a client goes as soon as nothing of it is open.
+    pub(crate) fn drain_client(&mut self, key: usize) {
+        if self.draining.is_none() || !self.clients.contains(key) {
+            return;
+        }
+        let client = &self.clients[key];
+        let waiting = matches!(client.phase, Phase::Idle | Phase::Login(_) | Phase::AwaitingServer);
+        if waiting && !client.in_transaction() {
+            self.drop_client(key);
+        }
+    }
+
+    fn drain_turn(&mut self) {
+        let Some(deadline) = self.draining else { return };
+        if self.now >= deadline {
+            let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
+            for key in all {
+                self.close_client(key, "shutdown_timeout is over");
+            }
+        }
+        if self.clients.is_empty() {
+            self.stop();
+        }
+    }
+
+    /// Leaves the server in the orderly way, and says that nothing is left to do.
+    fn stop(&mut self) {
+        let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
+        for key in all {
+            self.drop_client(key);
+        }
+        let backends: Vec<_> = self.backends.iter().map(|(key, _)| key).collect();
+        for key in backends {
+            self.quit_backend(key);
+        }
+        self.outbox.finished();
+    }
+}
+
+/// A backend's buffer is given back beyond this: one large statement must not stay in the resident size.
+const BACKEND_BUFFER_KEPT: usize = 64 << 10;
+
+impl Program for Engine {
+    fn handle(&mut self, now: Instant, input: Input<'_>) {
+        debug_assert!(now >= self.now, "time does not run backwards");
+        self.now = now;
+        match input {
+            Input::Accepted { connection, peer, .. } => self.client_accepted(connection, peer),
+            Input::Connected { token: CONTROL_TOKEN, connection } => self.control_connected(connection),
+            Input::Connected { token, connection } => self.backend_connected(token, connection),
+            Input::ConnectFailed { token: CONTROL_TOKEN, errno } => self.control_connect_failed(errno),
+            Input::ConnectFailed { token, errno } => self.backend_connect_failed(token, errno),
+            Input::Bytes { connection, bytes } => self.bytes(connection, bytes),
+            Input::Stalled { connection } => self.stalled(connection, true),
+            Input::Drained { connection } => self.stalled(connection, false),
+            Input::Closed { connection, reason } => self.closed(connection, reason),
+            Input::Signal(Signal::Drain) => self.drain(),
+            Input::Signal(Signal::Stop) => self.stop(),
+            Input::TurnEnd => self.turn_end(),
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output<'_>> {
+        self.outbox.poll()
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let server = (self.scheduler.in_need() > 0).then(|| self.server.next_attempt()).flatten();
+        [
+            Some(self.next_sweep),
+            self.next_control_turn(),
+            self.logins.front().map(|&(deadline, _, _)| deadline),
+            self.scheduler.next_kick_up(),
+            self.next_giving_up(),
+            self.draining,
+            server,
+            (!self.resume.is_empty()).then_some(self.now),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+}

@@ -1,0 +1,127 @@
+//! The MySQL errors that Onramp gives of its own, with the codes and SQLSTATEs that clients know.
+
+/// An error packet's content, before it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MySqlError {
+    pub(crate) code: u16,
+    pub(crate) sql_state: &'static [u8; 5],
+    pub(crate) message: String,
+}
+
+impl MySqlError {
+    fn new(code: u16, sql_state: &'static [u8; 5], message: impl Into<String>) -> Self {
+        Self { code, sql_state, message: message.into() }
+    }
+
+    /// ER_CON_COUNT_ERROR.
+    pub(crate) fn too_many_connections() -> Self {
+        Self::new(1040, b"08004", "Too many connections")
+    }
+
+    /// ER_OUT_OF_RESOURCES.
+    pub(crate) fn statement_memory(limit: usize) -> Self {
+        Self::new(
+            1041,
+            b"HY000",
+            format!("Out of memory: waiting statements exceed statement_memory = {limit} bytes"),
+        )
+    }
+
+    /// ER_HANDSHAKE_ERROR.
+    pub(crate) fn handshake() -> Self {
+        Self::new(1043, b"08S01", "Bad handshake")
+    }
+
+    /// ER_ACCESS_DENIED_ERROR, with the server's own text.
+    pub(crate) fn access_denied(user: &[u8], host: &str, with_password: bool) -> Self {
+        let user = String::from_utf8_lossy(user);
+        let using = if with_password { "YES" } else { "NO" };
+        Self::new(
+            1045,
+            b"28000",
+            format!("Access denied for user '{user}'@'{host}' (using password: {using})"),
+        )
+    }
+
+    /// ER_UNKNOWN_COM_ERROR.
+    pub(crate) fn unknown_command() -> Self {
+        Self::new(1047, b"08S01", "Unknown command")
+    }
+
+    /// ER_SERVER_SHUTDOWN.
+    pub(crate) fn shutdown() -> Self {
+        Self::new(1053, b"08S01", "Server shutdown in progress")
+    }
+
+    /// ER_NO_SUCH_THREAD.
+    pub(crate) fn no_such_client(id: u64) -> Self {
+        Self::new(1094, b"HY000", format!("Unknown thread id: {id}"))
+    }
+
+    /// ER_KILL_DENIED_ERROR.
+    pub(crate) fn kill_denied(id: u64) -> Self {
+        Self::new(1095, b"HY000", format!("You are not owner of thread {id}"))
+    }
+
+    /// ER_NET_PACKET_TOO_LARGE.
+    pub(crate) fn packet_too_large() -> Self {
+        Self::new(1153, b"08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+    }
+
+    /// ER_UNKNOWN_STMT_HANDLER.
+    pub(crate) fn unknown_prepared_statement(id: u32, function: &str) -> Self {
+        Self::new(1243, b"HY000", format!("Unknown prepared statement handler ({id}) given to {function}"))
+    }
+
+    /// ER_NOT_SUPPORTED_AUTH_MODE: the account's plugin is one that cannot be served.
+    pub(crate) fn unsupported_plugin(user: &[u8], plugin: &[u8]) -> Self {
+        let (user, plugin) = (String::from_utf8_lossy(user), String::from_utf8_lossy(plugin));
+        Self::new(
+            1251,
+            b"08004",
+            format!(
+                "Account '{user}' uses the authentication plugin '{plugin}', which Onramp does not serve yet"
+            ),
+        )
+    }
+
+    /// ER_NOT_SUPPORTED_YET: a part of the diagnostics that is no longer on any backend.
+    pub(crate) fn diagnostics_moved() -> Self {
+        Self::new(
+            1235,
+            b"42000",
+            "Onramp kept the answer to SHOW WARNINGS only: GET DIAGNOSTICS and selections from the warnings need an \
+             open transaction or the same multi-statement",
+        )
+    }
+
+    /// ER_QUERY_INTERRUPTED.
+    pub(crate) fn interrupted() -> Self {
+        Self::new(1317, b"70100", "Query execution was interrupted")
+    }
+
+    /// CR_CONN_HOST_ERROR: the server could not be reached in time.
+    pub(crate) fn server_unreachable(server: &str, reason: &str) -> Self {
+        Self::new(2003, b"08S01", format!("Can't connect to MySQL server on '{server}' ({reason})"))
+    }
+
+    /// The same code for a wait that ended with the server up but every backend held.
+    pub(crate) fn no_backend(limit: u32) -> Self {
+        let message = format!(
+            "No backend became free within backend_connect_timeout: all max_backends = {limit} are held by open \
+             transactions or pinned clients"
+        );
+        Self::new(2003, b"08S01", message)
+    }
+
+    /// CR_SERVER_LOST.
+    pub(crate) fn server_lost(transaction: bool) -> Self {
+        let what = if transaction { "; the open transaction is lost" } else { "" };
+        Self::new(2013, b"HY000", format!("Lost connection to server during query{what}"))
+    }
+
+    /// The state that pinned a client to its backend is gone with the backend.
+    pub(crate) fn pinned_state_lost() -> Self {
+        Self::new(2013, b"HY000", "Lost connection to server; the session's state was lost with it")
+    }
+}

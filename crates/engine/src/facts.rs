@@ -1,0 +1,168 @@
+//! What the service account learned about the server.
+
+use std::collections::BTreeMap;
+
+use wire::Capabilities;
+
+use crate::accounts::{Account, Accounts, Credential};
+use crate::session::Charset;
+
+/// The server as it was when the service account last logged in; the accounts are read again and again.
+pub(crate) struct Facts {
+    pub(crate) version: Vec<u8>,
+    pub(crate) capabilities: Capabilities,
+    /// Whether it looks up names of peers (`skip_name_resolve` is off), which decides what `localhost` means.
+    pub(crate) name_resolution: bool,
+    /// The global `sql_mode`, which a new connection starts with.
+    pub(crate) sql_mode: Vec<u8>,
+    pub(crate) max_connections: u32,
+    pub(crate) max_allowed_packet: usize,
+    pub(crate) accounts: Accounts,
+    collations: BTreeMap<u8, (Vec<u8>, Vec<u8>)>,
+    default_collation: u8,
+}
+
+/// Asks for everything but the accounts. One row; the names are the same in MySQL and MariaDB.
+pub(crate) const SERVER_QUERY: &str = "SELECT @@global.skip_name_resolve, @@global.sql_mode, \
+    @@global.max_connections, @@global.max_allowed_packet, @@global.collation_server";
+
+/// Collations that fit the one byte of a handshake. MariaDB's context-independent ones have no id.
+pub(crate) const COLLATIONS_QUERY: &str = "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME \
+    FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND ID < 256";
+
+/// MariaDB since 10.4 keeps accounts as JSON (mysql.global_priv); roles have no host and cannot log in. `access` is the
+/// bit mask of global privileges: SUPER is bit 15 and CONNECTION ADMIN bit 33 (privilege.h).
+pub(crate) const MARIADB_ACCOUNTS_QUERY: &str = "SELECT User, Host, JSON_VALUE(Priv, '$.plugin'), \
+    JSON_VALUE(Priv, '$.authentication_string'), JSON_VALUE(Priv, '$.account_locked') <=> 1, \
+    (CAST(IFNULL(JSON_VALUE(Priv, '$.access'), 0) AS UNSIGNED) & ((1 << 15) | (1 << 33))) <> 0 \
+    FROM mysql.global_priv WHERE NOT JSON_VALUE(Priv, '$.is_role') <=> 1";
+
+/// MySQL since 5.7.
+pub(crate) const MYSQL_ACCOUNTS_QUERY: &str = "SELECT User, Host, plugin, authentication_string, \
+    account_locked = 'Y', Super_priv = 'Y' FROM mysql.user";
+
+/// A row of a control query, and what was wrong with it.
+type Row<'a> = [Option<&'a [u8]>];
+
+impl Facts {
+    pub(crate) fn new(version: Vec<u8>, capabilities: Capabilities) -> Self {
+        Self {
+            version,
+            capabilities,
+            name_resolution: true,
+            sql_mode: Vec::new(),
+            max_connections: 0,
+            max_allowed_packet: 16 << 20,
+            accounts: Accounts::default(),
+            collations: BTreeMap::new(),
+            default_collation: UTF8MB4_GENERAL_CI,
+        }
+    }
+
+    /// MariaDB says so in its version string, be it with or without the `5.5.5-` prefix.
+    pub(crate) fn is_mariadb(&self) -> bool {
+        self.version.windows(7).any(|part| part.eq_ignore_ascii_case(b"mariadb"))
+    }
+
+    pub(crate) fn accounts_query(&self) -> &'static str {
+        if self.is_mariadb() { MARIADB_ACCOUNTS_QUERY } else { MYSQL_ACCOUNTS_QUERY }
+    }
+
+    /// The row of [`SERVER_QUERY`].
+    pub(crate) fn take_server_row(&mut self, row: &Row<'_>) -> Option<()> {
+        let [skip_names, sql_mode, connections, packet, collation] = row else { return None };
+        self.name_resolution = !matches!((*skip_names)?, b"1" | b"ON");
+        self.sql_mode = (*sql_mode)?.to_vec();
+        self.max_connections = number(*connections)?;
+        self.max_allowed_packet = number(*packet)?;
+        let collation = (*collation)?;
+        if let Some((&id, _)) = self.collations.iter().find(|(_, (name, _))| name == collation) {
+            self.default_collation = id;
+        }
+        Some(())
+    }
+
+    /// A row of [`COLLATIONS_QUERY`].
+    pub(crate) fn take_collation_row(&mut self, row: &Row<'_>) -> Option<()> {
+        let [id, name, charset] = row else { return None };
+        self.collations.insert(number(*id)?, ((*name)?.to_vec(), (*charset)?.to_vec()));
+        Some(())
+    }
+
+    /// What a login with this collation number gives: an unknown one means the server's own default, as the servers
+    /// have it (thd_init_client_charset).
+    pub(crate) fn charset_of_login(&self, collation: u8) -> (u8, Charset) {
+        let known = if self.collations.contains_key(&collation) { collation } else { self.default_collation };
+        match self.collations.get(&known) {
+            Some((name, charset)) => (known, Charset::of_login(charset, name)),
+            None => (UTF8MB4_GENERAL_CI, Charset::of_login(b"utf8mb4", b"utf8mb4_general_ci")),
+        }
+    }
+
+    /// The handshake's number for a character-set state, where one login gives exactly that.
+    pub(crate) fn collation_number(&self, charset: &Charset) -> u8 {
+        self.collations
+            .iter()
+            .find(|(_, (name, _))| **name == *charset.collation)
+            .map_or(self.default_collation, |(&id, _)| id)
+    }
+}
+
+/// A row of either accounts query; `None` where it is not one.
+pub(crate) fn account_of_row(row: &Row<'_>) -> Option<Account> {
+    let [user, host, plugin, stored, locked, may_kill] = row else { return None };
+    Some(Account {
+        user: (*user)?.to_vec(),
+        host: String::from_utf8_lossy((*host)?).into_owned(),
+        credential: Credential::new(plugin.unwrap_or_default(), stored.unwrap_or_default()),
+        locked: *locked == Some(b"1"),
+        may_kill: *may_kill == Some(b"1"),
+    })
+}
+
+fn number<T: std::str::FromStr>(field: Option<&[u8]>) -> Option<T> {
+    std::str::from_utf8(field?).ok()?.parse().ok()
+}
+
+/// What libmysqlclient 5.5.3 and later, and MariaDB's connectors, can all speak.
+const UTF8MB4_GENERAL_CI: u8 = 45;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        let mut facts = Facts::new(b"5.5.5-10.11.14-MariaDB-0+deb12u2".to_vec(), Capabilities(0));
+        facts.take_collation_row(&[Some(b"8"), Some(b"latin1_swedish_ci"), Some(b"latin1")]).unwrap();
+        facts.take_collation_row(&[Some(b"45"), Some(b"utf8mb4_general_ci"), Some(b"utf8mb4")]).unwrap();
+        let row: [Option<&[u8]>; 5] =
+            [Some(b"1"), Some(b"ANSI_QUOTES"), Some(b"151"), Some(b"16777216"), Some(b"latin1_swedish_ci")];
+        facts.take_server_row(&row).unwrap();
+        facts
+    }
+
+    #[test]
+    fn the_server_row_is_taken_in() {
+        let facts = facts();
+        assert!(facts.is_mariadb());
+        assert!(!facts.name_resolution);
+        assert_eq!(facts.max_connections, 151);
+        assert_eq!(facts.accounts_query(), MARIADB_ACCOUNTS_QUERY);
+    }
+
+    #[test]
+    fn an_unknown_collation_means_the_servers_default() {
+        let (id, charset) = facts().charset_of_login(255);
+        assert_eq!((id, &*charset.client), (8, &b"latin1"[..]));
+        assert_eq!(facts().charset_of_login(45).0, 45);
+        assert_eq!(facts().collation_number(&charset), 8);
+    }
+
+    #[test]
+    fn a_row_with_a_missing_column_is_no_account() {
+        assert!(account_of_row(&[Some(b"u"), None, None, None, None, None]).is_none());
+        let account = account_of_row(&[Some(b"u"), Some(b"%"), None, None, Some(b"0"), Some(b"1")]).unwrap();
+        assert_eq!(account.credential, Credential::Empty);
+        assert!(account.may_kill && !account.locked);
+    }
+}

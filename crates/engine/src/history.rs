@@ -1,0 +1,108 @@
+//! What statements of one kind have been like lately: the ground on which a statement may share a backend with others.
+
+use std::time::Duration;
+
+/// How many kinds are remembered. A collision replaces the older kind, which then has to prove itself again; 4,096
+/// entries of 16 bytes stay in the second-level cache.
+const KINDS: usize = 4096;
+
+/// So many executions in a row must have been harmless before statements of a kind are sent several at a time.
+const TRIALS: u16 = 8;
+
+/// A statement slower than this on the server would hold up those behind it noticeably: ten times what a point select
+/// takes with a loaded machine's scheduling delays.
+const SHORT: Duration = Duration::from_millis(5);
+
+/// A reply larger than this may not fit into a socket buffer, so that a slow client could hold up those behind it.
+const SMALL: u64 = 16 << 10;
+
+/// One kind of statement, by fingerprint.
+#[derive(Clone, Copy, Default)]
+struct Kind {
+    fingerprint: u64,
+    harmless_in_a_row: u16,
+}
+
+/// Remembers kinds of statements by fingerprint in a table of fixed size.
+pub(crate) struct History {
+    kinds: Vec<Kind>,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { kinds: vec![Kind::default(); KINDS] }
+    }
+}
+
+impl History {
+    /// Whether the latest statements of this kind were all short, small and without errors or warnings.
+    pub(crate) fn is_harmless(&self, fingerprint: u64) -> bool {
+        let kind = &self.kinds[slot(fingerprint)];
+        kind.fingerprint == fingerprint && kind.harmless_in_a_row >= TRIALS
+    }
+
+    /// Takes in one execution: the time from its start on the server to its end, the bytes of its reply, and whether
+    /// it left warnings or an error.
+    pub(crate) fn record(&mut self, fingerprint: u64, time: Duration, reply: u64, diagnostics: bool) {
+        let kind = &mut self.kinds[slot(fingerprint)];
+        if kind.fingerprint != fingerprint {
+            *kind = Kind { fingerprint, harmless_in_a_row: 0 };
+        }
+        let harmless = time <= SHORT && reply <= SMALL && !diagnostics;
+        // One slow execution may be the machine's: it costs half the trust. Size and diagnostics are the statement's.
+        kind.harmless_in_a_row = match (harmless, reply > SMALL || diagnostics) {
+            (true, _) => kind.harmless_in_a_row.saturating_add(1).min(4 * TRIALS),
+            (false, false) => kind.harmless_in_a_row / 2,
+            (false, true) => 0,
+        };
+    }
+}
+
+fn slot(fingerprint: u64) -> usize {
+    // The upper bits of a multiplicative hash: fingerprints may differ in their lower bits only.
+    (fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize
+}
+
+const _: () = assert!(KINDS == 1 << (64 - 52), "slot() yields as many bits as there are kinds");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAST: Duration = Duration::from_micros(50);
+
+    #[test]
+    fn trust_comes_with_trials_and_goes_with_diagnostics() {
+        let mut history = History::default();
+        for _ in 0..TRIALS {
+            assert!(!history.is_harmless(42));
+            history.record(42, FAST, 100, false);
+        }
+        assert!(history.is_harmless(42));
+        history.record(42, FAST, 100, true);
+        assert!(!history.is_harmless(42));
+    }
+
+    #[test]
+    fn one_slow_execution_does_not_end_long_trust_but_two_do() {
+        let mut history = History::default();
+        for _ in 0..100 {
+            history.record(7, FAST, 100, false);
+        }
+        history.record(7, Duration::from_secs(1), 100, false);
+        assert!(history.is_harmless(7));
+        history.record(7, Duration::from_secs(1), 100, false);
+        history.record(7, Duration::from_secs(1), 100, false);
+        assert!(!history.is_harmless(7));
+    }
+
+    #[test]
+    fn a_large_reply_ends_trust() {
+        let mut history = History::default();
+        for _ in 0..100 {
+            history.record(7, FAST, 100, false);
+        }
+        history.record(7, FAST, SMALL + 1, false);
+        assert!(!history.is_harmless(7));
+    }
+}

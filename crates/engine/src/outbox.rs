@@ -1,0 +1,122 @@
+//! What the engine asks of its driver, collected over a turn.
+
+use std::collections::VecDeque;
+
+use seam::{Address, ConnectionId, Output};
+
+/// The queue behind `poll_output`: records in order, and one arena for the bytes of all sends of a turn.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    arena: Vec<u8>,
+    records: VecDeque<Record>,
+}
+
+enum Record {
+    Send { connection: ConnectionId, start: usize, end: usize },
+    Connect { token: u64, address: Address },
+    Close { connection: ConnectionId },
+    PauseReading { connection: ConnectionId },
+    ResumeReading { connection: ConnectionId },
+    StopListening,
+    Finished,
+}
+
+/// The arena is given back to the allocator where a turn needed more than this: one burst of large replies must not
+/// stay in the resident size.
+const ARENA_KEPT: usize = 1 << 20;
+
+impl Outbox {
+    /// Bytes for a connection, behind all earlier ones. Adjacent sends to one connection become one.
+    pub(crate) fn send(&mut self, connection: ConnectionId, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let start = self.arena.len();
+        self.arena.extend_from_slice(bytes);
+        let end = self.arena.len();
+        if let Some(Record::Send { connection: last, end: last_end, .. }) = self.records.back_mut()
+            && *last == connection
+            && *last_end == start
+        {
+            *last_end = end;
+            return;
+        }
+        self.records.push_back(Record::Send { connection, start, end });
+    }
+
+    pub(crate) fn connect(&mut self, token: u64, address: Address) {
+        self.records.push_back(Record::Connect { token, address });
+    }
+
+    pub(crate) fn close(&mut self, connection: ConnectionId) {
+        self.records.push_back(Record::Close { connection });
+    }
+
+    pub(crate) fn pause_reading(&mut self, connection: ConnectionId) {
+        self.records.push_back(Record::PauseReading { connection });
+    }
+
+    pub(crate) fn resume_reading(&mut self, connection: ConnectionId) {
+        self.records.push_back(Record::ResumeReading { connection });
+    }
+
+    pub(crate) fn stop_listening(&mut self) {
+        self.records.push_back(Record::StopListening);
+    }
+
+    pub(crate) fn finished(&mut self) {
+        self.records.push_back(Record::Finished);
+    }
+
+    /// The oldest request. Once all are taken the arena is empty again.
+    pub(crate) fn poll(&mut self) -> Option<Output<'_>> {
+        let Some(record) = self.records.pop_front() else {
+            self.arena.clear();
+            self.arena.shrink_to(ARENA_KEPT);
+            return None;
+        };
+        Some(match record {
+            Record::Send { connection, start, end } => {
+                Output::Send { connection, bytes: &self.arena[start..end] }
+            }
+            Record::Connect { token, address } => Output::Connect { token, address },
+            Record::Close { connection } => Output::Close { connection },
+            Record::PauseReading { connection } => Output::PauseReading { connection },
+            Record::ResumeReading { connection } => Output::ResumeReading { connection },
+            Record::StopListening => Output::StopListening,
+            Record::Finished => Output::Finished,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(index: u32) -> ConnectionId {
+        ConnectionId { index, generation: 0 }
+    }
+
+    #[test]
+    fn adjacent_sends_to_one_connection_become_one() {
+        let mut outbox = Outbox::default();
+        outbox.send(connection(1), b"ab");
+        outbox.send(connection(1), b"cd");
+        outbox.send(connection(2), b"ef");
+        outbox.send(connection(1), b"gh");
+        assert_eq!(outbox.poll(), Some(Output::Send { connection: connection(1), bytes: b"abcd" }));
+        assert_eq!(outbox.poll(), Some(Output::Send { connection: connection(2), bytes: b"ef" }));
+        assert_eq!(outbox.poll(), Some(Output::Send { connection: connection(1), bytes: b"gh" }));
+        assert_eq!(outbox.poll(), None);
+    }
+
+    #[test]
+    fn a_close_stays_behind_what_was_sent() {
+        let mut outbox = Outbox::default();
+        outbox.send(connection(1), b"bye");
+        outbox.close(connection(1));
+        assert_eq!(outbox.poll(), Some(Output::Send { connection: connection(1), bytes: b"bye" }));
+        assert_eq!(outbox.poll(), Some(Output::Close { connection: connection(1) }));
+        assert_eq!(outbox.poll(), None);
+    }
+}

@@ -1,0 +1,67 @@
+//! Why a client holds its backend beyond a transaction.
+
+use std::ops::BitOrAssign;
+
+use sql::Effects;
+
+/// The reasons to pin that hold for a client. Empty means: not pinned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pins {
+    /// What the lexer found in statements.
+    effects: Effects,
+    /// What only the engine knows: the bits of the constants below.
+    own: u8,
+}
+
+impl Pins {
+    /// No reason.
+    pub const NONE: Self = Self::own(0);
+    /// A prepared statement (COM_STMT_PREPARE) lives on the backend.
+    pub const PREPARED_STATEMENT: Self = Self::own(1);
+    /// `thread_handling = one-thread-per-connection`.
+    pub const THREAD_HANDLING: Self = Self::own(1 << 1);
+    /// The client's character set has backslashes and quotes as second bytes (big5, gbk, sjis ...), so that no lexer can
+    /// be sure of its statements.
+    pub const CHARACTER_SET: Self = Self::own(1 << 2);
+    /// The server reported a change of state that neither the lexer nor another tracker explains.
+    pub const STATE_CHANGE: Self = Self::own(1 << 3);
+    /// The command's text spans several packets and was not looked at.
+    pub const LARGE_STATEMENT: Self = Self::own(1 << 4);
+
+    const NAMES: [(Self, &'static str); 5] = [
+        (Self::PREPARED_STATEMENT, "prepared_statement"),
+        (Self::THREAD_HANDLING, "thread_handling"),
+        (Self::CHARACTER_SET, "character_set"),
+        (Self::STATE_CHANGE, "state_change"),
+        (Self::LARGE_STATEMENT, "large_statement"),
+    ];
+
+    const fn own(own: u8) -> Self {
+        Self { effects: Effects::NONE, own }
+    }
+
+    /// Whether there is no reason.
+    pub const fn is_empty(self) -> bool {
+        self.effects.is_empty() && self.own == 0
+    }
+
+    /// The reasons' names: the lexer's, then the engine's.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let own =
+            Self::NAMES.into_iter().filter(move |(pin, _)| self.own & pin.own != 0).map(|(_, name)| name);
+        self.effects.names().chain(own)
+    }
+}
+
+impl From<Effects> for Pins {
+    fn from(effects: Effects) -> Self {
+        Self { effects, own: 0 }
+    }
+}
+
+impl BitOrAssign for Pins {
+    fn bitor_assign(&mut self, other: Self) {
+        self.effects |= other.effects;
+        self.own |= other.own;
+    }
+}

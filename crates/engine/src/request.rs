@@ -1,0 +1,143 @@
+//! A command of a client that the server has to execute, from its arrival to its dispatch.
+
+use sql::{CharsetSetting, Classification, Effects, Kind, LexMode, Reads, SessionCall};
+use wire::Expect;
+
+/// A command that waits for its turn, or is under way.
+pub(crate) struct Request {
+    /// The packets as the client sent them, headers included.
+    pub(crate) raw: Vec<u8>,
+    /// How its reply ends.
+    pub(crate) expect: Expect,
+    /// Which command it is.
+    pub(crate) command: RequestKind,
+    /// What the lexer says of its text, where it has one.
+    pub(crate) statement: Statement,
+    /// The sequence number of its answer: 1, or more where the command took several packets.
+    pub(crate) answer: u8,
+    /// The collation of a `SET NAMES x COLLATE y`, which no tracker reports.
+    pub(crate) collation: Option<Box<[u8]>>,
+    /// Its session state stands on its backend: nothing has to go ahead of it any more.
+    pub(crate) prepared: bool,
+}
+
+/// What the engine has to know of a command beyond its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    /// COM_QUERY.
+    Query,
+    /// COM_STMT_PREPARE.
+    Prepare,
+    /// The default schema named in a login: COM_INIT_DB of our own, whose answer becomes the login's.
+    LoginSchema,
+    /// COM_RESET_CONNECTION, for a client that holds a backend.
+    ResetConnection,
+    /// A KILL: it runs without a permit, since it may be what frees one.
+    Kill,
+    /// Any other, relayed as it is.
+    Other,
+}
+
+/// The lexer's answer, without what only matters there.
+pub(crate) struct Statement {
+    pub(crate) kind: Kind,
+    pub(crate) effects: Effects,
+    pub(crate) reads: Reads,
+    pub(crate) plain_read: bool,
+    pub(crate) fingerprint: u64,
+    pub(crate) calls: Vec<SessionCall>,
+    pub(crate) charset: CharsetSetting,
+    pub(crate) sets_last_insert_id: bool,
+}
+
+impl Statement {
+    /// For commands without a text.
+    pub(crate) fn none() -> Self {
+        Self {
+            kind: Kind::Other,
+            effects: Effects::NONE,
+            reads: Reads::NONE,
+            plain_read: false,
+            fingerprint: 0,
+            calls: Vec::new(),
+            charset: CharsetSetting::Untouched,
+            sets_last_insert_id: false,
+        }
+    }
+
+    pub(crate) fn of_text(text: &[u8], mode: LexMode) -> Self {
+        let Classification {
+            kind,
+            effects,
+            reads,
+            plain_read,
+            fingerprint,
+            calls,
+            charset,
+            sets_last_insert_id,
+            ..
+        } = sql::classify(text, mode);
+        Self { kind, effects, reads, plain_read, fingerprint, calls, charset, sets_last_insert_id }
+    }
+}
+
+impl Request {
+    /// A command without a text of interest.
+    pub(crate) fn plain(raw: Vec<u8>, expect: Expect, command: RequestKind) -> Self {
+        Self {
+            raw,
+            expect,
+            command,
+            statement: Statement::none(),
+            answer: 1,
+            collation: None,
+            prepared: false,
+        }
+    }
+
+    /// A command with a text: COM_QUERY or COM_STMT_PREPARE.
+    pub(crate) fn with_text(
+        raw: Vec<u8>,
+        expect: Expect,
+        command: RequestKind,
+        text: &[u8],
+        statement: Statement,
+        answer: u8,
+    ) -> Self {
+        let collation = match &statement.charset {
+            CharsetSetting::Names { collation: Some(span) } => {
+                Some(text[span.clone()].to_ascii_lowercase().into())
+            }
+            _ => None,
+        };
+        Self { raw, expect, command, statement, answer, collation, prepared: false }
+    }
+
+    /// The text of a COM_QUERY or COM_STMT_PREPARE that came in one packet; `None` where it spans several.
+    pub(crate) fn text(&self) -> Option<&[u8]> {
+        let single = self.raw.len() < wire::HEADER_LEN + wire::MAX_PAYLOAD;
+        single.then(|| &self.raw[wire::HEADER_LEN + 1..])
+    }
+}
+
+/// Whether a text may hold more than one statement: any semicolon but at its end. Deliberately blind to quotes: a text
+/// for a client without CLIENT_MULTI_STATEMENTS must never become two because of a lexer's mistake.
+pub(crate) fn may_be_several(text: &[u8]) -> bool {
+    let end =
+        text.iter().rposition(|b| !b.is_ascii_whitespace() && !matches!(b, b';' | 0)).map_or(0, |at| at + 1);
+    text[..end].contains(&b';')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_semicolon_at_the_end_is_surely_one_statement() {
+        assert!(!may_be_several(b"SELECT 1"));
+        assert!(!may_be_several(b"SELECT 1; \n;"));
+        assert!(may_be_several(b"SELECT 1; SELECT 2"));
+        assert!(may_be_several(b"SELECT ';'"));
+        assert!(!may_be_several(b";"));
+    }
+}

@@ -1,0 +1,93 @@
+//! Queues whose entries can leave from the middle in constant time.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+/// One waiting statement, named by its client's slot.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    queue: u8,
+    previous: u32,
+    next: u32,
+    arrival: u64,
+    since: Instant,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+/// `QUEUES` first-in-first-out queues over one table of nodes. A client waits in one queue at most.
+pub(super) struct Lists<const QUEUES: usize> {
+    nodes: Vec<Option<Node>>,
+    ends: [(u32, u32); QUEUES],
+    lengths: [usize; QUEUES],
+}
+
+/// The first of a queue: when it came into it, in the order of all arrivals, and since when it waits in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) client: u32,
+    pub(super) arrival: u64,
+    pub(super) since: Instant,
+}
+
+impl Head {
+    /// When it will have waited for `time`.
+    pub(super) fn after(&self, time: Duration) -> Instant {
+        self.since + time
+    }
+}
+
+impl<const QUEUES: usize> Lists<QUEUES> {
+    pub(super) fn new() -> Self {
+        Self { nodes: Vec::new(), ends: [(NOWHERE, NOWHERE); QUEUES], lengths: [0; QUEUES] }
+    }
+
+    /// Appends a client.
+    pub(super) fn push(&mut self, queue: usize, client: u32, arrival: u64, since: Instant) {
+        let slot = client as usize;
+        if self.nodes.len() <= slot {
+            self.nodes.resize(slot + 1, None);
+        }
+        assert!(self.nodes[slot].is_none(), "a client has one statement at a time");
+        let last = self.ends[queue].1;
+        let queue_number = u8::try_from(queue).expect("a handful of queues");
+        self.nodes[slot] = Some(Node { queue: queue_number, previous: last, next: NOWHERE, arrival, since });
+        match last {
+            NOWHERE => self.ends[queue].0 = client,
+            last => self.node(last).next = client,
+        }
+        self.ends[queue].1 = client;
+        self.lengths[queue] += 1;
+    }
+
+    /// Takes a client out, wherever it stands. Returns its queue, or `None` where it does not wait.
+    pub(super) fn remove(&mut self, client: u32) -> Option<(usize, Head)> {
+        let node = self.nodes.get_mut(client as usize)?.take()?;
+        let queue = usize::from(node.queue);
+        match node.previous {
+            NOWHERE => self.ends[queue].0 = node.next,
+            previous => self.node(previous).next = node.next,
+        }
+        match node.next {
+            NOWHERE => self.ends[queue].1 = node.previous,
+            next => self.node(next).previous = node.previous,
+        }
+        self.lengths[queue] -= 1;
+        Some((queue, Head { client, arrival: node.arrival, since: node.since }))
+    }
+
+    pub(super) fn head(&self, queue: usize) -> Option<Head> {
+        let client = self.ends[queue].0;
+        let node = self.nodes.get(client as usize)?.as_ref().expect("a head waits");
+        Some(Head { client, arrival: node.arrival, since: node.since })
+    }
+
+    pub(super) fn len(&self, queue: usize) -> usize {
+        self.lengths[queue]
+    }
+
+    fn node(&mut self, client: u32) -> &mut Node {
+        self.nodes[client as usize].as_mut().expect("neighbours wait too")
+    }
+}

@@ -1,0 +1,277 @@
+//! Session state: what SET, USE and the login leave behind, comparable by id and movable from backend to backend.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What a connection's session consists of, as far as it can be moved. Equal states are stored once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SessionState {
+    /// The default schema; `None` where there is none.
+    pub(crate) schema: Option<Box<[u8]>>,
+    /// The character sets of the connection.
+    pub(crate) charset: Charset,
+    /// System variables that differ from what a new connection has, sorted by name.
+    pub(crate) variables: BTreeMap<Box<[u8]>, Box<[u8]>>,
+}
+
+/// The four settings that `SET NAMES` and the login's collation touch. The server's trackers report the first three;
+/// the collation of `SET NAMES x COLLATE y` comes from the lexer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Charset {
+    pub(crate) client: Box<[u8]>,
+    /// Empty stands for NULL (no conversion), as the trackers report it.
+    pub(crate) results: Box<[u8]>,
+    pub(crate) connection: Box<[u8]>,
+    /// Empty stands for the default collation of `connection`.
+    pub(crate) collation: Box<[u8]>,
+}
+
+impl Charset {
+    /// What a login with this collation gives.
+    pub(crate) fn of_login(charset: &[u8], collation: &[u8]) -> Self {
+        Self {
+            client: charset.into(),
+            results: charset.into(),
+            connection: charset.into(),
+            collation: collation.into(),
+        }
+    }
+}
+
+/// System variables that are either consumed by the next statement, or belong to the connection to the server and not
+/// to the client: never carried. A statement that sets one of them pins (the lexer's rule), so nothing is lost.
+const NOT_CARRIED: [&[u8]; 12] = [
+    b"error_count",
+    b"identity",
+    b"insert_id",
+    b"last_insert_id",
+    b"pseudo_thread_id",
+    b"rand_seed1",
+    b"rand_seed2",
+    b"session_track_schema",
+    b"session_track_state_change",
+    b"session_track_system_variables",
+    b"session_track_transaction_info",
+    b"timestamp",
+];
+
+impl SessionState {
+    /// Takes in a change that the server's tracker reported. Returns false where the variable is not carried.
+    pub(crate) fn set_variable(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let name = name.to_ascii_lowercase();
+        match name.as_slice() {
+            b"character_set_client" => self.charset.client = value.into(),
+            b"character_set_results" => self.charset.results = value.into(),
+            b"character_set_connection" => {
+                // SET NAMES reports no collation: it is the default one again (session_tracker.cc marks three variables).
+                self.charset.connection = value.into();
+                self.charset.collation = Box::default();
+            }
+            b"collation_connection" => {
+                // Reported alone, without character_set_connection, which is the collation's own charset.
+                self.charset.collation = value.into();
+                let charset = value.split(|&b| b == b'_').next().unwrap_or_default();
+                self.charset.connection = charset.into();
+            }
+            _ if NOT_CARRIED.contains(&name.as_slice()) => return false,
+            _ => {
+                self.variables.insert(name.into(), value.into());
+            }
+        }
+        true
+    }
+
+    /// Appends the `SET` that turns a backend in state `from` into this one; nothing where only the schema differs.
+    pub(crate) fn put_set(&self, from: &Self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let set = |out: &mut Vec<u8>, name: &[u8]| {
+            out.extend_from_slice(if out.len() == start { b"SET @@session." } else { b",@@session." });
+            out.extend_from_slice(name);
+            out.push(b'=');
+        };
+        for name in from.variables.keys().filter(|name| !self.variables.contains_key(*name)) {
+            set(out, name);
+            out.extend_from_slice(b"DEFAULT");
+        }
+        // Charsets before the rest, so that string values below are read in the charset they will be used in; both
+        // sides of every value here are ASCII names.
+        if self.charset != from.charset {
+            for (name, value) in [
+                (&b"character_set_client"[..], &self.charset.client),
+                (b"character_set_results", &self.charset.results),
+                (b"character_set_connection", &self.charset.connection),
+                (b"collation_connection", &self.charset.collation),
+            ] {
+                match (value.is_empty(), name) {
+                    (true, b"character_set_results") => {
+                        set(out, name);
+                        out.extend_from_slice(b"NULL");
+                    }
+                    (true, _) => {}
+                    (false, _) => {
+                        set(out, name);
+                        put_value(out, value);
+                    }
+                }
+            }
+        }
+        for (name, value) in &self.variables {
+            if from.variables.get(name) != Some(value) {
+                set(out, name);
+                put_value(out, value);
+            }
+        }
+    }
+}
+
+/// A tracked value as SQL. Numbers are sent bare, since numeric variables refuse strings (ER_WRONG_TYPE_FOR_VAR); no
+/// string variable that can be set in a session has a value that looks like a number. Strings go as hexadecimal
+/// literals where a quote or backslash would make them depend on sql_mode.
+fn put_value(out: &mut Vec<u8>, value: &[u8]) {
+    let digits = value.strip_prefix(b"-").unwrap_or(value);
+    let number = digits.first().is_some_and(u8::is_ascii_digit)
+        && digits.iter().all(|b| b.is_ascii_digit() || *b == b'.')
+        && digits.iter().filter(|b| **b == b'.').count() <= 1;
+    if number {
+        out.extend_from_slice(value);
+    } else if value.iter().all(|b| b.is_ascii() && !matches!(b, b'\'' | b'\\' | 0)) {
+        out.push(b'\'');
+        out.extend_from_slice(value);
+        out.push(b'\'');
+    } else {
+        out.extend_from_slice(b"0x");
+        for byte in value {
+            out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        }
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// The number of a stored session state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SessionId(u32);
+
+/// All session states in use, each stored once and counted.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    entries: slab::Slab<Entry>,
+    ids: BTreeMap<Rc<SessionState>, SessionId>,
+}
+
+struct Entry {
+    state: Rc<SessionState>,
+    holders: u32,
+}
+
+impl Sessions {
+    /// The id of a state, with one more holder.
+    pub(crate) fn hold(&mut self, state: SessionState) -> SessionId {
+        if let Some(&id) = self.ids.get(&state) {
+            return self.hold_again(id);
+        }
+        let state = Rc::new(state);
+        let index = self.entries.insert(Entry { state: Rc::clone(&state), holders: 1 });
+        let id = SessionId(u32::try_from(index).expect("fewer states than clients and backends"));
+        self.ids.insert(state, id);
+        id
+    }
+
+    /// One more holder for a state that is held already.
+    pub(crate) fn hold_again(&mut self, id: SessionId) -> SessionId {
+        self.entries[id.0 as usize].holders += 1;
+        id
+    }
+
+    /// One holder less; the last one frees the state.
+    pub(crate) fn release(&mut self, id: SessionId) {
+        let entry = &mut self.entries[id.0 as usize];
+        entry.holders -= 1;
+        if entry.holders == 0 {
+            let entry = self.entries.remove(id.0 as usize);
+            self.ids.remove(&entry.state);
+        }
+    }
+
+    /// The state behind an id.
+    pub(crate) fn state(&self, id: SessionId) -> &SessionState {
+        &self.entries[id.0 as usize].state
+    }
+
+    /// How many different states are in use.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(from: &SessionState, to: &SessionState) -> String {
+        let mut out = Vec::new();
+        to.put_set(from, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_difference_holds_what_changed_and_what_must_go_back() {
+        let mut from = SessionState::default();
+        from.set_variable(b"sql_mode", b"ANSI");
+        from.set_variable(b"time_zone", b"+02:00");
+        let mut to = SessionState::default();
+        to.set_variable(b"time_zone", b"+02:00");
+        to.set_variable(b"Wait_Timeout", b"100");
+        assert_eq!(set(&from, &to), "SET @@session.sql_mode=DEFAULT,@@session.wait_timeout=100");
+        assert_eq!(set(&to, &to), "");
+    }
+
+    #[test]
+    fn null_results_and_collations_come_back() {
+        let from = SessionState {
+            charset: Charset::of_login(b"utf8mb4", b"utf8mb4_general_ci"),
+            ..Default::default()
+        };
+        let mut to = from.clone();
+        to.set_variable(b"character_set_results", b"");
+        assert_eq!(
+            set(&from, &to),
+            "SET @@session.character_set_client='utf8mb4',@@session.character_set_results=NULL,\
+             @@session.character_set_connection='utf8mb4',@@session.collation_connection='utf8mb4_general_ci'"
+        );
+        to.set_variable(b"character_set_connection", b"latin1");
+        assert!(to.charset.collation.is_empty(), "SET NAMES brings the default collation back");
+    }
+
+    #[test]
+    fn values_cannot_break_out_of_their_quotes() {
+        let mut to = SessionState::default();
+        to.set_variable(b"lc_time_names", b"a';DROP TABLE t;'\\");
+        assert_eq!(
+            set(&SessionState::default(), &to),
+            "SET @@session.lc_time_names=0x61273b44524f50205441424c4520743b275c"
+        );
+    }
+
+    #[test]
+    fn one_shot_variables_are_not_carried() {
+        let mut state = SessionState::default();
+        assert!(!state.set_variable(b"timestamp", b"12345"));
+        assert_eq!(state, SessionState::default());
+    }
+
+    #[test]
+    fn equal_states_are_stored_once_and_freed_with_the_last_holder() {
+        let mut sessions = Sessions::default();
+        let mut state = SessionState::default();
+        state.set_variable(b"sql_mode", b"ANSI");
+        let first = sessions.hold(state.clone());
+        let second = sessions.hold(state.clone());
+        assert_eq!(first, second);
+        assert_eq!(sessions.len(), 1);
+        sessions.release(first);
+        assert_eq!(sessions.state(second), &state);
+        sessions.release(second);
+        assert_eq!(sessions.len(), 0);
+    }
+}
