@@ -177,7 +177,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     let mut charset_changes = false;
     let mut lex_mode_changes = false;
     let mut releases_connection = false;
-    while scanner.current.kind != TokenKind::End {
+    while scanner.current.kind() != TokenKind::End {
         if scanner.current.is(b';') {
             scanner.bump();
             continue;

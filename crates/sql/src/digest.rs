@@ -11,7 +11,7 @@ pub(crate) fn digest_text(text: &[u8], mode: LexMode, limit: usize) -> String {
     loop {
         let token = lexer.next();
         normaliser.push(text, token);
-        if token.kind == TokenKind::End || normaliser.sink.text.len() > limit {
+        if token.kind() == TokenKind::End || normaliser.sink.text.len() > limit {
             break;
         }
     }
@@ -37,10 +37,18 @@ pub(crate) struct Normaliser<S> {
     list: List,
     /// A sign that belongs to the number behind it, if one follows.
     sign: Option<u8>,
-    /// The last token ends an operand, so that a sign after it is an operator.
-    after_operand: bool,
+    before: Before,
     /// Held back: at the end of the text it says nothing.
     semicolon: bool,
+}
+
+/// The last token, as far as it decides whether a sign after it is an operator.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    Operand,
+    Operator,
+    /// From here to there in the text; only a sign makes a look at it necessary.
+    Word(usize, usize),
 }
 
 /// Where in a list of literals we are. What a state calls held has not gone to the sink.
@@ -71,17 +79,17 @@ enum List {
 
 impl<S: Sink> Normaliser<S> {
     pub fn new(sink: S) -> Self {
-        Self { sink, list: List::Outside, sign: None, after_operand: false, semicolon: false }
+        Self { sink, list: List::Outside, sign: None, before: Before::Operator, semicolon: false }
     }
 
     /// Takes the next token of `text`; the last one must be [`TokenKind::End`].
     pub fn push(&mut self, text: &[u8], token: Token) {
-        let piece = &text[token.start..token.end];
+        let piece = &text[token.start()..token.end()];
         if self.semicolon && !token.ends_statement() {
             self.semicolon = false;
             self.sink.verbatim(b";");
         }
-        match token.kind {
+        match token.kind() {
             TokenKind::End => {
                 self.give_sign();
                 self.leave_list();
@@ -91,7 +99,9 @@ impl<S: Sink> Normaliser<S> {
                 self.leave_list();
                 self.semicolon = true;
             }
-            TokenKind::Punctuation(sign @ (b'-' | b'+')) if !self.after_operand && self.sign.is_none() => {
+            TokenKind::Punctuation(sign @ (b'-' | b'+'))
+                if self.sign.is_none() && !self.is_after_operand(text) =>
+            {
                 self.sign = Some(sign);
                 return;
             }
@@ -122,11 +132,19 @@ impl<S: Sink> Normaliser<S> {
                 self.sink.verbatim(piece);
             }
         }
-        self.after_operand = match token.kind {
-            TokenKind::Punctuation(byte) => byte == b')',
-            TokenKind::Word => !precedes_sign(piece),
-            _ => true,
+        self.before = match token.kind() {
+            TokenKind::Punctuation(byte) if byte != b')' => Before::Operator,
+            TokenKind::Word => Before::Word(token.start(), token.end()),
+            _ => Before::Operand,
         };
+    }
+
+    fn is_after_operand(&self, text: &[u8]) -> bool {
+        match self.before {
+            Before::Operand => true,
+            Before::Operator => false,
+            Before::Word(start, end) => !precedes_sign(&text[start..end]),
+        }
     }
 
     /// A `NULL` here is a value, not part of `IS NULL`.

@@ -42,48 +42,53 @@ pub(crate) enum Keyword {
 
 fn keyword(word: &[u8]) -> Keyword {
     let is = |known: &[u8]| word.eq_ignore_ascii_case(known);
-    let one_of = |known: &[&[u8]]| known.iter().any(|known| word.eq_ignore_ascii_case(known));
-    match word.len() {
-        2 if is(b"as") => Keyword::As,
-        2 if is(b"in") => Keyword::In,
-        3 if is(b"for") => Keyword::For,
-        3 if is(b"all") => Keyword::SelectOption,
-        3 if is(b"end") => Keyword::End,
-        4 if one_of(&[b"from"]) => Keyword::SelectPart,
-        4 if is(b"into") => Keyword::Into,
-        4 if is(b"lock") => Keyword::Lock,
-        4 if is(b"next") => Keyword::Next,
-        4 if is(b"with") => Keyword::With,
-        4 if is(b"case") => Keyword::Case,
-        5 if one_of(&[b"where", b"order", b"group", b"limit", b"union"]) => Keyword::SelectPart,
-        5 if is(b"begin") => Keyword::Begin,
-        5 if is(b"share") => Keyword::Share,
-        5 if is(b"table") => Keyword::Table,
-        5 if is(b"value") => Keyword::Value,
-        6 if is(b"select") => Keyword::Select,
-        6 if is(b"insert") => Keyword::Insert,
-        6 if is(b"update") => Keyword::Update,
-        6 if is(b"delete") => Keyword::Delete,
-        6 if is(b"values") => Keyword::Values,
-        6 if is(b"having") || is(b"except") => Keyword::SelectPart,
-        6 if is(b"ignore") => Keyword::InsertModifier,
-        7 if is(b"replace") => Keyword::Insert,
-        7 if is(b"delayed") => Keyword::InsertModifier,
-        8 if is(b"distinct") => Keyword::SelectOption,
-        8 if is(b"previous") => Keyword::Previous,
-        9 if is(b"procedure") => Keyword::Procedure,
-        9 if is(b"recursive") => Keyword::Recursive,
-        9 if is(b"intersect") => Keyword::SelectPart,
-        9 if is(b"sql_cache") => Keyword::SelectOption,
-        12 if is(b"low_priority") => Keyword::InsertModifier,
-        12 if is(b"sql_no_cache") => Keyword::SelectOption,
-        11 if is(b"distinctrow") => Keyword::SelectOption,
-        13 if is(b"high_priority") => Keyword::InsertModifier,
-        13 if is(b"straight_join") => Keyword::SelectOption,
-        14 if is(b"sql_big_result") => Keyword::SelectOption,
-        16 if is(b"sql_small_result") => Keyword::SelectOption,
-        17 if is(b"sql_buffer_result") => Keyword::SelectOption,
-        19 if is(b"sql_calc_found_rows") => Keyword::SqlCalcFoundRows,
+    // Length and first letter leave one comparison for most words.
+    match (word.len(), word.first().map_or(0, u8::to_ascii_lowercase)) {
+        (2, b'a') if is(b"as") => Keyword::As,
+        (2, b'i') if is(b"in") => Keyword::In,
+        (3, b'a') if is(b"all") => Keyword::SelectOption,
+        (3, b'e') if is(b"end") => Keyword::End,
+        (3, b'f') if is(b"for") => Keyword::For,
+        (4, b'c') if is(b"case") => Keyword::Case,
+        (4, b'f') if is(b"from") => Keyword::SelectPart,
+        (4, b'i') if is(b"into") => Keyword::Into,
+        (4, b'l') if is(b"lock") => Keyword::Lock,
+        (4, b'n') if is(b"next") => Keyword::Next,
+        (4, b'w') if is(b"with") => Keyword::With,
+        (5, b'b') if is(b"begin") => Keyword::Begin,
+        (5, b'g') if is(b"group") => Keyword::SelectPart,
+        (5, b'l') if is(b"limit") => Keyword::SelectPart,
+        (5, b'o') if is(b"order") => Keyword::SelectPart,
+        (5, b's') if is(b"share") => Keyword::Share,
+        (5, b't') if is(b"table") => Keyword::Table,
+        (5, b'u') if is(b"union") => Keyword::SelectPart,
+        (5, b'v') if is(b"value") => Keyword::Value,
+        (5, b'w') if is(b"where") => Keyword::SelectPart,
+        (6, b'd') if is(b"delete") => Keyword::Delete,
+        (6, b'e') if is(b"except") => Keyword::SelectPart,
+        (6, b'h') if is(b"having") => Keyword::SelectPart,
+        (6, b'i') if is(b"ignore") => Keyword::InsertModifier,
+        (6, b'i') if is(b"insert") => Keyword::Insert,
+        (6, b's') if is(b"select") => Keyword::Select,
+        (6, b'u') if is(b"update") => Keyword::Update,
+        (6, b'v') if is(b"values") => Keyword::Values,
+        (7, b'd') if is(b"delayed") => Keyword::InsertModifier,
+        (7, b'r') if is(b"replace") => Keyword::Insert,
+        (8, b'd') if is(b"distinct") => Keyword::SelectOption,
+        (8, b'p') if is(b"previous") => Keyword::Previous,
+        (9, b'i') if is(b"intersect") => Keyword::SelectPart,
+        (9, b'p') if is(b"procedure") => Keyword::Procedure,
+        (9, b'r') if is(b"recursive") => Keyword::Recursive,
+        (9, b's') if is(b"sql_cache") => Keyword::SelectOption,
+        (11, b'd') if is(b"distinctrow") => Keyword::SelectOption,
+        (12, b'l') if is(b"low_priority") => Keyword::InsertModifier,
+        (12, b's') if is(b"sql_no_cache") => Keyword::SelectOption,
+        (13, b'h') if is(b"high_priority") => Keyword::InsertModifier,
+        (13, b's') if is(b"straight_join") => Keyword::SelectOption,
+        (14, b's') if is(b"sql_big_result") => Keyword::SelectOption,
+        (16, b's') if is(b"sql_small_result") => Keyword::SelectOption,
+        (17, b's') if is(b"sql_buffer_result") => Keyword::SelectOption,
+        (19, b's') if is(b"sql_calc_found_rows") => Keyword::SqlCalcFoundRows,
         _ => Keyword::None,
     }
 }
@@ -182,7 +187,6 @@ impl<'a> Scanner<'a> {
     pub fn new(text: &'a [u8], mode: LexMode) -> Self {
         let mut lexer = Lexer::new(text, mode);
         let current = lexer.next();
-        let start = Token { kind: TokenKind::End, start: 0, end: 0, glued: false };
         let mut scanner = Self {
             text,
             lexer,
@@ -200,7 +204,7 @@ impl<'a> Scanner<'a> {
             names_accounts: false,
             in_definition: false,
             normaliser: Normaliser::new(Fingerprint::default()),
-            previous: start,
+            previous: Token::NONE,
             previous_keyword: Keyword::None,
             name: None,
             expects_insert_table: false,
@@ -230,7 +234,7 @@ impl<'a> Scanner<'a> {
     /// Takes the token at hand in and goes on to the next.
     pub fn bump(&mut self) {
         self.take_in();
-        if self.current.kind != TokenKind::End {
+        if self.current.kind() != TokenKind::End {
             self.current = self.lexer.next();
             self.keyword = self.keyword_of(self.current);
         }
@@ -248,7 +252,7 @@ impl<'a> Scanner<'a> {
         let (text, mut ahead) = (self.text, self.lexer.clone());
         std::iter::from_fn(move || {
             let token = ahead.next();
-            (token.kind != TokenKind::End).then(|| &text[token.start..token.end])
+            (token.kind() != TokenKind::End).then(|| &text[token.start()..token.end()])
         })
     }
 
@@ -261,12 +265,13 @@ impl<'a> Scanner<'a> {
 
     /// The bytes of a token.
     pub fn bytes(&self, token: Token) -> &'a [u8] {
-        &self.text[token.start..token.end]
+        &self.text[token.start()..token.end()]
     }
 
     /// Whether the token at hand is this word, without quotes.
     pub fn is_word(&self, word: &str) -> bool {
-        self.current.kind == TokenKind::Word && self.bytes(self.current).eq_ignore_ascii_case(word.as_bytes())
+        self.current.kind() == TokenKind::Word
+            && self.bytes(self.current).eq_ignore_ascii_case(word.as_bytes())
     }
 
     /// The token taken in last.
@@ -288,7 +293,7 @@ impl<'a> Scanner<'a> {
 
     fn keyword_of(&self, token: Token) -> Keyword {
         // After a dot stands a name, whatever it looks like.
-        let may_be = token.kind == TokenKind::Word && !self.previous.is(b'.');
+        let may_be = token.kind() == TokenKind::Word && !self.previous.is(b'.');
         if may_be { keyword(self.bytes(token)) } else { Keyword::None }
     }
 
@@ -297,7 +302,7 @@ impl<'a> Scanner<'a> {
         self.normaliser.push(self.text, token);
         if !self.in_definition {
             self.settle_calls(token, keyword);
-            match token.kind {
+            match token.kind() {
                 TokenKind::Word => {
                     self.take_name(token, keyword);
                     self.take_keyword(keyword);
@@ -310,7 +315,7 @@ impl<'a> Scanner<'a> {
             }
             self.move_in_select_list(token, keyword);
         }
-        match token.kind {
+        match token.kind() {
             TokenKind::Punctuation(b'(') => self.depth += 1,
             TokenKind::Punctuation(b')') => {
                 self.depth = self.depth.saturating_sub(1);
@@ -337,7 +342,7 @@ impl<'a> Scanner<'a> {
         }
         let Some((function, start, begins_item)) = self.open_call.take() else { return };
         if token.is(b')') {
-            self.add_call(function, start, token.end, begins_item);
+            self.add_call(function, start, token.end(), begins_item);
         } else if function == SessionFunction::LastInsertId {
             self.findings.sets_last_insert_id = true;
         }
@@ -368,7 +373,7 @@ impl<'a> Scanner<'a> {
                 return;
             }
         }
-        let mut context = match self.previous.kind {
+        let mut context = match self.previous.kind() {
             TokenKind::Punctuation(b')') => Context::CloseParenthesis,
             TokenKind::Punctuation(b',') => Context::Comma,
             TokenKind::Word => Context::Keyword(self.previous_keyword),
@@ -419,10 +424,10 @@ impl<'a> Scanner<'a> {
 
     fn take_user_variable(&mut self, token: Token) {
         let account = self.names_accounts
-            && match self.previous.kind {
+            && match self.previous.kind() {
                 TokenKind::String | TokenKind::QuotedName => true,
                 // `root@localhost`, but not `SELECT@a`
-                TokenKind::Word => token.glued && !functions::is_keyword(self.bytes(self.previous)),
+                TokenKind::Word => token.glued() && !functions::is_keyword(self.bytes(self.previous)),
                 _ => false,
             };
         if !account {
@@ -431,7 +436,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn take_system_variable(&mut self, token: Token) {
-        let variable = SystemVariable::of(&self.text[token.start..token.end]);
+        let variable = SystemVariable::of(&self.text[token.start()..token.end()]);
         let function = match variable.scope {
             Scope::Global => return,
             Scope::Session | Scope::Unsaid => variable.function(),
@@ -441,7 +446,7 @@ impl<'a> Scanner<'a> {
         }
         if let Some(function) = function {
             let begins_item = self.begins_item();
-            self.add_call(function, token.start, token.end, begins_item);
+            self.add_call(function, token.start(), token.end(), begins_item);
         }
     }
 
@@ -457,7 +462,7 @@ impl<'a> Scanner<'a> {
         }
         let Some(name) = self.name.take() else { return };
         if self.calls_from == CallsFrom::Start && !self.holds_columns(name.context) {
-            self.take_call(name, token.glued);
+            self.take_call(name, token.glued());
         }
     }
 
@@ -476,12 +481,12 @@ impl<'a> Scanner<'a> {
     }
 
     fn take_call(&mut self, name: Name, glued: bool) {
-        let quoted = name.token.kind == TokenKind::QuotedName;
+        let quoted = name.token.kind() == TokenKind::QuotedName;
         let bytes = self.bytes(name.token);
         let bare = if quoted { bytes.get(1..bytes.len() - 1).unwrap_or_default() } else { bytes };
         let function =
             if name.qualified { Function::Unknown } else { functions::function(bare, quoted, glued) };
-        let mut open = |function| self.open_call = Some((function, name.token.start, name.begins_item));
+        let mut open = |function| self.open_call = Some((function, name.token.start(), name.begins_item));
         match function {
             Function::Plain | Function::Keyword => {}
             Function::Waits => self.remarks.may_wait = true,

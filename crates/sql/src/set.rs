@@ -55,7 +55,7 @@ fn set_statement(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
 
 /// The forms that are no assignments, as far as they stand alone; the effect they have.
 fn special_form(scanner: &mut Scanner<'_>) -> Option<Effects> {
-    if scanner.current.kind != TokenKind::Word {
+    if scanner.current.kind() != TokenKind::Word {
         return None;
     }
     let word = scanner.bytes(scanner.current);
@@ -85,7 +85,7 @@ fn special_form(scanner: &mut Scanner<'_>) -> Option<Effects> {
 
 /// Reads one assignment, up to its comma.
 fn assignment(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSetting {
-    match scanner.current.kind {
+    match scanner.current.kind() {
         TokenKind::UserVariable => {
             scanner.bump();
             value(scanner);
@@ -126,7 +126,7 @@ fn is_character_set(scanner: &Scanner<'_>) -> bool {
 /// `[GLOBAL | SESSION | ...] name[.name] = value`.
 fn plain_name(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSetting {
     let mut scope = Scope::Unsaid;
-    if scanner.current.kind == TokenKind::Word {
+    if scanner.current.kind() == TokenKind::Word {
         if let Some(said) = Scope::of(scanner.bytes(scanner.current)) {
             scope = said;
             scanner.bump();
@@ -249,7 +249,7 @@ fn value(scanner: &mut Scanner<'_>) -> Value {
         skip_value(scanner);
         return Value::Other;
     }
-    match first.kind {
+    match first.kind() {
         TokenKind::Word | TokenKind::Number if is_off => Value::Off,
         TokenKind::Word | TokenKind::String | TokenKind::QuotedName => Value::Literal,
         _ => Value::Other,
@@ -271,7 +271,7 @@ fn names(scanner: &mut Scanner<'_>) -> CharsetSetting {
         return CharsetSetting::Unsure;
     }
     let readable =
-        matches!(scanner.current.kind, TokenKind::Word | TokenKind::String | TokenKind::QuotedName);
+        matches!(scanner.current.kind(), TokenKind::Word | TokenKind::String | TokenKind::QuotedName);
     if !readable {
         skip_value(scanner);
         return CharsetSetting::Unsure;
@@ -299,10 +299,10 @@ fn names(scanner: &mut Scanner<'_>) -> CharsetSetting {
 /// Where the word or string at hand is, without its quotes.
 fn literal(scanner: &Scanner<'_>) -> Option<Range<usize>> {
     let token = scanner.current;
-    match token.kind {
-        TokenKind::Word => Some(token.start..token.end),
-        TokenKind::String | TokenKind::QuotedName if token.end - token.start >= 2 => {
-            Some(token.start + 1..token.end - 1)
+    match token.kind() {
+        TokenKind::Word => Some(token.start()..token.end()),
+        TokenKind::String | TokenKind::QuotedName if token.end() - token.start() >= 2 => {
+            Some(token.start() + 1..token.end() - 1)
         }
         _ => None,
     }

@@ -56,7 +56,7 @@ pub(crate) fn kind(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind
     if scanner.current.is(b'(') {
         return parenthesised(scanner);
     }
-    if scanner.current.kind != TokenKind::Word {
+    if scanner.current.kind() != TokenKind::Word {
         return Kind::Other;
     }
     match scanner.keyword {
@@ -324,7 +324,7 @@ fn definition(scanner: &mut Scanner<'_>) {
             }
             _ => {}
         }
-        if scanner.current.kind == TokenKind::End || (scanner.current.is(b';') && blocks == 0) {
+        if scanner.current.kind() == TokenKind::End || (scanner.current.is(b';') && blocks == 0) {
             break;
         }
     }
@@ -386,7 +386,7 @@ fn kill(scanner: &mut Scanner<'_>) -> Kind {
         }
         scanner.bump();
     }
-    if scanner.current.kind == TokenKind::Number {
+    if scanner.current.kind() == TokenKind::Number {
         let digits = scanner.bytes(scanner.current);
         scanner.bump();
         if by_thread && scanner.current.ends_statement() {
