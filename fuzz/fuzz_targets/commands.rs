@@ -1,0 +1,13 @@
+//! What a client may ask for.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wire::{Command, CommandKind};
+
+fuzz_target!(|bytes: &[u8]| {
+    match Command::parse(bytes) {
+        Ok(Command::Unsupported(byte)) => assert_eq!(byte, bytes[0]),
+        Ok(_) => assert!(CommandKind::from_byte(bytes[0]).is_some()),
+        Err(_) => {}
+    }
+});
