@@ -23,8 +23,8 @@ pub fn load<'a>(
         applied.expect("a test applies every default");
     }
     // The file's name first: the file ranks below the environment and the flags, but one of them names it.
-    let named = variables.iter().chain(&flags).filter(|given| given.option.name == FILE_OPTION);
-    if let Some(given) = named.last() {
+    let mut named = variables.iter().chain(&flags).filter(|given| given.option.name == FILE_OPTION);
+    if let Some(given) = named.next_back() {
         given.apply(&mut configuration)?;
         let path = configuration.file.clone();
         file::apply(&mut configuration, &path, &read(&path)?)?;

@@ -116,7 +116,7 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         name: "thread_handling",
         kind: Kind::Word(&[
             ("pool-of-threads", |configuration| {
-                configuration.engine.thread_handling = ThreadHandling::PoolOfThreads
+                configuration.engine.thread_handling = ThreadHandling::PoolOfThreads;
             }),
             ("one-thread-per-connection", |configuration| {
                 configuration.engine.thread_handling = ThreadHandling::OneThreadPerConnection;

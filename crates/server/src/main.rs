@@ -1,3 +1,82 @@
-//! The onramp program.
+//! The onramp program: a thread pool for any MySQL server.
+//!
+//! `serve` is a straight line: options, then limits, sockets, the private server if there is none, one worker with the
+//! engine on its driver, and at last the wait for signals ([`serve`]).
 
-fn main() {}
+// The rest of the workspace takes time, names and processes as input. They come from here.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is the program that talks to the system, off the data path"
+)]
+
+mod addresses;
+mod happening;
+mod logging;
+mod open_files;
+mod passwd;
+mod private_server;
+mod program;
+mod serve;
+mod worker;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// Options or arguments that cannot be used.
+const EXIT_USAGE: u8 = 2;
+
+const USAGE: &str = "\
+Usage: onramp <COMMAND>
+
+A thread pool for any MySQL server: clients connect here, few connections go to the server.
+
+Commands:
+  serve          serve clients; starts a private server where no --backend is given
+  bench          load generator for any MySQL server or proxy
+  docs options   print the reference page of all options
+  help           print this text
+
+Options:
+  -V, --version  print the version
+  -h, --help     print this text; also after serve and bench
+";
+
+fn main() -> ExitCode {
+    let mut arguments = Vec::new();
+    for argument in std::env::args_os().skip(1) {
+        match argument.into_string() {
+            Ok(argument) => arguments.push(argument),
+            Err(argument) => return usage_error(&format!("{argument:?} is not UTF-8 text")),
+        }
+    }
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [] => {
+            eprint!("{USAGE}");
+            ExitCode::from(EXIT_USAGE)
+        }
+        ["help" | "--help" | "-h"] => print(USAGE),
+        ["version" | "--version" | "-V"] => print(&format!("onramp {}\n", env!("CARGO_PKG_VERSION"))),
+        ["help", "serve"] => print(&config::help()),
+        ["serve", ..] => serve::command(&arguments[1..]),
+        ["bench", ..] => usage_error("bench is not part of this build yet"),
+        ["docs", "options"] => print(&config::reference_page()),
+        ["docs", ..] => usage_error("there is one page: onramp docs options"),
+        [command, ..] => match config::nearest(command, ["serve", "bench", "docs", "help", "version"]) {
+            Some(name) => usage_error(&format!("unknown command {command:?}; did you mean {name}?")),
+            None => usage_error(&format!("unknown command {command:?}; `onramp help` lists them all")),
+        },
+    }
+}
+
+/// Prints to the standard output stream. A reader that has gone (`| head`) is no error of ours.
+fn print(text: &str) -> ExitCode {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn usage_error(message: &str) -> ExitCode {
+    eprintln!("onramp: {message}");
+    ExitCode::from(EXIT_USAGE)
+}

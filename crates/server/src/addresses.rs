@@ -1,0 +1,124 @@
+//! From names to addresses, and from addresses to listening sockets. Before the start: nothing is looked up later.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+
+use config::{BackendTarget, BackendUrl, ListenAddress};
+use drivers::EpollDriver;
+use seam::Address;
+
+/// All addresses of all backends, in order.
+///
+/// # Errors
+/// A line that names the host that cannot be found.
+pub(crate) fn resolve(backends: &[BackendUrl]) -> Result<Vec<Address>, String> {
+    let mut found = Vec::new();
+    for backend in backends {
+        match &backend.target {
+            BackendTarget::Unix(path) => found.push(Address::Unix(path.clone())),
+            BackendTarget::Tcp { host, port } => {
+                let addresses = look_up(host, *port).map_err(|reason| {
+                    format!("backend: the host {host:?} cannot be found: {reason}; check the name, or give an IP address")
+                })?;
+                found.extend(addresses.into_iter().map(|remote| Address::Tcp { remote, local: None }));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Listens on each address; returns them with the ports that the system chose where they were 0.
+///
+/// # Errors
+/// A line that names the address, the option and what may be in the way.
+pub(crate) fn listen(
+    driver: &mut EpollDriver,
+    addresses: &[ListenAddress],
+    back_log: u32,
+) -> Result<Vec<drivers::ListenAddress>, String> {
+    let mut listening = Vec::new();
+    for address in addresses {
+        for one in listen_addresses(address)? {
+            let actual = driver.listen(&one, back_log).map_err(|error| refusal(address, &error))?;
+            listening.push(actual);
+        }
+    }
+    Ok(listening)
+}
+
+/// How a client on this machine reaches a listening address: as `host` and `port`, or `None` for a Unix socket.
+pub(crate) fn reachable(address: &drivers::ListenAddress) -> Option<SocketAddr> {
+    let drivers::ListenAddress::Tcp(address) = address else { return None };
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    Some(SocketAddr::new(ip, address.port()))
+}
+
+fn listen_addresses(address: &ListenAddress) -> Result<Vec<drivers::ListenAddress>, String> {
+    match address {
+        ListenAddress::Unix(path) => Ok(vec![drivers::ListenAddress::Unix(path.clone())]),
+        ListenAddress::Tcp { host, port } => {
+            let found = look_up(host, *port)
+                .map_err(|reason| format!("listen: the host {host:?} cannot be found: {reason}"))?;
+            Ok(found.into_iter().map(drivers::ListenAddress::Tcp).collect())
+        }
+    }
+}
+
+fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    let mut found: Vec<SocketAddr> = Vec::new();
+    for address in (host, port).to_socket_addrs().map_err(|error| error.to_string())? {
+        if !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    if found.is_empty() { Err(String::from("it has no address")) } else { Ok(found) }
+}
+
+fn refusal(address: &ListenAddress, error: &io::Error) -> String {
+    let hint = match (error.kind(), address) {
+        (io::ErrorKind::AddrInUse, ListenAddress::Tcp { port, .. }) => format!(
+            "somebody listens there already, most likely a MySQL or MariaDB server or another onramp; \
+             `ss -ltnp 'sport = :{port}'` shows who. Choose another address with --listen"
+        ),
+        (io::ErrorKind::AddrInUse, ListenAddress::Unix(_)) => {
+            String::from("a process serves this socket already. Choose another path with --listen")
+        }
+        (io::ErrorKind::AddrNotAvailable, _) => {
+            String::from("this machine has no such address; `ip address` lists those it has. See --listen")
+        }
+        (io::ErrorKind::PermissionDenied, ListenAddress::Tcp { .. }) => {
+            String::from("ports below 1024 are for root. Choose another with --listen")
+        }
+        (io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound, ListenAddress::Unix(_)) => {
+            String::from("the folder has to exist and allow us to write. Choose another path with --listen")
+        }
+        _ => format!("{error}. See --listen"),
+    };
+    format!("cannot listen on {address}: {hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unspecified_address_is_reached_by_loopback() {
+        let reach = |text: &str| {
+            reachable(&drivers::ListenAddress::Tcp(text.parse().unwrap())).map(|address| address.to_string())
+        };
+        assert_eq!(reach("0.0.0.0:3306").as_deref(), Some("127.0.0.1:3306"));
+        assert_eq!(reach("[::]:3306").as_deref(), Some("[::1]:3306"));
+        assert_eq!(reach("192.0.2.1:3306").as_deref(), Some("192.0.2.1:3306"));
+        assert_eq!(reachable(&drivers::ListenAddress::Unix("/a".into())), None);
+    }
+
+    #[test]
+    fn addresses_stand_for_themselves_and_keep_their_order() {
+        assert_eq!(look_up("::1", 3306), Ok(vec!["[::1]:3306".parse().unwrap()]));
+        assert!(look_up("no-such-host.invalid", 3306).is_err());
+    }
+}

@@ -1,0 +1,36 @@
+//! The log: lines with time and level on the standard error stream.
+
+use config::LogLevel;
+use engine::Event;
+use tracing::Level;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+/// Starts logging what is at least as important as `level`.
+pub(crate) fn start(level: LogLevel) {
+    let level = match level {
+        LogLevel::Error => Level::ERROR,
+        LogLevel::Warn => Level::WARN,
+        LogLevel::Info => Level::INFO,
+        LogLevel::Debug => Level::DEBUG,
+        LogLevel::Trace => Level::TRACE,
+    };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(rustix::termios::isatty(std::io::stderr()))
+        .with_max_level(level)
+        .with_target(false)
+        .with_span_events(FmtSpan::NONE)
+        .init();
+}
+
+/// Logs what the engine reports, at the level at which somebody should look at it.
+pub(crate) fn event(event: &Event) {
+    match event {
+        Event::ServerFound { .. } => tracing::info!("{event}"),
+        Event::ServerLost { .. } => tracing::error!("{event}"),
+        Event::LoginRefused { .. } | Event::BackendClosed { .. } | Event::LimitReached { .. } => {
+            tracing::warn!("{event}");
+        }
+        Event::ClientClosed { .. } => tracing::info!("{event}"),
+    }
+}

@@ -1,0 +1,164 @@
+//! The private server's command line: each setting with its reason.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+use super::folder::{Folder, RunAs};
+use super::programs::{Flavour, Programs};
+
+/// What the server has to fit.
+#[derive(Clone, Debug)]
+pub(crate) struct Tuning {
+    /// Connections that Onramp may open.
+    pub(crate) max_backends: u32,
+    /// The largest statement, in bytes.
+    pub(crate) max_allowed_packet: usize,
+}
+
+/// Connections beside the backends: the service account's, and people's who connect past Onramp.
+const OTHER_CONNECTIONS: u32 = 32;
+
+/// A quarter of memory: enough for a server to be fast, little enough for a machine that has other work.
+const BUFFER_POOL_SHARE: u64 = 4;
+/// InnoDB's own default; less makes even small tables slow.
+const SMALLEST_BUFFER_POOL: u64 = 128 << 20;
+/// A private server is for first steps; whoever has more data than this sets up a server of their own.
+const LARGEST_BUFFER_POOL: u64 = 8 << 30;
+
+/// The command that runs the server.
+pub(crate) fn server(
+    programs: &Programs,
+    folder: &Folder,
+    tuning: &Tuning,
+    init_file: Option<&Path>,
+) -> Command {
+    let mut command = as_user(programs, folder.run_as(), &programs.server);
+    // First of all, as the server wants it: no configuration files. The same on every machine.
+    command.arg("--no-defaults").arg(data_dir_argument(folder));
+    command.arg(with_path("--socket=", folder.socket()));
+    command.arg(with_path("--pid-file=", &folder.pid_file()));
+    if folder.run_as() == &RunAs::Root {
+        command.arg("--user=root");
+    }
+    if let Some(init_file) = init_file {
+        command.arg(with_path("--init-file=", init_file));
+    }
+    command.args(settings(tuning, memory()));
+    match programs.flavour {
+        Flavour::MariaDb { .. } => {}
+        // Its second protocol would listen on a port of its own.
+        Flavour::MySql => {
+            command.arg("--mysqlx=OFF").args(mysql_login_argument(programs));
+        }
+    }
+    command
+}
+
+/// `--datadir=...`, by which a running server is also recognised.
+pub(crate) fn data_dir_argument(folder: &Folder) -> OsString {
+    with_path("--datadir=", &folder.data())
+}
+
+/// Runs a program as the server's user and, where `setpriv` can do that, ends it in an orderly way when we are gone,
+/// whatever the reason. `setpriv` sets the signal after it has changed the user, which would clear it (prctl(2)).
+pub(crate) fn as_user(programs: &Programs, run_as: &RunAs, program: &Path) -> Command {
+    use std::os::unix::process::CommandExt as _;
+    let Some(setpriv) = &programs.setpriv else {
+        let mut command = Command::new(program);
+        if let RunAs::User(user) = run_as {
+            command.uid(user.uid).gid(user.gid);
+        }
+        return command;
+    };
+    let mut command = Command::new(setpriv);
+    if let RunAs::User(user) = run_as {
+        command
+            .arg(format!("--reuid={}", user.uid))
+            .arg(format!("--regid={}", user.gid))
+            .arg("--init-groups");
+    }
+    command.arg("--pdeathsig=TERM").arg("--").arg(program);
+    command
+}
+
+/// MySQL 8 logs in by other means unless told so, and 8.4 has this one turned off.
+pub(crate) fn mysql_login_argument(programs: &Programs) -> Option<&'static str> {
+    match programs.numbers {
+        (8, 4.., _) => Some("--mysql-native-password=ON"),
+        (8, ..) => Some("--default-authentication-plugin=mysql_native_password"),
+        _ => None,
+    }
+}
+
+fn settings(tuning: &Tuning, memory: u64) -> Vec<String> {
+    let connections = tuning.max_backends.saturating_add(OTHER_CONNECTIONS);
+    let buffer_pool = (memory / BUFFER_POOL_SHARE).clamp(SMALLEST_BUFFER_POOL, LARGEST_BUFFER_POOL);
+    vec![
+        // The Unix socket alone: nobody reaches the server past Onramp from another machine.
+        String::from("--skip-networking"),
+        // Clients come by the socket; there is no name to look up.
+        String::from("--skip-name-resolve"),
+        // Backends, and some for the service account and for people.
+        format!("--max-connections={connections}"),
+        // A backend that is closed leaves its thread to the next.
+        format!("--thread-cache-size={}", tuning.max_backends.min(16_384)),
+        // A statement that Onramp lets pass must not be refused here. The server rounds down to 1024.
+        format!("--max-allowed-packet={}", tuning.max_allowed_packet),
+        format!("--innodb-buffer-pool-size={buffer_pool}"),
+        // A commit that was acknowledged is on disk.
+        String::from("--innodb-flush-log-at-trx-commit=1"),
+        // No replicas, so nothing would read it; each commit is one flush cheaper.
+        String::from("--skip-log-bin"),
+        // Costs memory and some per cent of throughput; off in MariaDB's own default too.
+        String::from("--performance-schema=OFF"),
+        // What Debian's and Fedora's packages and newer versions set: all of Unicode.
+        String::from("--character-set-server=utf8mb4"),
+        String::from("--collation-server=utf8mb4_general_ci"),
+    ]
+}
+
+fn with_path(option: &str, path: &Path) -> OsString {
+    let mut argument = OsString::from(option);
+    argument.push(path);
+    argument
+}
+
+/// Bytes of memory for this process: the machine's, or the container's limit (cgroup 2) where that is lower.
+fn memory() -> u64 {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_memory(&text));
+    let container =
+        std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+    match (machine, container) {
+        (Some(machine), Some(container)) => u64::min(machine, container),
+        (machine, container) => machine.or(container).unwrap_or(0),
+    }
+}
+
+/// `MemTotal:       24590964 kB` (proc_meminfo(5))
+fn total_memory(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_pool_follows_memory_within_bounds() {
+        let tuning = Tuning { max_backends: 128, max_allowed_packet: 64 << 20 };
+        for (memory, expected) in [(0, 128 << 20), (4 << 30, 1 << 30), (1 << 40, 8_u64 << 30)] {
+            let argument = format!("--innodb-buffer-pool-size={expected}");
+            assert!(settings(&tuning, memory).contains(&argument), "{memory}");
+        }
+        assert!(settings(&tuning, 0).contains(&String::from("--max-connections=160")));
+    }
+
+    #[test]
+    fn memory_is_read() {
+        assert_eq!(total_memory("MemTotal:       24590964 kB\nMemFree: 1 kB\n"), Some(24_590_964 * 1024));
+        assert_eq!(total_memory("MemFree: 1 kB\n"), None);
+        assert!(memory() > 0);
+    }
+}

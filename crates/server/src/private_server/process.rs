@@ -1,0 +1,173 @@
+//! One run of the server: from the command to its end.
+
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::command_line::{self, Tuning};
+use super::folder::{Folder, PROGRESS_INTERVAL};
+use super::programs::Programs;
+use super::{Ending, LOOK, Stop};
+
+/// How long we wait for a server to stop before we leave it to itself. It has been told; the next start waits for it.
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// The greeting comes at once from a server that is up.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
+/// The protocol version in a server's greeting: `protocol_version` in sql/auth/sql_authentication.cc of MySQL and
+/// sql/sql_acl.cc of MariaDB.
+const PROTOCOL_VERSION: u8 = 10;
+
+/// A child process of ours.
+pub(crate) struct Process {
+    child: Child,
+}
+
+/// What became of a start.
+pub(crate) enum Started {
+    /// The server answers.
+    Ready(Process),
+    /// We were told to stop before it did; it has been stopped.
+    Stopped,
+}
+
+impl Process {
+    /// Starts a server and waits until it greets on its socket.
+    ///
+    /// # Errors
+    /// What went wrong, with the last lines of the server's log.
+    pub(crate) fn start(
+        programs: &Programs,
+        folder: &Folder,
+        tuning: &Tuning,
+        init_file: Option<&Path>,
+        asked: &dyn Fn() -> bool,
+    ) -> Result<Started, String> {
+        let log_path = folder.log();
+        let failed = |error: std::io::Error| format!("{}: {error}", log_path.display());
+        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).map_err(failed)?;
+        let log_start = log.metadata().map_err(failed)?.len();
+        let lock = folder.inheritable_lock().map_err(failed)?;
+        let mut command = command_line::server(programs, folder, tuning, init_file);
+        command.stdout(log.try_clone().map_err(failed)?).stderr(log);
+        let mut process = Self::spawn(command)?;
+        drop(lock);
+
+        let begin = Instant::now();
+        let mut said = begin;
+        loop {
+            if let Some(status) = process.ended() {
+                return Err(format!(
+                    "the private server does not come up ({status}); the last lines of {}:{}",
+                    log_path.display(),
+                    super::last_lines(&log_path, log_start, 15)
+                ));
+            }
+            if greets(folder.socket()) {
+                return Ok(Started::Ready(process));
+            }
+            // Recovery after a crash may take minutes, so there is no end to the patience, only a word about it.
+            if said.elapsed() >= PROGRESS_INTERVAL {
+                said = Instant::now();
+                tracing::info!(
+                    "the private server is still starting ({} s); see {}",
+                    begin.elapsed().as_secs(),
+                    log_path.display()
+                );
+            }
+            if asked() {
+                process.terminate();
+                process.wait(&|| {
+                    std::thread::sleep(LOOK);
+                    begin.elapsed() > STOP_TIMEOUT
+                });
+                return Ok(Started::Stopped);
+            }
+        }
+    }
+
+    /// Starts any command, in a process group of its own: Ctrl-C at the terminal is for Onramp, which stops its server
+    /// after its clients.
+    pub(crate) fn spawn(mut command: Command) -> Result<Self, String> {
+        let child = command.stdin(Stdio::null()).process_group(0).spawn();
+        child
+            .map(|child| Self { child })
+            .map_err(|error| format!("{} cannot be run: {error}", command.get_program().to_string_lossy()))
+    }
+
+    /// Waits for the process to end by itself, or until `asked` says so, which paces the loop.
+    pub(crate) fn wait(&mut self, asked: &dyn Fn() -> bool) -> Option<ExitStatus> {
+        loop {
+            if let Some(status) = self.ended() {
+                return Some(status);
+            }
+            if asked() {
+                return self.ended();
+            }
+        }
+    }
+
+    /// Stops a server in an orderly way.
+    pub(crate) fn stop(mut self, stops: &Receiver<Stop>) -> Ending {
+        tracing::info!("stopping the private server");
+        self.terminate();
+        let begin = Instant::now();
+        let mut said = begin;
+        while self.ended().is_none() {
+            if begin.elapsed() >= STOP_TIMEOUT {
+                tracing::warn!(
+                    "the private server is still stopping and goes on by itself; the next start waits for it"
+                );
+                break;
+            }
+            if said.elapsed() >= PROGRESS_INTERVAL {
+                said = Instant::now();
+                tracing::info!("the private server is still stopping ({} s)", begin.elapsed().as_secs());
+            }
+            match stops.recv_timeout(LOOK) {
+                Ok(Stop) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK),
+            }
+        }
+        Ending::Told
+    }
+
+    /// Ends the process and all that it started, at once.
+    pub(crate) fn kill(mut self) {
+        if let Some(group) = self.pid() {
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+
+    fn terminate(&self) {
+        if let Some(pid) = self.pid() {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
+    /// Not another's, as a child that we have not waited for keeps its id.
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
+    fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+}
+
+/// Whether a server greets on this socket: an initial handshake packet, and not an error.
+fn greets(socket: &Path) -> bool {
+    let Ok(mut stream) = UnixStream::connect(socket) else { return false };
+    let mut head = [0; 5];
+    stream.set_read_timeout(Some(GREETING_TIMEOUT)).is_ok()
+        && stream.read_exact(&mut head).is_ok()
+        && head[4] == PROTOCOL_VERSION
+}

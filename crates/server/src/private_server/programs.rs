@@ -1,0 +1,158 @@
+//! The server's programs: which there are, and which server they are.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where server programs lie on Debian, Fedora and their kin beside PATH, which often lacks the folders of `root`.
+const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/usr/libexec", "/usr/local/sbin"];
+
+/// The programs of one server.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs {
+    /// The server itself.
+    pub(crate) server: PathBuf,
+    /// Which it is, and what creates its data.
+    pub(crate) flavour: Flavour,
+    /// Its name and version, as people say it: `MariaDB 10.11.19`.
+    pub(crate) version: String,
+    /// Major, minor and patch number.
+    pub(crate) numbers: (u32, u32, u32),
+    /// `setpriv` of util-linux, where it can tie the server's life to ours.
+    pub(crate) setpriv: Option<PathBuf>,
+}
+
+/// The two families of servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    /// MariaDB; its data is created by this script.
+    MariaDb {
+        /// `mariadb-install-db`.
+        install: PathBuf,
+    },
+    /// MySQL; the server itself creates its data.
+    MySql,
+}
+
+impl Programs {
+    /// Looks in `directory`, or, where that is empty, in PATH and the system's folders.
+    ///
+    /// # Errors
+    /// A line that says what to install.
+    pub(crate) fn find(directory: &Path) -> Result<Self, String> {
+        let folders = if directory.as_os_str().is_empty() {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).chain(SYSTEM_FOLDERS.iter().map(PathBuf::from)).collect()
+        } else {
+            vec![directory.to_path_buf()]
+        };
+        let server =
+            find_program(&folders, &["mariadbd", "mysqld"]).ok_or_else(|| nothing_found(directory))?;
+        let answer = Command::new(&server)
+            .args(["--no-defaults", "--version"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .map_err(|error| format!("{} cannot be run: {error}", server.display()))?;
+        let answer = String::from_utf8_lossy(&answer.stdout);
+        let (name, numbers) = parse_version(&answer)
+            .ok_or_else(|| format!("{} does not say which version it is", server.display()))?;
+        let flavour = match name {
+            "MariaDB" => Flavour::MariaDb {
+                install: find_program(&folders, &["mariadb-install-db", "mysql_install_db"]).ok_or_else(|| {
+                    format!(
+                        "{} is there but mariadb-install-db is not: install all of the package mariadb-server",
+                        server.display()
+                    )
+                })?,
+            },
+            // Since 9.0 there is no mysql_native_password, the one login method that Onramp speaks to a server so far.
+            _ if numbers.0 >= 9 => {
+                return Err(format!(
+                    "{} is MySQL {}, whose accounts Onramp cannot log in to yet: install mariadb-server",
+                    server.display(),
+                    numbers.0
+                ));
+            }
+            _ => Flavour::MySql,
+        };
+        let version = format!("{name} {}.{}.{}", numbers.0, numbers.1, numbers.2);
+        Ok(Self { server, flavour, version, numbers, setpriv: setpriv() })
+    }
+}
+
+fn nothing_found(directory: &Path) -> String {
+    let place = match directory.to_str() {
+        Some("") => String::from("in PATH, /usr/sbin, /usr/bin or /usr/libexec"),
+        _ => format!("in {} (server_directory)", directory.display()),
+    };
+    format!(
+        "no --backend is given and no server is installed: neither mariadbd nor mysqld is {place}; install one with \
+         `apt install mariadb-server` or `dnf install mariadb-server`"
+    )
+}
+
+fn find_program(folders: &[PathBuf], names: &[&str]) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let runs = |path: &PathBuf| {
+        std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))).find(runs)
+}
+
+/// `mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)` or
+/// `/usr/sbin/mysqld  Ver 8.4.3 for Linux on x86_64 (MySQL Community Server - GPL)`.
+fn parse_version(answer: &str) -> Option<(&'static str, (u32, u32, u32))> {
+    let (_, rest) = answer.split_once("Ver ")?;
+    let version = rest.split_whitespace().next()?;
+    let digits = version.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
+    let mut numbers = digits.split('.').map(str::parse);
+    let mut next = || numbers.next()?.ok();
+    let numbers = (next()?, next()?, next()?);
+    Some((if answer.contains("MariaDB") { "MariaDB" } else { "MySQL" }, numbers))
+}
+
+/// `setpriv`, if it knows `--pdeathsig` (util-linux 2.33; busybox does not).
+fn setpriv() -> Option<PathBuf> {
+    let folders = ["/usr/bin", "/bin"].map(PathBuf::from);
+    let setpriv = find_program(&folders, &["setpriv"])?;
+    let probe = Command::new(&setpriv)
+        .args(["--pdeathsig=TERM", "--", "true"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    probe.is_ok_and(|status| status.success()).then_some(setpriv)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        for (answer, expected) in [
+            (
+                "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64",
+                Some(("MariaDB", (10, 11, 19))),
+            ),
+            (
+                "/usr/sbin/mysqld  Ver 8.4.3 for Linux on x86_64 (MySQL Community Server - GPL)",
+                Some(("MySQL", (8, 4, 3))),
+            ),
+            ("mysqld Ver 8", None),
+            ("sh: not found", None),
+        ] {
+            assert_eq!(parse_version(answer), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn what_to_install_is_said() {
+        let message = Programs::find("/proc/self/fdinfo".as_ref()).unwrap_err();
+        assert_eq!(
+            message,
+            "no --backend is given and no server is installed: neither mariadbd nor mysqld is in /proc/self/fdinfo \
+             (server_directory); install one with `apt install mariadb-server` or `dnf install mariadb-server`"
+        );
+    }
+}

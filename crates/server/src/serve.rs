@@ -1,0 +1,204 @@
+//! `onramp serve`, from the options to the exit code.
+
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use config::Configuration;
+use drivers::Signaller;
+use rustix::rand::{GetRandomFlags, getrandom};
+use seam::{Address, Signal};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::happening::{Happening, QUEUE_LENGTH};
+use crate::private_server::{Access, PrivateServer};
+use crate::worker::Worker;
+use crate::{addresses, logging, open_files};
+
+/// After the second signal the event loop has this long to end. It closes everything at once and needs milliseconds;
+/// one that hangs must not keep the process.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Runs `onramp serve` with the arguments after that word. Exit code 2 for options that cannot be used, 1 where
+/// something else prevents serving, 0 after an orderly end.
+pub(crate) fn command(arguments: &[String]) -> ExitCode {
+    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+        return crate::print(&config::help());
+    }
+    let variables: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let configuration = match config::load(arguments, pairs) {
+        Ok(configuration) => configuration,
+        Err(error) => return crate::usage_error(&error.to_string()),
+    };
+    logging::start(configuration.log_level);
+    match serve(configuration) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            tracing::error!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(mut configuration: Configuration) -> Result<(), String> {
+    open_files::raise(&configuration);
+    configuration.engine.server = addresses::resolve(&configuration.backends)?;
+    if let Some(backend) = configuration.backends.first() {
+        configuration.engine.service_user.clone_from(&backend.user);
+        configuration.engine.service_password = backend.password.clone();
+    }
+    let (sender, happenings) = sync_channel(QUEUE_LENGTH);
+    forward_signals(sender.clone())?;
+    // Listening comes before the private server, which takes seconds: a port in use is said at once, and clients that
+    // come early wait in the kernel's queue.
+    let worker = Worker::listen(&configuration, sender.clone())?;
+
+    let mut private_server = None;
+    let mut access = None;
+    if configuration.backends.is_empty() {
+        let server = PrivateServer::start(&configuration, sender)?;
+        match wait_for_server(&happenings)? {
+            Some(ready) => access = Some(ready),
+            None => return stop_server(server, &happenings),
+        }
+        private_server = Some(server);
+    }
+    let served = run(configuration, &worker, access.as_ref(), &happenings);
+    let stopped = private_server.map_or(Ok(()), |server| stop_server(server, &happenings));
+    served.and(stopped)
+}
+
+/// SIGTERM and SIGINT become happenings, on a thread of their own: a signal handler may do next to nothing.
+fn forward_signals(happenings: SyncSender<Happening>) -> Result<(), String> {
+    let mut signals =
+        Signals::new([SIGTERM, SIGINT]).map_err(|error| format!("signals cannot be received: {error}"))?;
+    let forward = move || {
+        for _ in signals.forever() {
+            let _ = happenings.send(Happening::AskedToEnd);
+        }
+    };
+    std::thread::Builder::new()
+        .name(String::from("signals"))
+        .spawn(forward)
+        .map(|_| ())
+        .map_err(|error| format!("no thread for signals: {error}"))
+}
+
+/// Until the private server answers. `None` where we are asked to end before it does.
+fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, String> {
+    loop {
+        match happenings.recv().map_err(|_| String::from("the private server's thread has gone"))? {
+            Happening::ServerReady(access) => return Ok(Some(access)),
+            Happening::ServerFailed(reason) => return Err(reason),
+            Happening::AskedToEnd => return Ok(None),
+            Happening::Event(_)
+            | Happening::EventsLost(_)
+            | Happening::WorkerEnded(_)
+            | Happening::ServerStopped => {}
+        }
+    }
+}
+
+/// Serves until the event loop ends, which takes signals or a defect.
+fn run(
+    mut configuration: Configuration,
+    worker: &Worker,
+    access: Option<&Access>,
+    happenings: &Receiver<Happening>,
+) -> Result<(), String> {
+    if let Some(access) = access {
+        configuration.engine.server = vec![Address::Unix(access.socket.clone())];
+        configuration.engine.service_user.clone_from(&access.service_user);
+        configuration.engine.service_password = access.service_password.clone();
+    }
+    getrandom(&mut configuration.engine.entropy, GetRandomFlags::empty())
+        .map_err(|error| format!("the system has no random bytes: {error}"))?;
+    if let Some(access) = access {
+        access.write_client_file(worker.listening())?;
+    }
+    let shutdown_timeout = configuration.shutdown_timeout();
+    worker.begin(configuration.engine);
+    say_ready(worker.listening(), access);
+    wait_for_worker(happenings, worker.signaller(), shutdown_timeout)
+}
+
+fn say_ready(listening: &[drivers::ListenAddress], access: Option<&Access>) {
+    let names: Vec<_> = listening.iter().map(ToString::to_string).collect();
+    tracing::info!("ready: listening on {}", names.join(", "));
+    for (position, address) in listening.iter().enumerate() {
+        let place = match addresses::reachable(address) {
+            Some(tcp) => format!("--protocol=tcp --host={} --port={}", tcp.ip(), tcp.port()),
+            None => format!("--protocol=socket --socket={address}"),
+        };
+        match access.map(Access::client_option) {
+            // The file holds the first address, so that the shortest command is enough.
+            Some(file) if position == 0 => tracing::info!("connect with: mariadb {file}"),
+            Some(file) => tracing::info!("or with: mariadb {file} {place}"),
+            None => tracing::info!("connect with: mariadb {place} --user=NAME --password"),
+        }
+    }
+}
+
+fn wait_for_worker(
+    happenings: &Receiver<Happening>,
+    signaller: &Signaller,
+    shutdown_timeout: Duration,
+) -> Result<(), String> {
+    let mut signals_seen = 0;
+    let mut deadline: Option<Instant> = None;
+    loop {
+        let happening = match deadline {
+            None => happenings.recv().ok(),
+            Some(deadline) => {
+                happenings.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
+            }
+        };
+        match happening {
+            None => return Err(String::from("the event loop does not end; giving up")),
+            Some(Happening::WorkerEnded(result)) => {
+                return result.map_err(|error| format!("the event loop has ended: {error}"));
+            }
+            Some(Happening::Event(event)) => logging::event(&event),
+            Some(Happening::EventsLost(count)) => {
+                tracing::warn!("{count} lines of the log were lost: it is read too slowly")
+            }
+            Some(Happening::ServerFailed(reason)) => tracing::error!("{reason}"),
+            Some(Happening::ServerReady(_) | Happening::ServerStopped) => {}
+            Some(Happening::AskedToEnd) => {
+                signals_seen += 1;
+                if signals_seen == 1 {
+                    tracing::info!(
+                        "ending: no new clients; open transactions have {} s (shutdown_timeout). Once more (Ctrl-C, \
+                         SIGTERM) ends at once",
+                        shutdown_timeout.as_secs()
+                    );
+                    signaller.send(Signal::Drain);
+                } else {
+                    signaller.send(Signal::Stop);
+                    deadline = deadline.or(Some(Instant::now() + STOP_TIMEOUT));
+                }
+            }
+        }
+    }
+}
+
+/// Stops the private server and waits for it, or not, where we are asked once more to end.
+fn stop_server(server: PrivateServer, happenings: &Receiver<Happening>) -> Result<(), String> {
+    server.stop();
+    loop {
+        match happenings.recv().map_err(|_| String::from("the private server's thread has gone"))? {
+            Happening::ServerStopped => return Ok(()),
+            Happening::ServerFailed(reason) => return Err(reason),
+            Happening::AskedToEnd => {
+                tracing::info!("not waiting for the private server: it goes on stopping by itself");
+                return Ok(());
+            }
+            Happening::Event(event) => logging::event(&event),
+            Happening::EventsLost(_) | Happening::WorkerEnded(_) | Happening::ServerReady(_) => {}
+        }
+    }
+}
