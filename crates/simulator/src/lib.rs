@@ -1,1 +1,41 @@
-//! See Cargo.toml for what this crate is.
+//! The engine under a virtual clock, network, clients and server, from one seed.
+//!
+//! A run is a [`World`]: virtual clients run random programs through the program under test against a virtual MariaDB,
+//! over a network that cuts, delays and breaks connections. Everything is drawn from the seed, so that a run can be
+//! repeated byte for byte. Each client knows from an oracle of its own, a private copy of the virtual server with one
+//! session, what a connection of its own would have answered; [`checkers`] watch what only the server can see.
+//!
+//! The model speaks the protocol by code of its own, apart from the wire crate: a mistake in one shows at the other.
+//!
+//! `cargo run -p simulator -- --seed N` repeats a run and prints its trace; `--seeds 200` runs many.
+
+pub mod checkers;
+pub mod client;
+pub mod faults;
+pub mod network;
+pub mod protocol;
+pub mod random;
+pub mod schedule;
+pub mod server;
+pub mod subject;
+pub mod token;
+pub mod trace;
+pub mod world;
+
+pub use faults::Parameters;
+pub use subject::{PassThrough, Subject};
+pub use world::{Outcome, World};
+
+use engine::Engine;
+
+/// Runs the engine on a seed; `steps` of zero leaves the length to the seed.
+pub fn run_engine(seed: u64, steps: u64, echo: bool) -> Outcome {
+    let parameters = Parameters::draw(seed, steps);
+    World::new(Engine::new(parameters.settings()), parameters, echo).run()
+}
+
+/// Runs a program that only passes bytes on: the simulation's test of itself.
+pub fn run_pass_through(seed: u64, steps: u64, echo: bool) -> Outcome {
+    let parameters = Parameters::draw(seed, steps);
+    World::new(PassThrough::default(), parameters, echo).run()
+}

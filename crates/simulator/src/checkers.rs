@@ -1,0 +1,131 @@
+//! What must hold in every run. The first thing that does not hold ends it.
+
+use std::collections::BTreeMap;
+
+use crate::server::database::Execution;
+use crate::token::{ClientKey, Token};
+
+/// Watches all parts of a run.
+#[derive(Debug)]
+pub struct Checkers {
+    violation: Option<String>,
+    tolerates_losses: bool,
+    statements: BTreeMap<Token, Record>,
+    /// In which turn the program was told of a client's end.
+    told_of_end: BTreeMap<ClientKey, u64>,
+    /// A client's transactions, by the oracle's number, and where they ran.
+    transactions: BTreeMap<(ClientKey, u64), (u32, u64)>,
+    /// Statements that ran.
+    pub executed: u64,
+    /// Statements that were answered as on a connection of their own.
+    pub answered: u64,
+}
+
+/// What is known of one statement.
+#[derive(Debug)]
+struct Record {
+    expected: Execution,
+    ran: Option<Execution>,
+}
+
+impl Checkers {
+    /// With `tolerates_losses`, clients may get errors that tell of a lost server, a kill or a limit.
+    pub fn new(tolerates_losses: bool) -> Self {
+        Self {
+            violation: None,
+            tolerates_losses,
+            statements: BTreeMap::new(),
+            told_of_end: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+            executed: 0,
+            answered: 0,
+        }
+    }
+
+    /// Something that must not be.
+    pub fn violation(&mut self, text: String) {
+        self.violation.get_or_insert(text);
+    }
+
+    /// The first violation.
+    pub fn found(&self) -> Option<&str> {
+        self.violation.as_deref()
+    }
+
+    /// Whether this run has faults, kills or scarce limits.
+    pub fn tolerates_losses(&self) -> bool {
+        self.tolerates_losses
+    }
+
+    /// From here on errors and closes are part of the plan: the program is being stopped.
+    pub fn accept_losses(&mut self) {
+        self.tolerates_losses = true;
+    }
+
+    /// A client has sent statements, which should run like this.
+    pub fn sent(&mut self, executions: Vec<Execution>) {
+        for expected in executions {
+            self.statements.insert(expected.token, Record { expected, ran: None });
+        }
+    }
+
+    /// The program has been told that this login of a client is over.
+    pub fn told_of_end(&mut self, key: ClientKey, turn: u64) {
+        self.told_of_end.insert(key, turn);
+    }
+
+    /// A statement ran on the server, having left the program in this turn.
+    pub fn executed(&mut self, ran: Execution, sent_in_turn: Option<u64>) {
+        self.executed += 1;
+        let token = ran.token;
+        if let Some(foreign) = ran.foreign_state {
+            self.violation(format!(
+                "{token} ran on thread {} among the state of client {foreign}",
+                ran.thread_id
+            ));
+        }
+        // Invariant 2: a statement whose client has gone while it was queued never reaches the server.
+        if let (Some(&end), Some(sent)) = (self.told_of_end.get(&token.key), sent_in_turn) {
+            if sent > end {
+                self.violation(format!(
+                    "{token} was sent in turn {sent}; its client's end was told in turn {end}"
+                ));
+            }
+        }
+        match self.statements.get_mut(&token) {
+            None => self.violation(format!("{token} ran on thread {} and was never sent", ran.thread_id)),
+            Some(Record { ran: Some(first), .. }) => {
+                let text =
+                    format!("{token} ran twice: on thread {} and on {}", first.thread_id, ran.thread_id);
+                self.violation(text);
+            }
+            Some(record) => record.ran = Some(ran),
+        }
+    }
+
+    /// A client has received the answer that it expected. What is known of the statements' executions must fit: before
+    /// that, an error might still have told the client that things went another way.
+    pub fn answered(&mut self, tokens: &[Token]) {
+        self.answered += 1;
+        for token in tokens {
+            let Some(Record { expected, ran: Some(ran) }) = self.statements.get(token) else { continue };
+            if expected.fingerprint != ran.fingerprint {
+                let text = format!(
+                    "{token} ran on thread {} under\n    {}\n  and should have run under\n    {}",
+                    ran.thread_id, ran.fingerprint, expected.fingerprint
+                );
+                self.violation(text);
+                return;
+            }
+            let place = ran.transaction.map(|transaction| (ran.thread_id, transaction));
+            if let (Some(own), Some(place)) = (expected.transaction, place) {
+                let first = *self.transactions.entry((token.key, own)).or_insert(place);
+                if first != place {
+                    let text = format!("{token} ran in transaction {place:?}, its predecessor in {first:?}");
+                    self.violation(text);
+                    return;
+                }
+            }
+        }
+    }
+}

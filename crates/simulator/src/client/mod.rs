@@ -1,0 +1,544 @@
+//! A virtual client: logs in, runs a random program, and checks each answer against its oracle.
+
+pub mod login;
+pub mod oracle;
+pub mod program;
+pub mod reply;
+
+use std::collections::VecDeque;
+
+use self::login::{Credentials, LoginRequest};
+use self::oracle::{Expected, Oracle, difference};
+use self::program::{Author, Habits, Step};
+use self::reply::{Part, Progress, ReplyReader};
+use crate::checkers::Checkers;
+use crate::protocol::{PacketBuffer, command, native_token, packet};
+use crate::random::Random;
+use crate::server::commands::change_user_payload;
+use crate::server::database::Account;
+use crate::server::session::Session;
+use crate::token::{ClientKey, Token};
+
+/// What a client wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Open a connection.
+    Connect,
+    /// Send these bytes.
+    Send(Vec<u8>),
+    /// Close in an orderly way.
+    Close,
+    /// Break the connection off.
+    Reset,
+    /// Read slowly from now on, or no longer.
+    ReadSlowly(bool),
+    /// Call [`Client::wake`] after this many microseconds.
+    WakeAfter(u64),
+}
+
+/// Errors that tell of a lost server, a limit or a kill: no direct connection would have given them at this place.
+const INTERRUPTIONS: [u16; 10] = [1040, 1041, 1043, 1053, 1152, 1153, 1317, 1927, 2003, 2013];
+
+/// One virtual client over all its logins.
+#[derive(Debug)]
+pub struct Client {
+    /// Who it is now.
+    pub key: ClientKey,
+    habits: Habits,
+    accounts: Vec<Account>,
+    random: Random,
+    phase: Phase,
+    input: PacketBuffer,
+    /// The end of what was received, where a token may be cut.
+    tail: Vec<u8>,
+    actions: Vec<Action>,
+    due: u64,
+    /// Statements still to send before this login ends.
+    left: u32,
+    /// No new faults, no slow reading, and a last round of statements.
+    calm: bool,
+    /// Statements answered since the calm began.
+    answered_in_calm: u32,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Away,
+    Connecting,
+    LoggingIn(LoginRequest),
+    Working(Box<Work>),
+    /// Something was sent that no server can answer rightly: only the end is awaited.
+    Ruined,
+}
+
+/// A login that stands.
+#[derive(Debug)]
+struct Work {
+    oracle: Oracle,
+    author: Author,
+    awaited: VecDeque<Awaited>,
+    capabilities: u32,
+}
+
+/// A command that is not answered yet.
+#[derive(Debug)]
+struct Awaited {
+    sent_at: u64,
+    shown: String,
+    tokens: Vec<Token>,
+    reader: ReplyReader,
+    expected: Expected,
+    change: Option<Credentials>,
+}
+
+impl Client {
+    /// A client that has not connected yet.
+    pub fn new(client: u32, habits: Habits, accounts: Vec<Account>, random: Random) -> Self {
+        Self {
+            key: ClientKey { client, incarnation: 0 },
+            habits,
+            accounts,
+            random,
+            phase: Phase::Away,
+            input: PacketBuffer::default(),
+            tail: Vec::new(),
+            actions: Vec::new(),
+            due: 0,
+            left: 0,
+            calm: false,
+            answered_in_calm: 0,
+        }
+    }
+
+    /// What the client wants done, oldest first.
+    pub fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    /// From now on behaves well; a few more statements must be answered.
+    pub fn calm_down(&mut self) {
+        self.calm = true;
+        self.habits.slow = false;
+        self.habits.kills = false;
+        self.habits.hostile = false;
+        self.actions.push(Action::ReadSlowly(false));
+        self.actions.push(Action::WakeAfter(1));
+    }
+
+    /// Whether the calm has brought this client what it must bring everyone: answers, and none outstanding.
+    pub fn is_satisfied(&self) -> bool {
+        /// A probe and a few more: enough to meet a backend left in a wrong state.
+        const ANSWERS: u32 = 4;
+        let waits = matches!(&self.phase, Phase::Working(work) if !work.awaited.is_empty());
+        self.answered_in_calm >= ANSWERS && !waits
+    }
+
+    /// What the client waits for, for people.
+    pub fn waits_for(&self) -> String {
+        match &self.phase {
+            Phase::Away => "its time to connect".to_owned(),
+            Phase::Connecting => "a greeting".to_owned(),
+            Phase::LoggingIn(_) => "the end of its login".to_owned(),
+            Phase::Ruined => "its connection's end".to_owned(),
+            Phase::Working(work) => match work.awaited.front() {
+                Some(front) => format!("the answer to {} sent at {} us", front.shown, front.sent_at),
+                None => "nothing".to_owned(),
+            },
+        }
+    }
+
+    /// The time asked for with [`Action::WakeAfter`] has come.
+    pub fn wake(&mut self, now: u64, checkers: &mut Checkers) {
+        if now < self.due {
+            return;
+        }
+        match &self.phase {
+            Phase::Away => {
+                self.phase = Phase::Connecting;
+                self.actions.push(Action::Connect);
+            }
+            Phase::Working(_) => self.work(now, checkers),
+            Phase::Connecting | Phase::LoggingIn(_) => {
+                if !self.calm && self.habits.hostile {
+                    self.leave(now); // a login given up half-way
+                }
+            }
+            Phase::Ruined => self.leave(now),
+        }
+    }
+
+    /// The connection could not be made, or has ended.
+    pub fn lost(&mut self, now: u64, checkers: &mut Checkers) {
+        let unanswered = match &self.phase {
+            Phase::Away | Phase::Ruined => false,
+            Phase::Connecting | Phase::LoggingIn(_) | Phase::Working(_) => true,
+        };
+        if unanswered && !checkers.tolerates_losses() {
+            checkers.violation(format!(
+                "client {} was closed while it waited for {}",
+                self.key,
+                self.waits_for()
+            ));
+        }
+        self.go_away(now);
+    }
+
+    /// Bytes arrived.
+    pub fn receive(&mut self, now: u64, bytes: &[u8], checkers: &mut Checkers) {
+        if matches!(self.phase, Phase::Away) {
+            return;
+        }
+        self.check_tokens(bytes, checkers);
+        self.input.push(bytes);
+        while let Some(packet) = self.input.next_packet() {
+            match &mut self.phase {
+                Phase::Away | Phase::Ruined => {}
+                Phase::Connecting => self.greeting(now, packet.sequence, &packet.payload, checkers),
+                Phase::LoggingIn(_) => self.login(now, packet.sequence, &packet.payload, checkers),
+                Phase::Working(_) => self.answer(now, packet.sequence, &packet.payload, checkers),
+            }
+        }
+    }
+
+    /// Invariant 1: no byte of another client's answer.
+    fn check_tokens(&mut self, bytes: &[u8], checkers: &mut Checkers) {
+        /// Longer than any token.
+        const LONGEST: usize = 40;
+        self.tail.extend_from_slice(bytes);
+        for token in Token::find_all(&self.tail) {
+            if token.key != self.key {
+                checkers.violation(format!("client {} received bytes of {token}", self.key));
+            }
+        }
+        let keep = self.tail.len().min(LONGEST);
+        self.tail.drain(..self.tail.len() - keep);
+    }
+
+    fn greeting(&mut self, now: u64, sequence: u8, payload: &[u8], checkers: &mut Checkers) {
+        if payload.first() == Some(&0xff) {
+            self.refused(now, payload, false, checkers);
+            return;
+        }
+        match LoginRequest::new(payload, &self.accounts, self.calm || !self.habits.rare, &mut self.random) {
+            Some(request) if sequence == 0 => {
+                self.actions.push(Action::Send(packet(1, &request.payload())));
+                self.phase = Phase::LoggingIn(request);
+            }
+            _ => {
+                checkers.violation(format!("client {} received a malformed greeting", self.key));
+                self.leave(now);
+            }
+        }
+    }
+
+    fn login(&mut self, now: u64, sequence: u8, payload: &[u8], checkers: &mut Checkers) {
+        let Phase::LoggingIn(request) = &mut self.phase else { return };
+        match payload.first() {
+            Some(0xfe) => match request.switch(payload) {
+                Some(proof) => self.actions.push(Action::Send(packet(sequence.wrapping_add(1), &proof))),
+                None => checkers.violation(format!("client {} was asked for an unknown plugin", self.key)),
+            },
+            Some(0xff) => {
+                let wrong = request.credentials.wrong;
+                self.refused(now, payload, wrong, checkers);
+            }
+            Some(0x00) => {
+                let request = request.clone();
+                if request.credentials.wrong {
+                    checkers.violation(format!("client {} logged in as {:?}", self.key, request.credentials));
+                }
+                self.begin_work(now, &request);
+            }
+            _ => checkers.violation(format!("client {} received no end of its login", self.key)),
+        }
+    }
+
+    /// An ERR packet in the place of a login's end.
+    fn refused(&mut self, now: u64, payload: &[u8], wrong: bool, checkers: &mut Checkers) {
+        let code = payload.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
+        let tolerated = checkers.tolerates_losses() && INTERRUPTIONS.contains(&code);
+        if !wrong && !tolerated {
+            let text = crate::trace::Shown(payload);
+            checkers.violation(format!("client {} was refused: {code} {text}", self.key));
+        }
+        self.leave(now);
+    }
+
+    fn begin_work(&mut self, now: u64, request: &LoginRequest) {
+        let credentials = &request.credentials;
+        let session = Session::new(
+            request.thread_id,
+            &credentials.user,
+            request.capabilities,
+            credentials.schema.clone(),
+            credentials.collation,
+        );
+        self.left = u32::try_from(self.random.between(3, 60)).unwrap_or(3);
+        let author = Author::new(self.key, self.habits, self.random.fork());
+        self.phase = Phase::Working(Box::new(Work {
+            oracle: Oracle::new(session),
+            author,
+            awaited: VecDeque::new(),
+            capabilities: request.capabilities,
+        }));
+        self.think(now);
+    }
+
+    /// Does the next thing of the program.
+    fn work(&mut self, now: u64, checkers: &mut Checkers) {
+        let Phase::Working(work) = &mut self.phase else { return };
+        let busy = !work.awaited.is_empty();
+        let exchange = work.awaited.iter().any(|awaited| !awaited.is_plain());
+        if self.habits.slow && self.random.percent(10) {
+            let slowly = self.random.percent(50);
+            self.actions.push(Action::ReadSlowly(slowly));
+        }
+        if busy && !self.calm && self.habits.hostile && self.random.percent(10) {
+            self.break_off(now);
+            return;
+        }
+        if exchange || busy && (!self.habits.pipelines || work.awaited.len() >= 3) {
+            self.think(now);
+            return;
+        }
+        if self.left == 0 && !self.calm {
+            if !busy {
+                self.quit(now);
+            } else {
+                self.think(now);
+            }
+            return;
+        }
+        self.left = self.left.saturating_sub(1);
+        if !self.calm && self.habits.hostile && self.random.percent(4) {
+            self.send_nonsense(now);
+            return;
+        }
+        let step = if self.calm && self.random.percent(50) {
+            work.author.probe()
+        } else {
+            work.author.next_step(&work.oracle)
+        };
+        self.take_step(now, step, checkers);
+        self.think(now);
+    }
+
+    fn take_step(&mut self, now: u64, step: Step, checkers: &mut Checkers) {
+        let Phase::Working(work) = &mut self.phase else { return };
+        let mut change = None;
+        let (payload, shadow) = match step {
+            Step::Command { payload, shadow } => (payload, shadow),
+            Step::Kill(payload) => (payload.clone(), payload),
+            Step::ChangeUser if work.awaited.is_empty() => {
+                let mut credentials = Credentials::draw(&self.accounts, true, &mut self.random);
+                credentials.wrong = false;
+                let schema = credentials.schema.clone().unwrap_or_default();
+                let stale = native_token(credentials.password.as_bytes(), b"a scramble of old...");
+                let payload = change_user_payload(&credentials.user, &stale, &schema, credentials.collation);
+                change = Some(credentials);
+                (payload.clone(), payload)
+            }
+            Step::ChangeUser => return,
+        };
+        let kind = payload.first().copied().unwrap_or(0);
+        let kills = kind == command::PROCESS_KILL || payload[1..].starts_with(b"KILL ");
+        if kind == command::RESET_CONNECTION {
+            if !work.awaited.is_empty() {
+                return; // ids of prepared statements are learned from answers
+            }
+            work.author.forget_prepared();
+        }
+        let (mut expected, executions) = work.oracle.run(&shadow);
+        if kills || kind == command::STATISTICS {
+            expected = Expected::Anything;
+        }
+        let tokens: Vec<Token> = executions.iter().map(|execution| execution.token).collect();
+        checkers.sent(executions);
+        self.actions.push(Action::Send(packet(0, &payload)));
+        if matches!(expected, Expected::Silence) {
+            return;
+        }
+        work.awaited.push_back(Awaited {
+            sent_at: now,
+            shown: crate::trace::Shown(&payload).to_string(),
+            tokens,
+            reader: ReplyReader::new(work.capabilities, kind),
+            expected,
+            change,
+        });
+    }
+
+    /// One packet of an answer.
+    fn answer(&mut self, now: u64, sequence: u8, payload: &[u8], checkers: &mut Checkers) {
+        let Phase::Working(work) = &mut self.phase else { return };
+        let Some(front) = work.awaited.front_mut() else {
+            let code = payload.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
+            let notice = payload.first() == Some(&0xff) && INTERRUPTIONS.contains(&code);
+            if !(notice && checkers.tolerates_losses()) {
+                let text = crate::trace::Shown(payload);
+                checkers.violation(format!("client {} received bytes it did not ask for: {text}", self.key));
+            }
+            self.leave(now);
+            return;
+        };
+        match front.reader.push(sequence, payload) {
+            Progress::More => {}
+            Progress::Broken(what) => {
+                let text = crate::trace::Shown(payload);
+                let message = format!("client {}: {what} in the answer to {}: {text}", self.key, front.shown);
+                checkers.violation(message);
+                self.leave(now);
+            }
+            Progress::SendFile => self.exchange(sequence, payload, checkers),
+            Progress::Done => self.answered(now, checkers),
+        }
+    }
+
+    /// The server wants a file, or the proof of a new scramble.
+    fn exchange(&mut self, sequence: u8, payload: &[u8], checkers: &mut Checkers) {
+        let Phase::Working(work) = &mut self.phase else { return };
+        let Some(front) = work.awaited.front_mut() else { return };
+        let next = sequence.wrapping_add(1);
+        if let Some(credentials) = &front.change {
+            let scramble = payload.len().checked_sub(21).and_then(|start| payload.get(start..start + 20));
+            let proof = native_token(credentials.password.as_bytes(), scramble.unwrap_or_default());
+            front.reader.parts.clear();
+            front.reader.sent(next);
+            self.actions.push(Action::Send(packet(next, &proof)));
+            return;
+        }
+        let Expected::File(parts, table) = &front.expected else {
+            checkers.violation(format!(
+                "client {} was asked for a file in the answer to {}",
+                self.key, front.shown
+            ));
+            return;
+        };
+        let mut expected = parts.clone();
+        let mut contents = Vec::new();
+        let mut bytes = Vec::new();
+        let mut number = next;
+        for _ in 0..self.random.below(4) {
+            let line = b"one line of a local file\n".repeat(self.random.index(9) + 1);
+            crate::protocol::put_packet(&mut bytes, &mut number, &line);
+            contents.extend(line);
+        }
+        let last = number;
+        crate::protocol::put_packet(&mut bytes, &mut number, b"");
+        expected.extend(work.oracle.finish_load(table, &contents));
+        front.expected = Expected::Reply(expected);
+        front.reader.sent(last);
+        self.actions.push(Action::Send(bytes));
+    }
+
+    /// A whole answer is there.
+    fn answered(&mut self, now: u64, checkers: &mut Checkers) {
+        let Phase::Working(work) = &mut self.phase else { return };
+        let Some(front) = work.awaited.pop_front() else { return };
+        let interrupted = front.interrupted() && checkers.tolerates_losses();
+        if let (Some(id), false) = (front.reader.prepared, interrupted) {
+            work.author.note_prepared(id);
+        }
+        let found = &front.reader.parts;
+        if let (Some(credentials), [Part::End { .. }]) = (&front.change, found.as_slice()) {
+            work.oracle.change_user(&credentials.user, credentials.schema.clone(), credentials.collation);
+            work.author.forget_prepared();
+        } else if front.change.is_some() {
+            let tolerated = interrupted || checkers.tolerates_losses();
+            if !tolerated {
+                checkers.violation(format!("client {} could not change its user: {found:?}", self.key));
+            }
+            self.leave(now);
+            return;
+        }
+        match &front.expected {
+            Expected::Reply(expected) if expected != found => {
+                if !interrupted {
+                    let difference = difference(expected, found);
+                    checkers.violation(format!("client {}: {}: {difference}", self.key, front.shown));
+                }
+                self.leave(now);
+                return;
+            }
+            Expected::File(..) if interrupted || matches!(found.as_slice(), [Part::Error(..)]) => {
+                self.leave(now);
+                return;
+            }
+            Expected::Anything if interrupted => {
+                self.leave(now);
+                return;
+            }
+            _ => {}
+        }
+        checkers.answered(&front.tokens);
+        self.answered_in_calm += u32::from(self.calm);
+        self.think(now);
+    }
+
+    /// Ends a login as programs end them.
+    fn quit(&mut self, now: u64) {
+        match self.random.below(4) {
+            0 => self.actions.push(Action::Close),
+            1 => self.actions.push(Action::Reset),
+            _ => {
+                self.actions.push(Action::Send(packet(0, &[command::QUIT])));
+                self.actions.push(Action::Close);
+            }
+        }
+        self.go_away(now);
+    }
+
+    /// Goes while an answer is outstanding.
+    fn break_off(&mut self, now: u64) {
+        self.actions.push(if self.random.percent(50) { Action::Close } else { Action::Reset });
+        self.go_away(now);
+    }
+
+    /// Gives this login up.
+    fn leave(&mut self, now: u64) {
+        self.actions.push(Action::Close);
+        self.go_away(now);
+    }
+
+    /// Sends what no server can answer rightly.
+    fn send_nonsense(&mut self, now: u64) {
+        let bytes = match self.random.below(5) {
+            0 => packet(7, b"\x0e"),                  // a wrong sequence number
+            1 => vec![0x40, 0, 0, 0, 3, b'S', b'E'],  // a packet cut short
+            2 => packet(0, b""),                      // no command
+            3 => packet(0, &[command::STMT_EXECUTE]), // no statement id
+            _ => (0..self.random.between(1, 60)).map(|_| self.random.number().to_le_bytes()[0]).collect(),
+        };
+        self.actions.push(Action::Send(bytes));
+        self.phase = Phase::Ruined;
+        self.due = now + self.random.between(100, 200_000);
+        self.actions.push(Action::WakeAfter(self.due - now));
+    }
+
+    fn go_away(&mut self, now: u64) {
+        self.phase = Phase::Away;
+        self.key.incarnation += 1;
+        self.input = PacketBuffer::default();
+        self.tail.clear();
+        let pause = if self.calm { 5_000 } else { 200_000 };
+        self.due = now + self.random.between(10, pause);
+        self.actions.push(Action::WakeAfter(self.due - now));
+    }
+
+    fn think(&mut self, now: u64) {
+        let pause = if self.random.percent(90) { 2_000 } else { 100_000 };
+        self.due = now + self.random.between(1, pause);
+        self.actions.push(Action::WakeAfter(self.due - now));
+    }
+}
+
+impl Awaited {
+    /// Whether it is a command with one reply, so that another may be sent behind it.
+    fn is_plain(&self) -> bool {
+        self.change.is_none() && !matches!(self.expected, Expected::File(..))
+    }
+
+    fn interrupted(&self) -> bool {
+        matches!(self.reader.parts.last(), Some(Part::Error(code, _)) if INTERRUPTIONS.contains(code))
+    }
+}

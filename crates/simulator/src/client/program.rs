@@ -1,0 +1,312 @@
+//! What virtual clients do: random programs over the virtual server's language.
+
+use super::oracle::Oracle;
+use crate::protocol::command;
+use crate::random::Random;
+use crate::server::commands::{execute_payload, long_data_payload};
+use crate::token::{ClientKey, Token};
+
+/// Which kinds of statements a client uses.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// Changes of session state that can be moved.
+    pub settings: bool,
+    /// Transactions.
+    pub transactions: bool,
+    /// State that cannot be moved: user variables, temporary tables, locks.
+    pub pins: bool,
+    /// Prepared statements.
+    pub prepared: bool,
+    /// Change of user, reset, local files, unknown commands.
+    pub rare: bool,
+    /// KILL of others.
+    pub kills: bool,
+    /// Sends commands before the one before is answered.
+    pub pipelines: bool,
+    /// Sends nonsense and breaks off.
+    pub hostile: bool,
+    /// Reads slowly now and then.
+    pub slow: bool,
+}
+
+/// One thing that a client does.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Sends a command.
+    Command {
+        /// Its payload.
+        payload: Vec<u8>,
+        /// The same for the oracle, whose prepared statements have ids of their own.
+        shadow: Vec<u8>,
+    },
+    /// COM_CHANGE_USER.
+    ChangeUser,
+    /// COM_KILL or KILL of some connection: the answer depends on others.
+    Kill(Vec<u8>),
+}
+
+/// Writes a client's statements.
+#[derive(Clone, Debug)]
+pub struct Author {
+    /// Whose.
+    pub key: ClientKey,
+    habits: Habits,
+    random: Random,
+    number: u32,
+    /// Ids of statements that are prepared: the server's and the oracle's.
+    pub prepared: Vec<(u32, u32)>,
+    prepared_count: u32,
+    text_prepared: bool,
+}
+
+impl Author {
+    /// An author for one login.
+    pub fn new(key: ClientKey, habits: Habits, random: Random) -> Self {
+        Self { key, habits, random, number: 0, prepared: Vec::new(), prepared_count: 0, text_prepared: false }
+    }
+
+    /// A new token.
+    fn token(&mut self) -> Token {
+        self.number += 1;
+        Token { key: self.key, number: self.number }
+    }
+
+    /// A statement was prepared: the server's id for the newest one.
+    pub fn note_prepared(&mut self, id: u32) {
+        self.prepared_count += 1;
+        self.prepared.push((id, self.prepared_count));
+    }
+
+    /// Everything that was prepared is gone.
+    pub fn forget_prepared(&mut self) {
+        self.prepared.clear();
+        self.prepared_count = 0;
+        self.text_prepared = false;
+    }
+
+    /// The next thing to do.
+    pub fn next_step(&mut self, oracle: &Oracle) -> Step {
+        let habits = self.habits;
+        let enders = oracle.session.transaction.is_some() && self.random.percent(25);
+        if enders {
+            let verb = *self.random.pick(&["COMMIT", "COMMIT", "ROLLBACK"]);
+            return query(format!("{verb} /* {} */", self.token()));
+        }
+        let groups = [
+            (40, true, Self::read as fn(&mut Self, &Oracle) -> Step),
+            (20, true, Self::write),
+            (12, habits.transactions, Self::transaction),
+            (20, habits.settings, Self::setting),
+            (15, habits.pins, Self::pin),
+            (15, habits.prepared, Self::prepared),
+            (5, true, Self::simple),
+            (4, habits.rare, Self::rare),
+            (4, habits.kills, Self::kill),
+        ];
+        let total = groups.iter().filter(|(_, wanted, _)| *wanted).map(|(weight, _, _)| weight).sum();
+        let mut draw = self.random.below(total);
+        for (weight, _, make) in groups.into_iter().filter(|(_, wanted, _)| *wanted) {
+            if draw < weight {
+                return make(self, oracle);
+            }
+            draw -= weight;
+        }
+        self.read(oracle)
+    }
+
+    /// A harmless statement whose answer shows the session's state.
+    pub fn probe(&mut self) -> Step {
+        query(format!(
+            "SELECT '{}', DATABASE(), @@sql_mode, @@time_zone, @@character_set_client, @@character_set_results, \
+             @@collation_connection, @@autocommit",
+            self.token()
+        ))
+    }
+
+    fn table(&self) -> String {
+        format!("ledger_{}", self.key)
+    }
+
+    fn read(&mut self, _oracle: &Oracle) -> Step {
+        let (token, table) = (self.token(), self.table());
+        let (few, many) = (self.random.between(1, 9), self.random.between(20, 300));
+        query(match self.random.below(18) {
+            0..=3 => return self.probe(),
+            4 => format!("SELECT '{token}', @@tx_isolation, @@group_concat_max_len, @@foreign_key_checks"),
+            5 | 6 => format!("SELECT '{token}', COUNT(*) FROM {table}"),
+            7 => format!("SELECT '{token}', seq FROM rows_{few}"),
+            8 => format!("SELECT '{token}', REPEAT('x', {many}), seq FROM rows_{many}"),
+            9 => format!("SELECT '{token}', 1/0"),
+            10 => format!("SELECT '{token}' FROM missing"),
+            11 => format!("SELECT '{token}', CONNECTION_ID()"),
+            12 => format!("SELECT '{token}', SLEEP(0.1)"),
+            13 => format!("SELECT '{token}', LAST_INSERT_ID()"),
+            14 => format!("SELECT '{token}', ROW_COUNT()"),
+            15 => format!("SELECT '{token}', FOUND_ROWS()"),
+            16 => "SHOW WARNINGS".to_owned(),
+            _ => {
+                let (second, third) = (self.token(), self.token());
+                let middle = match self.random.below(3) {
+                    0 => format!("INSERT INTO {table} (value) VALUES ('{second}')"),
+                    1 => format!("SELECT '{second}' FROM missing"),
+                    _ => format!("SELECT '{second}', seq FROM rows_{few}"),
+                };
+                format!("SELECT '{token}', 1; {middle}; SELECT '{third}', COUNT(*) FROM {table}")
+            }
+        })
+    }
+
+    fn write(&mut self, _oracle: &Oracle) -> Step {
+        let (token, table) = (self.token(), self.table());
+        let id = self.random.between(1, 12);
+        query(match self.random.below(6) {
+            0..=2 => format!("INSERT INTO {table} (value) VALUES ('{token}')"),
+            3 => format!("INSERT INTO {table} (value) VALUES ('{token}'), ('second'), ('third')"),
+            4 => format!("UPDATE {table} SET value = '{token}' WHERE id = {id}"),
+            _ => format!("DELETE FROM {table} /* {token} */ WHERE id = {id}"),
+        })
+    }
+
+    fn transaction(&mut self, _oracle: &Oracle) -> Step {
+        let token = self.token();
+        query(match self.random.below(9) {
+            0..=4 => format!("BEGIN /* {token} */"),
+            5 => format!("START TRANSACTION /* {token} */"),
+            6 => format!("SET autocommit={} /* {token} */", self.random.below(2)),
+            7 => format!("COMMIT /* {token} */"),
+            _ => format!("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE /* {token} */"),
+        })
+    }
+
+    fn setting(&mut self, _oracle: &Oracle) -> Step {
+        let token = self.token();
+        let mode = *self.random.pick(&["", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "STRICT_TRANS_TABLES"]);
+        let zone = *self.random.pick(&["+03:00", "-05:30", "SYSTEM", "UTC"]);
+        let schema = *self.random.pick(&["alpha", "beta", "gamma"]);
+        let names = *self.random.pick(&[
+            "latin1",
+            "utf8mb4",
+            "utf8",
+            "latin1 COLLATE latin1_bin",
+            "utf8mb4 COLLATE utf8mb4_unicode_ci",
+        ]);
+        let level = *self.random.pick(&["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]);
+        let number = self.random.between(4, 5000);
+        query(match self.random.below(16) {
+            0 | 1 => format!("SET sql_mode='{mode}' /* {token} */"),
+            2 | 3 => format!("SET time_zone = '{zone}' /* {token} */"),
+            4 | 5 => format!("USE {schema} /* {token} */"),
+            6 => return command(command::INIT_DB, schema.as_bytes()),
+            7 => format!("SET NAMES {names} /* {token} */"),
+            8 => format!("SET SESSION collation_connection = utf8mb4_unicode_ci /* {token} */"),
+            9 => format!("SET character_set_results = NULL /* {token} */"),
+            10 => format!("SET SESSION TRANSACTION ISOLATION LEVEL {level} /* {token} */"),
+            11 => format!("SET @@session.group_concat_max_len={number}, time_zone='{zone}' /* {token} */"),
+            12 => format!("SET sql_mode=DEFAULT, foreign_key_checks={} /* {token} */", number % 2),
+            13 => format!("SET time_zone='bogus' /* {token} */"),
+            14 => format!("USE missing_schema /* {token} */"),
+            _ => format!("SET sql_mode='{mode}', bogus=1 /* {token} */"),
+        })
+    }
+
+    fn pin(&mut self, oracle: &Oracle) -> Step {
+        let (token, table) = (self.token(), self.table());
+        let session = &oracle.session;
+        let temporary = session.temporary_tables.contains_key("scratch");
+        query(match self.random.below(12) {
+            0 => format!("SET @tag = '{token}'"),
+            1 => format!("SELECT '{token}', @tag"),
+            2 if temporary => format!("DROP TEMPORARY TABLE scratch /* {token} */"),
+            3 | 4 if temporary => format!("INSERT INTO scratch (value) VALUES ('{token}')"),
+            5 | 6 if temporary => format!("SELECT '{token}', value FROM scratch"),
+            2..=4 => format!("CREATE TEMPORARY TABLE scratch (value INT) /* {token} */"),
+            5 => format!("SELECT '{token}', GET_LOCK('lock_{}', 0)", self.key),
+            6 => format!("SELECT '{token}', RELEASE_LOCK('lock_{}')", self.key),
+            7 if session.locked_tables => format!("UNLOCK TABLES /* {token} */"),
+            7 if session.transaction.is_none() => format!("LOCK TABLES {table} WRITE /* {token} */"),
+            8 if self.text_prepared => format!("EXECUTE saved /* {token} */"),
+            9 if self.text_prepared => {
+                self.text_prepared = false;
+                format!("DEALLOCATE PREPARE saved /* {token} */")
+            }
+            8 | 9 => {
+                self.text_prepared = true;
+                format!("PREPARE saved FROM 'SELECT 7, DATABASE()' /* {token} */")
+            }
+            10 => format!("CALL two_results('{token}')"),
+            _ => format!("SELECT '{token}', @tag, LAST_INSERT_ID()"),
+        })
+    }
+
+    fn prepared(&mut self, _oracle: &Oracle) -> Step {
+        let token = self.token();
+        let found = self.prepared.last().copied();
+        let both = |make: &dyn Fn(u32) -> Vec<u8>, (server, shadow): (u32, u32)| Step::Command {
+            payload: make(server),
+            shadow: make(shadow),
+        };
+        match (self.random.below(10), found) {
+            (0..=4, Some(ids)) => both(&|id| execute_payload(id, &[Some(token.to_string()), None]), ids),
+            (5, Some(ids)) => both(&|id| long_data_payload(id, 1, b"long data in pieces "), ids),
+            (6, Some((server, shadow))) => {
+                let make = |id: u32| [&[command::STMT_RESET][..], &id.to_le_bytes()].concat();
+                both(&make, (server, shadow))
+            }
+            (7, Some((server, shadow))) => {
+                self.prepared.pop();
+                let make = |id: u32| [&[command::STMT_CLOSE][..], &id.to_le_bytes()].concat();
+                both(&make, (server, shadow))
+            }
+            (8, _) => command(command::STMT_PREPARE, b"nonsense"),
+            _ => command(command::STMT_PREPARE, format!("SELECT ?, ? /* {token} */").as_bytes()),
+        }
+    }
+
+    fn simple(&mut self, _oracle: &Oracle) -> Step {
+        match self.random.below(5) {
+            0..=2 => command(command::PING, b""),
+            3 => command(command::STATISTICS, b""),
+            _ => query(String::new()),
+        }
+    }
+
+    fn rare(&mut self, _oracle: &Oracle) -> Step {
+        let (token, table) = (self.token(), self.table());
+        match self.random.below(10) {
+            0..=2 => Step::ChangeUser,
+            3 | 4 => command(command::RESET_CONNECTION, b""),
+            5 => command(0x77, b"unknown"),
+            6 => command(command::SET_OPTION, &[u8::from(self.random.percent(50)), 0]),
+            7 => command(command::STMT_RESET, &99u32.to_le_bytes()),
+            _ => query(format!("LOAD DATA LOCAL INFILE '{token}' INTO TABLE {table}")),
+        }
+    }
+
+    fn kill(&mut self, oracle: &Oracle) -> Step {
+        let token = self.token();
+        // Ids near one's own belong to others most of the time.
+        let own = oracle.session.thread_id;
+        let id = match own.saturating_add_signed(i32::try_from(self.random.below(9)).unwrap_or(0) - 4) {
+            id if id == own => own + 1,
+            id => id,
+        };
+        Step::Kill(match self.random.below(3) {
+            0 => [&[command::PROCESS_KILL][..], &id.to_le_bytes()].concat(),
+            1 => payload(command::QUERY, format!("KILL QUERY {id} /* {token} */").as_bytes()),
+            _ => payload(command::QUERY, format!("KILL {id} /* {token} */").as_bytes()),
+        })
+    }
+}
+
+fn payload(kind: u8, body: &[u8]) -> Vec<u8> {
+    [&[kind], body].concat()
+}
+
+fn command(kind: u8, body: &[u8]) -> Step {
+    let payload = payload(kind, body);
+    Step::Command { shadow: payload.clone(), payload }
+}
+
+fn query(text: String) -> Step {
+    command(command::QUERY, text.as_bytes())
+}

@@ -1,0 +1,233 @@
+//! What a seed decides before a run begins: how many clients, how tight the limits, which faults.
+
+use std::fmt;
+use std::time::Duration;
+
+use engine::{HighPrioMode, Settings, ThreadHandling};
+use seam::Address;
+use zeroize::Zeroizing;
+
+use crate::client::program::Habits;
+use crate::network::Conditions;
+use crate::random::Random;
+use crate::server::database::Account;
+use crate::server::{SERVICE_USER, Speed};
+
+/// The service account's password.
+const SERVICE_PASSWORD: &str = "service secret";
+
+/// Everything about a run that is drawn from its seed in advance.
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    /// The seed.
+    pub seed: u64,
+    /// Happenings before the calm.
+    pub steps: u64,
+    /// How many clients.
+    pub clients: u32,
+    /// `permits`.
+    pub permits: u32,
+    /// `statements_in_flight`.
+    pub in_flight: u32,
+    /// `max_backends`.
+    pub max_backends: u32,
+    /// `max_connections`.
+    pub max_connections: u32,
+    /// `statement_memory`, in bytes.
+    pub statement_memory: usize,
+    /// `high_prio_mode` is statements, transactions or none.
+    pub high_prio_mode: HighPrioMode,
+    /// `thread_handling`.
+    pub thread_handling: ThreadHandling,
+    /// The network.
+    pub conditions: Conditions,
+    /// The server.
+    pub speed: Speed,
+    /// What clients may do in this run; each draws its own habits among these.
+    pub habits: Habits,
+    /// Which faults.
+    pub faults: Faults,
+    /// Microseconds between faults, at most; zero for none.
+    pub fault_interval: u64,
+}
+
+/// Which faults a run has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// Single backends are closed or killed by the server.
+    pub backend_losses: bool,
+    /// The server crashes and comes back.
+    pub crashes: bool,
+    /// Attempts to connect fail now and then.
+    pub connect_failures: bool,
+}
+
+impl Faults {
+    fn any(self) -> bool {
+        self.backend_losses || self.crashes || self.connect_failures
+    }
+}
+
+impl Parameters {
+    /// What this seed decides. `steps` of zero leaves the length to the seed as well.
+    pub fn draw(seed: u64, steps: u64) -> Self {
+        let mut random = Random::new(seed);
+        let clients = u32::try_from(random.between(1, 16)).expect("small");
+        let number = |random: &mut Random, low: u64, high: u64| {
+            u32::try_from(random.between(low, high)).expect("small")
+        };
+        // Half of the runs have room for everyone, so that no limit explains an error.
+        let roomy = random.percent(50);
+        let faulty = random.percent(50);
+        let max_backends = if roomy { clients + 2 } else { number(&mut random, 1, 6) };
+        Self {
+            seed,
+            steps: if steps == 0 { random.between(1_000, 6_000) } else { steps },
+            clients,
+            permits: number(&mut random, 1, 6),
+            in_flight: if random.percent(40) { 1 } else { number(&mut random, 2, 8) },
+            max_backends,
+            max_connections: if roomy { 1_000 } else { number(&mut random, 2, 20) },
+            statement_memory: if roomy { 1 << 20 } else { 1 << random.between(9, 16) },
+            high_prio_mode: *random.pick(&[
+                HighPrioMode::Transactions,
+                HighPrioMode::Statements,
+                HighPrioMode::None,
+            ]),
+            thread_handling: if roomy && random.percent(10) {
+                ThreadHandling::OneThreadPerConnection
+            } else {
+                ThreadHandling::PoolOfThreads
+            },
+            conditions: Conditions {
+                delay: *random.pick(&[0, 50, 500, 5_000]),
+                cut_percent: *random.pick(&[0, 10, 50]),
+                receive_buffer: *random.pick(&[16, 1_000, 65_536]),
+                high_water: *random.pick(&[1_000, 16_384]),
+                slow_chunk: *random.pick(&[200, 4_000]),
+            },
+            speed: Speed {
+                usual: *random.pick(&[50, 1_000, 10_000]),
+                slow_percent: *random.pick(&[0, 2, 20]),
+                switch_percent: *random.pick(&[0, 20]),
+            },
+            habits: Habits {
+                settings: random.percent(70),
+                transactions: random.percent(70),
+                pins: random.percent(40),
+                prepared: random.percent(30),
+                rare: random.percent(50),
+                kills: faulty && random.percent(40),
+                pipelines: random.percent(30),
+                hostile: random.percent(40),
+                slow: random.percent(30),
+            },
+            faults: Faults {
+                backend_losses: faulty && random.percent(70),
+                crashes: faulty && random.percent(40),
+                connect_failures: faulty && random.percent(40),
+            },
+            fault_interval: random.between(20_000, 2_000_000),
+        }
+    }
+
+    /// Whether clients may see errors that a direct connection would not give.
+    pub fn tolerates_losses(&self) -> bool {
+        self.faults.any() || self.habits.kills || !self.has_room()
+    }
+
+    /// Whether every client can have a backend of its own, and every other limit is out of reach.
+    pub fn has_room(&self) -> bool {
+        self.max_backends > self.clients && self.max_connections > 4 * self.clients
+    }
+
+    /// Whether faults strike at all.
+    pub fn has_faults(&self) -> bool {
+        self.faults.backend_losses || self.faults.crashes
+    }
+
+    /// One client's habits: some of those that the run allows.
+    pub fn habits_of_one(&self, random: &mut Random) -> Habits {
+        let mut draw = |allowed: bool| allowed && random.percent(60);
+        Habits {
+            settings: draw(self.habits.settings),
+            transactions: draw(self.habits.transactions),
+            pins: draw(self.habits.pins),
+            prepared: draw(self.habits.prepared),
+            rare: draw(self.habits.rare),
+            kills: draw(self.habits.kills),
+            pipelines: draw(self.habits.pipelines),
+            hostile: draw(self.habits.hostile),
+            slow: draw(self.habits.slow),
+        }
+    }
+
+    /// The accounts on the server: the service account comes last.
+    pub fn accounts() -> Vec<Account> {
+        [("alice", "secret"), ("bob", ""), ("carol", "pass word"), (SERVICE_USER, SERVICE_PASSWORD)]
+            .map(|(user, password)| Account { user: user.to_owned(), password: password.to_owned() })
+            .to_vec()
+    }
+
+    /// What the engine is told. Timeouts that clients or faults could run into are long; what they guard against is
+    /// tested by the engine's own tests.
+    pub fn settings(&self) -> Settings {
+        let mut entropy = [0; 32];
+        let mut random = Random::new(self.seed ^ 0x5eed);
+        for byte in &mut entropy {
+            *byte = random.number().to_le_bytes()[0];
+        }
+        Settings {
+            server: vec![server_address(1), server_address(2)],
+            service_user: SERVICE_USER.to_owned(),
+            service_password: Zeroizing::new(SERVICE_PASSWORD.to_owned()),
+            thread_handling: self.thread_handling,
+            permits: self.permits,
+            statements_in_flight: self.in_flight,
+            max_backends: self.max_backends,
+            max_connections: self.max_connections,
+            high_prio_mode: self.high_prio_mode,
+            high_prio_tickets: u32::MAX,
+            prio_kickup_timer: Duration::from_millis(100),
+            connect_timeout: Duration::from_secs(10),
+            backend_connect_timeout: Duration::from_secs(10),
+            backend_idle_timeout: Duration::from_secs(2),
+            wait_timeout: Duration::from_secs(28_800),
+            net_write_timeout: Duration::from_secs(600),
+            shutdown_timeout: Duration::from_secs(30),
+            accounts_refresh: Duration::from_secs(1),
+            max_allowed_packet: 1 << 20,
+            statement_memory: self.statement_memory,
+            entropy,
+        }
+    }
+}
+
+/// The addresses of the virtual server.
+pub fn server_address(last: u8) -> Address {
+    Address::Tcp { remote: ([10, 0, 0, last], 3306).into(), local: None }
+}
+
+impl fmt::Display for Parameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}", self.seed)?;
+        writeln!(
+            f,
+            "  {} clients, {} happenings; permits {}, statements_in_flight {}, max_backends {}, max_connections {}, \
+             statement_memory {}, {:?}, {:?}",
+            self.clients,
+            self.steps,
+            self.permits,
+            self.in_flight,
+            self.max_backends,
+            self.max_connections,
+            self.statement_memory,
+            self.high_prio_mode,
+            self.thread_handling
+        )?;
+        writeln!(f, "  {:?}", self.conditions)?;
+        writeln!(f, "  {:?}", self.speed)?;
+        writeln!(f, "  {:?}", self.habits)?;
+        write!(f, "  {:?}, at most {} us apart", self.faults, self.fault_interval)
+    }
+}

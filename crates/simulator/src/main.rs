@@ -1,0 +1,101 @@
+//! `simulate --seed N` repeats one run, `simulate --seeds COUNT` looks for a run that goes wrong.
+
+use std::process::ExitCode;
+
+use simulator::{Outcome, Parameters, run_engine, run_pass_through};
+
+const USAGE: &str =
+    "usage: simulate --seed N | --seeds COUNT [--from N] [--steps N] [--pass-through] [--quiet]
+  --seed N        run one seed and print its trace
+  --seeds COUNT   run so many seeds, from --from on (1 if not given), up to the first that fails
+  --steps N       happenings before the calm; drawn from the seed if not given
+  --pass-through  without the engine: clients straight on the server, to test the simulation itself
+  --keep-going    with --seeds: list all seeds that fail
+  --quiet         with --seed: no trace unless the run fails";
+
+struct Arguments {
+    first: u64,
+    count: u64,
+    steps: u64,
+    pass_through: bool,
+    keep_going: bool,
+    echo: bool,
+}
+
+fn main() -> ExitCode {
+    let Some(arguments) = parse(std::env::args().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let mut failures = 0;
+    for seed in arguments.first..arguments.first + arguments.count {
+        if arguments.count == 1 {
+            println!("{}", Parameters::draw(seed, arguments.steps));
+        }
+        let run = if arguments.pass_through { run_pass_through } else { run_engine };
+        let outcome = run(seed, arguments.steps, arguments.echo);
+        match &outcome.violation {
+            None if arguments.count == 1 => summary(seed, &outcome),
+            None => {}
+            Some(violation) if arguments.keep_going => {
+                failures += 1;
+                println!("seed {seed}: {violation}");
+            }
+            Some(violation) => {
+                report(seed, &arguments, &outcome, violation);
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    println!("{} of {} seeds went wrong", failures, arguments.count);
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
+    let mut arguments =
+        Arguments { first: 1, count: 0, steps: 0, pass_through: false, keep_going: false, echo: false };
+    let mut quiet = false;
+    while let Some(argument) = given.next() {
+        let mut number = || given.next()?.parse::<u64>().ok();
+        match argument.as_str() {
+            "--seed" => {
+                arguments.first = number()?;
+                arguments.count = 1;
+                arguments.echo = true;
+            }
+            "--seeds" => arguments.count = number()?,
+            "--from" => arguments.first = number()?,
+            "--steps" => arguments.steps = number()?,
+            "--pass-through" => arguments.pass_through = true,
+            "--keep-going" => arguments.keep_going = true,
+            "--quiet" => quiet = true,
+            _ => return None,
+        }
+    }
+    arguments.echo &= !quiet;
+    (arguments.count > 0).then_some(arguments)
+}
+
+fn summary(seed: u64, outcome: &Outcome) {
+    println!(
+        "seed {seed}: {} statements ran, {} answers were right, {:.3} virtual seconds, {} trace lines, trace hash {:016x}",
+        outcome.executed,
+        outcome.answered,
+        outcome.micros as f64 / 1e6,
+        outcome.trace.count(),
+        outcome.trace.hash()
+    );
+}
+
+fn report(seed: u64, arguments: &Arguments, outcome: &Outcome, violation: &str) {
+    if !arguments.echo {
+        println!("{}", Parameters::draw(seed, arguments.steps));
+        for line in outcome.trace.last_lines() {
+            println!("{line}");
+        }
+    }
+    println!("\nseed {seed} went wrong: {violation}");
+    let steps = if arguments.steps == 0 { String::new() } else { format!(" --steps {}", arguments.steps) };
+    let mode = if arguments.pass_through { " --pass-through" } else { "" };
+    println!("replay: cargo run -p simulator -- --seed {seed}{steps}{mode}");
+}

@@ -1,0 +1,56 @@
+//! What will happen when, in virtual time.
+
+use std::collections::BTreeMap;
+
+use crate::server::Link;
+
+/// Something that the world does at a certain time.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// The driver of the program under test wakes up.
+    Turn,
+    /// The front of what is on its way to the program arrives.
+    ArriveAtProgram(Link),
+    /// The front of what is on its way to a client or server arrives.
+    ArriveAtPeer(Link),
+    /// A slow peer takes some bytes.
+    SlowRead(Link),
+    /// A connection attempt of the program is decided.
+    ConnectDone {
+        /// The program's token.
+        token: u64,
+    },
+    /// The server's command on this connection is done.
+    ServerWake(Link),
+    /// A client does its next thing.
+    ClientWake(u32),
+    /// The next fault strikes.
+    Fault,
+    /// The server comes back.
+    ServerUp,
+}
+
+/// The queue of happenings: by time, then by the order in which they were planned.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    queue: BTreeMap<(u64, u64), Happening>,
+    planned: u64,
+}
+
+impl Schedule {
+    /// Plans a happening.
+    pub fn at(&mut self, micros: u64, happening: Happening) {
+        self.planned += 1;
+        self.queue.insert((micros, self.planned), happening);
+    }
+
+    /// The next happening and its time.
+    pub fn pop(&mut self) -> Option<(u64, Happening)> {
+        self.queue.pop_first().map(|((micros, _), happening)| (micros, happening))
+    }
+
+    /// When the next happening is due.
+    pub fn next_time(&self) -> Option<u64> {
+        self.queue.first_key_value().map(|((micros, _), _)| *micros)
+    }
+}

@@ -1,0 +1,345 @@
+//! One command on a session, from its payload to the packets of its reply.
+
+use super::database::Database;
+use super::reply::{Answer, ReplyWriter, ServerError, Value};
+use super::session::{Prepared, Session};
+use super::statements::{self, split, unknown_handler};
+use crate::protocol::{Cursor, capability, command, put_length, put_string, status};
+
+/// What a command leads to.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// The whole reply.
+    Packets(Vec<u8>),
+    /// Nothing: COM_STMT_CLOSE and COM_STMT_SEND_LONG_DATA are not answered.
+    Silence,
+    /// The client must send a file first.
+    WantsFile {
+        /// The request.
+        packets: Vec<u8>,
+        /// Where the lines go.
+        table: String,
+    },
+    /// COM_CHANGE_USER: the caller holds the scrambles.
+    ChangeUser,
+    /// COM_QUIT.
+    Quit,
+}
+
+/// Runs a command.
+pub fn run(session: &mut Session, database: &mut Database, payload: &[u8]) -> Reply {
+    let Some((&kind, body)) = payload.split_first() else {
+        return error(session, &unknown_command());
+    };
+    let mut cursor = Cursor(body);
+    match kind {
+        command::QUIT => Reply::Quit,
+        command::CHANGE_USER => Reply::ChangeUser,
+        command::QUERY => query(session, database, &String::from_utf8_lossy(body)),
+        command::INIT_DB => {
+            session.warnings.clear();
+            let result = statements::use_schema(session, &String::from_utf8_lossy(body));
+            answers(session, false, vec![result])
+        }
+        command::PING => ok(session, 0x00),
+        command::DEBUG => ok(session, 0xfe),
+        command::SET_OPTION => set_option(session, cursor.short()),
+        command::STATISTICS => {
+            let text = format!("Uptime: 1  Threads: {}  Questions: 1", database.threads.len());
+            Reply::Packets(crate::protocol::packet(1, text.as_bytes()))
+        }
+        command::PROCESS_KILL => {
+            let id = u64::from(cursor.long().unwrap_or(0));
+            let result = statements::kill_thread(session, database, id, false);
+            answers(session, false, vec![result])
+        }
+        command::RESET_CONNECTION => {
+            session.reset(database);
+            ok(session, 0x00)
+        }
+        command::STMT_PREPARE => prepare(session, &String::from_utf8_lossy(body)),
+        command::STMT_EXECUTE => execute(session, database, body),
+        command::STMT_SEND_LONG_DATA => {
+            send_long_data(session, cursor);
+            Reply::Silence
+        }
+        command::STMT_CLOSE => {
+            session.prepared.remove(&cursor.long().unwrap_or(0));
+            if !session.holds_state(database) {
+                session.holder = None;
+            }
+            Reply::Silence
+        }
+        command::STMT_RESET => match session.prepared.get_mut(&cursor.long().unwrap_or(0)) {
+            Some(prepared) => {
+                prepared.long_data.clear();
+                ok(session, 0x00)
+            }
+            None => unknown_statement(session, body, "mysqld_stmt_reset"),
+        },
+        command::FIELD_LIST => {
+            let mut writer = ReplyWriter::new(1, session.capabilities, false);
+            let ending = session.ending(writer.deprecate_eof());
+            writer.end_of_rows(&ending);
+            Reply::Packets(writer.out)
+        }
+        _ => error(session, &unknown_command()),
+    }
+}
+
+/// The reply once the client has sent its file: `lines` rows went into the table.
+pub fn finish_load(
+    session: &mut Session,
+    database: &mut Database,
+    table: &str,
+    contents: &[u8],
+    sequence: u8,
+) -> Vec<u8> {
+    let lines = String::from_utf8_lossy(contents);
+    let values: Vec<Value> = lines.lines().map(|line| Some(line.to_owned())).collect();
+    let count = values.len();
+    let result = statements::insert_rows(session, database, table, values).map(|answer| match answer {
+        Answer::Ok { affected, insert_id, .. } => {
+            let info = format!("Records: {count}  Deleted: 0  Skipped: 0  Warnings: 0");
+            Answer::Ok { affected, insert_id, info }
+        }
+        other => other,
+    });
+    session.row_count = i64::try_from(count).unwrap_or(i64::MAX);
+    let mut writer = ReplyWriter::new(sequence, session.capabilities, false);
+    write_answers(session, &mut writer, vec![result]);
+    writer.out
+}
+
+/// COM_QUERY: the statements in order, up to the first that fails.
+fn query(session: &mut Session, database: &mut Database, text: &str) -> Reply {
+    let mut texts = match split(text) {
+        Ok(texts) => texts,
+        Err(syntax) => return error(session, &syntax),
+    };
+    if texts.is_empty() {
+        texts.push("");
+    }
+    if texts.len() > 1 && session.capabilities & capability::MULTI_STATEMENTS == 0 {
+        session.warnings = vec![("Error", 1064, ServerError::syntax(texts[1]).message)];
+        session.row_count = -1;
+        return error(session, &ServerError::syntax(texts[1]));
+    }
+    let mut writer = ReplyWriter::new(1, session.capabilities, false);
+    let last = texts.len() - 1;
+    for (place, text) in texts.iter().enumerate() {
+        let results = match statements::execute(session, database, text, None) {
+            Ok(found) => found.into_iter().map(Ok).collect(),
+            Err(failed) => vec![Err(failed)],
+        };
+        if let [Ok(Answer::LocalInfile(name))] = results.as_slice() {
+            let table = statements::load_target(text).unwrap_or_default();
+            writer.answer(&Answer::LocalInfile(name.clone()), &Default::default());
+            return Reply::WantsFile { packets: writer.out, table };
+        }
+        let failed = results.iter().any(Result::is_err);
+        write_more_answers(session, &mut writer, results, place < last);
+        if failed {
+            break;
+        }
+    }
+    Reply::Packets(writer.out)
+}
+
+fn write_answers(session: &mut Session, writer: &mut ReplyWriter, results: Vec<Result<Answer, ServerError>>) {
+    write_more_answers(session, writer, results, false);
+}
+
+/// Writes the results of one statement; `more` where another statement follows.
+fn write_more_answers(
+    session: &mut Session,
+    writer: &mut ReplyWriter,
+    results: Vec<Result<Answer, ServerError>>,
+    more: bool,
+) {
+    let last = results.len().saturating_sub(1);
+    for (place, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(answer) => {
+                let carries_changes = writer.deprecate_eof() || matches!(answer, Answer::Ok { .. });
+                let tracked = session.capabilities & capability::SESSION_TRACK != 0;
+                let mut ending = session.ending(carries_changes && tracked);
+                if more || place < last {
+                    ending.status |= status::MORE_RESULTS;
+                }
+                writer.answer(&answer, &ending);
+            }
+            Err(failed) => writer.packet(&failed.payload()),
+        }
+    }
+}
+
+fn answers(session: &mut Session, binary: bool, results: Vec<Result<Answer, ServerError>>) -> Reply {
+    if let Some(Err(failed)) = results.first() {
+        session.warnings = vec![("Error", failed.code, failed.message.clone())];
+        session.row_count = -1;
+    }
+    let mut writer = ReplyWriter::new(1, session.capabilities, binary);
+    write_answers(session, &mut writer, results);
+    Reply::Packets(writer.out)
+}
+
+fn ok(session: &mut Session, header: u8) -> Reply {
+    let mut writer = ReplyWriter::new(1, session.capabilities, false);
+    if header == 0xfe {
+        let ending = session.ending(writer.deprecate_eof());
+        writer.end_of_rows(&ending);
+    } else {
+        let ending = session.ending(true);
+        writer.ok(header, 0, 0, "", &ending);
+    }
+    Reply::Packets(writer.out)
+}
+
+fn error(session: &Session, failed: &ServerError) -> Reply {
+    let mut writer = ReplyWriter::new(1, session.capabilities, false);
+    writer.packet(&failed.payload());
+    Reply::Packets(writer.out)
+}
+
+/// ER_UNKNOWN_COM_ERROR.
+fn unknown_command() -> ServerError {
+    ServerError::new(1047, "08S01", "Unknown command")
+}
+
+fn unknown_statement(session: &Session, body: &[u8], function: &str) -> Reply {
+    let id = Cursor(body).long().unwrap_or(0);
+    error(session, &unknown_handler(&id.to_string(), function))
+}
+
+fn set_option(session: &mut Session, option: Option<u16>) -> Reply {
+    match option {
+        Some(0) => session.capabilities |= capability::MULTI_STATEMENTS,
+        Some(1) => session.capabilities &= !capability::MULTI_STATEMENTS,
+        _ => return error(session, &unknown_command()),
+    }
+    ok(session, 0xfe)
+}
+
+/// COM_STMT_PREPARE: one parameter per question mark; the simulation puts none into strings.
+fn prepare(session: &mut Session, text: &str) -> Reply {
+    session.warnings.clear();
+    if !text.trim_start().to_ascii_lowercase().starts_with("select") {
+        return error(session, &ServerError::syntax(text));
+    }
+    let parameters = text.matches('?').count();
+    session.prepared_count += 1;
+    let id = session.prepared_count;
+    let holder = crate::token::Token::find_all(text.as_bytes()).last().map(|token| token.key);
+    session.holder = holder.or(session.holder);
+    session
+        .prepared
+        .insert(id, Prepared { text: text.to_owned(), parameters, long_data: Default::default() });
+    let columns = 1u16;
+    let count = u16::try_from(parameters).unwrap_or(u16::MAX);
+    let mut writer = ReplyWriter::new(1, session.capabilities, true);
+    let mut head = vec![0];
+    head.extend_from_slice(&id.to_le_bytes());
+    head.extend_from_slice(&columns.to_le_bytes());
+    head.extend_from_slice(&count.to_le_bytes());
+    head.extend_from_slice(&[0, 0, 0]); // filler, warnings
+    writer.packet(&head);
+    let ending = session.ending(false);
+    if parameters > 0 {
+        writer.definitions(&vec!["?".to_owned(); parameters], &ending);
+    }
+    writer.definitions(&["column".to_owned()], &ending);
+    Reply::Packets(writer.out)
+}
+
+/// COM_STMT_EXECUTE with parameters that are all strings: id, flags, iterations, NULL bitmap, bound, types, values.
+fn execute(session: &mut Session, database: &mut Database, body: &[u8]) -> Reply {
+    let Some(prepared) = session.prepared.get(&Cursor(body).long().unwrap_or(0)).cloned() else {
+        return unknown_statement(session, body, "mysqld_stmt_execute");
+    };
+    let Some(parameters) = parameters(&prepared, body) else {
+        return error(session, &ServerError::new(1835, "HY000", "Malformed communication packet"));
+    };
+    match statements::execute(session, database, &prepared.text, Some(&parameters)) {
+        Ok(found) => answers(session, true, found.into_iter().map(Ok).collect()),
+        Err(failed) => error(session, &failed),
+    }
+}
+
+fn parameters(prepared: &Prepared, body: &[u8]) -> Option<Vec<Value>> {
+    let mut cursor = Cursor(body);
+    cursor.take(4 + 1 + 4)?;
+    if prepared.parameters == 0 {
+        return Some(Vec::new());
+    }
+    let nulls = cursor.take(prepared.parameters.div_ceil(8))?;
+    cursor.byte()?;
+    cursor.take(2 * prepared.parameters)?;
+    let mut values = Vec::new();
+    for place in 0..prepared.parameters {
+        let value = if let Some(data) = prepared.long_data.get(&u16::try_from(place).ok()?) {
+            Some(String::from_utf8_lossy(data).into_owned())
+        } else if nulls[place / 8] & (1 << (place % 8)) != 0 {
+            None
+        } else {
+            Some(String::from_utf8_lossy(cursor.string()?).into_owned())
+        };
+        values.push(value);
+    }
+    Some(values)
+}
+
+/// The payload of a COM_STMT_EXECUTE with string parameters, as clients write it.
+pub fn execute_payload(statement: u32, parameters: &[Value]) -> Vec<u8> {
+    let mut out = vec![command::STMT_EXECUTE];
+    out.extend_from_slice(&statement.to_le_bytes());
+    out.push(0); // no cursor
+    out.extend_from_slice(&1u32.to_le_bytes());
+    if parameters.is_empty() {
+        return out;
+    }
+    let mut nulls = vec![0u8; parameters.len().div_ceil(8)];
+    let mut values = Vec::new();
+    for (place, parameter) in parameters.iter().enumerate() {
+        match parameter {
+            Some(text) => put_string(&mut values, text.as_bytes()),
+            None => nulls[place / 8] |= 1 << (place % 8),
+        }
+    }
+    out.extend(nulls);
+    out.push(1); // types follow
+    out.extend([0xfe, 0].repeat(parameters.len())); // MYSQL_TYPE_STRING
+    out.extend(values);
+    out
+}
+
+fn send_long_data(session: &mut Session, mut cursor: Cursor<'_>) {
+    if let (Some(statement), Some(parameter)) = (cursor.long(), cursor.short()) {
+        if let Some(prepared) = session.prepared.get_mut(&statement) {
+            prepared.long_data.entry(parameter).or_default().extend_from_slice(cursor.0);
+        }
+    }
+}
+
+/// The payload of COM_STMT_SEND_LONG_DATA.
+pub fn long_data_payload(statement: u32, parameter: u16, data: &[u8]) -> Vec<u8> {
+    let mut out = vec![command::STMT_SEND_LONG_DATA];
+    out.extend_from_slice(&statement.to_le_bytes());
+    out.extend_from_slice(&parameter.to_le_bytes());
+    out.extend_from_slice(data);
+    out
+}
+
+/// The payload of COM_CHANGE_USER.
+pub fn change_user_payload(user: &str, token: &[u8], schema: &str, collation: u8) -> Vec<u8> {
+    let mut out = vec![command::CHANGE_USER];
+    out.extend_from_slice(user.as_bytes());
+    out.push(0);
+    put_length(&mut out, token.len() as u64);
+    out.extend_from_slice(token);
+    out.extend_from_slice(schema.as_bytes());
+    out.push(0);
+    out.extend_from_slice(&u16::from(collation).to_le_bytes());
+    out.extend_from_slice(b"mysql_native_password\0");
+    out
+}

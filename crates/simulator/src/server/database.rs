@@ -1,0 +1,103 @@
+//! What all sessions of the virtual server share: tables, named locks, accounts, and the record of what ran.
+
+use std::collections::BTreeMap;
+
+use crate::token::{ClientKey, Token};
+
+/// An account with `mysql_native_password`.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// Its name; the host is always `%`.
+    pub user: String,
+    /// Its password, empty for none.
+    pub password: String,
+}
+
+/// A table with ids that the server gives.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// The id given last.
+    pub last_id: u64,
+    /// Values by id.
+    pub rows: BTreeMap<u64, String>,
+}
+
+/// How to take one change back.
+#[derive(Clone, Debug)]
+pub struct Undo {
+    /// The table.
+    pub table: String,
+    /// The row.
+    pub id: u64,
+    /// What it was; `None` where there was no row.
+    pub before: Option<String>,
+}
+
+/// One statement that ran.
+#[derive(Clone, Debug)]
+pub struct Execution {
+    /// Which.
+    pub token: Token,
+    /// On which session.
+    pub thread_id: u32,
+    /// Where its command stood: the connection, and the place in the stream of bytes to the server.
+    pub sent_at: (u32, u64),
+    /// In which transaction.
+    pub transaction: Option<u64>,
+    /// Under which session state: [`super::session::Session::fingerprint`].
+    pub fingerprint: String,
+    /// Another client's state that lay in the session.
+    pub foreign_state: Option<ClientKey>,
+}
+
+/// What a KILL asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Kill {
+    /// The session.
+    pub thread_id: u32,
+    /// Only its running statement.
+    pub query_only: bool,
+}
+
+/// The shared part of a server.
+#[derive(Clone, Debug, Default)]
+pub struct Database {
+    /// Tables by name; the schema plays no part in it.
+    pub tables: BTreeMap<String, Table>,
+    /// Named locks and the sessions that hold them.
+    pub locks: BTreeMap<String, u32>,
+    /// Who may log in.
+    pub accounts: Vec<Account>,
+    /// Sessions that stand, for KILL.
+    pub threads: Vec<u32>,
+    /// Statements that ran since somebody looked last.
+    pub executions: Vec<Execution>,
+    /// Kills not yet carried out.
+    pub kills: Vec<Kill>,
+    transactions: u64,
+}
+
+/// The schemas that exist.
+pub const SCHEMAS: [&str; 3] = ["alpha", "beta", "gamma"];
+
+impl Database {
+    /// A server with these accounts and no tables.
+    pub fn new(accounts: Vec<Account>) -> Self {
+        Self { accounts, ..Self::default() }
+    }
+
+    /// A new transaction's id.
+    pub fn next_transaction(&mut self) -> u64 {
+        self.transactions += 1;
+        self.transactions
+    }
+
+    /// Takes one change back.
+    pub fn undo(&mut self, undo: Undo) {
+        let table = self.tables.entry(undo.table).or_default();
+        match undo.before {
+            Some(value) => table.rows.insert(undo.id, value),
+            None => table.rows.remove(&undo.id),
+        };
+    }
+}

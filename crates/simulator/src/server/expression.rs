@@ -1,0 +1,292 @@
+//! Values in the virtual server's statements, and where they come from.
+
+use super::database::Database;
+use super::lexer::{Lexeme, Piece};
+use super::reply::{ServerError, Value};
+use super::session::Session;
+use super::variables;
+
+/// Where a SELECT's rows come from; also the row that an expression is evaluated for.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// No FROM: one row.
+    None,
+    /// A table: read for its row count alone, one row.
+    Table {
+        /// How many rows it has.
+        rows: u64,
+    },
+    /// A temporary table's rows: id and value.
+    Temporary {
+        /// The rows.
+        rows: Vec<(u64, Value)>,
+    },
+    /// The numbers from one to `count`, a row each.
+    Numbers {
+        /// How many.
+        count: u64,
+    },
+    /// One row of the two above.
+    Row {
+        /// Its number.
+        id: u64,
+        /// Its value.
+        value: Value,
+    },
+}
+
+impl Source {
+    /// The rows, each as a source of its own.
+    pub fn rows(&self, _database: &Database) -> Box<dyn Iterator<Item = Self>> {
+        match self {
+            Self::Temporary { rows } => {
+                Box::new(rows.clone().into_iter().map(|(id, value)| Self::Row { id, value }))
+            }
+            Self::Numbers { count } => {
+                Box::new((1..=*count).map(|id| Self::Row { id, value: Some(id.to_string()) }))
+            }
+            other => Box::new(std::iter::once(other.clone())),
+        }
+    }
+}
+
+/// Reads lexemes from left to right.
+#[derive(Debug)]
+pub struct Parser<'a> {
+    text: &'a str,
+    pieces: &'a [Piece],
+    parameters: &'a [Value],
+    place: usize,
+    next_parameter: usize,
+}
+
+impl<'a> Parser<'a> {
+    /// A parser at the front.
+    pub fn new(text: &'a str, pieces: &'a [Piece], parameters: &'a [Value]) -> Self {
+        Self { text, pieces, parameters, place: 0, next_parameter: 0 }
+    }
+
+    /// Where it stands, for [`Self::seek`].
+    pub fn place(&self) -> usize {
+        self.place
+    }
+
+    /// Goes to a place.
+    pub fn seek(&mut self, place: usize) {
+        self.place = place;
+        self.next_parameter = 0;
+    }
+
+    /// The place of a keyword at or after this one.
+    pub fn find_word(&self, wanted: &str) -> Option<usize> {
+        let found = self.pieces.iter().skip(self.place).position(|piece| is_word(&piece.lexeme, wanted));
+        found.map(|offset| self.place + offset)
+    }
+
+    /// Takes the next lexeme.
+    pub fn next_lexeme(&mut self) -> Option<Lexeme> {
+        let piece = self.pieces.get(self.place)?;
+        self.place += 1;
+        Some(piece.lexeme.clone())
+    }
+
+    /// The next lexeme, left in place.
+    pub fn peek(&self) -> Option<&'a Lexeme> {
+        self.pieces.get(self.place).map(|piece| &piece.lexeme)
+    }
+
+    /// Takes the next lexeme if it is a word.
+    pub fn word(&mut self) -> Option<String> {
+        let Some(Lexeme::Word(word)) = self.peek() else {
+            return None;
+        };
+        self.place += 1;
+        Some(word.clone())
+    }
+
+    /// Takes this word if it is next.
+    pub fn keyword(&mut self, wanted: &str) -> bool {
+        let found = self.peek().is_some_and(|lexeme| is_word(lexeme, wanted));
+        self.place += usize::from(found);
+        found
+    }
+
+    /// Takes this character if it is next.
+    pub fn symbol(&mut self, wanted: char) -> bool {
+        let found = self.peek() == Some(&Lexeme::Symbol(wanted));
+        self.place += usize::from(found);
+        found
+    }
+
+    /// Takes a name.
+    pub fn name(&mut self) -> Result<String, ServerError> {
+        let name = self.name_at(self.place)?;
+        self.place += 1;
+        Ok(name)
+    }
+
+    /// The name at a place.
+    pub fn name_at(&self, place: usize) -> Result<String, ServerError> {
+        match self.pieces.get(place).map(|piece| &piece.lexeme) {
+            Some(Lexeme::Word(name) | Lexeme::Name(name)) => Ok(name.clone()),
+            _ => Err(ServerError::syntax(self.text)),
+        }
+    }
+
+    /// The last word of the text.
+    pub fn last_word(&self) -> Option<String> {
+        self.pieces.len().checked_sub(1).and_then(|last| self.name_at(last).ok())
+    }
+
+    /// Whether a number is next.
+    pub fn at_number(&self) -> bool {
+        matches!(self.peek(), Some(Lexeme::Number(_)))
+    }
+
+    /// Takes a whole number.
+    pub fn number(&mut self) -> Result<u64, ServerError> {
+        match self.next_lexeme() {
+            Some(Lexeme::Number(digits)) => digits.parse().map_err(|_| ServerError::syntax(self.text)),
+            _ => Err(ServerError::syntax(self.text)),
+        }
+    }
+
+    /// A select item: its value, and its name from AS or from its own text.
+    pub fn item(
+        &mut self,
+        session: &mut Session,
+        database: &mut Database,
+        row: &Source,
+    ) -> Result<(String, Value), ServerError> {
+        let first = self.place;
+        let value = self.value(session, database, row)?;
+        let last = &self.pieces[self.place - 1];
+        let mut name = self.text[self.pieces[first].start..last.end].to_owned();
+        if self.keyword("as") {
+            name = match self.next_lexeme() {
+                Some(Lexeme::Word(alias) | Lexeme::Name(alias) | Lexeme::Text(alias)) => alias,
+                _ => return Err(ServerError::syntax(self.text)),
+            };
+        }
+        Ok((name, value))
+    }
+
+    /// An expression: a literal, a variable, a function or `1/0`.
+    pub fn value(
+        &mut self,
+        session: &mut Session,
+        database: &mut Database,
+        row: &Source,
+    ) -> Result<Value, ServerError> {
+        let value = match self.next_lexeme() {
+            Some(Lexeme::Text(text)) => Some(text),
+            Some(Lexeme::Number(digits)) if self.symbol('/') => {
+                self.number()?; // the simulation divides by zero alone
+                if session.variable("sql_mode").contains("ERROR_FOR_DIVISION_BY_ZERO") {
+                    session.warnings.push(("Warning", 1365, format!("Division by 0 of {digits}")));
+                }
+                None
+            }
+            Some(Lexeme::Number(digits)) => Some(digits),
+            Some(Lexeme::Symbol('-')) => Some(format!("-{}", self.number()?)),
+            Some(Lexeme::Symbol('?')) => {
+                let parameter = self.parameters.get(self.next_parameter).cloned().flatten();
+                self.next_parameter += 1;
+                parameter
+            }
+            Some(Lexeme::UserVariable(name)) => session.user_variables.get(&name).cloned().flatten(),
+            Some(Lexeme::SystemVariable { global: true, name }) => {
+                let variable =
+                    variables::find(&name).ok_or_else(|| super::session::unknown_variable(&name))?;
+                Some(variable.initial.to_owned())
+            }
+            Some(Lexeme::SystemVariable { global: false, name }) => system_value(session, &name)?,
+            Some(Lexeme::Word(name)) if self.symbol('(') => self.function(&name, session, database, row)?,
+            Some(Lexeme::Word(name) | Lexeme::Name(name)) => column(&name, row)?,
+            _ => return Err(ServerError::syntax(self.text)),
+        };
+        Ok(value)
+    }
+
+    /// A function behind its opening parenthesis.
+    fn function(
+        &mut self,
+        name: &str,
+        session: &mut Session,
+        database: &mut Database,
+        row: &Source,
+    ) -> Result<Value, ServerError> {
+        let mut arguments = Vec::new();
+        while !self.symbol(')') {
+            if !self.symbol(',') && !self.symbol('*') {
+                arguments.push(self.value(session, database, row)?);
+            }
+        }
+        let argument = arguments.first().cloned().flatten();
+        let number =
+            |at: usize| arguments.get(at).cloned().flatten().and_then(|text| text.parse::<usize>().ok());
+        let value = match name {
+            "database" | "schema" => session.schema.clone(),
+            "connection_id" => Some(session.thread_id.to_string()),
+            "last_insert_id" => {
+                if let Some(id) = argument.and_then(|text| text.parse().ok()) {
+                    session.last_insert_id = id;
+                }
+                Some(session.last_insert_id.to_string())
+            }
+            "row_count" => Some(session.row_count.to_string()),
+            "found_rows" => Some(session.found_rows.to_string()),
+            "user" | "current_user" => Some(format!("{}@%", session.user)),
+            "version" => Some(super::VERSION.to_owned()),
+            "sleep" => Some("0".to_owned()),
+            "repeat" => argument.map(|text| text.repeat(number(1).unwrap_or(0))),
+            "count" => Some(match row {
+                Source::Table { rows } => rows.to_string(),
+                _ => "1".to_owned(),
+            }),
+            "get_lock" => Some(get_lock(session, database, argument)),
+            "release_lock" => {
+                let held = argument.and_then(|lock| database.locks.get(&lock).map(|holder| (lock, *holder)));
+                match held {
+                    Some((lock, holder)) if holder == session.thread_id => {
+                        database.locks.remove(&lock);
+                        Some("1".to_owned())
+                    }
+                    Some(_) => Some("0".to_owned()),
+                    None => None,
+                }
+            }
+            "is_used_lock" => argument.and_then(|lock| database.locks.get(&lock)).map(u32::to_string),
+            _ => return Err(ServerError::new(1305, "42000", format!("FUNCTION {name} does not exist"))),
+        };
+        Ok(value)
+    }
+}
+
+fn is_word(lexeme: &Lexeme, wanted: &str) -> bool {
+    matches!(lexeme, Lexeme::Word(word) if word == wanted)
+}
+
+fn system_value(session: &Session, name: &str) -> Result<Value, ServerError> {
+    match name {
+        "identity" | "last_insert_id" => Ok(Some(session.last_insert_id.to_string())),
+        "pseudo_thread_id" => Ok(Some(session.thread_id.to_string())),
+        "warning_count" => Ok(Some(session.warnings.len().to_string())),
+        _ => session.shown_variable(name),
+    }
+}
+
+fn column(name: &str, row: &Source) -> Result<Value, ServerError> {
+    match (name, row) {
+        ("id" | "seq", Source::Row { id, .. }) => Ok(Some(id.to_string())),
+        ("value", Source::Row { value, .. }) => Ok(value.clone()),
+        ("null", _) => Ok(None),
+        _ => Err(ServerError::new(1054, "42S22", format!("Unknown column '{name}' in 'SELECT'"))),
+    }
+}
+
+/// Waits for nobody: a lock that another session holds is refused at once.
+fn get_lock(session: &Session, database: &mut Database, name: Value) -> String {
+    let holder = *database.locks.entry(name.unwrap_or_default()).or_insert(session.thread_id);
+    u8::from(holder == session.thread_id).to_string()
+}

@@ -1,0 +1,420 @@
+//! A virtual MariaDB: deterministic, tiny, and strict about what it is sent.
+
+pub mod commands;
+mod control;
+pub mod database;
+mod expression;
+mod lexer;
+mod login;
+pub mod reply;
+pub mod session;
+mod settings;
+pub mod statements;
+pub mod variables;
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+
+use self::commands::Reply;
+use self::database::{Database, Kill};
+use self::login::{Login, Verdict};
+use self::reply::{ReplyWriter, ServerError};
+use self::session::Session;
+use crate::protocol::{Packet, PacketBuffer, command};
+use crate::random::Random;
+use crate::token::Token;
+
+/// What the virtual server calls itself.
+pub const VERSION: &str = "5.5.5-10.11.14-MariaDB-virtual";
+
+/// The service account's name.
+pub const SERVICE_USER: &str = "onramp";
+
+/// What the server wants done with one of its connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send these bytes.
+    Send(Vec<u8>),
+    /// Close in an orderly way, after what was sent.
+    Close,
+    /// Call [`Server::wake`] after this many microseconds.
+    WakeAfter(u64),
+}
+
+/// A connection's number in the virtual network.
+pub type Link = u32;
+
+/// How fast the server is.
+#[derive(Clone, Copy, Debug)]
+pub struct Speed {
+    /// Microseconds that a statement takes at most, most of the time.
+    pub usual: u64,
+    /// In how many of 100 statements it takes up to a hundred times as long.
+    pub slow_percent: u64,
+    /// In how many of 100 logins it asks for another scramble.
+    pub switch_percent: u64,
+}
+
+/// Something a virtual MariaDB would never do by itself: the peer broke a rule.
+#[derive(Clone, Debug)]
+pub struct Complaint(pub String);
+
+/// The server with all its sessions.
+#[derive(Debug)]
+pub struct Server {
+    /// What the sessions share.
+    pub database: Database,
+    /// Broken rules, for the checkers.
+    pub complaints: Vec<Complaint>,
+    conversations: BTreeMap<Link, Conversation>,
+    actions: Vec<(Link, Action)>,
+    random: Random,
+    speed: Speed,
+    next_thread: u32,
+}
+
+#[derive(Debug)]
+struct Conversation {
+    thread_id: u32,
+    input: PacketBuffer,
+    commands: VecDeque<Packet>,
+    phase: Phase,
+    running: Option<Packet>,
+    /// The peer has closed; what it had sent before may still run.
+    gone: bool,
+}
+
+#[derive(Debug)]
+enum Phase {
+    LoggingIn(Login),
+    Ready(Box<Session>),
+    /// COM_CHANGE_USER waits for the answer to its scramble.
+    ChangingUser(Box<Session>, Login),
+    /// LOAD DATA LOCAL INFILE waits for the file.
+    Loading {
+        session: Box<Session>,
+        table: String,
+        contents: Vec<u8>,
+    },
+}
+
+impl Server {
+    /// A server without connections.
+    pub fn new(database: Database, random: Random, speed: Speed) -> Self {
+        Self {
+            database,
+            complaints: Vec::new(),
+            conversations: BTreeMap::new(),
+            actions: Vec::new(),
+            random,
+            speed,
+            next_thread: 100, // away from the small ids that the engine gives its clients
+        }
+    }
+
+    /// A peer connected: greets it.
+    pub fn accept(&mut self, link: Link) {
+        self.next_thread += 1;
+        let thread_id = self.next_thread;
+        let login = Login::new(&mut self.random);
+        self.send(link, login.greeting(thread_id));
+        let conversation = Conversation {
+            thread_id,
+            input: PacketBuffer::default(),
+            commands: VecDeque::new(),
+            phase: Phase::LoggingIn(login),
+            running: None,
+            gone: false,
+        };
+        self.conversations.insert(link, conversation);
+        self.database.threads.push(thread_id);
+    }
+
+    /// Bytes arrived.
+    pub fn receive(&mut self, link: Link, bytes: &[u8]) {
+        let Some(conversation) = self.conversations.get_mut(&link) else { return };
+        conversation.input.push(bytes);
+        while let Some(packet) = conversation.input.next_packet() {
+            conversation.commands.push_back(packet);
+        }
+        self.advance(link);
+    }
+
+    /// The time asked for with [`Action::WakeAfter`] has come: the running command is done.
+    pub fn wake(&mut self, link: Link) {
+        let Some(conversation) = self.conversations.get_mut(&link) else { return };
+        if let Some(packet) = conversation.running.take() {
+            self.finish(link, &packet);
+            self.carry_out_kills();
+        }
+        self.advance(link);
+    }
+
+    /// The peer closed, or the connection broke. What runs goes on; what waits runs only if the server had read it.
+    pub fn lost(&mut self, link: Link) {
+        let reads_on = self.random.percent(50);
+        let Some(conversation) = self.conversations.get_mut(&link) else { return };
+        conversation.gone = true;
+        if !reads_on {
+            conversation.commands.clear();
+        }
+        self.advance(link);
+    }
+
+    /// The process dies: every session is gone, open transactions are rolled back.
+    pub fn crash(&mut self) {
+        for (_, mut conversation) in std::mem::take(&mut self.conversations) {
+            if let Some(session) = conversation.session() {
+                session.end(&mut self.database);
+            }
+        }
+        self.database.threads.clear();
+        self.database.locks.clear();
+        self.actions.clear();
+    }
+
+    /// Ends one connection from the server's side, as an operator's KILL or a timeout does.
+    pub fn close(&mut self, link: Link) {
+        if let Some(thread_id) = self.conversations.get(&link).map(|conversation| conversation.thread_id) {
+            self.kill(Kill { thread_id, query_only: false });
+        }
+    }
+
+    /// One connection breaks: the session ends, whatever it was doing.
+    pub fn drop_link(&mut self, link: Link) {
+        self.forget(link);
+    }
+
+    /// What the server wants done, oldest first.
+    pub fn take_actions(&mut self) -> Vec<(Link, Action)> {
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Connections that stand and have not been given up by their peer.
+    pub fn links(&self) -> impl Iterator<Item = Link> {
+        self.conversations.iter().filter(|(_, conversation)| !conversation.gone).map(|(link, _)| *link)
+    }
+
+    /// Whether this connection belongs to the service account, as far as the server knows by now.
+    pub fn is_service(&self, link: Link) -> bool {
+        self.conversations
+            .get(&link)
+            .and_then(Conversation::session_ref)
+            .is_some_and(|s| s.user == SERVICE_USER)
+    }
+
+    /// Whether the login on this connection is done.
+    pub fn is_logged_in(&self, link: Link) -> bool {
+        self.conversations.get(&link).and_then(Conversation::session_ref).is_some()
+    }
+
+    /// How many statements of clients run now, on connections that their peer has not given up.
+    pub fn running_statements(&self) -> usize {
+        let of_clients = |packet: &Packet| {
+            packet.payload.first() == Some(&command::QUERY) && !Token::find_all(&packet.payload).is_empty()
+        };
+        self.conversations
+            .values()
+            .filter(|conversation| {
+                !conversation.gone && conversation.running.as_ref().is_some_and(of_clients)
+            })
+            .count()
+    }
+
+    fn send(&mut self, link: Link, bytes: Vec<u8>) {
+        self.actions.push((link, Action::Send(bytes)));
+    }
+
+    /// Starts the next command, or takes the next packet of an exchange.
+    fn advance(&mut self, link: Link) {
+        loop {
+            let Some(conversation) = self.conversations.get_mut(&link) else { return };
+            if conversation.running.is_some() {
+                return;
+            }
+            let Some(packet) = conversation.commands.pop_front() else {
+                if conversation.gone {
+                    self.forget(link);
+                }
+                return;
+            };
+            match &mut conversation.phase {
+                Phase::Ready(_) => {
+                    self.start(link, packet);
+                    return;
+                }
+                Phase::LoggingIn(_) | Phase::ChangingUser(..) => self.continue_login(link, &packet),
+                Phase::Loading { contents, .. } if !packet.payload.is_empty() => {
+                    contents.extend_from_slice(&packet.payload);
+                }
+                Phase::Loading { .. } => self.finish_load(link, packet.sequence),
+            }
+        }
+    }
+
+    /// Lets the command run for a while. Commands without a statement are done within microseconds.
+    fn start(&mut self, link: Link, packet: Packet) {
+        if packet.sequence != 0 {
+            self.complaints
+                .push(Complaint(format!("a command came with sequence number {}", packet.sequence)));
+        }
+        let statement = matches!(packet.payload.first(), Some(&(command::QUERY | command::STMT_EXECUTE)));
+        let sleeps = packet.payload.windows(6).any(|part| part == b"SLEEP(");
+        let duration = match statement {
+            false => self.random.between(1, 20),
+            true if sleeps || self.random.percent(self.speed.slow_percent) => {
+                self.random.between(1, self.speed.usual * 100)
+            }
+            true => self.random.between(1, self.speed.usual),
+        };
+        if let Some(conversation) = self.conversations.get_mut(&link) {
+            conversation.running = Some(packet);
+        }
+        self.actions.push((link, Action::WakeAfter(duration)));
+    }
+
+    /// The command's time is over: its effects and its reply.
+    fn finish(&mut self, link: Link, packet: &Packet) {
+        let Some(conversation) = self.conversations.get_mut(&link) else { return };
+        let Phase::Ready(session) = &mut conversation.phase else { return };
+        let before = self.database.executions.len();
+        let reply = commands::run(session, &mut self.database, &packet.payload);
+        for execution in &mut self.database.executions[before..] {
+            execution.sent_at = (link, packet.offset);
+        }
+        match reply {
+            Reply::Packets(bytes) => self.send(link, bytes),
+            Reply::Silence => {}
+            Reply::WantsFile { packets, table } => {
+                let session = session.clone();
+                conversation.phase = Phase::Loading { session, table, contents: Vec::new() };
+                self.send(link, packets);
+            }
+            Reply::Quit => self.hang_up(link),
+            Reply::ChangeUser => {
+                let login = Login::change_user(&mut self.random, &packet.payload);
+                match login {
+                    Some(login) => {
+                        let bytes = login.switch(1);
+                        conversation.phase = Phase::ChangingUser(session.clone(), login);
+                        self.send(link, bytes);
+                    }
+                    None => {
+                        self.refuse(link, 1, &ServerError::new(1047, "08S01", "Malformed COM_CHANGE_USER"))
+                    }
+                }
+            }
+        }
+    }
+
+    /// One packet of a login or a change of user.
+    fn continue_login(&mut self, link: Link, packet: &Packet) {
+        let switches = self.random.percent(self.speed.switch_percent);
+        let Some(conversation) = self.conversations.get_mut(&link) else { return };
+        let thread_id = conversation.thread_id;
+        let (Phase::LoggingIn(login) | Phase::ChangingUser(_, login)) = &mut conversation.phase else {
+            return;
+        };
+        match login.answer(&packet.payload, &self.database.accounts, switches, &mut self.random) {
+            Verdict::Switch => {
+                let bytes = login.switch(packet.sequence.wrapping_add(1));
+                self.send(link, bytes);
+            }
+            Verdict::Right => {
+                let mut session = match &mut conversation.phase {
+                    Phase::ChangingUser(session, login) => {
+                        login.apply(session, &mut self.database);
+                        session.clone()
+                    }
+                    Phase::LoggingIn(login) => Box::new(login.session(thread_id)),
+                    _ => return,
+                };
+                let mut writer =
+                    ReplyWriter::new(packet.sequence.wrapping_add(1), session.capabilities, false);
+                let ending = session.ending(true);
+                writer.ok(0x00, 0, 0, "", &ending);
+                conversation.phase = Phase::Ready(session);
+                self.send(link, writer.out);
+            }
+            Verdict::Wrong(error) => self.refuse(link, packet.sequence.wrapping_add(1), &error),
+            Verdict::Broken(what) => {
+                self.complaints.push(Complaint(what));
+                self.hang_up(link);
+            }
+        }
+    }
+
+    fn finish_load(&mut self, link: Link, sequence: u8) {
+        let Some(conversation) = self.conversations.get_mut(&link) else { return };
+        let Phase::Loading { session, table, contents } = &mut conversation.phase else { return };
+        let bytes =
+            commands::finish_load(session, &mut self.database, table, contents, sequence.wrapping_add(1));
+        conversation.phase = Phase::Ready(session.clone());
+        self.send(link, bytes);
+    }
+
+    fn refuse(&mut self, link: Link, sequence: u8, error: &ServerError) {
+        self.send(link, crate::protocol::packet(sequence, &error.payload()));
+        self.hang_up(link);
+    }
+
+    fn hang_up(&mut self, link: Link) {
+        self.actions.push((link, Action::Close));
+        self.forget(link);
+    }
+
+    fn forget(&mut self, link: Link) {
+        if let Some(mut conversation) = self.conversations.remove(&link) {
+            if let Some(session) = conversation.session() {
+                session.end(&mut self.database);
+            }
+            self.database.threads.retain(|id| *id != conversation.thread_id);
+        }
+    }
+
+    fn carry_out_kills(&mut self) {
+        for kill in std::mem::take(&mut self.database.kills) {
+            self.kill(kill);
+        }
+    }
+
+    /// ER_QUERY_INTERRUPTED ends a running statement, which then has no effect. A killed session gets
+    /// ER_CONNECTION_KILLED sometimes, as the servers do it, and is closed.
+    fn kill(&mut self, kill: Kill) {
+        let found = self.conversations.iter_mut().find(|(_, found)| found.thread_id == kill.thread_id);
+        let Some((&link, conversation)) = found else { return };
+        let interrupted = conversation.running.take_if(|_| kill.query_only).is_some();
+        if interrupted {
+            let error = ServerError::new(1317, "70100", "Query execution was interrupted");
+            self.send(link, crate::protocol::packet(1, &error.payload()));
+            self.advance(link);
+        } else if !kill.query_only {
+            let was_running = conversation.running.take().is_some();
+            if was_running || self.random.percent(30) {
+                let error = ServerError::new(1927, "70100", "Connection was killed");
+                self.send(link, crate::protocol::packet(u8::from(was_running), &error.payload()));
+            }
+            self.hang_up(link);
+        }
+    }
+}
+
+impl Conversation {
+    fn session(&mut self) -> Option<&mut Session> {
+        match &mut self.phase {
+            Phase::LoggingIn(_) => None,
+            Phase::Ready(session) | Phase::ChangingUser(session, _) | Phase::Loading { session, .. } => {
+                Some(session)
+            }
+        }
+    }
+
+    fn session_ref(&self) -> Option<&Session> {
+        match &self.phase {
+            Phase::LoggingIn(_) => None,
+            Phase::Ready(session) | Phase::ChangingUser(session, _) | Phase::Loading { session, .. } => {
+                Some(session)
+            }
+        }
+    }
+}

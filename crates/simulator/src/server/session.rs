@@ -1,0 +1,425 @@
+//! One session of the virtual server: its state, and the trackers that report changes of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::database::{Database, Undo};
+use super::reply::{Ending, ServerError, Value};
+use super::variables::{self, Kind};
+use crate::protocol::{put_string, status};
+use crate::token::ClientKey;
+
+/// What a prepared statement keeps.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Its text.
+    pub text: String,
+    /// How many parameters it has.
+    pub parameters: usize,
+    /// Parameter data sent ahead with COM_STMT_SEND_LONG_DATA.
+    pub long_data: BTreeMap<u16, Vec<u8>>,
+}
+
+/// An open transaction.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// Unique on this server.
+    pub id: u64,
+    /// Begun by a statement, not by autocommit=0.
+    pub explicit: bool,
+    /// The isolation level that it runs under.
+    pub isolation: String,
+    /// How to take its changes back, newest last.
+    pub undo: Vec<Undo>,
+    /// What the transaction tracker says of it: read, written, gave a result set.
+    seen: [bool; 3],
+}
+
+/// A table that only this session sees.
+#[derive(Clone, Debug, Default)]
+pub struct TemporaryTable {
+    /// Its rows.
+    pub rows: Vec<Value>,
+}
+
+/// The state of one session.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The id that the greeting gave.
+    pub thread_id: u32,
+    /// The account.
+    pub user: String,
+    /// Negotiated capabilities.
+    pub capabilities: u32,
+    /// The default schema.
+    pub schema: Option<String>,
+    /// User variables.
+    pub user_variables: BTreeMap<String, Value>,
+    /// Temporary tables by name.
+    pub temporary_tables: BTreeMap<String, TemporaryTable>,
+    /// LOCK TABLES is in force.
+    pub locked_tables: bool,
+    /// Binary prepared statements.
+    pub prepared: BTreeMap<u32, Prepared>,
+    /// Counts the prepared statements.
+    pub prepared_count: u32,
+    /// Text prepared statements.
+    pub text_prepared: BTreeMap<String, String>,
+    /// The open transaction.
+    pub transaction: Option<Transaction>,
+    /// The level that SET TRANSACTION chose for the next transaction.
+    pub next_isolation: Option<String>,
+    /// LAST_INSERT_ID().
+    pub last_insert_id: u64,
+    /// ROW_COUNT().
+    pub row_count: i64,
+    /// FOUND_ROWS().
+    pub found_rows: u64,
+    /// What SHOW WARNINGS shows: level, code, text.
+    pub warnings: Vec<(&'static str, u16, String)>,
+    /// Whose state lies here that no other client may see.
+    pub holder: Option<ClientKey>,
+    variables: BTreeMap<&'static str, Value>,
+    login_collation: u8,
+    changed: Vec<&'static str>,
+    schema_changed: bool,
+    state_changed: bool,
+    reported: Option<(String, String)>,
+}
+
+impl Session {
+    /// A session right after its login.
+    pub fn new(thread_id: u32, user: &str, capabilities: u32, schema: Option<String>, collation: u8) -> Self {
+        let mut session = Self {
+            thread_id,
+            user: user.to_owned(),
+            capabilities,
+            schema,
+            user_variables: BTreeMap::new(),
+            temporary_tables: BTreeMap::new(),
+            locked_tables: false,
+            prepared: BTreeMap::new(),
+            prepared_count: 0,
+            text_prepared: BTreeMap::new(),
+            transaction: None,
+            next_isolation: None,
+            last_insert_id: 0,
+            row_count: -1,
+            found_rows: 0,
+            warnings: Vec::new(),
+            holder: None,
+            variables: variables::initial_values(),
+            login_collation: collation,
+            changed: Vec::new(),
+            schema_changed: false,
+            state_changed: false,
+            reported: None,
+        };
+        session.apply_collation(collation);
+        session.schema_changed = session.schema.is_some();
+        session
+    }
+
+    /// COM_RESET_CONNECTION: everything but account, schema and the login's character set.
+    pub fn reset(&mut self, database: &mut Database) {
+        self.end(database);
+        let schema = self.schema.take();
+        *self = Self::new(self.thread_id, &self.user, self.capabilities, schema, self.login_collation);
+        self.schema_changed = false;
+    }
+
+    /// COM_CHANGE_USER once the account is proven.
+    pub fn change_user(
+        &mut self,
+        database: &mut Database,
+        user: &str,
+        schema: Option<String>,
+        collation: u8,
+    ) {
+        self.end(database);
+        *self = Self::new(self.thread_id, user, self.capabilities, schema, collation);
+    }
+
+    /// Gives back what the session holds on the server: its transaction and its locks.
+    pub fn end(&mut self, database: &mut Database) {
+        self.rollback(database);
+        database.locks.retain(|_, holder| *holder != self.thread_id);
+    }
+
+    /// A variable's value.
+    pub fn variable(&self, name: &str) -> &str {
+        self.variables.get(name).and_then(Option::as_deref).unwrap_or("")
+    }
+
+    /// A variable as SELECT shows it.
+    pub fn shown_variable(&self, name: &str) -> Result<Value, ServerError> {
+        let variable = variables::find(name).ok_or_else(|| unknown_variable(name))?;
+        let value = self.variables[variable.name].clone();
+        Ok(match variable.kind {
+            Kind::Switch => value.map(|value| if value == "ON" { "1" } else { "0" }.to_owned()),
+            _ => value,
+        })
+    }
+
+    /// Sets a variable and tells the trackers.
+    pub fn set_variable(&mut self, database: &mut Database, name: &'static str, value: Value) {
+        let text = value.clone().unwrap_or_default();
+        self.variables.insert(name, value);
+        match name {
+            "character_set_connection" => {
+                if let Some((charset, collation)) = variables::default_collation(&text) {
+                    self.variables.insert("character_set_connection", Some(charset.to_owned()));
+                    self.variables.insert("collation_connection", Some(collation.to_owned()));
+                }
+            }
+            "collation_connection" => {
+                if let Some((charset, _)) = variables::collation_by_name(&text) {
+                    self.variables.insert("character_set_connection", Some(charset.to_owned()));
+                }
+            }
+            "autocommit" if text == "ON" => self.commit(database),
+            "session_track_transaction_info" => self.reported = None,
+            _ => {}
+        }
+        self.mark_variable(name);
+    }
+
+    /// SET NAMES: three variables are reported, the collation is not.
+    pub fn set_names(&mut self, charset: &'static str, collation: &'static str) {
+        for name in ["character_set_connection", "character_set_client", "character_set_results"] {
+            self.variables.insert(name, Some(charset.to_owned()));
+            self.mark_variable(name);
+        }
+        self.variables.insert("collation_connection", Some(collation.to_owned()));
+    }
+
+    /// USE and COM_INIT_DB.
+    pub fn set_schema(&mut self, schema: &str) {
+        self.schema = Some(schema.to_owned());
+        self.schema_changed = true;
+        self.state_changed = true;
+    }
+
+    /// Something changed that only STATE_CHANGE reports.
+    pub fn mark_state(&mut self) {
+        self.state_changed = true;
+    }
+
+    /// Whether autocommit is on.
+    pub fn autocommit(&self) -> bool {
+        self.variable("autocommit") == "ON"
+    }
+
+    /// Opens a transaction; an open one is committed first.
+    pub fn begin(&mut self, database: &mut Database, explicit: bool) {
+        self.commit(database);
+        let isolation =
+            self.next_isolation.take().unwrap_or_else(|| self.variable("tx_isolation").to_owned());
+        let id = database.next_transaction();
+        self.transaction = Some(Transaction { id, explicit, isolation, undo: Vec::new(), seen: [false; 3] });
+    }
+
+    /// Ends the transaction, keeping its changes.
+    pub fn commit(&mut self, _database: &mut Database) {
+        self.transaction = None;
+    }
+
+    /// Ends the transaction, taking its changes back.
+    pub fn rollback(&mut self, database: &mut Database) {
+        for undo in self.transaction.take().into_iter().flat_map(|transaction| transaction.undo).rev() {
+            database.undo(undo);
+        }
+    }
+
+    /// A statement is about to use a table: opens the transaction that autocommit=0 asks for. Under autocommit, a
+    /// statement is a transaction of its own and uses the next transaction's level up.
+    pub fn touch(&mut self, database: &mut Database, writes: bool) {
+        if self.transaction.is_none() {
+            if self.autocommit() {
+                self.next_isolation = None;
+                return;
+            }
+            self.begin(database, false);
+        }
+        if let Some(transaction) = &mut self.transaction {
+            transaction.seen[usize::from(writes)] = true;
+        }
+    }
+
+    /// A result set is being sent.
+    pub fn gave_rows(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.seen[2] = true;
+        }
+    }
+
+    /// What decides how a statement runs, as text: equal for a client's own connection and the backend it was given.
+    /// Leaves out what belongs to a connection to the server and not to its client.
+    pub fn fingerprint(&self) -> String {
+        const BACKENDS_OWN: [&str; 6] = [
+            "interactive_timeout",
+            "session_track_schema",
+            "session_track_state_change",
+            "session_track_system_variables",
+            "session_track_transaction_info",
+            "wait_timeout",
+        ];
+        let mut out = format!("user={} schema={:?}", self.user, self.schema);
+        for variable in &variables::VARIABLES {
+            let value = self.variables[variable.name].as_deref();
+            if value != Some(variable.initial) && !BACKENDS_OWN.contains(&variable.name) {
+                let _ = write!(out, " {}={value:?}", variable.name);
+            }
+        }
+        for (name, value) in &self.user_variables {
+            let _ = write!(out, " @{name}={value:?}");
+        }
+        for (name, table) in &self.temporary_tables {
+            let _ = write!(out, " temporary {name}({} rows)", table.rows.len());
+        }
+        if self.locked_tables {
+            out.push_str(" tables locked");
+        }
+        match (&self.transaction, &self.next_isolation) {
+            (Some(transaction), _) => {
+                let _ = write!(out, " in transaction at {}", transaction.isolation);
+            }
+            (None, Some(next)) => {
+                let _ = write!(out, " next transaction at {next}");
+            }
+            (None, None) => {}
+        }
+        out
+    }
+
+    /// Whether anything lies here that cannot be moved to another session.
+    pub fn holds_state(&self, database: &Database) -> bool {
+        !self.user_variables.is_empty()
+            || !self.temporary_tables.is_empty()
+            || !self.prepared.is_empty()
+            || !self.text_prepared.is_empty()
+            || self.locked_tables
+            || self.transaction.is_some()
+            || self.next_isolation.is_some()
+            || database.locks.values().any(|holder| *holder == self.thread_id)
+    }
+
+    /// What the next OK or EOF says. The changes are reported once, and only in packets that can carry them.
+    pub fn ending(&mut self, carries_changes: bool) -> Ending {
+        let mut flags = 0;
+        if self.autocommit() {
+            flags |= status::AUTOCOMMIT;
+        }
+        if self.transaction.is_some() {
+            flags |= status::IN_TRANS;
+        }
+        if self.variable("sql_mode").contains("NO_BACKSLASH_ESCAPES") {
+            flags |= status::NO_BACKSLASH_ESCAPES;
+        }
+        let changes = if carries_changes { self.take_changes() } else { Vec::new() };
+        let warnings = u16::try_from(self.warnings.len()).unwrap_or(u16::MAX);
+        Ending { status: flags, warnings, changes }
+    }
+
+    fn apply_collation(&mut self, collation: u8) {
+        let (charset, collation) = variables::collation_by_id(collation);
+        for name in ["character_set_client", "character_set_connection", "character_set_results"] {
+            self.variables.insert(name, Some(charset.to_owned()));
+        }
+        self.variables.insert("collation_connection", Some(collation.to_owned()));
+    }
+
+    fn mark_variable(&mut self, name: &'static str) {
+        self.state_changed = true;
+        if !self.changed.contains(&name) {
+            self.changed.push(name);
+        }
+    }
+
+    /// The items of the trackers in MariaDB's order: variables, schema, state, transaction state, characteristics.
+    fn take_changes(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let tracked = self.variable("session_track_system_variables").to_owned();
+        for name in std::mem::take(&mut self.changed) {
+            if tracked == "*" || tracked.split(',').any(|wanted| wanted == name) {
+                let mut item = Vec::new();
+                put_string(&mut item, name.as_bytes());
+                put_string(&mut item, self.variable(name).as_bytes());
+                put_item(&mut out, 0, &item);
+            }
+        }
+        if std::mem::take(&mut self.schema_changed) && self.variable("session_track_schema") == "ON" {
+            let mut item = Vec::new();
+            put_string(&mut item, self.schema.as_deref().unwrap_or("").as_bytes());
+            put_item(&mut out, 1, &item);
+        }
+        if std::mem::take(&mut self.state_changed) && self.variable("session_track_state_change") == "ON" {
+            put_item(&mut out, 2, b"1");
+        }
+        self.put_transaction_items(&mut out);
+        out
+    }
+
+    fn put_transaction_items(&mut self, out: &mut Vec<u8>) {
+        let tracking = self.variable("session_track_transaction_info").to_ascii_uppercase();
+        if tracking == "OFF" {
+            return;
+        }
+        let now = (self.transaction_state(), self.transaction_characteristics());
+        let (old_state, old_characteristics) = self.reported.clone().unzip();
+        if old_state.as_ref() != Some(&now.0) {
+            let mut item = Vec::new();
+            put_string(&mut item, now.0.as_bytes());
+            put_item(out, 5, &item);
+        }
+        if tracking == "CHARACTERISTICS" && old_characteristics.as_ref() != Some(&now.1) {
+            let mut item = Vec::new();
+            put_string(&mut item, now.1.as_bytes());
+            put_item(out, 4, &item);
+        }
+        self.reported = Some(now);
+    }
+
+    fn transaction_state(&self) -> String {
+        let mut state = *b"________";
+        if let Some(transaction) = &self.transaction {
+            state[0] = if transaction.explicit { b'T' } else { b'I' };
+            for (seen, place, letter) in [(0, 2, b'R'), (1, 4, b'W'), (2, 6, b'S')] {
+                if transaction.seen[seen] {
+                    state[place] = letter;
+                }
+            }
+        }
+        if self.locked_tables {
+            state[7] = b'L';
+        }
+        String::from_utf8_lossy(&state).into_owned()
+    }
+
+    /// The statements that would start an equal transaction elsewhere.
+    fn transaction_characteristics(&self) -> String {
+        let level = |level: &str| format!("SET TRANSACTION ISOLATION LEVEL {};", level.replace('-', " "));
+        match (&self.transaction, &self.next_isolation) {
+            (Some(transaction), _) if transaction.explicit => {
+                let started = "START TRANSACTION;";
+                if transaction.isolation == self.variable("tx_isolation") {
+                    started.to_owned()
+                } else {
+                    format!("{} {started}", level(&transaction.isolation))
+                }
+            }
+            (_, Some(next)) => level(next),
+            _ => String::new(),
+        }
+    }
+}
+
+/// ER_UNKNOWN_SYSTEM_VARIABLE.
+pub fn unknown_variable(name: &str) -> ServerError {
+    ServerError::new(1193, "HY000", format!("Unknown system variable '{name}'"))
+}
+
+fn put_item(out: &mut Vec<u8>, kind: u8, data: &[u8]) {
+    out.push(kind);
+    put_string(out, data);
+}

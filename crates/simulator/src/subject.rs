@@ -1,0 +1,158 @@
+//! The programs that a run can have in its middle.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use engine::Engine;
+use seam::{ConnectionId, Input, Instant, Output, Program, Signal};
+
+use crate::faults::server_address;
+
+/// A program under test.
+pub trait Subject: Program {
+    /// What it reports about itself since last asked, for the trace.
+    fn events(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether it promises to keep `permits`, `max_backends` and an orderly end.
+    fn keeps_limits(&self) -> bool;
+}
+
+impl Subject for Engine {
+    fn events(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.poll_event()).map(|event| event.to_string()).collect()
+    }
+
+    fn keeps_limits(&self) -> bool {
+        true
+    }
+}
+
+/// Gives each client a connection to the server and passes bytes on as they are: what the simulation is tested with.
+#[derive(Debug, Default)]
+pub struct PassThrough {
+    outputs: VecDeque<Owned>,
+    current: Option<Owned>,
+    /// The other end of each connection.
+    partners: BTreeMap<ConnectionId, ConnectionId>,
+    /// Clients that wait for their connection to the server, with what they sent meanwhile.
+    waiting: BTreeMap<u64, (ConnectionId, Vec<u8>)>,
+    next_token: u64,
+}
+
+/// An output that owns its bytes.
+#[derive(Clone, Debug)]
+pub enum Owned {
+    /// [`Output::Connect`] to the first server.
+    Connect(u64),
+    /// [`Output::Send`].
+    Send(ConnectionId, Vec<u8>),
+    /// [`Output::Close`].
+    Close(ConnectionId),
+    /// [`Output::PauseReading`].
+    Pause(ConnectionId),
+    /// [`Output::ResumeReading`].
+    Resume(ConnectionId),
+    /// [`Output::StopListening`].
+    StopListening,
+    /// [`Output::Finished`].
+    Finished,
+}
+
+impl Owned {
+    /// A copy of what another program asks for.
+    pub fn copy(output: &Output<'_>) -> Self {
+        match output {
+            Output::Connect { token, .. } => Self::Connect(*token),
+            Output::Send { connection, bytes } => Self::Send(*connection, bytes.to_vec()),
+            Output::Close { connection } => Self::Close(*connection),
+            Output::PauseReading { connection } => Self::Pause(*connection),
+            Output::ResumeReading { connection } => Self::Resume(*connection),
+            Output::StopListening => Self::StopListening,
+            Output::Finished => Self::Finished,
+        }
+    }
+
+    /// The output itself.
+    pub fn output(&self) -> Output<'_> {
+        match self {
+            Self::Connect(token) => Output::Connect { token: *token, address: server_address(1) },
+            Self::Send(connection, bytes) => Output::Send { connection: *connection, bytes },
+            Self::Close(connection) => Output::Close { connection: *connection },
+            Self::Pause(connection) => Output::PauseReading { connection: *connection },
+            Self::Resume(connection) => Output::ResumeReading { connection: *connection },
+            Self::StopListening => Output::StopListening,
+            Self::Finished => Output::Finished,
+        }
+    }
+}
+
+impl Subject for PassThrough {
+    fn keeps_limits(&self) -> bool {
+        false
+    }
+}
+
+impl Program for PassThrough {
+    fn handle(&mut self, _now: Instant, input: Input<'_>) {
+        match input {
+            Input::Accepted { connection, .. } => {
+                self.next_token += 1;
+                self.waiting.insert(self.next_token, (connection, Vec::new()));
+                self.outputs.push_back(Owned::Connect(self.next_token));
+            }
+            Input::Connected { token, connection } => match self.waiting.remove(&token) {
+                Some((client, bytes)) => {
+                    self.partners.insert(client, connection);
+                    self.partners.insert(connection, client);
+                    if !bytes.is_empty() {
+                        self.outputs.push_back(Owned::Send(connection, bytes));
+                    }
+                }
+                None => self.outputs.push_back(Owned::Close(connection)),
+            },
+            Input::ConnectFailed { token, .. } => {
+                if let Some((client, _)) = self.waiting.remove(&token) {
+                    self.outputs.push_back(Owned::Close(client));
+                }
+            }
+            Input::Bytes { connection, bytes } => match self.partners.get(&connection) {
+                Some(&partner) => self.outputs.push_back(Owned::Send(partner, bytes.to_vec())),
+                None => {
+                    let found = self.waiting.values_mut().find(|(client, _)| *client == connection);
+                    if let Some((_, waiting)) = found {
+                        waiting.extend_from_slice(bytes);
+                    }
+                }
+            },
+            Input::Stalled { connection } => {
+                if let Some(&partner) = self.partners.get(&connection) {
+                    self.outputs.push_back(Owned::Pause(partner));
+                }
+            }
+            Input::Drained { connection } => {
+                if let Some(&partner) = self.partners.get(&connection) {
+                    self.outputs.push_back(Owned::Resume(partner));
+                }
+            }
+            Input::Closed { connection, .. } => {
+                self.waiting.retain(|_, (client, _)| *client != connection);
+                if let Some(partner) = self.partners.remove(&connection) {
+                    self.partners.remove(&partner);
+                    self.outputs.push_back(Owned::Close(partner));
+                }
+            }
+            Input::Signal(Signal::Drain | Signal::Stop) => self.outputs.push_back(Owned::Finished),
+            Input::TurnEnd => {}
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output<'_>> {
+        self.current = self.outputs.pop_front();
+        self.current.as_ref().map(Owned::output)
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        None
+    }
+}

@@ -1,0 +1,76 @@
+//! What happened in a run, as lines: the last ones are kept for a failure, all of them are hashed.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+/// How many lines a failure shows: enough for the story of one statement among a dozen clients.
+const KEPT: usize = 400;
+
+/// FNV-1a's 64-bit parameters.
+const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const PRIME: u64 = 0x100_0000_01b3;
+
+/// The trace of one run.
+#[derive(Debug)]
+pub struct Trace {
+    lines: VecDeque<String>,
+    hash: u64,
+    count: u64,
+    echo: bool,
+}
+
+impl Trace {
+    /// An empty trace. With `echo`, each line also goes to standard output at once.
+    pub fn new(echo: bool) -> Self {
+        Self { lines: VecDeque::new(), hash: OFFSET, count: 0, echo }
+    }
+
+    /// Adds a line.
+    pub fn line(&mut self, micros: u64, text: fmt::Arguments<'_>) {
+        let line = format!("{:>12.6}s {text}", micros as f64 / 1e6);
+        for byte in line.bytes() {
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(PRIME);
+        }
+        self.count += 1;
+        if self.echo {
+            println!("{line}");
+        }
+        if self.lines.len() == KEPT {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line);
+    }
+
+    /// A hash over all lines: two runs with the same hash went the same way.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// How many lines there were.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The last lines, oldest first.
+    pub fn last_lines(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(String::as_str)
+    }
+}
+
+/// Shows bytes of the protocol: printable ones as they are, the rest as dots, long ones cut.
+pub struct Shown<'a>(pub &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Enough for a statement of the simulation with its token.
+        const LIMIT: usize = 120;
+        for &byte in self.0.iter().take(LIMIT) {
+            let shown = if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '.' };
+            write!(f, "{shown}")?;
+        }
+        if self.0.len() > LIMIT {
+            write!(f, "... ({} bytes)", self.0.len())?;
+        }
+        Ok(())
+    }
+}
