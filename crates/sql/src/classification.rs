@@ -168,8 +168,9 @@ pub enum CharsetSetting {
 
 /// What `text`, the argument of a COM_QUERY or COM_STMT_PREPARE, does.
 ///
-/// `mode` must be the session's: with another one the ends of strings are found elsewhere. A client character set whose
-/// characters may end in a backslash or a backtick byte needs [`quotes_may_hide`] as well.
+/// `mode` must be the session's: with another one the ends of strings are found elsewhere. Nor can the answer be relied on
+/// where `character_set_client` has characters that end in the byte of a backslash or backtick (big5, cp932, gb18030, gbk,
+/// sjis).
 pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     let mut scanner = Scanner::new(text, mode);
     let mut first: Option<Statement> = None;
@@ -216,11 +217,4 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
 /// `text` for the eyes of operators: normalised, literals as `?`, at most `limit` bytes.
 pub fn digest_text(text: &[u8], mode: LexMode, limit: usize) -> String {
     digest::digest_text(text, mode, limit)
-}
-
-/// Whether some character set may read the quotes of `text` in another way than [`classify`] does: big5, cp932, gb18030,
-/// gbk and sjis have characters whose second byte is that of a backslash or a backtick. With one of them as
-/// `character_set_client`, treat a text for which this is true as [`Effects::UNKNOWN`]; with any other, ignore it.
-pub fn quotes_may_hide(text: &[u8]) -> bool {
-    text.windows(2).any(|pair| pair[0] >= 0x80 && matches!(pair[1], b'\\' | b'`'))
 }

@@ -28,7 +28,7 @@ mod statement;
 
 pub use classification::{
     CharsetSetting, Classification, KillTarget, Kind, LexMode, SessionCall, SessionFunction, classify,
-    digest_text, quotes_may_hide,
+    digest_text,
 };
 pub use effects::{Effects, Reads};
 pub use quote::{quote_identifier, quote_string};
