@@ -240,6 +240,7 @@ fn with(scanner: &mut Scanner<'_>) -> Kind {
             Keyword::Select | Keyword::Values | Keyword::Table => return Kind::Select,
             Keyword::Update => return Kind::Update,
             Keyword::Delete => return Kind::Delete,
+            Keyword::Insert => return Kind::Other, // no server takes it yet
             _ if scanner.current.is(b'(') && scanner.previous().is(b')') => return parenthesised(scanner),
             _ => {}
         }

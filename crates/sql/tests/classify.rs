@@ -264,7 +264,14 @@ fn more_reasons_to_pin() {
     effects(
         "unknown",
         Kind::Other,
-        &["BEGIN NOT ATOMIC SELECT 1", "IF 1 THEN SELECT 1", "xyz", "123", "SIGNAL SQLSTATE '45000'"],
+        &[
+            "BEGIN NOT ATOMIC SELECT 1",
+            "IF 1 THEN SELECT 1",
+            "WITH a AS (SELECT 1) INSERT t SELECT 1",
+            "xyz",
+            "123",
+            "SIGNAL SQLSTATE '45000'",
+        ],
     );
     effects("unknown", Kind::Admin, &["BINLOG 'abc'"]);
 }
