@@ -167,7 +167,9 @@ fn greeted(
         attributes: b"",
     };
     let sequence = put_payload(out, sequence, |payload| request.put(payload));
-    let server_version = String::from_utf8_lossy(greeting.server_version).into_owned();
+    // MariaDB before 11 puts this in front, for the sake of replicas that cannot read a major version of 10.
+    let version = greeting.server_version.strip_prefix(b"5.5.5-").unwrap_or(greeting.server_version);
+    let server_version = String::from_utf8_lossy(version).into_owned();
     Ok(Stage::Answer { sequence, session: Session { deprecate_eof, server_version } })
 }
 

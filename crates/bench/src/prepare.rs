@@ -147,7 +147,8 @@ fn sbtest_stages<'a>(options: &TableOptions, schema: &str, seed: u64) -> Vec<Sta
         Stage {
             title: Some("inserting rows"),
             statements: u64::from(options.tables) * chunks,
-            units: u64::from(rows.min(ROWS_PER_INSERT)),
+            units: u64::from(ROWS_PER_INSERT),
+            total_units: u64::from(options.tables) * u64::from(rows),
             text: Box::new(move |statement, out| {
                 let (number, chunk) = (1 + statement / chunks, (statement % chunks) as u32);
                 out.extend_from_slice(b"INSERT INTO ");
@@ -198,7 +199,8 @@ fn ledger_stages<'a>(accounts: u32, schema: &str) -> Vec<Stage<'a>> {
         Stage {
             title: Some("opening accounts"),
             statements: u64::from(accounts.div_ceil(ROWS_PER_INSERT)),
-            units: u64::from(accounts.min(ROWS_PER_INSERT)),
+            units: u64::from(ROWS_PER_INSERT),
+            total_units: u64::from(accounts),
             text: Box::new(move |statement, out| {
                 out.extend_from_slice(insert.as_bytes());
                 let first = statement as u32 * ROWS_PER_INSERT + 1;
@@ -221,6 +223,7 @@ fn numbered_stage<'a>(tables: u32, verb: &'static str, object: impl Fn(u64) -> S
         title: None,
         statements: u64::from(tables),
         units: 1,
+        total_units: u64::from(tables),
         text: Box::new(move |statement, out| {
             out.extend_from_slice(verb.as_bytes());
             out.extend_from_slice(object(statement + 1).as_bytes());

@@ -1,8 +1,10 @@
-//! How far a long step is: a bar on a terminal, else a line at every tenth of the way. Both go to standard error, so that
-//! standard output holds results only.
+//! How far a long step is: a bar on a terminal, else a line now and then. Both go to standard error, so that standard
+//! output holds results only.
+
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal as _;
 
 /// One step with a known length.
 pub struct Progress {
@@ -14,14 +16,16 @@ pub struct Progress {
 
 enum Display {
     Bar(ProgressBar),
-    /// How many tenths have been written.
-    Lines(u64),
+    /// When the last line was written, or the step began.
+    Lines(Instant),
 }
 
+/// Steps that are over sooner need no line; a file that holds the lines of longer ones stays readable.
+const BETWEEN_LINES: Duration = Duration::from_secs(2);
+
 impl Progress {
-    /// Begins a step of `length` units, at least one.
+    /// Begins a step of `length` units.
     pub fn new(title: &str, length: u64) -> Self {
-        let length = length.max(1);
         let display = if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(length);
             if let Ok(style) =
@@ -32,23 +36,21 @@ impl Progress {
             bar.set_message(title.to_owned());
             Display::Bar(bar)
         } else {
-            Display::Lines(0)
+            Display::Lines(Instant::now())
         };
         Self { title: title.to_owned(), length, done: 0, display }
     }
 
-    /// `units` more are done.
+    /// `units` more are done, as far as there are that many.
     pub fn advance(&mut self, units: u64) {
-        self.done += units;
+        self.done = self.length.min(self.done + units);
         match &mut self.display {
             Display::Bar(bar) => bar.set_position(self.done),
-            Display::Lines(written) => {
-                let tenths = tenths(self.done, self.length);
-                if tenths > *written {
-                    *written = tenths;
-                    eprintln!("{}: {} of {}", self.title, self.done, self.length);
-                }
+            Display::Lines(written) if written.elapsed() >= BETWEEN_LINES => {
+                *written = Instant::now();
+                eprintln!("{}: {} of {}", self.title, self.done, self.length);
             }
+            Display::Lines(_) => {}
         }
     }
 }
@@ -59,23 +61,5 @@ impl Drop for Progress {
         if let Display::Bar(bar) = &self.display {
             bar.finish_and_clear();
         }
-    }
-}
-
-fn tenths(done: u64, length: u64) -> u64 {
-    (u128::from(done) * 10 / u128::from(length)) as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_come_at_tenths() {
-        assert_eq!(tenths(0, 100), 0);
-        assert_eq!(tenths(9, 100), 0);
-        assert_eq!(tenths(10, 100), 1);
-        assert_eq!(tenths(100, 100), 10);
-        assert_eq!(tenths(u64::MAX, u64::MAX), 10);
     }
 }

@@ -12,16 +12,21 @@ use crate::outbox::Outbox;
 use crate::progress::Progress;
 use crate::reply::{Ending, Expect, ReplyReader};
 
+/// Appends the text of a statement, which is known by its number.
+pub type PutText<'a> = Box<dyn FnMut(u64, &mut Vec<u8>) + 'a>;
+
 /// Statements that may be sent at the same time. The next stage begins when all are answered.
 pub struct Stage<'a> {
     /// What a progress line calls it; `None` for what is over at once.
     pub title: Option<&'a str>,
     /// How many there are.
     pub statements: u64,
-    /// How many units of progress each is worth.
+    /// How many units of progress each is worth; the last one may be worth less.
     pub units: u64,
+    /// How many units there are in all.
+    pub total_units: u64,
     /// Appends the text of one, counted from 0.
-    pub text: Box<dyn FnMut(u64, &mut Vec<u8>) + 'a>,
+    pub text: PutText<'a>,
     /// Server errors that do not matter.
     pub tolerated: &'static [u16],
 }
@@ -34,6 +39,7 @@ impl<'a> Stage<'a> {
             title: None,
             statements: 1,
             units: 1,
+            total_units: 1,
             text: Box::new(move |_, out| out.extend_from_slice(text.as_bytes())),
             tolerated: &[],
         }
@@ -149,7 +155,7 @@ impl<'a> Script<'a> {
         self.progress = self
             .stages
             .front()
-            .and_then(|stage| stage.title.map(|title| Progress::new(title, stage.statements * stage.units)));
+            .and_then(|stage| stage.title.map(|title| Progress::new(title, stage.total_units)));
     }
 
     fn lane_of(&self, connection: ConnectionId) -> Option<usize> {
@@ -261,7 +267,7 @@ impl<'a> Script<'a> {
             match lane {
                 Lane::Free { connection, .. } => self.outbox.quit(*connection),
                 Lane::LoggingIn { connection, .. } | Lane::Busy { connection, .. } => {
-                    self.outbox.close(*connection)
+                    self.outbox.close(*connection);
                 }
                 Lane::Down => {}
             }

@@ -73,7 +73,7 @@ impl Workload {
             Self::UpdateIndex => plan.push(Draw::TableAndRow, Statement::UPDATE_INDEX),
             Self::UpdateNonIndex => plan.push(Draw::TableAndRow, Statement::UPDATE_NON_INDEX),
             Self::UpdateNonIndexTrx => {
-                plan.transaction(|plan| plan.push(Draw::TableAndRow, Statement::UPDATE_NON_INDEX))
+                plan.transaction(|plan| plan.push(Draw::TableAndRow, Statement::UPDATE_NON_INDEX));
             }
             Self::OltpReadOnly => plan.transaction(Plan::push_reads),
             Self::OltpWriteOnly => plan.transaction(Plan::push_writes),

@@ -13,7 +13,7 @@ fn message(sequence: u8, payload: &[u8]) -> Vec<u8> {
 fn greeting(plugin: &[u8], capabilities: Capabilities) -> Vec<u8> {
     let mut payload = Vec::new();
     Greeting {
-        server_version: b"10.11.6-MariaDB",
+        server_version: b"5.5.5-10.11.6-MariaDB",
         connection_id: 1,
         scramble: *SCRAMBLE,
         capabilities: capabilities
