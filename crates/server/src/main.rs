@@ -60,7 +60,8 @@ fn main() -> ExitCode {
         ["version" | "--version" | "-V"] => print(&format!("onramp {}\n", env!("CARGO_PKG_VERSION"))),
         ["help", "serve"] => print(&config::help()),
         ["serve", ..] => serve::command(&arguments[1..]),
-        ["bench", ..] => usage_error("bench is not part of this build yet"),
+        ["help", "bench"] => bench::run(&[String::from("help")]),
+        ["bench", ..] => bench::run(&arguments[1..]),
         ["docs", "options"] => print(&config::reference_page()),
         ["docs", ..] => usage_error("there is one page: onramp docs options"),
         [command, ..] => match config::nearest(command, ["serve", "bench", "docs", "help", "version"]) {

@@ -255,12 +255,15 @@ impl Keeper {
     }
 }
 
-/// The last lines of a log that were written after `start`, at most `count` of them, indented.
-fn last_lines(log: &Path, start: u64, count: usize) -> String {
+/// What a log says about a failure: its lines marked as errors that were written after `start`, or its last lines where
+/// none is marked; at most `count` of them, indented.
+fn failure_lines(log: &Path, start: u64, count: usize) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(
         bytes.get(usize::try_from(start).unwrap_or(usize::MAX)..).unwrap_or_default(),
     );
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(count)..].iter().map(|line| format!("\n    {line}")).collect()
+    let errors: Vec<&str> = lines.iter().copied().filter(|line| line.contains("ERROR")).take(count).collect();
+    let chosen = if errors.is_empty() { &lines[lines.len().saturating_sub(count)..] } else { &errors };
+    chosen.iter().map(|line| format!("\n    {line}")).collect()
 }

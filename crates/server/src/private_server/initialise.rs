@@ -40,9 +40,9 @@ pub(crate) fn initialise(
     };
     if !status.success() {
         return Err(Ending::Failed(format!(
-            "the private server's data cannot be created ({status}); the last lines of {}:{}",
+            "the private server's data cannot be created ({status}); {} says:{}",
             log_path.display(),
-            super::last_lines(&log_path, start, 15)
+            super::failure_lines(&log_path, start, 15)
         )));
     }
     std::fs::rename(&unfinished, folder.data()).map_err(failed)?;

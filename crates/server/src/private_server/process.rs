@@ -65,9 +65,9 @@ impl Process {
         loop {
             if let Some(status) = process.ended() {
                 return Err(format!(
-                    "the private server does not come up ({status}); the last lines of {}:{}",
+                    "the private server does not come up ({status}); {} says:{}",
                     log_path.display(),
-                    super::last_lines(&log_path, log_start, 15)
+                    super::failure_lines(&log_path, log_start, 15)
                 ));
             }
             if greets(folder.socket()) {

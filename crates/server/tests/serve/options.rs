@@ -1,0 +1,95 @@
+//! What is wrong is said before anything is opened.
+
+use std::net::TcpListener;
+
+use crate::harness::{TestFolder, command, run};
+
+fn stderr(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn wrong_options_end_the_start_with_code_2() {
+    let folder = TestFolder::new();
+    std::fs::write(folder.path().join("onramp.toml"), "\npermits = \"16\"\n").unwrap();
+    for (arguments, expected) in [
+        (&["serve", "--permist", "5"][..], "onramp: --permist: unknown option; did you mean --permits?\n"),
+        (
+            &["serve", "--wait-timeout", "10"],
+            "onramp: --wait-timeout: \"10\" has no unit; did you mean 10s?\n",
+        ),
+        (
+            &["serve", "--config", "onramp.toml"],
+            "onramp: onramp.toml:2: permits: found text where a whole number is wanted; did you mean 16 without the quotes?\n",
+        ),
+        (&["server"], "onramp: unknown command \"server\"; did you mean serve?\n"),
+        (&["docs"], "onramp: there is one page: onramp docs options\n"),
+    ] {
+        let output = run(&folder, arguments);
+        assert_eq!(stderr(&output), expected);
+        assert_eq!(output.status.code(), Some(2));
+    }
+    assert!(!folder.data_dir().exists());
+}
+
+#[test]
+fn help_and_version_go_to_the_output_stream() {
+    let folder = TestFolder::new();
+    for (arguments, expected) in [
+        (&["--version"][..], concat!("onramp ", env!("CARGO_PKG_VERSION"), "\n")),
+        (&["help"], "Usage: onramp <COMMAND>"),
+        (&["serve", "--help"], "Usage: onramp serve [OPTIONS]"),
+        (&["docs", "options"], "# Options of `onramp serve`"),
+    ] {
+        let output = run(&folder, arguments);
+        assert!(String::from_utf8_lossy(&output.stdout).starts_with(expected), "{arguments:?}");
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn a_port_in_use_is_named_with_what_to_do() {
+    let folder = TestFolder::new();
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = holder.local_addr().unwrap();
+    let output = run(&folder, &["serve", "--listen", &address.to_string(), "--max-connections", "100"]);
+    let expected = format!(
+        "cannot listen on {address}: somebody listens there already, most likely a MySQL or MariaDB server or another \
+         onramp; `ss -ltnp 'sport = :{}'` shows who. Choose another address with --listen",
+        address.port()
+    );
+    assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!folder.data_dir().exists());
+}
+
+#[test]
+fn a_host_that_cannot_be_found_is_named() {
+    let folder = TestFolder::new();
+    let output = command(&folder)
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .env("ONRAMP_BACKEND", "mysql://app:hush@no-such-host.invalid/")
+        .output()
+        .unwrap();
+    assert!(
+        stderr(&output).contains("the host \"no-such-host.invalid\" cannot be found"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!stderr(&output).contains("hush"));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn without_a_server_the_package_to_install_is_named() {
+    let folder = TestFolder::new();
+    let empty = folder.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let output =
+        run(&folder, &["serve", "--listen", "127.0.0.1:0", "--server-directory", empty.to_str().unwrap()]);
+    let said = stderr(&output);
+    assert!(said.contains("no --backend is given and no server is installed"), "{said}");
+    assert!(said.contains("`apt install mariadb-server`"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!folder.data_dir().exists());
+}
