@@ -6,6 +6,7 @@
 //! | name | what |
 //! |---|---|
 //! | `data/` | the server's data directory, with its pid file |
+//! | `tmp/` | the server's temporary files |
 //! | `server.log` | what the server says |
 //! | `service.password`, `admin.password` | the accounts' passwords, readable by the owner alone |
 //! | `client.cnf` | the options of the client programs for the administrator's account |
@@ -175,6 +176,7 @@ impl Keeper {
     fn bring_up(&self) -> Result<(Process, Access), Ending> {
         let asked = || self.told_to_stop();
         self.folder.wait_for_earlier_server(&asked)?;
+        self.folder.make_temporary()?;
         if self.folder.has_data() {
             tracing::info!(
                 "starting the private {} in {}",

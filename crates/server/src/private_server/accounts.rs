@@ -1,9 +1,8 @@
 //! The accounts of the private server: one for Onramp itself, one for whoever started it. Their passwords are random,
 //! live in files that their owner alone can read, and are the same at every start.
 
-use zeroize::Zeroizing;
-
 use rustix::rand::{GetRandomFlags, getrandom};
+use zeroize::Zeroizing;
 
 use super::folder::{Folder, write_private};
 use super::programs::{Flavour, Programs};
@@ -12,10 +11,6 @@ use super::programs::{Flavour, Programs};
 pub(crate) const SERVICE_USER: &str = "onramp";
 /// The account with all rights, for whoever started Onramp.
 pub(crate) const ADMIN_USER: &str = "admin";
-
-/// Where administrators' rights begin to have names of their own in MariaDB; before it is SUPER for all.
-/// <https://mariadb.com/kb/en/grant/#connection-admin>
-const NAMED_RIGHTS_SINCE: (u32, u32, u32) = (10, 5, 2);
 
 /// The passwords of one start.
 pub(crate) struct Accounts {
@@ -54,19 +49,19 @@ impl Accounts {
     /// What the server runs before it takes its first client, one statement a line.
     pub(crate) fn statements(&self, programs: &Programs) -> Zeroizing<String> {
         let dialect = Dialect::of(programs);
-        let mut lines = Vec::new();
-        dialect.push_account(&mut lines, &format!("'{SERVICE_USER}'@'localhost'"), &self.service_password);
-        // The least that does: the accounts tables, and ending the statements of clients that have gone or were killed.
-        lines.push(Zeroizing::new(format!("GRANT SELECT ON mysql.* TO '{SERVICE_USER}'@'localhost';\n")));
-        lines.push(Zeroizing::new(format!(
-            "GRANT {} ON *.* TO '{SERVICE_USER}'@'localhost';\n",
-            dialect.kill_rights
-        )));
+        let service = format!("'{SERVICE_USER}'@'localhost'");
+        let plain = |line: String| Zeroizing::new(line);
+        // Anew each time, so that it has these rights and no others, whatever an earlier version gave it.
+        let mut lines = vec![
+            plain(format!("DROP USER IF EXISTS {service};\n")),
+            dialect.account("CREATE USER", &service, &self.service_password),
+            plain(format!("GRANT SELECT ON {} TO {service};\n", dialect.accounts_table)),
+        ];
         if let Admin::New(password) = &self.admin {
             let admin = format!("'{ADMIN_USER}'@'%'");
-            dialect.push_account(&mut lines, &admin, password);
-            lines
-                .push(Zeroizing::new(format!("GRANT ALL PRIVILEGES ON *.* TO {admin} WITH GRANT OPTION;\n")));
+            lines.push(dialect.account("CREATE USER IF NOT EXISTS", &admin, password));
+            lines.push(dialect.account("ALTER USER", &admin, password));
+            lines.push(plain(format!("GRANT ALL PRIVILEGES ON *.* TO {admin} WITH GRANT OPTION;\n")));
         }
         let mut all = Zeroizing::new(String::with_capacity(lines.iter().map(|line| line.len()).sum()));
         for line in &lines {
@@ -89,33 +84,29 @@ impl Accounts {
 
 /// How the two families write the same.
 struct Dialect {
-    maria_db: bool,
-    kill_rights: &'static str,
+    /// How a password is set for `mysql_native_password`, before and behind it: the one login method that Onramp speaks
+    /// so far.
+    password: (&'static str, &'static str),
+    /// Where the server keeps its accounts: all that the service account reads.
+    accounts_table: &'static str,
 }
 
 impl Dialect {
     fn of(programs: &Programs) -> Self {
-        let maria_db = programs.flavour != Flavour::MySql;
-        let kill_rights = match (maria_db, programs.numbers) {
-            (true, numbers) if numbers < NAMED_RIGHTS_SINCE => "PROCESS, SUPER",
-            (true, _) => "PROCESS, CONNECTION ADMIN",
-            (false, (5, ..)) => "PROCESS, SUPER",
-            (false, _) => "PROCESS, CONNECTION_ADMIN",
-        };
-        Self { maria_db, kill_rights }
+        match programs.flavour {
+            Flavour::MariaDb { .. } => Self {
+                password: ("VIA mysql_native_password USING PASSWORD('", "')"),
+                accounts_table: "mysql.global_priv",
+            },
+            Flavour::MySql => {
+                Self { password: ("WITH mysql_native_password BY '", "'"), accounts_table: "mysql.user" }
+            }
+        }
     }
 
-    /// `mysql_native_password` on both: the one login method that Onramp speaks so far.
-    fn push_account(&self, lines: &mut Vec<Zeroizing<String>>, account: &str, password: &str) {
-        for verb in ["CREATE USER IF NOT EXISTS", "ALTER USER"] {
-            lines.push(Zeroizing::new(if self.maria_db {
-                format!(
-                    "{verb} {account} IDENTIFIED VIA mysql_native_password USING PASSWORD('{password}');\n"
-                )
-            } else {
-                format!("{verb} {account} IDENTIFIED WITH mysql_native_password BY '{password}';\n")
-            }));
-        }
+    fn account(&self, verb: &str, account: &str, password: &str) -> Zeroizing<String> {
+        let (before, behind) = self.password;
+        Zeroizing::new(format!("{verb} {account} IDENTIFIED {before}{password}{behind};\n"))
     }
 }
 
@@ -156,43 +147,50 @@ fn random_password() -> Result<Zeroizing<String>, String> {
 mod tests {
     use super::*;
 
-    fn programs(flavour: Flavour, numbers: (u32, u32, u32)) -> Programs {
-        Programs { server: "/s".into(), flavour, version: String::new(), numbers, setpriv: None }
+    fn statements(flavour: Flavour, admin: Admin) -> Zeroizing<String> {
+        let programs = Programs {
+            server: "/s".into(),
+            flavour,
+            version: String::new(),
+            numbers: (0, 0, 0),
+            setpriv: None,
+        };
+        Accounts { service_password: Zeroizing::new(String::from("aa")), admin }.statements(&programs)
     }
 
-    fn accounts(admin: Admin) -> Accounts {
-        Accounts { service_password: Zeroizing::new(String::from("aa")), admin }
+    fn password() -> Zeroizing<String> {
+        Zeroizing::new(String::from("bb"))
     }
 
     #[test]
     fn the_administrator_is_created_once() {
-        let maria_db = programs(Flavour::MariaDb { install: "/i".into() }, (10, 11, 19));
-        let password = || Zeroizing::new(String::from("bb"));
-        let first = accounts(Admin::New(password())).statements(&maria_db);
+        let first = statements(Flavour::MariaDb { install: "/i".into() }, Admin::New(password()));
         assert_eq!(
             first.lines().collect::<Vec<_>>(),
             [
-                "CREATE USER IF NOT EXISTS 'onramp'@'localhost' IDENTIFIED VIA mysql_native_password USING PASSWORD('aa');",
-                "ALTER USER 'onramp'@'localhost' IDENTIFIED VIA mysql_native_password USING PASSWORD('aa');",
-                "GRANT SELECT ON mysql.* TO 'onramp'@'localhost';",
-                "GRANT PROCESS, CONNECTION ADMIN ON *.* TO 'onramp'@'localhost';",
+                "DROP USER IF EXISTS 'onramp'@'localhost';",
+                "CREATE USER 'onramp'@'localhost' IDENTIFIED VIA mysql_native_password USING PASSWORD('aa');",
+                "GRANT SELECT ON mysql.global_priv TO 'onramp'@'localhost';",
                 "CREATE USER IF NOT EXISTS 'admin'@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('bb');",
                 "ALTER USER 'admin'@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('bb');",
                 "GRANT ALL PRIVILEGES ON *.* TO 'admin'@'%' WITH GRANT OPTION;",
             ]
         );
-        let later = accounts(Admin::Kept(password())).statements(&maria_db);
+        let later = statements(Flavour::MariaDb { install: "/i".into() }, Admin::Kept(password()));
         assert!(!later.contains("admin"), "{}", later.as_str());
     }
 
     #[test]
-    fn each_server_is_spoken_to_in_its_own_way() {
-        let rights = |flavour, numbers| Dialect::of(&programs(flavour, numbers)).kill_rights;
-        let maria_db = || Flavour::MariaDb { install: "/i".into() };
-        assert_eq!(rights(maria_db(), (10, 3, 39)), "PROCESS, SUPER");
-        assert_eq!(rights(maria_db(), (11, 4, 1)), "PROCESS, CONNECTION ADMIN");
-        assert_eq!(rights(Flavour::MySql, (5, 7, 44)), "PROCESS, SUPER");
-        assert_eq!(rights(Flavour::MySql, (8, 4, 3)), "PROCESS, CONNECTION_ADMIN");
+    fn mysql_is_spoken_to_in_its_own_way() {
+        let statements = statements(Flavour::MySql, Admin::Kept(password()));
+        assert_eq!(
+            statements.lines().collect::<Vec<_>>(),
+            [
+                "DROP USER IF EXISTS 'onramp'@'localhost';",
+                "CREATE USER 'onramp'@'localhost' IDENTIFIED WITH mysql_native_password BY 'aa';",
+                "GRANT SELECT ON mysql.user TO 'onramp'@'localhost';",
+            ]
+        );
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub(crate) fn server(
     let mut command = as_user(programs, folder.run_as(), &programs.server);
     // First of all, as the server wants it: no configuration files. The same on every machine.
     command.arg("--no-defaults").arg(data_dir_argument(folder));
+    command.arg(with_path("--tmpdir=", &folder.temporary()));
     command.arg(with_path("--socket=", folder.socket()));
     command.arg(with_path("--pid-file=", &folder.pid_file()));
     if folder.run_as() == &RunAs::Root {

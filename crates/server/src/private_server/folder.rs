@@ -106,6 +106,23 @@ impl Folder {
         self.path.join("data.unfinished")
     }
 
+    /// The server's folder for temporary files. Not the system's: a server removes what looks like its own there when it
+    /// starts (`mysql_rm_tmp_tables` in sql/sql_base.cc), and so takes away the files of another.
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.path.join("tmp")
+    }
+
+    /// Makes the folder for temporary files where it is missing.
+    pub(crate) fn make_temporary(&self) -> Result<(), String> {
+        let path = self.temporary();
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&path)
+            .map_err(|error| format!("{} cannot be created: {error}", path.display()))?;
+        self.give_to_server(&path)
+    }
+
     /// Whether the data directory has been created in full.
     pub(crate) fn has_data(&self) -> bool {
         self.data().exists()

@@ -32,6 +32,8 @@ pub(crate) fn initialise(
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).map_err(failed)?;
     let start = log.metadata().map_err(failed)?.len();
     let mut command = command(programs, folder);
+    // Understood by the servers and by the script around one of them.
+    command.env("TMPDIR", folder.temporary());
     command.stdout(log.try_clone().map_err(failed)?).stderr(log);
     let mut process = Process::spawn(command)?;
     let Some(status) = process.wait(asked) else {

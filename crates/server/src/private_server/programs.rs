@@ -6,6 +6,10 @@ use std::process::{Command, Stdio};
 /// Where server programs lie on Debian, Fedora and their kin beside PATH, which often lacks the folders of `root`.
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/usr/libexec", "/usr/local/sbin"];
 
+/// The first MariaDB with mysql.global_priv, from which accounts are read.
+/// <https://mariadb.com/kb/en/mysql-global_priv-table/>
+const OLDEST_MARIADB: (u32, u32, u32) = (10, 4, 0);
+
 /// The programs of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
@@ -57,6 +61,9 @@ impl Programs {
         let (name, numbers) = parse_version(&answer)
             .ok_or_else(|| format!("{} does not say which version it is", server.display()))?;
         let flavour = match name {
+            "MariaDB" if numbers < OLDEST_MARIADB => {
+                return Err(format!("{} is MariaDB {}.{}; Onramp needs 10.4 or newer", server.display(), numbers.0, numbers.1));
+            }
             "MariaDB" => Flavour::MariaDb {
                 install: find_program(&folders, &["mariadb-install-db", "mysql_install_db"]).ok_or_else(|| {
                     format!(

@@ -1,0 +1,201 @@
+//! What the project asks of its own sources: sizes, who may depend on whom, and that the core has no door to the world.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Beyond this a file holds more than one thing.
+const LONGEST_FILE: usize = 600;
+
+/// Which of our crates each crate may use. What is absent here must not appear.
+const ALLOWED: [(&str, &[&str]); 10] = [
+    ("seam", &[]),
+    ("wire", &[]),
+    ("sql", &[]),
+    ("engine", &["seam", "sql", "wire"]),
+    ("config", &["engine"]),
+    ("drivers", &["seam"]),
+    ("bench", &["drivers", "seam", "wire"]),
+    ("simulator", &["engine", "seam", "wire"]),
+    ("server", &["bench", "config", "drivers", "engine", "seam", "simulator", "sql", "wire"]),
+    ("fuzz", &["engine", "seam", "sql", "wire"]),
+];
+
+/// The core: state machines that take time, bytes and addresses as input.
+const PURE: [&str; 4] = ["seam", "wire", "sql", "engine"];
+
+/// Doors to the world. `std::net` is one but for its addresses and `std::io` but for its errors, which are plain data.
+const DOORS: [&str; 19] = [
+    "std::fs",
+    "std::thread",
+    "std::process",
+    "std::env",
+    "std::io::std",
+    "std::io::Read",
+    "std::io::Write",
+    "print!(",
+    "std::os",
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "std::sync::mpsc",
+    "TcpStream",
+    "TcpListener",
+    "UdpSocket",
+    "UnixStream",
+    "ToSocketAddrs",
+    "libc::",
+    "rustix::",
+];
+
+/// Crates from elsewhere that the core may use: none of them touches the system.
+const PURE_DEPENDENCIES: [&str; 8] = ["memchr", "sha1", "sha2", "slab", "zeroize", "seam", "sql", "wire"];
+
+#[test]
+fn files_hold_one_thing() {
+    let mut long = Vec::new();
+    for (path, text) in sources() {
+        let is_test = path.components().any(|part| part.as_os_str() == "tests")
+            || path.file_name().is_some_and(|name| name == "tests.rs");
+        let lines = text.lines().count();
+        if !is_test && lines > LONGEST_FILE {
+            long.push(format!("{}: {lines} lines", path.display()));
+        }
+    }
+    assert!(long.is_empty(), "longer than {LONGEST_FILE} lines:\n{}", long.join("\n"));
+}
+
+#[test]
+fn crates_depend_only_on_what_they_may() {
+    let ours: Vec<&str> = ALLOWED.iter().map(|(name, _)| *name).collect();
+    for (name, manifest) in manifests() {
+        let Some((_, allowed)) = ALLOWED.iter().find(|(crate_name, _)| *crate_name == name) else {
+            panic!("the crate {name} is new: say in this test what it may depend on");
+        };
+        for dependency in dependencies(&manifest, "dependencies") {
+            let fine = !ours.contains(&dependency.as_str()) || allowed.contains(&dependency.as_str());
+            assert!(fine, "{name} must not depend on {dependency}");
+        }
+    }
+}
+
+#[test]
+fn the_core_uses_nothing_that_touches_the_system() {
+    for (name, manifest) in manifests().into_iter().filter(|(name, _)| PURE.contains(&name.as_str())) {
+        for dependency in dependencies(&manifest, "dependencies") {
+            assert!(
+                PURE_DEPENDENCIES.contains(&dependency.as_str()),
+                "{name} uses {dependency}: is it free of I/O?"
+            );
+        }
+    }
+    let mut found = Vec::new();
+    for (path, text) in sources() {
+        let is_pure = PURE.iter().any(|name| path.starts_with(Path::new("crates").join(name).join("src")));
+        if !is_pure {
+            continue;
+        }
+        for (number, line) in code(&text) {
+            for door in DOORS.iter().filter(|door| line.contains(**door)) {
+                found.push(format!("{}:{number}: {door}", path.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "the core has no door to the world:\n{}", found.join("\n"));
+}
+
+/// The proof, where the target is installed: on it there is no operating system to call.
+#[test]
+fn the_core_is_built_without_an_operating_system() {
+    let targets = Command::new("rustup").args(["target", "list", "--installed"]).output();
+    let installed = targets
+        .is_ok_and(|targets| String::from_utf8_lossy(&targets.stdout).contains("wasm32-unknown-unknown"));
+    if !installed {
+        eprintln!(
+            "skipped: `rustup target add wasm32-unknown-unknown` lets this run; the check of sources stands"
+        );
+        return;
+    }
+    let mut build = Command::new(env!("CARGO"));
+    build.current_dir(root()).args(["check", "--quiet", "--target", "wasm32-unknown-unknown"]);
+    for name in PURE {
+        build.args(["--package", name]);
+    }
+    let output = build.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn unsafe_code_lives_in_the_drivers_with_its_reason() {
+    for (path, text) in sources() {
+        if path.ends_with("tests/tidy.rs") {
+            continue;
+        }
+        let mut lines = code(&text).into_iter();
+        if path.starts_with("crates/drivers/src") {
+            for (number, _) in lines.filter(|(_, line)| line.contains("unsafe {")) {
+                let before: Vec<&str> = text.lines().take(number).collect();
+                let explained = before.iter().rev().take(6).any(|line| line.contains("SAFETY"));
+                assert!(explained, "{}:{number}: say why it is safe", path.display());
+            }
+        } else if let Some((number, _)) = lines.find(|(_, line)| line.contains("unsafe {")) {
+            panic!("{}:{number}: unsafe code belongs to the drivers", path.display());
+        }
+    }
+}
+
+/// The lines of a file that hold code, with their numbers. Remarks and everything from the unit tests on are left out.
+fn code(text: &str) -> Vec<(usize, &str)> {
+    text.lines()
+        .enumerate()
+        .map(|(number, line)| (number + 1, line))
+        .take_while(|(_, line)| !line.starts_with("#[cfg(test)]"))
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
+}
+
+/// All our Rust files, by their path from the root.
+fn sources() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for folder in ["crates", "fuzz/fuzz_targets"] {
+        collect(&root().join(folder), &mut found);
+    }
+    assert!(found.len() > 10, "the sources were not found");
+    found
+}
+
+fn collect(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name != "target") {
+                collect(&path, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.push((path.strip_prefix(root()).unwrap().to_path_buf(), text));
+        }
+    }
+}
+
+/// The manifests of our crates, by the name of their folder.
+fn manifests() -> BTreeMap<String, toml::Table> {
+    let mut found = BTreeMap::new();
+    let folders = std::fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    for folder in folders.chain([root().join("fuzz")]) {
+        let Ok(text) = std::fs::read_to_string(folder.join("Cargo.toml")) else { continue };
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        found.insert(String::from(name), text.parse().unwrap());
+    }
+    assert!(found.len() >= PURE.len(), "the manifests were not found");
+    found
+}
+
+fn dependencies(manifest: &toml::Table, kind: &str) -> Vec<String> {
+    let table = manifest.get(kind).and_then(toml::Value::as_table);
+    table.map(|table| table.keys().cloned().collect()).unwrap_or_default()
+}
