@@ -100,18 +100,19 @@ impl MySqlError {
         Self::new(1317, b"70100", "Query execution was interrupted")
     }
 
-    /// CR_CONN_HOST_ERROR: the server could not be reached in time.
+    /// The server could not be reached in time: the text of CR_CONN_HOST_ERROR with the code of ER_NET_READ_ERROR, since
+    /// client libraries take a client's code (2000 and above) from a server for a malformed packet.
     pub(crate) fn server_unreachable(server: &str, reason: &str) -> Self {
-        Self::new(2003, b"08S01", format!("Can't connect to MySQL server on '{server}' ({reason})"))
+        Self::new(1158, b"08S01", format!("Can't connect to MySQL server on '{server}' ({reason})"))
     }
 
-    /// The same code for a wait that ended with the server up but every backend held.
+    /// ER_CON_COUNT_ERROR, for a wait that ended with the server up but every backend held.
     pub(crate) fn no_backend(limit: u32) -> Self {
         let message = format!(
             "No backend became free within backend_connect_timeout: all max_backends = {limit} are held by open \
              transactions or pinned clients"
         );
-        Self::new(2003, b"08S01", message)
+        Self::new(1040, b"08004", message)
     }
 
     /// CR_SERVER_LOST.

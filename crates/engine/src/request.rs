@@ -48,6 +48,8 @@ pub(crate) struct Statement {
     pub(crate) calls: Vec<SessionCall>,
     pub(crate) charset: CharsetSetting,
     pub(crate) sets_last_insert_id: bool,
+    /// COMMIT RELEASE and its like: the server closes the connection after its answer.
+    pub(crate) releases_connection: bool,
 }
 
 impl Statement {
@@ -62,6 +64,7 @@ impl Statement {
             calls: Vec::new(),
             charset: CharsetSetting::Untouched,
             sets_last_insert_id: false,
+            releases_connection: false,
         }
     }
 

@@ -68,8 +68,8 @@ impl Engine {
         client.settled_on = None;
         client.phase = ClientPhase::Idle;
         let answer = self.take_request(key).map_or(1, |request| request.answer);
-        if begun || uploading {
-            return self.close_client(key, "its backend was lost in the middle of a reply");
+        if begun || uploading || self.clients[key].wants_end_for_loss {
+            return self.close_client(key, "its backend was lost in the middle of a statement");
         }
         let login = command == RequestKind::LoginSchema;
         let sequence = if login { self.clients[key].login_sequence } else { answer };

@@ -77,7 +77,9 @@ impl Engine {
             Lost::Transaction => MySqlError::server_lost(true),
             Lost::PinnedState => MySqlError::pinned_state_lost(),
         };
-        self.answer_error(key, sequence, &error);
+        if !self.clients[key].wants_end_for_loss {
+            self.answer_error(key, sequence, &error);
+        }
         self.close_client(key, &error.message);
     }
 

@@ -127,6 +127,7 @@ impl Engine {
         let offered = self.facts.as_ref().map_or(OFFERED, |facts| OFFERED & facts.capabilities);
         let client = &mut self.clients[key];
         client.capabilities = login.capabilities & offered;
+        client.wants_end_for_loss = is_libmariadb(login.attributes);
         let attempt = Box::new(Attempt {
             user: login.user.to_vec(),
             schema: login.schema.filter(|schema| !schema.is_empty()).map(<[u8]>::to_vec),
@@ -358,4 +359,10 @@ impl Engine {
             }
         }
     }
+}
+
+/// MariaDB Connector/C and what is built on it (ma_net_safe_read: errors in the client's range become 2027).
+fn is_libmariadb(attributes: &[u8]) -> bool {
+    wire::parse_attributes(attributes)
+        .is_ok_and(|mut pairs| pairs.any(|pair| pair == (&b"_client_name"[..], &b"libmariadb"[..])))
 }

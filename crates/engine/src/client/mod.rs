@@ -61,6 +61,9 @@ pub(crate) struct Client {
     pub(crate) last_heard: Instant,
     /// Its backend was lost between two statements; the next one is told so.
     pub(crate) lost: Option<Lost>,
+    /// Its library takes an error packet with a client's code (2013) for malformed; an end of the connection makes it
+    /// report 2013 by itself. Known by the connection attribute `_client_name`.
+    pub(crate) wants_end_for_loss: bool,
     /// KILL CONNECTION came while its statement ran.
     pub(crate) killed: bool,
 }
@@ -118,6 +121,7 @@ impl Client {
             stalled_since: None,
             last_heard: now,
             lost: None,
+            wants_end_for_loss: false,
             killed: false,
         }
     }
