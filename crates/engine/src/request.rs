@@ -69,18 +69,18 @@ impl Statement {
     }
 
     pub(crate) fn of_text(text: &[u8], mode: LexMode) -> Self {
-        let Classification {
-            kind,
-            effects,
-            reads,
-            plain_read,
-            fingerprint,
-            calls,
-            charset,
-            sets_last_insert_id,
-            ..
-        } = sql::classify(text, mode);
-        Self { kind, effects, reads, plain_read, fingerprint, calls, charset, sets_last_insert_id }
+        let found: Classification = sql::classify(text, mode);
+        Self {
+            kind: found.kind,
+            effects: found.effects,
+            reads: found.reads,
+            plain_read: found.plain_read,
+            fingerprint: found.fingerprint,
+            calls: found.calls,
+            charset: found.charset,
+            sets_last_insert_id: found.sets_last_insert_id,
+            releases_connection: found.releases_connection,
+        }
     }
 }
 

@@ -48,7 +48,10 @@ impl Engine {
                 status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
         }
         self.note_aftermath(key, client, &request, statement);
-        if command == RequestKind::LoginSchema {
+        if request.statement.releases_connection && statement.summary.error.is_none() {
+            self.backends[key].afterwards = Afterwards::Close;
+            self.drop_client(client);
+        } else if command == RequestKind::LoginSchema {
             self.login_schema_checked(key, client, &statement.summary);
         } else {
             self.settle(key, client, statement.summary.error.is_some());
