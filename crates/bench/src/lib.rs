@@ -150,7 +150,10 @@ fn run_load(options: &RunOptions) -> Result<(), Trouble> {
     let outcome = generate(options, credentials, addresses, source)?;
     let context =
         Context { options, seed, machine: machine::Machine::describe(), version: env!("CARGO_PKG_VERSION") };
-    print!("{}", report::summary(&outcome, &context));
+    // A run that ended before the load began has nothing to report but its error.
+    if !outcome.measured.is_zero() {
+        print!("{}", report::summary(&outcome, &context));
+    }
     if let Some(path) = &options.json {
         let text = format!("{:#}\n", report::to_json(&outcome, &context));
         std::fs::write(path, text)

@@ -153,6 +153,7 @@ impl Generator<'_> {
 
     /// Prepares the first statement from place `next` on that is to be prepared; after the last, the connection is up.
     fn prepare_next(&mut self, number: u32, id: ConnectionId, next: usize) {
+        let running = self.is_running();
         let connection = &mut self.connections[number as usize];
         let tables = self.options.tables.tables as usize;
         for place in next..connection.prepared.len() {
@@ -167,7 +168,9 @@ impl Generator<'_> {
             return;
         }
         self.connector.settled();
-        connection.failures = 0;
+        if std::mem::take(&mut connection.failures) > 0 && running {
+            self.statistics.record_reconnect();
+        }
         connection.state = State::Ready { connection: id };
         let waits = connection.event.is_some();
         self.up += 1;
@@ -206,7 +209,6 @@ impl Generator<'_> {
         connection.failures += 1;
         let failures = connection.failures;
         if self.is_running() {
-            self.statistics.record_reconnect();
             let tolerated = self.options.ignore_errors != IgnoreErrors::None;
             if !self.record_failure(now, failure, tolerated) {
                 return;
