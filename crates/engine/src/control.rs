@@ -146,6 +146,7 @@ impl Engine {
     /// When [`Self::control_turn`] has something to do.
     pub(crate) fn next_control_turn(&self) -> Option<Instant> {
         match self.control.state {
+            State::Away if self.draining.is_some() => None,
             State::Away => Some(self.server.next_attempt().unwrap_or(self.now)),
             State::Idle => self.control.next_refresh(self.settings.accounts_refresh),
             _ => Some(self.control.since + self.settings.backend_connect_timeout),

@@ -394,7 +394,8 @@ impl Program for Engine {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        let server = (self.scheduler.in_need() > 0).then(|| self.server.next_attempt()).flatten();
+        // An attempt that was due has been made in this turn, and its answer will come by itself.
+        let server = self.server.next_attempt().filter(|&retry| retry > self.now && self.scheduler.in_need() > 0);
         [
             Some(self.next_sweep),
             self.next_control_turn(),
