@@ -278,3 +278,17 @@ fn the_texts_name_every_option() {
     assert!(help.lines().all(|line| line.len() <= 110));
     assert_eq!(OptionSpec::find("max-backends").map(|option| option.name), Some("max_backends"));
 }
+
+/// docs/OPTIONS.md is written by this test when UPDATE_DOCS is set, and compared with the table otherwise.
+#[test]
+fn the_reference_page_is_that_of_the_table() {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/OPTIONS.md"));
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, reference_page()).unwrap();
+    }
+    let page = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        page == reference_page(),
+        "docs/OPTIONS.md is not that of the table of options: run `make docs-options`"
+    );
+}

@@ -96,10 +96,9 @@ fn settings(tuning: &Tuning, memory: u64) -> Vec<String> {
     let connections = tuning.max_backends.saturating_add(OTHER_CONNECTIONS);
     let buffer_pool = (memory / BUFFER_POOL_SHARE).clamp(SMALLEST_BUFFER_POOL, LARGEST_BUFFER_POOL);
     vec![
-        // The Unix socket alone: nobody reaches the server past Onramp from another machine.
+        // The Unix socket alone: nobody reaches the server past Onramp from another machine. Names are never looked up for
+        // it, and without --skip-name-resolve a client on 127.0.0.1 counts as `localhost`, as people expect.
         String::from("--skip-networking"),
-        // Clients come by the socket; there is no name to look up.
-        String::from("--skip-name-resolve"),
         // Backends, and some for the service account and for people.
         format!("--max-connections={connections}"),
         // A backend that is closed leaves its thread to the next.

@@ -1,0 +1,54 @@
+# make serve      build, and serve with a private MariaDB
+# make test       all tests
+# make check      formatting, lints, documentation, dependencies
+# make fuzz       every fuzz target for FUZZ_SECONDS each
+# make simulate   the engine on SEEDS seeds
+
+# What `make serve` passes on, such as ARGUMENTS="--listen 127.0.0.1:3307".
+ARGUMENTS ?=
+FUZZ_SECONDS ?= 10
+SEEDS ?= 200
+
+.PHONY: help serve test check docs-options fuzz simulate
+
+help:
+	@sed -n 's/^# //p' Makefile | sed '/^$$/q'
+
+serve:
+	@command -v cargo >/dev/null || { echo "Rust is needed: https://rustup.rs" >&2; exit 1; }
+	@.ci/install serve
+	cargo build --release --locked --package onramp
+	exec target/release/onramp serve $(ARGUMENTS)
+
+# The end-to-end tests bring their own Python and Node packages into ignored folders.
+test:
+	@.ci/install test
+	cargo test --workspace --locked
+	@if [ -x tests/drivers/run ]; then tests/drivers/run; fi
+
+check:
+	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items
+	cargo test --locked --package onramp --test licenses --test tidy
+	@if command -v cargo-deny >/dev/null; then cargo deny --offline check bans licenses sources; \
+	else echo "cargo-deny is not installed; tests/licenses.rs has checked licenses, sources and versions"; fi
+
+# Writes docs/OPTIONS.md anew from the table of options.
+docs-options:
+	UPDATE_DOCS=1 cargo test --package config --locked reference_page
+
+fuzz:
+	@if ! cargo +nightly --version >/dev/null 2>&1; then \
+	  echo "skipped: fuzzing needs a nightly toolchain (rustup toolchain install nightly)"; exit 0; \
+	fi; \
+	set -e; \
+	cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz; \
+	for target in $$(cargo +nightly fuzz list); do \
+	  echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
+	  cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) -verbosity=0; \
+	done
+
+simulate:
+	cargo run --locked --package simulator -- --seeds $(SEEDS)
