@@ -209,7 +209,7 @@ impl<'a> Generator<'a> {
         match self.phase {
             Phase::New => self.begin(now),
             Phase::Connecting { .. } if self.up == self.options.connections => self.begin_load(now),
-            Phase::Connecting { .. } | Phase::Finished => {}
+            Phase::Connecting { .. } | Phase::Finishing { .. } | Phase::Finished => {}
             Phase::WarmingUp { since, report } => {
                 self.begin_due_events(now);
                 let report = self.report_if_due(now, since, report);
@@ -230,15 +230,13 @@ impl<'a> Generator<'a> {
                     self.finish(now);
                 }
             }
-            Phase::Finishing { deadline } => {
-                if now >= deadline
-                    || !self.connections.iter().any(|connection| connection.state.awaits_reply())
-                {
-                    self.end();
-                }
-            }
         }
         self.make_connections(now);
+        if let Phase::Finishing { deadline } = self.phase {
+            if now >= deadline || !self.connections.iter().any(|connection| connection.state.awaits_reply()) {
+                self.end();
+            }
+        }
     }
 
     /// Writes a line of figures where one is due; returns when the next one is.
@@ -375,3 +373,6 @@ impl Program for Generator<'_> {
 fn earliest(moments: [Option<Instant>; 2]) -> Option<Instant> {
     moments.into_iter().flatten().min()
 }
+
+#[cfg(test)]
+mod tests;

@@ -183,6 +183,7 @@ fn verdict(outcome: Outcome) -> Result<(), Trouble> {
         None if outcome.statistics.mismatches > 0 => {
             Err(Trouble::Failed(format!("{} answers were wrong", outcome.statistics.mismatches)))
         }
+        None if outcome.measured.is_zero() => Err(Trouble::Failed("interrupted before the measured time".to_owned())),
         None => Ok(()),
     }
 }

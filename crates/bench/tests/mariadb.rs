@@ -5,6 +5,7 @@
     clippy::disallowed_types,
     reason = "tests start servers and wait for them"
 )]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod server;
 

@@ -161,7 +161,7 @@ impl Generator<'_> {
             return;
         }
         let connection = &mut self.connections[number as usize];
-        let State::Executing { connection: id } = connection.state else { return };
+        let Some(id) = connection.state.connection() else { return };
         if !self.plan.transaction || connection.step == 0 {
             return self.send_first(number);
         }
@@ -190,9 +190,6 @@ impl Generator<'_> {
     fn event_done(&mut self, now: Instant, number: u32) {
         let connection = &mut self.connections[number as usize];
         let Some(started) = connection.event.take() else { return };
-        if let State::Executing { connection: id } = connection.state {
-            connection.state = State::Ready { connection: id };
-        }
         self.schedule.open -= 1;
         self.statistics.record_event(now.since(started));
         if matches!(self.phase, Phase::Measuring { .. }) {

@@ -33,8 +33,8 @@ impl Generator<'_> {
         while let Some((number, attempt)) = self.connector.expired(now) {
             let connection = &self.connections[number as usize];
             if connection.attempt == attempt && connection.state.in_progress() {
-                let text = format!("no login within {:?}", LOGIN_TIMEOUT);
-                self.lost(now, number, Failure::new(ClientError::Handshake, text), Closed::ByUs);
+                let text = format!("no login within {LOGIN_TIMEOUT:?}");
+                self.login_refused(now, number, Failure::new(ClientError::Handshake, text));
             }
         }
         while let Some(number) = self.connector.next(now) {
@@ -120,14 +120,23 @@ impl Generator<'_> {
     }
 
     fn replied(&mut self, now: Instant, number: u32) {
-        match self.connections[number as usize].state {
+        let state = &mut self.connections[number as usize].state;
+        match *state {
             State::Preparing { connection, next } => self.statement_prepared(now, number, connection, next),
-            State::RollingBack { .. } => self.rolled_back(now, number),
-            _ => self.statement_done(now, number),
+            State::Executing { connection } => {
+                *state = State::Ready { connection };
+                self.statement_done(now, number);
+            }
+            State::RollingBack { connection } => {
+                *state = State::Ready { connection };
+                self.rolled_back(now, number);
+            }
+            // Only these three await a reply.
+            State::Down | State::Connecting | State::LoggingIn { .. } | State::Ready { .. } => {}
         }
     }
 
-    /// A login that a server refuses at the start will be refused again; later the server may be full for a while.
+    /// A login that a server refuses, or leaves without an answer, at the start will be refused again; later the server may be full for a while.
     fn login_refused(&mut self, now: Instant, number: u32, failure: Failure) {
         if matches!(self.phase, Phase::Connecting { .. }) {
             let text =
