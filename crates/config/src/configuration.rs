@@ -49,7 +49,7 @@ pub enum LogLevel {
 }
 
 impl Configuration {
-    /// Nothing chosen yet: [`crate::load`] starts from here and applies the table's defaults.
+    /// Nothing chosen yet: [`crate::load()`] starts from here and applies the table's defaults.
     pub(crate) fn blank() -> Self {
         Self {
             backends: Vec::new(),

@@ -63,12 +63,12 @@ fn serve(mut configuration: Configuration) -> Result<(), String> {
         let server = PrivateServer::start(&configuration, sender)?;
         match wait_for_server(&happenings)? {
             Some(ready) => access = Some(ready),
-            None => return stop_server(server, &happenings),
+            None => return stop_server(&server, &happenings),
         }
         private_server = Some(server);
     }
     let served = run(configuration, &worker, access.as_ref(), &happenings);
-    let stopped = private_server.map_or(Ok(()), |server| stop_server(server, &happenings));
+    let stopped = private_server.as_ref().map_or(Ok(()), |server| stop_server(server, &happenings));
     served.and(stopped)
 }
 
@@ -164,7 +164,7 @@ fn wait_for_worker(
             }
             Some(Happening::Event(event)) => logging::event(&event),
             Some(Happening::EventsLost(count)) => {
-                tracing::warn!("{count} lines of the log were lost: it is read too slowly")
+                tracing::warn!("{count} lines of the log were lost: it is read too slowly");
             }
             Some(Happening::ServerFailed(reason)) => tracing::error!("{reason}"),
             Some(Happening::ServerReady(_) | Happening::ServerStopped) => {}
@@ -187,7 +187,7 @@ fn wait_for_worker(
 }
 
 /// Stops the private server and waits for it, or not, where we are asked once more to end.
-fn stop_server(server: PrivateServer, happenings: &Receiver<Happening>) -> Result<(), String> {
+fn stop_server(server: &PrivateServer, happenings: &Receiver<Happening>) -> Result<(), String> {
     server.stop();
     loop {
         match happenings.recv().map_err(|_| String::from("the private server's thread has gone"))? {

@@ -1,5 +1,12 @@
 //! What the project asks of its own sources: sizes, who may depend on whom, and that the core has no door to the world.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test stops at the first surprise"
+)]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
