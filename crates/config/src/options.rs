@@ -148,6 +148,16 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         section: Section::Scheduling,
     },
     OptionSpec {
+        name: "shared_backends",
+        kind: Kind::Count(1..=4096, |configuration| &mut configuration.engine.shared_backends),
+        default: "4",
+        example: "8",
+        doc: "Backends on which the short reads of one user and session state run, several in flight on each (see \
+              statements_in_flight). As many as the server has cores is a good start: more make its threads sleep and \
+              wake more often for the same work.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
         name: "thread_pool_high_prio_mode",
         kind: Kind::Word(&[
             ("transactions", |configuration| {

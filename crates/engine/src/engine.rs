@@ -395,7 +395,8 @@ impl Program for Engine {
 
     fn next_timeout(&self) -> Option<Instant> {
         // An attempt that was due has been made in this turn, and its answer will come by itself.
-        let server = self.server.next_attempt().filter(|&retry| retry > self.now && self.scheduler.in_need() > 0);
+        let server =
+            self.server.next_attempt().filter(|&retry| retry > self.now && self.scheduler.in_need() > 0);
         [
             Some(self.next_sweep),
             self.next_control_turn(),

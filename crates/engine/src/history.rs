@@ -11,7 +11,7 @@ const TRIALS: u16 = 8;
 
 /// A statement slower than this on the server would hold up those behind it noticeably: ten times what a point select
 /// takes with a loaded machine's scheduling delays.
-const SHORT: Duration = Duration::from_millis(5);
+pub(crate) const SHORT: Duration = Duration::from_millis(5);
 
 /// A reply larger than this may not fit into a socket buffer, so that a slow client could hold up those behind it.
 const SMALL: u64 = 16 << 10;

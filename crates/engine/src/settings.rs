@@ -20,6 +20,9 @@ pub struct Settings {
     pub permits: u32,
     /// Statements sent to one backend before the first is answered, from 1 (1 turns pipelining off).
     pub statements_in_flight: u32,
+    /// Backends on which short reads of one user and session state run, several in flight on each, from 1: more make the
+    /// server's threads sleep and wake more often for the same work.
+    pub shared_backends: u32,
     /// Connections to the server, the service account's aside, from 1.
     pub max_backends: u32,
     /// Clients at the same time; one more gets error 1040.
@@ -82,6 +85,7 @@ impl Default for Settings {
             thread_handling: ThreadHandling::PoolOfThreads,
             permits: 16,
             statements_in_flight: 16,
+            shared_backends: 4,
             max_backends: 128,
             max_connections: 100_000,
             high_prio_mode: HighPrioMode::Transactions,

@@ -109,6 +109,7 @@ impl Engine {
             trackers: false,
             multi_statements: true,
             in_flight: VecDeque::new(),
+            first_since: self.now,
             holder: None,
             permit: Permit::None,
             afterwards: Afterwards::Keep,
@@ -219,15 +220,17 @@ impl Engine {
         backend.out.extend_from_slice(argument);
         wire::end_packet(&mut backend.out, start, &mut 0);
         let options = super::dispatch::reply_options(backend.capabilities, deprecate_eof, skip_results, 1);
-        backend.in_flight.push_back(InFlight {
-            owner,
-            reader: ReplyReader::new(expect, options),
-            summary: Summary::default(),
-            preludes: skip_results,
-            sent: self.now,
-            fingerprint: 0,
-            shared: false,
-        });
+        backend.put_in_flight(
+            self.now,
+            InFlight {
+                owner,
+                reader: ReplyReader::new(expect, options),
+                summary: Summary::default(),
+                preludes: skip_results,
+                fingerprint: 0,
+                shared: false,
+            },
+        );
         self.mark_dirty(key);
     }
 

@@ -16,6 +16,16 @@ use crate::settings::ThreadHandling;
 /// might exceed the server's max_allowed_packet.
 const LARGEST_JOINED: usize = 1 << 20;
 
+/// How a statement stands towards backends that others share.
+enum Sharing {
+    /// It has been sent to one.
+    Started,
+    /// It belongs to one, and all are full: they will have room in a moment.
+    Full,
+    /// It goes on its own.
+    Alone,
+}
+
 impl Engine {
     /// Starts all that may start. Once per turn, so that what arrived together is put in order first and leaves in as few
     /// writes as there are backends.
@@ -24,11 +34,11 @@ impl Engine {
         let mut backend_free = true;
         while let Some(key) = self.scheduler.peek(backend_free) {
             let key = key as usize;
-            if !self.scheduler.has_permit() {
-                if !self.start_shared(key) {
-                    break;
-                }
-                continue;
+            match self.start_shared(key) {
+                Sharing::Started => continue,
+                Sharing::Full => break,
+                Sharing::Alone if !self.scheduler.has_permit() => break,
+                Sharing::Alone => {}
             }
             let held = self.clients[key].backend;
             match held.or_else(|| self.idle_backend_for(key)) {
@@ -67,17 +77,25 @@ impl Engine {
         }
     }
 
-    /// All permits are taken: a short read may follow others on a backend that is reading already.
-    fn start_shared(&mut self, key: usize) -> bool {
+    /// A short read follows others on a backend that is reading already, where there are enough of those or no permit is
+    /// left: it shares that backend's permit.
+    fn start_shared(&mut self, key: usize) -> Sharing {
         let client = &self.clients[key];
         let request = client.request.as_ref().expect("a queued client has a request");
         if client.backend.is_some() || !self.may_share(request) || self.settings.statements_in_flight < 2 {
-            return false;
+            return Sharing::Alone;
         }
-        let Some(backend) = self.shared_backend_for(key) else { return false };
-        self.scheduler.start_shared(key_u32(key));
-        self.send_request(key, backend);
-        true
+        let shared = self.shared_backends_for(key);
+        let enough = shared.running >= self.settings.shared_backends as usize;
+        match shared.with_room {
+            Some(backend) if enough || !self.scheduler.has_permit() => {
+                self.scheduler.start_shared(key_u32(key));
+                self.send_request(key, backend);
+                Sharing::Started
+            }
+            None if enough => Sharing::Full,
+            _ => Sharing::Alone,
+        }
     }
 
     /// Reads whose like have been short lately; their client has no state that needs attention.
@@ -228,15 +246,17 @@ impl Engine {
         let preludes = u8::try_from(ahead.len()).expect("five kinds of preludes");
         let deprecate_eof = capabilities.contains(Capabilities::DEPRECATE_EOF);
         let options = reply_options(backend.capabilities, deprecate_eof, preludes, request.answer);
-        backend.in_flight.push_back(InFlight {
-            owner: Owner::Client { client: key, command: request.command },
-            reader: ReplyReader::new(request.expect, options),
-            summary: Summary::default(),
-            preludes,
-            sent: self.now,
-            fingerprint: request.statement.fingerprint,
-            shared,
-        });
+        backend.put_in_flight(
+            self.now,
+            InFlight {
+                owner: Owner::Client { client: key, command: request.command },
+                reader: ReplyReader::new(request.expect, options),
+                summary: Summary::default(),
+                preludes,
+                fingerprint: request.statement.fingerprint,
+                shared,
+            },
+        );
         self.mark_dirty(backend_key);
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct Backend {
     pub(crate) multi_statements: bool,
     /// What has been sent and not yet answered, in order: each byte that comes belongs to the first.
     pub(crate) in_flight: VecDeque<InFlight>,
+    /// Since when the server can have been busy with the first of them.
+    pub(crate) first_since: Instant,
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
     pub(crate) holder: Option<usize>,
     pub(crate) permit: Permit,
@@ -85,7 +87,6 @@ pub(crate) struct InFlight {
     pub(crate) summary: Summary,
     /// How many statements of our own stand before it in the same text.
     pub(crate) preludes: u8,
-    pub(crate) sent: Instant,
     pub(crate) fingerprint: u64,
     /// A read that others may follow at once, see [`Backend::shares`].
     pub(crate) shared: bool,
@@ -174,6 +175,14 @@ impl Backend {
     /// Nobody holds it and nothing runs on it.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_ready() && self.in_flight.is_empty() && self.holder.is_none()
+    }
+
+    /// Something has been sent.
+    pub(crate) fn put_in_flight(&mut self, now: Instant, statement: InFlight) {
+        if self.in_flight.is_empty() {
+            self.first_since = now;
+        }
+        self.in_flight.push_back(statement);
     }
 
     /// Whether all that runs on it are short reads that leave nothing behind, so that one more may follow.

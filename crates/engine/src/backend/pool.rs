@@ -3,6 +3,15 @@
 use super::{Afterwards, Backend, Phase};
 use crate::client::Client;
 use crate::engine::Engine;
+use crate::history::SHORT;
+
+/// What short reads of a client could join.
+pub(crate) struct Shared {
+    /// How many such backends are at work.
+    pub(crate) running: usize,
+    /// The one with the least in flight, if any has room.
+    pub(crate) with_room: Option<usize>,
+}
 
 impl Engine {
     /// An idle backend for a client: best one whose session state is the client's already, the latest used first (its
@@ -23,22 +32,26 @@ impl Engine {
         fallback
     }
 
-    /// A backend on which only short reads are under way and whose state is the client's, with the least in flight.
-    pub(crate) fn shared_backend_for(&self, key: usize) -> Option<usize> {
+    /// The backends that run short reads in the client's session state.
+    pub(crate) fn shared_backends_for(&self, key: usize) -> Shared {
         let client = &self.clients[key];
-        let limit = self.settings.statements_in_flight as usize;
-        self.sharing
-            .iter()
-            .copied()
-            .filter(|&candidate| {
-                let backend = &self.backends[candidate];
-                backend.in_flight.len() < limit
-                    && Some(backend.session) == client.session
-                    && backend.afterwards == Afterwards::Keep
-                    && backend.shares()
-                    && self.fits(backend, client)
-            })
-            .min_by_key(|&candidate| self.backends[candidate].in_flight.len())
+        let mut shared = Shared { running: 0, with_room: None };
+        let mut fewest = self.settings.statements_in_flight as usize;
+        for &candidate in &self.sharing {
+            let backend = &self.backends[candidate];
+            let same = Some(backend.session) == client.session && self.fits(backend, client);
+            // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
+            let moves = self.now.since(backend.first_since) <= SHORT;
+            if !same || !moves || backend.afterwards != Afterwards::Keep || !backend.shares() {
+                continue;
+            }
+            shared.running += 1;
+            if backend.in_flight.len() < fewest {
+                fewest = backend.in_flight.len();
+                shared.with_room = Some(candidate);
+            }
+        }
+        shared
     }
 
     /// Same user, same capabilities; and a schema can be changed but not be unset.

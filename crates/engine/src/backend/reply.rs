@@ -1,5 +1,7 @@
 //! From the server back to the client: relays an answer, and draws the consequences at its end.
 
+use std::time::Duration;
+
 use wire::{ReplyEvent, ReplySink};
 
 use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
@@ -109,7 +111,8 @@ impl Engine {
             bytes = &bytes[progress.consumed..];
             if progress.done {
                 let statement = backend.in_flight.pop_front().expect("it was the first");
-                self.statement_ended(key, statement);
+                let took = self.now.since(std::mem::replace(&mut backend.first_since, self.now));
+                self.statement_ended(key, statement, took);
             } else {
                 self.statement_goes_on(key);
             }
@@ -145,18 +148,18 @@ impl Engine {
     }
 
     /// An answer is complete.
-    fn statement_ended(&mut self, key: usize, mut statement: InFlight) {
+    fn statement_ended(&mut self, key: usize, mut statement: InFlight, took: Duration) {
+        self.note_history(&statement, took);
         match statement.owner {
             Owner::Client { client, command } => {
                 self.client_statement_ended(key, client, command, &mut statement);
             }
-            Owner::Abandoned => self.note_history(&statement),
             Owner::Setup => self.backend_set_up(key, &statement.summary),
             Owner::ApplyState { client } => self.state_applied(key, client, &statement.summary),
             Owner::SaveDiagnostics { client } => self.diagnostics_saved(key, client, &mut statement.summary),
             Owner::SaveInsertId { client } => self.insert_id_saved(key, client, &statement.summary),
             Owner::Reset => self.backend_was_reset(key, &statement.summary),
-            Owner::SetOption => {}
+            Owner::Abandoned | Owner::SetOption => {}
         }
         self.backend_rests(key);
     }

@@ -1,5 +1,7 @@
 //! What the end of an answer means: for the client's session state, for its next statement, and for its backend.
 
+use std::time::Duration;
+
 use sql::{Kind, Reads};
 use wire::{CommandKind, Expect, StatusFlags};
 
@@ -20,7 +22,6 @@ impl Engine {
         command: RequestKind,
         statement: &mut InFlight,
     ) {
-        self.note_history(statement);
         let Some(request) = self.take_request(client) else { return };
         let summary = &mut statement.summary;
         let preludes = statement.preludes;
@@ -313,14 +314,13 @@ impl Engine {
     }
 
     /// What the next statement of this kind may be trusted with.
-    pub(crate) fn note_history(&mut self, statement: &InFlight) {
+    pub(crate) fn note_history(&mut self, statement: &InFlight, took: Duration) {
         if statement.fingerprint == 0 {
             return;
         }
         let summary = &statement.summary;
         let diagnostics = summary.error.is_some() || summary.warnings > 0 || !summary.changes.is_empty();
-        let time = self.now.since(statement.sent);
-        self.history.record(statement.fingerprint, time, summary.relayed, diagnostics);
+        self.history.record(statement.fingerprint, took, summary.relayed, diagnostics);
     }
 
     /// The client's session state becomes that of a fresh login, its schema aside.
