@@ -10,6 +10,7 @@ use crate::token::{ClientKey, Token};
 pub struct Checkers {
     violation: Option<String>,
     tolerates_losses: bool,
+    tolerates_notices: bool,
     statements: BTreeMap<Token, Record>,
     /// In which turn the program was told of a client's end.
     told_of_end: BTreeMap<ClientKey, u64>,
@@ -30,10 +31,13 @@ struct Record {
 
 impl Checkers {
     /// With `tolerates_losses`, clients may get errors that tell of a lost server, a kill or a limit.
-    pub fn new(tolerates_losses: bool) -> Self {
+    ///
+    /// With `tolerates_notices`, they see the server's own last words, since nobody stands between.
+    pub fn new(tolerates_losses: bool, tolerates_notices: bool) -> Self {
         Self {
             violation: None,
             tolerates_losses,
+            tolerates_notices,
             statements: BTreeMap::new(),
             told_of_end: BTreeMap::new(),
             transactions: BTreeMap::new(),
@@ -55,6 +59,11 @@ impl Checkers {
     /// Whether this run has faults, kills or scarce limits.
     pub fn tolerates_losses(&self) -> bool {
         self.tolerates_losses
+    }
+
+    /// Whether ERR packets may come with any sequence number.
+    pub fn tolerates_notices(&self) -> bool {
+        self.tolerates_notices
     }
 
     /// From here on errors and closes are part of the plan: the program is being stopped.

@@ -29,6 +29,8 @@ pub struct Parameters {
     pub permits: u32,
     /// `statements_in_flight`.
     pub in_flight: u32,
+    /// `shared_backends`.
+    pub shared_backends: u32,
     /// `max_backends`.
     pub max_backends: u32,
     /// `max_connections`.
@@ -86,6 +88,7 @@ impl Parameters {
             clients,
             permits: number(&mut random, 1, 6),
             in_flight: if random.percent(40) { 1 } else { number(&mut random, 2, 8) },
+            shared_backends: number(&mut random, 1, 3),
             max_backends,
             max_connections: if roomy { 1_000 } else { number(&mut random, 2, 20) },
             statement_memory: if roomy { 1 << 20 } else { 1 << random.between(9, 16) },
@@ -102,7 +105,7 @@ impl Parameters {
             conditions: Conditions {
                 delay: *random.pick(&[0, 50, 500, 5_000]),
                 cut_percent: *random.pick(&[0, 10, 50]),
-                receive_buffer: *random.pick(&[16, 1_000, 65_536]),
+                receive_buffer: *random.pick(&[100, 2_000, 65_536]),
                 high_water: *random.pick(&[1_000, 16_384]),
                 slow_chunk: *random.pick(&[200, 4_000]),
             },
@@ -185,6 +188,7 @@ impl Parameters {
             permits: self.permits,
             statements_in_flight: self.in_flight,
             max_backends: self.max_backends,
+            shared_backends: self.shared_backends,
             max_connections: self.max_connections,
             high_prio_mode: self.high_prio_mode,
             high_prio_tickets: u32::MAX,
@@ -213,12 +217,13 @@ impl fmt::Display for Parameters {
         writeln!(f, "seed {}", self.seed)?;
         writeln!(
             f,
-            "  {} clients, {} happenings; permits {}, statements_in_flight {}, max_backends {}, max_connections {}, \
+            "  {} clients, {} happenings; permits {}, statements_in_flight {}, shared_backends {}, max_backends {}, max_connections {}, \
              statement_memory {}, {:?}, {:?}",
             self.clients,
             self.steps,
             self.permits,
             self.in_flight,
+            self.shared_backends,
             self.max_backends,
             self.max_connections,
             self.statement_memory,

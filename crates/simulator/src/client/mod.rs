@@ -39,6 +39,9 @@ pub enum Action {
 /// Errors that tell of a lost server, a limit or a kill: no direct connection would have given them at this place.
 const INTERRUPTIONS: [u16; 10] = [1040, 1041, 1043, 1053, 1152, 1153, 1317, 1927, 2003, 2013];
 
+/// Answers that the calm must bring everyone: enough to meet a backend that was left in a wrong state.
+const ANSWERS: u32 = 4;
+
 /// One virtual client over all its logins.
 #[derive(Debug)]
 pub struct Client {
@@ -89,6 +92,8 @@ struct Awaited {
     reader: ReplyReader,
     expected: Expected,
     change: Option<Credentials>,
+    /// A KILL: its answer depends on others, and decides what the next statement may ask about it.
+    kill: bool,
 }
 
 impl Client {
@@ -127,8 +132,6 @@ impl Client {
 
     /// Whether the calm has brought this client what it must bring everyone: answers, and none outstanding.
     pub fn is_satisfied(&self) -> bool {
-        /// A probe and a few more: enough to meet a backend left in a wrong state.
-        const ANSWERS: u32 = 4;
         let waits = matches!(&self.phase, Phase::Working(work) if !work.awaited.is_empty());
         self.answered_in_calm >= ANSWERS && !waits
     }
@@ -157,6 +160,7 @@ impl Client {
                 self.phase = Phase::Connecting;
                 self.actions.push(Action::Connect);
             }
+            Phase::Working(_) if self.calm && self.answered_in_calm >= ANSWERS => {}
             Phase::Working(_) => self.work(now, checkers),
             Phase::Connecting | Phase::LoggingIn(_) => {
                 if !self.calm && self.habits.hostile {
@@ -342,6 +346,9 @@ impl Client {
         };
         let kind = payload.first().copied().unwrap_or(0);
         let kills = kind == command::PROCESS_KILL || payload[1..].starts_with(b"KILL ");
+        if kills && !work.awaited.is_empty() {
+            return;
+        }
         if kind == command::RESET_CONNECTION {
             if !work.awaited.is_empty() {
                 return; // ids of prepared statements are learned from answers
@@ -365,6 +372,7 @@ impl Client {
             reader: ReplyReader::new(work.capabilities, kind),
             expected,
             change,
+            kill: kills,
         });
     }
 
@@ -372,9 +380,7 @@ impl Client {
     fn answer(&mut self, now: u64, sequence: u8, payload: &[u8], checkers: &mut Checkers) {
         let Phase::Working(work) = &mut self.phase else { return };
         let Some(front) = work.awaited.front_mut() else {
-            let code = payload.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
-            let notice = payload.first() == Some(&0xff) && INTERRUPTIONS.contains(&code);
-            if !(notice && checkers.tolerates_losses()) {
+            if !(is_notice(payload) && checkers.tolerates_losses()) {
                 let text = crate::trace::Shown(payload);
                 checkers.violation(format!("client {} received bytes it did not ask for: {text}", self.key));
             }
@@ -383,6 +389,8 @@ impl Client {
         };
         match front.reader.push(sequence, payload) {
             Progress::More => {}
+            // A server that is killed says so at any time, with a sequence number of its own. Nobody else may.
+            Progress::Broken(_) if checkers.tolerates_notices() && is_notice(payload) => self.leave(now),
             Progress::Broken(what) => {
                 let text = crate::trace::Shown(payload);
                 let message = format!("client {}: {what} in the answer to {}: {text}", self.key, front.shown);
@@ -470,6 +478,9 @@ impl Client {
             }
             _ => {}
         }
+        if front.kill {
+            work.oracle.note_kill(found);
+        }
         checkers.answered(&front.tokens);
         self.answered_in_calm += u32::from(self.calm);
         self.think(now);
@@ -532,10 +543,16 @@ impl Client {
     }
 }
 
+/// Whether this is an ERR packet that tells of a loss.
+fn is_notice(payload: &[u8]) -> bool {
+    let code = payload.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
+    payload.first() == Some(&0xff) && INTERRUPTIONS.contains(&code)
+}
+
 impl Awaited {
     /// Whether it is a command with one reply, so that another may be sent behind it.
     fn is_plain(&self) -> bool {
-        self.change.is_none() && !matches!(self.expected, Expected::File(..))
+        self.change.is_none() && !self.kill && !matches!(self.expected, Expected::File(..))
     }
 
     fn interrupted(&self) -> bool {

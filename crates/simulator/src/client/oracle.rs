@@ -58,6 +58,17 @@ impl Oracle {
         self.session.change_user(&mut self.database, user, schema, collation);
     }
 
+    /// A KILL was answered like this: what the next statement may ask about it.
+    pub fn note_kill(&mut self, found: &[Part]) {
+        if let [Part::Error(code, message)] = found {
+            self.session.row_count = -1;
+            self.session.warnings = vec![("Error", *code, message.clone())];
+        } else {
+            self.session.row_count = 0;
+            self.session.warnings.clear();
+        }
+    }
+
     fn parts(&self, command: u8, bytes: &[u8]) -> Vec<Part> {
         let mut buffer = PacketBuffer::default();
         buffer.push(bytes);

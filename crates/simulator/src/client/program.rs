@@ -129,7 +129,7 @@ impl Author {
 
     fn read(&mut self, _oracle: &Oracle) -> Step {
         let (token, table) = (self.token(), self.table());
-        let (few, many) = (self.random.between(1, 9), self.random.between(20, 300));
+        let (few, many) = (self.random.between(1, 9), self.random.between(20, 110));
         query(match self.random.below(18) {
             0..=3 => return self.probe(),
             4 => format!("SELECT '{token}', @@tx_isolation, @@group_concat_max_len, @@foreign_key_checks"),

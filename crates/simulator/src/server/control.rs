@@ -18,8 +18,7 @@ pub fn show(session: &mut Session, parser: &mut Parser<'_>) -> Result<Answer, Se
                     [(*level).to_owned(), code.to_string(), text.clone()].map(Some).to_vec()
                 })
                 .collect();
-            let columns = ["Level", "Code", "Message"].map(str::to_owned).to_vec();
-            Ok(Answer::Rows { columns, rows })
+            Ok(Answer::Diagnostics(rows))
         }
         _ => Err(ServerError::syntax("show")),
     }

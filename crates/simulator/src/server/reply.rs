@@ -24,6 +24,8 @@ pub enum Answer {
         /// The rows.
         rows: Vec<Vec<Value>>,
     },
+    /// What SHOW WARNINGS shows: a result set that counts no warnings of its own.
+    Diagnostics(Vec<Vec<Value>>),
     /// An ERR packet.
     Error(ServerError),
     /// The server wants this file from the client.
@@ -113,16 +115,10 @@ impl ReplyWriter {
             Answer::Ok { affected, insert_id, info } => {
                 self.ok(0x00, *affected, *insert_id, info, ending);
             }
-            Answer::Rows { columns, rows } => {
-                let mut count = Vec::new();
-                put_length(&mut count, columns.len() as u64);
-                self.packet(&count);
-                self.definitions(columns, ending);
-                for row in rows {
-                    let payload = if self.binary { binary_row(row) } else { text_row(row) };
-                    self.packet(&payload);
-                }
-                self.end_of_rows(ending);
+            Answer::Rows { columns, rows } => self.rows(columns, rows, ending),
+            Answer::Diagnostics(rows) => {
+                let columns = ["Level", "Code", "Message"].map(str::to_owned);
+                self.rows(&columns, rows, &Ending { warnings: 0, ..ending.clone() });
             }
             Answer::Error(error) => self.packet(&error.payload()),
             Answer::LocalInfile(name) => {
@@ -131,6 +127,18 @@ impl ReplyWriter {
                 self.packet(&payload);
             }
         }
+    }
+
+    fn rows(&mut self, columns: &[String], rows: &[Vec<Value>], ending: &Ending) {
+        let mut count = Vec::new();
+        put_length(&mut count, columns.len() as u64);
+        self.packet(&count);
+        self.definitions(columns, ending);
+        for row in rows {
+            let payload = if self.binary { binary_row(row) } else { text_row(row) };
+            self.packet(&payload);
+        }
+        self.end_of_rows(ending);
     }
 
     /// Column definitions and, for those who still want it, the EOF after them.
