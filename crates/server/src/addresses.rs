@@ -38,9 +38,18 @@ pub(crate) fn listen(
 ) -> Result<Vec<drivers::ListenAddress>, String> {
     let mut listening = Vec::new();
     for address in addresses {
+        let before = listening.len();
+        let mut missing = None;
         for one in listen_addresses(address)? {
-            let actual = driver.listen(&one, back_log).map_err(|error| refusal(address, &error))?;
-            listening.push(actual);
+            match driver.listen(&one, back_log) {
+                Ok(actual) => listening.push(actual),
+                // A name may stand for an IPv6 address on a machine without IPv6; one that works is enough.
+                Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => missing = Some(error),
+                Err(error) => return Err(refusal(address, &error)),
+            }
+        }
+        if let Some(error) = missing.filter(|_| listening.len() == before) {
+            return Err(refusal(address, &error));
         }
     }
     Ok(listening)

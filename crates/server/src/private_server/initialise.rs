@@ -35,7 +35,10 @@ pub(crate) fn initialise(
     // Understood by the servers and by the script around one of them.
     command.env("TMPDIR", folder.temporary());
     command.stdout(log.try_clone().map_err(failed)?).stderr(log);
+    // The lock goes along here too: if we are killed, the next start waits until all of this has ended.
+    let lock = folder.inheritable_lock().map_err(failed)?;
     let mut process = Process::spawn(command)?;
+    drop(lock);
     let Some(status) = process.wait(asked) else {
         process.kill();
         return Err(Ending::Told);
