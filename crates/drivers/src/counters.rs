@@ -23,6 +23,7 @@ pub struct Counters {
     pub open_connections: u64,
     /// Times that a listener was paused because the system had no descriptor or memory for one more connection.
     pub accept_pauses: u64,
-    /// Connections dropped with bytes unsent, because their peer did not read within the time that a close may take.
+    /// Connections dropped with bytes unsent, because their peer did not read them within the time that a close
+    /// may take.
     pub closes_abandoned: u64,
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use seam::{ConnectionId, Instant};
 
@@ -17,10 +18,15 @@ use super::connection::{Connection, Phase};
 use super::send::send_unsent;
 use super::token::Token;
 
-/// How long a close may take before the connection is dropped. A peer that is alive takes its last bytes within round
-/// trips, and one lost packet or two are sent again within 5 seconds; one that does not read would otherwise hold a
-/// descriptor and its unsent bytes for as long as it likes, which is how a server is run out of both.
-const CLOSE_TIME: Duration = Duration::from_secs(5);
+/// How long a close may go without its peer taking a byte, and how long the peer is heard out. A peer that is alive
+/// takes bytes within round trips, and one lost packet or two are sent again within 5 seconds; one that does not read
+/// would otherwise hold a descriptor and its unsent bytes for as long as it likes, which is how a server is run out of
+/// both.
+const CLOSE_STALL: Duration = Duration::from_secs(5);
+
+/// How long a close may take as long as the peer takes bytes at all, or a byte every 5 seconds would do to hold on for
+/// ever. MySQL waits as long for a write (`net_write_timeout`).
+const CLOSE_TIME: Duration = Duration::from_secs(60);
 
 impl EpollDriver {
     /// Closes a connection once all is sent. The program hears no more of it.
@@ -28,8 +34,10 @@ impl EpollDriver {
         let Some(connection) = self.connections.get_mut(id) else { return };
         match connection.phase {
             Phase::Reading | Phase::Paused if connection.unsent.is_some() => {
-                connection.phase = Phase::Flushing;
-                self.close_deadlines.push_back((self.now + CLOSE_TIME, id));
+                let deadline = self.now + CLOSE_STALL;
+                let (unsent, last) = (connection.unsent_bytes(), self.now + CLOSE_TIME);
+                connection.phase = Phase::Flushing { deadline, unsent, last };
+                self.close_deadlines.push_back((deadline, id));
                 self.watch(id);
             }
             Phase::Reading | Phase::Paused => self.finish_closing(id),
@@ -37,21 +45,21 @@ impl EpollDriver {
             Phase::Parked | Phase::Failed { .. } => {
                 self.connections.remove(id);
             }
-            Phase::Connecting { .. } | Phase::Flushing | Phase::Discarding => {}
+            Phase::Connecting { .. } | Phase::Flushing { .. } | Phase::Discarding { .. } => {}
         }
     }
 
     /// Goes on with a close.
     pub(super) fn closing_ready(&mut self, id: ConnectionId, ready: EventFlags) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        if connection.phase == Phase::Discarding {
+        if let Phase::Discarding { .. } = connection.phase {
             return self.finish_closing(id);
         }
         let result = send_unsent(connection, &mut self.counters);
         let gone = result.is_err() || ready.intersects(EventFlags::HUP | EventFlags::ERR);
         if gone {
             self.connections.remove(id);
-        } else if connection.unsent.as_ref().is_none_or(|unsent| unsent.bytes.is_empty()) {
+        } else if connection.unsent_bytes() == 0 {
             connection.unsent = None;
             self.finish_closing(id);
         }
@@ -59,21 +67,31 @@ impl EpollDriver {
 
     /// Drops the connections whose time to close is over.
     pub(super) fn give_up_closing(&mut self) {
-        while let Some(&(deadline, id)) = self.close_deadlines.front() {
+        while let Some(deadline) = self.next_close_deadline() {
             if deadline > self.now {
                 break;
             }
-            self.close_deadlines.pop_front();
-            if self.connections.remove(id).is_some_and(|connection| connection.unsent.is_some()) {
-                self.counters.closes_abandoned += 1;
+            let Some((_, id)) = self.close_deadlines.pop_front() else { break };
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            let left = connection.unsent_bytes();
+            match connection.phase {
+                Phase::Flushing { unsent, last, .. } if left < unsent && self.now < last => {
+                    let deadline = self.now + CLOSE_STALL;
+                    connection.phase = Phase::Flushing { deadline, unsent: left, last };
+                    self.close_deadlines.push_back((deadline, id));
+                }
+                _ => {
+                    self.counters.closes_abandoned += u64::from(left > 0);
+                    self.connections.remove(id);
+                }
             }
         }
     }
 
-    /// When the next close is given up.
+    /// When to look at the closes again.
     pub(super) fn next_close_deadline(&mut self) -> Option<Instant> {
         while let Some(&(deadline, id)) = self.close_deadlines.front() {
-            if self.connections.get(id).is_some() {
+            if self.connections.get(id).and_then(Connection::close_deadline) == Some(deadline) {
                 return Some(deadline);
             }
             self.close_deadlines.pop_front();
@@ -107,20 +125,99 @@ impl EpollDriver {
     fn finish_closing(&mut self, id: ConnectionId) {
         let heard = self.receive_once(id);
         let Some(connection) = self.connections.get_mut(id) else { return };
-        let already_discarding = connection.phase == Phase::Discarding;
-        match heard {
-            Ok(1..) if already_discarding => {}
-            Ok(1..) if shutdown(&connection.socket, Shutdown::Write).is_ok() => {
-                if connection.phase != Phase::Flushing {
-                    self.close_deadlines.push_back((self.now + CLOSE_TIME, id));
-                }
-                connection.phase = Phase::Discarding;
+        match (connection.phase, heard) {
+            (Phase::Discarding { .. }, Ok(1..) | Err(Errno::AGAIN | Errno::INTR)) => {}
+            (Phase::Discarding { .. }, _) => {
+                self.connections.remove(id);
+            }
+            (_, Ok(1..)) if shutdown(&connection.socket, Shutdown::Write).is_ok() => {
+                let deadline = self.now + CLOSE_STALL;
+                connection.phase = Phase::Discarding { deadline };
+                self.close_deadlines.push_back((deadline, id));
                 self.watch(id);
             }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) if already_discarding => {}
             _ => {
                 self.connections.remove(id);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::Settings;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_peer_that_does_not_read_has_five_seconds() {
+        let (mut driver, id, _peer) = closing();
+        driver.now = driver.now + 4 * SECOND;
+        driver.give_up_closing();
+        assert!(driver.connections.get(id).is_some());
+        driver.now = driver.now + SECOND;
+        driver.give_up_closing();
+        assert!(driver.connections.get(id).is_none());
+        assert_eq!(driver.counters.closes_abandoned, 1);
+        assert_eq!(driver.next_close_deadline(), None);
+    }
+
+    #[test]
+    fn a_peer_that_reads_slowly_has_a_minute() {
+        let (mut driver, id, mut peer) = closing();
+        for _ in 0..11 {
+            peer.read_exact(&mut vec![0; PIECE]).unwrap();
+            driver.closing_ready(id, EventFlags::OUT);
+            driver.now = driver.now + 5 * SECOND;
+            driver.give_up_closing();
+            assert!(driver.connections.get(id).is_some());
+        }
+        peer.read_exact(&mut vec![0; PIECE]).unwrap();
+        driver.closing_ready(id, EventFlags::OUT);
+        driver.now = driver.now + 5 * SECOND;
+        driver.give_up_closing();
+        assert!(driver.connections.get(id).is_none());
+        assert_eq!(driver.counters.closes_abandoned, 1);
+    }
+
+    #[test]
+    fn a_peer_that_is_heard_out_has_five_seconds_from_there() {
+        let (mut driver, id, mut peer) = closing();
+        io::Write::write_all(&mut peer, b"unread").unwrap();
+        driver.now = driver.now + 4 * SECOND;
+        let mut all = vec![0; UNSENT];
+        for piece in all.chunks_mut(PIECE) {
+            peer.read_exact(piece).unwrap();
+            driver.closing_ready(id, EventFlags::OUT);
+        }
+        driver.now = driver.now + 4 * SECOND;
+        driver.give_up_closing();
+        let phase = driver.connections.get(id).map(|connection| connection.phase);
+        assert!(matches!(phase, Some(Phase::Discarding { .. })), "{phase:?}");
+        driver.now = driver.now + SECOND;
+        driver.give_up_closing();
+        assert!(driver.connections.get(id).is_none());
+        assert_eq!(driver.counters.closes_abandoned, 0);
+    }
+
+    /// More than the kernel holds for a Unix socket, and than the slow reader reads in a minute.
+    const UNSENT: usize = 4 << 20;
+
+    /// Less than the kernel holds for a Unix socket, so that reading so much does not wait for the driver.
+    const PIECE: usize = 64 << 10;
+
+    /// A driver with one connection that the program has closed, and its peer.
+    fn closing() -> (EpollDriver, ConnectionId, UnixStream) {
+        let mut driver = EpollDriver::new(Settings::default()).unwrap();
+        let (ours, peer) = UnixStream::pair().unwrap();
+        let id = driver.connections.insert(Connection::new(ours.into(), Phase::Reading)).unwrap();
+        driver.watch(id);
+        driver.send(id, &vec![0; UNSENT]);
+        driver.close(id);
+        (driver, id, peer)
     }
 }

@@ -5,11 +5,11 @@ use std::os::fd::OwnedFd;
 
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
-use seam::ConnectionId;
+use seam::{ConnectionId, Instant};
 
 use super::token::Token;
 
-/// A socket and where it is in its life. Some 50 bytes while it is idle.
+/// A socket and where it is in its life. Some 60 bytes while it is idle.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: OwnedFd,
@@ -35,9 +35,19 @@ pub(super) enum Phase {
     /// A system call failed; the program hears of it at the start of the next turn.
     Failed { errno: Errno, was_reading: bool },
     /// Closed by the program with bytes unsent.
-    Flushing,
+    Flushing {
+        /// When it is given up unless fewer bytes are unsent than now.
+        deadline: Instant,
+        /// How many are unsent now.
+        unsent: usize,
+        /// When it is given up in any case.
+        last: Instant,
+    },
     /// Closed by the program, all is sent, and the peer is being heard out (see `close.rs`).
-    Discarding,
+    Discarding {
+        /// Until when.
+        deadline: Instant,
+    },
 }
 
 /// Bytes that the system has not taken yet.
@@ -60,7 +70,20 @@ impl Connection {
 
     /// True after the program has closed it.
     pub(super) fn is_closing(&self) -> bool {
-        matches!(self.phase, Phase::Flushing | Phase::Discarding)
+        matches!(self.phase, Phase::Flushing { .. } | Phase::Discarding { .. })
+    }
+
+    /// How many bytes the system has not taken yet.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.unsent.as_ref().map_or(0, |unsent| unsent.bytes.len())
+    }
+
+    /// Until when a close may go on before somebody has to look again.
+    pub(super) fn close_deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Flushing { deadline, .. } | Phase::Discarding { deadline } => Some(deadline),
+            _ => None,
+        }
     }
 
     /// Has `epoll` watch what the phase wants, in one call or none.
@@ -80,13 +103,23 @@ impl Connection {
     fn wanted(&self) -> Option<EventFlags> {
         let output = if self.unsent.is_some() { EventFlags::OUT } else { EventFlags::empty() };
         match self.phase {
-            Phase::Connecting { .. } | Phase::Flushing => Some(EventFlags::OUT),
+            Phase::Connecting { .. } | Phase::Flushing { .. } => Some(EventFlags::OUT),
             Phase::Reading => Some(EventFlags::IN | output),
             Phase::Paused => Some(output),
             Phase::Parked => None,
             // It is closed before epoll is asked again, so there is nothing to change.
             Phase::Failed { .. } => self.watched,
-            Phase::Discarding => Some(EventFlags::IN),
+            Phase::Discarding { .. } => Some(EventFlags::IN),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_connections_are_small() {
+        assert!(size_of::<Connection>() <= 64, "{} bytes", size_of::<Connection>());
     }
 }

@@ -46,7 +46,8 @@ pub struct EpollDriver {
     /// The place is the [`seam::ListenerId`].
     listeners: Vec<Listener>,
     notices: VecDeque<Notice>,
-    /// When connections that the program closed are given up, in order. Those that are gone sooner stay in the queue.
+    /// When to look again at connections that the program closed, in order. Deadlines that a connection no longer has
+    /// stay in the queue until their time.
     close_deadlines: VecDeque<(Instant, ConnectionId)>,
     mailbox: Mailbox,
     counters: Counters,
@@ -99,7 +100,7 @@ impl EpollDriver {
 
     /// Runs turns until the program says [`Output::Finished`]. The first turn does not wait, so that a program can begin
     /// by itself. Afterwards all listeners and connections are closed; those that the program closed before keep their
-    /// time to send what is unsent.
+    /// time to send what is unsent (5 seconds, up to 60 while their peers read), unless one more signal comes.
     ///
     /// # Errors
     /// Where waiting itself fails, which is a bug or a kernel without memory. Trouble with a connection is the
@@ -185,7 +186,7 @@ impl EpollDriver {
                 }
             }
             Phase::Failed { .. } => {}
-            Phase::Flushing | Phase::Discarding => self.closing_ready(id, ready),
+            Phase::Flushing { .. } | Phase::Discarding { .. } => self.closing_ready(id, ready),
         }
     }
 

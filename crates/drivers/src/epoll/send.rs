@@ -42,7 +42,7 @@ impl EpollDriver {
         if let Err(errno) = send_unsent(connection, &mut self.counters) {
             return self.fail(id, errno);
         }
-        let left = connection.unsent.as_ref().map_or(0, |unsent| unsent.bytes.len());
+        let left = connection.unsent_bytes();
         let drained = left <= self.settings.low_water
             && connection.unsent.as_mut().is_some_and(|unsent| std::mem::take(&mut unsent.stalled));
         if left == 0 {

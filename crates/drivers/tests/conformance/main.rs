@@ -27,6 +27,7 @@ macro_rules! suite {
                 bytes::many_small_writes_stay_in_order,
                 bytes::slow_readers_stall_and_drain_and_lose_nothing,
                 bytes::drained_comes_at_the_low_water_mark,
+                bytes::drained_connections_leave_the_driver_at_rest,
                 pauses::paused_connections_are_not_read,
                 pauses::paused_connections_still_send,
                 pauses::resets_are_noticed_while_paused,
