@@ -183,7 +183,9 @@ fn verdict(outcome: Outcome) -> Result<(), Trouble> {
         None if outcome.statistics.mismatches > 0 => {
             Err(Trouble::Failed(format!("{} answers were wrong", outcome.statistics.mismatches)))
         }
-        None if outcome.measured.is_zero() => Err(Trouble::Failed("interrupted before the measured time".to_owned())),
+        None if outcome.measured.is_zero() => {
+            Err(Trouble::Failed("interrupted before the measured time".to_owned()))
+        }
         None => Ok(()),
     }
 }
@@ -235,7 +237,7 @@ fn answering_candidate(
 }
 
 fn credentials(options: &ServerOptions, schema: Option<&str>) -> Credentials {
-    Credentials::new(&options.user, &options.password, schema, options.socket.is_some())
+    Credentials::new(&options.user, options.password.reveal(), schema, options.socket.is_some())
 }
 
 /// The seed that was given, or one from the clock.

@@ -168,8 +168,10 @@ fn a_restart_of_the_server_is_survived() {
         format!("run echo --connections 20 --time 600 --events 20000 --rate 4000 --json {}", path.display());
     let arguments = with_account(&server, &line);
     let runner = std::thread::spawn(move || bench::status(&arguments));
-    // Long enough for some of the 20,000 events, which take 5 seconds.
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    // The load is on, and the 20,000 events take 5 seconds at least.
+    while server.status("Com_select") < 500 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
     server.crash_and_restart();
     assert_eq!(runner.join().unwrap(), 0);
     let report: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();

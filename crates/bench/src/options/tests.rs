@@ -92,3 +92,10 @@ fn help_is_no_error() {
         assert_eq!(parse(line).unwrap_err().exit_code(), 0, "{line}");
     }
 }
+
+#[test]
+fn debug_output_hides_the_password() {
+    let options = run("--password hidden");
+    assert_eq!(options.tables.server.password.reveal(), "hidden");
+    assert!(!format!("{options:?}").contains("hidden"));
+}
