@@ -200,8 +200,8 @@ fn answered(
         }
         [MORE_DATA, PERFORM_FULL_AUTHENTICATION] => Err(Failure::new(
             ClientError::AuthPlugin,
-            "caching_sha2_password wants the password itself, which is not sent in the clear over TCP; log in once with \
-             another client so that the server remembers it, or use --socket"
+            "caching_sha2_password wants the password itself, which is not sent in the clear over TCP; log in once \
+             with another client so that the server remembers it, or use --socket"
                 .to_owned(),
         )),
         _ => Err(in_login(WireError::Malformed { what: "answer to the login request" })),

@@ -41,7 +41,8 @@ pub fn summary(outcome: &Outcome, context: &Context<'_>) -> String {
 fn interval_line(period: &Period, elapsed: Duration, passed: Duration, up: u32, warming_up: bool) -> String {
     let queries = period.queries;
     format!(
-        "[ {:.0}s ] conns: {up} tps: {:.2} qps: {:.2} (r/w/o: {:.2}/{:.2}/{:.2}) lat (ms,95%): {:.2} err/s: {:.2} reconn/s: \
+        "[ {:.0}s ] conns: {up} tps: {:.2} qps: {:.2} (r/w/o: {:.2}/{:.2}/{:.2}) lat (ms,95%): {:.2} \
+         err/s: {:.2} reconn/s: \
          {:.2}{}",
         elapsed.as_secs_f64(),
         per_second(period.latencies.count(), passed),

@@ -136,7 +136,8 @@ impl Generator<'_> {
         }
     }
 
-    /// A login that a server refuses, or leaves without an answer, at the start will be refused again; later the server may be full for a while.
+    /// A login that a server refuses, or leaves without an answer, at the start will be refused again; later the server
+    /// may be full for a while.
     fn login_refused(&mut self, now: Instant, number: u32, failure: Failure) {
         if matches!(self.phase, Phase::Connecting { .. }) {
             let text =
