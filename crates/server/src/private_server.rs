@@ -269,3 +269,26 @@ fn failure_lines(log: &Path, start: u64, count: usize) -> String {
     let chosen = if errors.is_empty() { &lines[lines.len().saturating_sub(count)..] } else { &errors };
     chosen.iter().map(|line| format!("\n    {line}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_by_the_errors_of_this_start() {
+        let path = std::env::temp_dir().join(format!("onramp-failure-lines-{}", std::process::id()));
+        let said_before = "1 [ERROR] long ago\n";
+        let start = u64::try_from(said_before.len()).unwrap();
+        let lines = |text: &str| {
+            std::fs::write(&path, format!("{said_before}{text}")).unwrap();
+            failure_lines(&path, start, 2)
+        };
+        let with_errors = lines("2 [Note] a\n3 [ERROR] b\n4 [Note] c\n5 [ERROR] d\n6 [ERROR] e\n");
+        let without = lines("a\n\nb\nc\n");
+        let nothing = lines("");
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(with_errors, "\n    3 [ERROR] b\n    5 [ERROR] d");
+        assert_eq!(without, "\n    b\n    c");
+        assert_eq!(nothing, "");
+    }
+}

@@ -56,6 +56,7 @@ fn serve(mut configuration: Configuration) -> Result<(), String> {
     // Listening comes before the private server, which takes seconds: a port in use is said at once, and clients that
     // come early wait in the kernel's queue.
     let worker = Worker::listen(&configuration, sender.clone())?;
+    say_what_is_started(&configuration);
 
     let mut private_server = None;
     let mut access = None;
@@ -70,6 +71,19 @@ fn serve(mut configuration: Configuration) -> Result<(), String> {
     let served = run(configuration, &worker, access.as_ref(), &happenings);
     let stopped = private_server.as_ref().map_or(Ok(()), |server| stop_server(server, &happenings));
     served.and(stopped)
+}
+
+fn say_what_is_started(configuration: &Configuration) {
+    let servers: Vec<_> = configuration.backends.iter().map(ToString::to_string).collect();
+    let engine = &configuration.engine;
+    tracing::info!(
+        "onramp {} in front of {}: permits = {}, max_backends = {}, max_connections = {}",
+        env!("CARGO_PKG_VERSION"),
+        if servers.is_empty() { String::from("a private server") } else { servers.join(", ") },
+        engine.permits,
+        engine.max_backends,
+        engine.max_connections
+    );
 }
 
 /// SIGTERM and SIGINT become happenings, on a thread of their own: a signal handler may do next to nothing.

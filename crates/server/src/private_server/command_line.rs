@@ -156,6 +156,30 @@ mod tests {
     }
 
     #[test]
+    fn a_program_runs_as_its_user_and_ends_with_us_where_that_is_possible() {
+        let mut programs = Programs {
+            server: "/s".into(),
+            flavour: Flavour::MySql,
+            version: String::new(),
+            numbers: (8, 4, 0),
+            setpriv: Some("/usr/bin/setpriv".into()),
+        };
+        let user = crate::passwd::User { name: String::from("mysql"), uid: 102, gid: 105 };
+        let line = |programs: &Programs, run_as: &RunAs| {
+            let command = as_user(programs, run_as, Path::new("/s"));
+            let words = std::iter::once(command.get_program()).chain(command.get_args());
+            words.map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            line(&programs, &RunAs::User(user)),
+            "/usr/bin/setpriv --reuid=102 --regid=105 --init-groups --pdeathsig=TERM -- /s"
+        );
+        assert_eq!(line(&programs, &RunAs::Ourselves), "/usr/bin/setpriv --pdeathsig=TERM -- /s");
+        programs.setpriv = None;
+        assert_eq!(line(&programs, &RunAs::Ourselves), "/s");
+    }
+
+    #[test]
     fn memory_is_read() {
         assert_eq!(total_memory("MemTotal:       24590964 kB\nMemFree: 1 kB\n"), Some(24_590_964 * 1024));
         assert_eq!(total_memory("MemFree: 1 kB\n"), None);

@@ -326,3 +326,70 @@ fn socket_path(folder: &Path, run_as: &RunAs) -> Result<(PathBuf, Option<PathBuf
         folder.display()
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that is gone with the value.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("onramp-folder-{}-{name}", std::process::id()));
+            std::fs::DirBuilder::new().mode(0o755).create(&path).unwrap();
+            Self(path.canonicalize().unwrap())
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_user_reaches_a_folder_only_through_open_ones() {
+        let scratch = Scratch::new("reach");
+        // An id that owns nothing here.
+        let stranger = User { name: String::from("stranger"), uid: 3_999_999_999, gid: 3_999_999_999 };
+        let inner = scratch.0.join("closed/inner");
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::set_permissions(scratch.0.join("closed"), Permissions::from_mode(0o711)).unwrap();
+        // Where the folder for temporary files is itself open to others, as it is nearly everywhere.
+        assert_eq!(reaches(&stranger, &inner), reaches(&stranger, &scratch.0));
+        std::fs::set_permissions(scratch.0.join("closed"), Permissions::from_mode(0o700)).unwrap();
+        assert!(!reaches(&stranger, &inner));
+        let owner = User { uid: geteuid().as_raw(), ..stranger };
+        assert!(reaches(&owner, &inner));
+    }
+
+    #[test]
+    fn a_private_file_replaces_the_old_one_and_is_for_its_owner() {
+        let scratch = Scratch::new("private");
+        let path = scratch.0.join("secret");
+        std::fs::write(scratch.0.join("secret.unfinished"), "left by an interrupted start").unwrap();
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        write_private(&path, "new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!scratch.0.join("secret.unfinished").exists());
+    }
+
+    #[test]
+    fn a_socket_path_fits() {
+        let short = Path::new("/srv/onramp-data");
+        assert_eq!(
+            socket_path(short, &RunAs::Ourselves).unwrap(),
+            (PathBuf::from("/srv/onramp-data/data/server.sock"), None)
+        );
+        let long = PathBuf::from(format!("/srv/{}", "x".repeat(LONGEST_SOCKET_PATH)));
+        let (socket, folder) = socket_path(&long, &RunAs::Ourselves).unwrap();
+        let folder = folder.unwrap();
+        let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
+        std::fs::remove_dir(&folder).unwrap();
+        assert_eq!(mode & 0o777, 0o700);
+        assert!(socket.starts_with(&folder) && socket.as_os_str().len() <= LONGEST_SOCKET_PATH);
+    }
+}
