@@ -12,7 +12,7 @@ use self::oracle::{Expected, Oracle, difference};
 use self::program::{Author, Habits, Step};
 use self::reply::{Part, Progress, ReplyReader};
 use crate::checkers::Checkers;
-use crate::protocol::{PacketBuffer, command, native_token, packet};
+use crate::protocol::{PacketBuffer, capability, command, native_token, packet};
 use crate::random::Random;
 use crate::server::commands::change_user_payload;
 use crate::server::database::Account;
@@ -37,7 +37,7 @@ pub enum Action {
 }
 
 /// Errors that tell of a lost server, a limit or a kill: no direct connection would have given them at this place.
-const INTERRUPTIONS: [u16; 10] = [1040, 1041, 1043, 1053, 1152, 1153, 1317, 1927, 2003, 2013];
+const INTERRUPTIONS: [u16; 11] = [1040, 1041, 1043, 1053, 1152, 1153, 1158, 1159, 1317, 1927, 2013];
 
 /// Answers that the calm must bring everyone: enough to meet a backend that was left in a wrong state.
 const ANSWERS: u32 = 4;
@@ -333,12 +333,18 @@ impl Client {
         let (payload, shadow) = match step {
             Step::Command { payload, shadow } => (payload, shadow),
             Step::Kill(payload) => (payload.clone(), payload),
+            // A client of old would have to prove its password for a scramble that only its library knows.
+            Step::ChangeUser if work.capabilities & capability::PLUGIN_AUTH == 0 => return,
             Step::ChangeUser if work.awaited.is_empty() => {
                 let mut credentials = Credentials::draw(&self.accounts, true, &mut self.random);
                 credentials.wrong = false;
                 let schema = credentials.schema.clone().unwrap_or_default();
                 let stale = native_token(credentials.password.as_bytes(), b"a scramble of old...");
-                let payload = change_user_payload(&credentials.user, &stale, &schema, credentials.collation);
+                let mut payload =
+                    change_user_payload(&credentials.user, &stale, &schema, credentials.collation);
+                if work.capabilities & capability::CONNECT_ATTRS != 0 {
+                    payload.push(0); // none
+                }
                 change = Some(credentials);
                 (payload.clone(), payload)
             }
@@ -355,7 +361,8 @@ impl Client {
             }
             work.author.forget_prepared();
         }
-        let (mut expected, executions) = work.oracle.run(&shadow);
+        let (mut expected, executions) =
+            if kills { work.oracle.run_kill(&shadow) } else { work.oracle.run(&shadow) };
         if kills || kind == command::STATISTICS {
             expected = Expected::Anything;
         }

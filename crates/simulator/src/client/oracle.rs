@@ -47,6 +47,14 @@ impl Oracle {
         (expected, std::mem::take(&mut self.database.executions))
     }
 
+    /// A KILL, of whose outcome the private server knows nothing: [`Self::note_kill`] follows.
+    pub fn run_kill(&mut self, payload: &[u8]) -> (Expected, Vec<Execution>) {
+        let before = self.session.clone();
+        let (_, executions) = self.run(payload);
+        self.session = before;
+        (Expected::Anything, executions)
+    }
+
     /// The reply to a file that was sent.
     pub fn finish_load(&mut self, table: &str, contents: &[u8]) -> Vec<Part> {
         let bytes = commands::finish_load(&mut self.session, &mut self.database, table, contents, 1);
@@ -61,11 +69,10 @@ impl Oracle {
     /// A KILL was answered like this: what the next statement may ask about it.
     pub fn note_kill(&mut self, found: &[Part]) {
         if let [Part::Error(code, message)] = found {
-            self.session.row_count = -1;
-            self.session.warnings = vec![("Error", *code, message.clone())];
+            self.session.fail(*code, message);
         } else {
+            self.session.begin_statement();
             self.session.row_count = 0;
-            self.session.warnings.clear();
         }
     }
 

@@ -107,7 +107,11 @@ impl ReplyReader {
                 }
             }
             State::DefinitionsEof { then } => match self.end(payload) {
-                Some(_) => self.after_definitions(then),
+                Some(_) => {
+                    // Nobody reads its flags, and where the server sends none it cannot be known what they would be.
+                    self.parts.pop();
+                    self.after_definitions(then)
+                }
                 None => Progress::Broken("column definitions do not end"),
             },
             State::Rows => self.row(payload),

@@ -28,6 +28,7 @@ pub enum Reply {
 
 /// Runs a command.
 pub fn run(session: &mut Session, database: &mut Database, payload: &[u8]) -> Reply {
+    session.begin_statement();
     let Some((&kind, body)) = payload.split_first() else {
         return error(session, &unknown_command());
     };
@@ -37,7 +38,6 @@ pub fn run(session: &mut Session, database: &mut Database, payload: &[u8]) -> Re
         command::CHANGE_USER => Reply::ChangeUser,
         command::QUERY => query(session, database, &String::from_utf8_lossy(body)),
         command::INIT_DB => {
-            session.warnings.clear();
             let result = statements::use_schema(session, &String::from_utf8_lossy(body));
             answers(session, false, vec![result])
         }
@@ -121,8 +121,6 @@ fn query(session: &mut Session, database: &mut Database, text: &str) -> Reply {
         texts.push("");
     }
     if texts.len() > 1 && session.capabilities & capability::MULTI_STATEMENTS == 0 {
-        session.warnings = vec![("Error", 1064, ServerError::syntax(texts[1]).message)];
-        session.row_count = -1;
         return error(session, &ServerError::syntax(texts[1]));
     }
     let mut writer = ReplyWriter::new(1, session.capabilities, false);
@@ -175,9 +173,10 @@ fn write_more_answers(
 }
 
 fn answers(session: &mut Session, binary: bool, results: Vec<Result<Answer, ServerError>>) -> Reply {
-    if let Some(Err(failed)) = results.first() {
-        session.warnings = vec![("Error", failed.code, failed.message.clone())];
-        session.row_count = -1;
+    match results.first() {
+        Some(Err(failed)) => session.fail(failed.code, &failed.message),
+        Some(Ok(Answer::Ok { .. })) => session.row_count = 0,
+        _ => {}
     }
     let mut writer = ReplyWriter::new(1, session.capabilities, binary);
     write_answers(session, &mut writer, results);
@@ -190,13 +189,15 @@ fn ok(session: &mut Session, header: u8) -> Reply {
         let ending = session.ending(writer.deprecate_eof());
         writer.end_of_rows(&ending);
     } else {
+        session.row_count = 0;
         let ending = session.ending(true);
         writer.ok(header, 0, 0, "", &ending);
     }
     Reply::Packets(writer.out)
 }
 
-fn error(session: &Session, failed: &ServerError) -> Reply {
+fn error(session: &mut Session, failed: &ServerError) -> Reply {
+    session.fail(failed.code, &failed.message);
     let mut writer = ReplyWriter::new(1, session.capabilities, false);
     writer.packet(&failed.payload());
     Reply::Packets(writer.out)
@@ -207,7 +208,7 @@ fn unknown_command() -> ServerError {
     ServerError::new(1047, "08S01", "Unknown command")
 }
 
-fn unknown_statement(session: &Session, body: &[u8], function: &str) -> Reply {
+fn unknown_statement(session: &mut Session, body: &[u8], function: &str) -> Reply {
     let id = Cursor(body).long().unwrap_or(0);
     error(session, &unknown_handler(&id.to_string(), function))
 }
@@ -223,7 +224,6 @@ fn set_option(session: &mut Session, option: Option<u16>) -> Reply {
 
 /// COM_STMT_PREPARE: one parameter per question mark; the simulation puts none into strings.
 fn prepare(session: &mut Session, text: &str) -> Reply {
-    session.warnings.clear();
     if !text.trim_start().to_ascii_lowercase().starts_with("select") {
         return error(session, &ServerError::syntax(text));
     }

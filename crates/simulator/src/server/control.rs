@@ -12,12 +12,13 @@ pub fn show(session: &mut Session, parser: &mut Parser<'_>) -> Result<Answer, Se
     match parser.word().as_deref() {
         Some("warnings") => {
             let rows = session
-                .warnings
+                .warnings()
                 .iter()
                 .map(|(level, code, text)| {
                     [(*level).to_owned(), code.to_string(), text.clone()].map(Some).to_vec()
                 })
                 .collect();
+            session.row_count = -1;
             Ok(Answer::Diagnostics(rows))
         }
         _ => Err(ServerError::syntax("show")),

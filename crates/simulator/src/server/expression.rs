@@ -183,7 +183,7 @@ impl<'a> Parser<'a> {
             Some(Lexeme::Number(digits)) if self.symbol('/') => {
                 self.number()?; // the simulation divides by zero alone
                 if session.variable("sql_mode").contains("ERROR_FOR_DIVISION_BY_ZERO") {
-                    session.warnings.push(("Warning", 1365, format!("Division by 0 of {digits}")));
+                    session.raise("Warning", 1365, format!("Division by 0 of {digits}"));
                 }
                 None
             }
@@ -271,7 +271,7 @@ fn system_value(session: &Session, name: &str) -> Result<Value, ServerError> {
     match name {
         "identity" | "last_insert_id" => Ok(Some(session.last_insert_id.to_string())),
         "pseudo_thread_id" => Ok(Some(session.thread_id.to_string())),
-        "warning_count" => Ok(Some(session.warnings.len().to_string())),
+        "warning_count" => Ok(Some(session.warnings().len().to_string())),
         _ => session.shown_variable(name),
     }
 }

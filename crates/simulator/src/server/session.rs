@@ -75,8 +75,12 @@ pub struct Session {
     pub row_count: i64,
     /// FOUND_ROWS().
     pub found_rows: u64,
-    /// What SHOW WARNINGS shows: level, code, text.
-    pub warnings: Vec<(&'static str, u16, String)>,
+    /// What SHOW WARNINGS shows: level, code, text. Outlives statements that use no table and raise nothing.
+    warnings: Vec<(&'static str, u16, String)>,
+    /// How many of them the current statement raised: what its OK or EOF counts.
+    raised: u16,
+    /// A SELECT has run, so that FOUND_ROWS() means something.
+    pub selected: bool,
     /// Whose state lies here that no other client may see.
     pub holder: Option<ClientKey>,
     variables: BTreeMap<&'static str, Value>,
@@ -104,9 +108,11 @@ impl Session {
             transaction: None,
             next_isolation: None,
             last_insert_id: 0,
-            row_count: -1,
+            row_count: 0,
             found_rows: 0,
             warnings: Vec::new(),
+            raised: 0,
+            selected: false,
             holder: None,
             variables: variables::initial_values(),
             login_collation: collation,
@@ -205,6 +211,38 @@ impl Session {
         self.state_changed = true;
     }
 
+    /// A statement begins.
+    pub fn begin_statement(&mut self) {
+        self.raised = 0;
+    }
+
+    /// What SHOW WARNINGS shows.
+    pub fn warnings(&self) -> &[(&'static str, u16, String)] {
+        &self.warnings
+    }
+
+    /// Forgets the warnings of earlier statements: the current one uses a table.
+    pub fn clear_warnings(&mut self) {
+        self.warnings.clear();
+    }
+
+    /// The current statement raises a warning, or an error, which makes the earlier ones go.
+    pub fn raise(&mut self, level: &'static str, code: u16, text: String) {
+        if self.raised == 0 {
+            self.warnings.clear();
+        }
+        self.raised += 1;
+        self.warnings.push((level, code, text));
+    }
+
+    /// The current statement fails.
+    pub fn fail(&mut self, code: u16, text: &str) {
+        self.raised = 0;
+        self.raise("Error", code, text.to_owned());
+        self.raised = 0;
+        self.row_count = -1;
+    }
+
     /// Whether autocommit is on.
     pub fn autocommit(&self) -> bool {
         self.variable("autocommit") == "ON"
@@ -234,6 +272,7 @@ impl Session {
     /// A statement is about to use a table: opens the transaction that autocommit=0 asks for. Under autocommit, a
     /// statement is a transaction of its own and uses the next transaction's level up.
     pub fn touch(&mut self, database: &mut Database, writes: bool) {
+        self.clear_warnings();
         if self.transaction.is_none() {
             if self.autocommit() {
                 self.next_isolation = None;
@@ -317,8 +356,7 @@ impl Session {
             flags |= status::NO_BACKSLASH_ESCAPES;
         }
         let changes = if carries_changes { self.take_changes() } else { Vec::new() };
-        let warnings = u16::try_from(self.warnings.len()).unwrap_or(u16::MAX);
-        Ending { status: flags, warnings, changes }
+        Ending { status: flags, warnings: self.raised, changes }
     }
 
     fn apply_collation(&mut self, collation: u8) {

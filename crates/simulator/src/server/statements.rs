@@ -51,8 +51,7 @@ pub fn execute(
         session.holder = None;
     }
     if let Err(error) = &result {
-        session.row_count = -1;
-        session.warnings = vec![("Error", error.code, error.message.clone())];
+        session.fail(error.code, &error.message);
     }
     result
 }
@@ -87,14 +86,9 @@ fn run(
     let Some(verb) = parser.word() else {
         return Err(ServerError::new(1065, "42000", "Query was empty"));
     };
-    if verb == "show" {
-        return control::show(session, &mut parser).map(|answer| vec![answer]);
-    }
-    let keeps_warnings = verb == "get";
-    if !keeps_warnings {
-        session.warnings.clear();
-    }
+    session.begin_statement();
     let answer = match verb.as_str() {
+        "show" => return control::show(session, &mut parser).map(|answer| vec![answer]),
         "select" => return select(session, database, text, &mut parser).map(|answer| vec![answer]),
         "call" => return call(session, database, &mut parser),
         "insert" => insert(session, database, &mut parser),
@@ -134,8 +128,10 @@ fn select(session: &mut Session, database: &mut Database, text: &str, parser: &m
         None => Source::None,
         Some(place) => source(session, database, &parser.name_at(place + 1)?)?,
     };
-    if matches!(source, Source::Table { .. } | Source::Numbers { .. }) {
-        session.touch(database, false);
+    match source {
+        Source::Table { .. } | Source::Numbers { .. } => session.touch(database, false),
+        Source::Temporary { .. } => session.clear_warnings(),
+        Source::None | Source::Row { .. } => {}
     }
     let mut columns = Vec::new();
     let mut rows = Vec::new();
@@ -162,6 +158,7 @@ fn select(session: &mut Session, database: &mut Database, text: &str, parser: &m
     }
     session.gave_rows();
     session.found_rows = rows.len() as u64;
+    session.selected = true;
     session.row_count = -1;
     Ok(Answer::Rows { columns, rows })
 }
@@ -220,6 +217,7 @@ fn insert(session: &mut Session, database: &mut Database, parser: &mut Parser<'_
     if let Some(temporary) = session.temporary_tables.get_mut(&table) {
         let affected = values.len() as u64;
         temporary.rows.extend(values);
+        session.clear_warnings();
         return Ok(Answer::Ok { affected, insert_id: 0, info: String::new() });
     }
     insert_rows(session, database, &table, values)
@@ -343,6 +341,7 @@ fn create_temporary(session: &mut Session, parser: &mut Parser<'_>) -> Outcome {
         return Err(ServerError::new(1050, "42S01", format!("Table '{table}' already exists")));
     }
     session.temporary_tables.insert(table, TemporaryTable::default());
+    session.clear_warnings();
     session.mark_state();
     Ok(Answer::done())
 }
@@ -353,6 +352,7 @@ fn drop_temporary(session: &mut Session, parser: &mut Parser<'_>) -> Outcome {
     if session.temporary_tables.remove(&table).is_none() {
         return Err(ServerError::new(1051, "42S02", format!("Unknown table '{table}'")));
     }
+    session.clear_warnings();
     session.mark_state();
     Ok(Answer::done())
 }
@@ -433,6 +433,7 @@ pub fn load_target(text: &str) -> Option<String> {
 
 fn lock_tables(session: &mut Session, database: &mut Database) -> Outcome {
     session.commit(database);
+    session.clear_warnings();
     session.locked_tables = true;
     Ok(Answer::done())
 }
