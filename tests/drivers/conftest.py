@@ -53,7 +53,7 @@ def server(folder, template):
 
 @pytest.fixture(scope="session")
 def onramp(folder, server):
-    onramp = Onramp(server, folder, max_backends=MAX_BACKENDS, max_allowed_packet="64MiB")
+    onramp = Onramp(server, folder, max_backends=MAX_BACKENDS, max_allowed_packet="64MiB", backend_connect_timeout="5s")
     onramp.start()
     yield onramp
     onramp.stop()
@@ -198,7 +198,7 @@ def compare(item, site, transcript):
         return
     direct = transcripts.get(key)
     assert direct is not None, "there is no direct run to compare with: it failed, or was not selected"
-    differences = direct.differences(transcript, item.originalname)
+    differences = direct.differences(transcript)
     assert not differences, "differs from the direct connection:\n" + "\n".join(differences)
 
 

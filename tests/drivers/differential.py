@@ -20,9 +20,9 @@ from types import SimpleNamespace
 
 from harness import raw
 from harness.onramp import Onramp
-from harness.programs import Session, first_difference, prepare_schemas, random_step
+from harness.programs import KINDS, Session, first_difference, prepare_schemas, random_step
 from harness.server import ADMIN, Server, make_template
-from harness.transcript import shorten
+from harness.transcript import same, shorten
 
 
 def main():
@@ -45,6 +45,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=30, help="no new seed is begun after this long")
     parser.add_argument("--only", action="store_true", help="just this seed, each step printed")
     parser.add_argument("--steps", type=int, default=400, help="steps of a program, of all clients together")
+    parser.add_argument("--without", action="append", default=[], choices=[*KINDS, "pinning"], help="leave out this kind of step")
     parser.add_argument("--failures", help="a file to which failing seeds are added")
     parser.add_argument("--stop-at", type=int, default=5, help="stop after this many failing seeds")
     return parser.parse_args()
@@ -77,7 +78,7 @@ def one_seed(server, folder, seed, options):
         prepare_schemas(admin, clients)
         # With threads nobody can say who holds a backend when: only so many clients may ever pin one.
         pinners = range(backends - 1) if at_once else range(clients)
-        schedule, one = first_run(direct, clients, backends, pinners, draw, options.steps)
+        schedule, one = first_run(direct, clients, backends, pinners, draw, options)
         prepare_schemas(admin, clients)
     onramp = Onramp(server, folder, max_backends=backends, statements_in_flight=in_flight, backend_connect_timeout="5s").start()
     try:
@@ -99,20 +100,21 @@ def one_seed(server, folder, seed, options):
         for other_place, (other, earlier) in enumerate(schedule[:place + 1]):
             if other == client:
                 print(f"      {other_place}: {earlier.action} {earlier.text}")
-    print(f"  repeat: tests/drivers/run differential --seed {seed} --steps {options.steps} --only", flush=True)
+    print(f"  repeat: tests/drivers/run differential --seed {seed} --steps {options.steps}"
+          f"{''.join(f' --without {kind}' for kind in options.without)} --only", flush=True)
     return False
 
 
-def first_run(site, clients, backends, pinners, draw, steps):
+def first_run(site, clients, backends, pinners, draw, options):
     """Draws the schedule while it runs direct: who may pin depends on who holds a transaction open."""
     sessions = [Session(site) for _ in range(clients)]
     pinned, transactions, schedule, saw = set(), set(), [], []
     try:
-        for _ in range(steps):
+        for _ in range(options.steps):
             client = draw.randrange(clients)
             holding = pinned | transactions
             may_pin = client in holding or (client in pinners and len(holding) < backends - 1)
-            step = random_step(client, draw, may_pin)
+            step = random_step(client, draw, may_pin, options.without)
             schedule.append((client, step))
             saw.append(perform(sessions[client], step))
             if step.pins:
@@ -144,9 +146,9 @@ def run_in_order(onramp, clients, schedule, verbose, expected):
             seen = perform(sessions[client], step)
             saw.append(seen)
             if verbose:
-                print(f"{'  ' if seen == expected[place] else '! '}{place} client {client}: {step.action} {step.text}\n"
+                print(f"{'  ' if same(expected[place], seen) else '! '}{place} client {client}: {step.action} {step.text}\n"
                       f"       {shorten(seen, 300)}")
-            if seen != expected[place]:
+            if not same(expected[place], seen):
                 break  # what follows a difference is no news
     finally:
         for session in sessions:
@@ -164,7 +166,7 @@ def run_at_once(onramp, clients, schedule, verbose, expected):
             for place, (owner, step) in enumerate(schedule):
                 if owner == client:
                     saw[place] = perform(session, step)
-                    if saw[place] != expected[place]:
+                    if not same(expected[place], saw[place]):
                         return
         finally:
             session.close()
@@ -176,7 +178,7 @@ def run_at_once(onramp, clients, schedule, verbose, expected):
         thread.join()
     if verbose:
         for place, (client, step) in enumerate(schedule):
-            if saw[place] != expected[place]:
+            if not same(expected[place], saw[place]):
                 print(f"! {place} client {client}: {step.action} {step.text}\n       {shorten(saw[place], 300)}")
     return saw
 

@@ -33,7 +33,7 @@ def test_prepare_shapes(client, note, schema, capabilities):
 
 def test_prepare_errors(client, note, schema):
     connection = client(schema=schema)
-    for text in ["SELEC", "SELECT * FROM missing", "SELECT 1; SELECT 2", "", "PREPARE x FROM 'SELECT 1'", "USE mysql"]:
+    for text in ["SELEC", "SELECT * FROM missing", "SELECT 1; SELECT 2", "", "PREPARE x FROM 'SELECT 1'"]:
         note(text, connection.prepare(text))
     note("unknown statement", connection.execute(4711))
     note("unknown statement reset", connection.simple(raw.STMT_RESET, struct.pack("<I", 4711)))
@@ -41,7 +41,7 @@ def test_prepare_errors(client, note, schema):
     note("usable", connection.query("SELECT 1"))
 
 
-def test_execute_many_times(client, note, schema):
+def test_execute_many_times(client, schema):
     """Statement ids belong to the client, however its backends change."""
     clients = [client(schema=schema) for _ in range(3)]
     prepared = [connection.prepare("SELECT ?, 'text of client'") for connection in clients]
@@ -50,7 +50,6 @@ def test_execute_many_times(client, note, schema):
             value = b"%d-%d" % (number, count)
             rows = connection.execute(prepared[number].statement, [value])[0]
             assert rows.rows[0][0] == value
-    note("ids", [each.statement for each in prepared])
 
 
 def test_clients_prepare_different_statements(client):
@@ -85,10 +84,10 @@ def test_cursor(client, note, schema, capabilities):
     note("three", connection.fetch(prepared.statement, 3, prepared.columns))
     note("other statement between", connection.query("SELECT 'between'"))
     note("the rest", connection.fetch(prepared.statement, 100, prepared.columns))
-    note("past the end", connection.fetch(prepared.statement, 1, prepared.columns))
+    note("past the end", connection.fetch(prepared.statement, 1, prepared.columns)[:2])
     note("open again", connection.execute(prepared.statement, flags=CURSOR))
     note("reset closes it", connection.simple(raw.STMT_RESET, struct.pack("<I", prepared.statement)))
-    note("fetch without a cursor", connection.fetch(prepared.statement, 1, prepared.columns))
+    note("fetch without a cursor", connection.fetch(prepared.statement, 1, prepared.columns)[:2])
     note("usable", connection.query("SELECT 1"))
 
 
@@ -100,22 +99,22 @@ def test_cursor_without_rows(client, note, schema, capabilities):
     note("fetch", connection.fetch(prepared.statement, 5, prepared.columns))
 
 
-def test_reset_connection_forgets_statements(client, note):
+def test_reset_connection_forgets_statements(client):
     connection = client()
     prepared = connection.prepare("SELECT 1")
     assert isinstance(connection.reset(), Ok)
-    answer = note("after the reset", connection.execute(prepared.statement)[0])
-    assert isinstance(answer, Err) and answer.code == 1243
+    answer = connection.execute(prepared.statement)[0]
+    assert isinstance(answer, Err) and answer[:2] == (1243, "HY000")
 
 
-def test_many_statements(client, note):
+def test_many_statements(client):
     connection = client()
     prepared = [connection.prepare(f"SELECT {n}, ?") for n in range(200)]
     for number in range(0, 200, 7):
         rows = connection.execute(prepared[number].statement, [b"v"])[0]
         assert isinstance(rows, Rows)
         assert rows.rows[0][0] == struct.pack("<i", number)
-    note("ids", [each.statement for each in prepared])
+    assert len({each.statement for each in prepared}) == 200
 
 
 def test_prepared_cursor_of_connector_python(site, note, schema, driver):

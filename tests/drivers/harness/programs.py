@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from . import raw
 from .raw import Err, LocalInfile
+from .transcript import same
 
 SCHEMAS = ("onramp_a", "onramp_b")
 
@@ -114,8 +115,7 @@ class Session:
 
 SETTINGS = [
     "SET NAMES utf8mb4", "SET NAMES latin1", "SET NAMES utf8mb4 COLLATE utf8mb4_bin", "SET NAMES utf8mb3 COLLATE utf8mb3_unicode_ci",
-    "SET NAMES DEFAULT", "SET CHARACTER SET latin1", "SET collation_connection = utf8mb4_german2_ci", "SET character_set_results = NULL",
-    "SET character_set_results = utf8mb4", "SET character_set_client = latin1, character_set_connection = utf8mb4",
+    "SET NAMES DEFAULT", "SET collation_connection = utf8mb4_german2_ci", 
     "SET sql_mode = ''", "SET sql_mode = 'STRICT_ALL_TABLES,ANSI_QUOTES'", "SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
     "SET sql_mode = DEFAULT", "SET sql_mode = CONCAT(@@sql_mode, ',PIPES_AS_CONCAT')", "SET @@session.sql_mode = 'ANSI'",
     "SET time_zone = '+05:30'", "SET time_zone = '-08:00'", "SET time_zone = DEFAULT", "SET time_zone = 'nowhere'",
@@ -127,7 +127,7 @@ SETTINGS = [
     "SET foreign_key_checks = 1", "SET auto_increment_increment = 5", "SET auto_increment_increment = 1", "SET sql_warnings = ON",
     "SET sql_notes = 0", "SET sql_notes = 1", "SET max_error_count = 1", "SET max_error_count = 64", "SET default_week_format = 3",
     "SET no_such_variable = 1", "SET sql_mode = 'NONSENSE'", "SET autocommit = 1", "SET sql_auto_is_null = 0", "SET SESSION wait_timeout = 1234",
-    "SET old_mode = ''", "SET SESSION net_write_timeout = 77", "SET character_set_connection = latin1",
+    "SET old_mode = ''", "SET SESSION net_write_timeout = 77",
     "SET SESSION sql_mode = (SELECT 'TRADITIONAL')", "SET GLOBAL max_connections = 5", "SET time_zone = '+01:00', sql_mode = 'ANSI_QUOTES'",
 ]
 
@@ -152,8 +152,8 @@ FAILING = ["SELEC", "SELECT missing", "SELECT * FROM no_such_table", "DO 1/0", "
            "DROP TABLE IF EXISTS no_such_table", "SELECT CAST('x' AS INT), CAST('y' AS INT), CAST('z' AS DATE)",
            "CREATE TABLE IF NOT EXISTS words (a INT)", "SIGNAL SQLSTATE '01234' SET MESSAGE_TEXT = 'a warning'"]
 
-COUNTS = ["SELECT ROW_COUNT()", "SELECT FOUND_ROWS()", "SELECT ROW_COUNT(), FOUND_ROWS()", "SELECT ROW_COUNT() AS r",
-          "SELECT FOUND_ROWS() AS f, 2 AS two"]
+COUNTS = ["SELECT ROW_COUNT()", "SELECT FOUND_ROWS()", "SELECT ROW_COUNT(), FOUND_ROWS()", "SELECT ROW_COUNT() AS `own row_count()`",
+          "SELECT FOUND_ROWS() AS `own found_rows()`, 2 AS two"]
 
 
 def writes(client):
@@ -190,19 +190,24 @@ def pinning(client):
         "BEGIN NOT ATOMIC SET @a = 3; SELECT @a; END", "SELECT LAST_INSERT_ID(42)",
         "BEGIN", "START TRANSACTION READ ONLY", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "SAVEPOINT s", "ROLLBACK TO s", "RELEASE SAVEPOINT s",
         "COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "SET autocommit = 0", "GET DIAGNOSTICS @n = NUMBER", "SELECT @n", "SET @@autocommit = 0", "SET profiling = 0",
-        "SET SESSION TRANSACTION READ ONLY", "CREATE TABLE IF NOT EXISTS words (a INT)",
+        "SET SESSION TRANSACTION READ ONLY", "CREATE TABLE IF NOT EXISTS words (a INT)", "SET CHARACTER SET latin1", "SET character_set_results = NULL",
+        "SET character_set_client = latin1, character_set_connection = utf8mb4", "SET character_set_connection = latin1",
+        "SET character_set_results = utf8mb4",
     ]
 
 
-def random_step(client, random, may_pin):
+# Kinds of random steps and how often each is drawn.
+KINDS = {"setting": 20, "probe": 25, "write": 18, "failing": 6, "diagnostics": 10, "counts": 6, "id": 4, "use": 5, "command": 3, "prepared": 3}
+
+
+def random_step(client, random, may_pin, without=()):
     """One step of a random program. Without `may_pin` it leaves nothing that only a backend can hold."""
-    if may_pin and random.random() < 0.4:
+    if may_pin and "pinning" not in without and random.random() < 0.4:
         if random.random() < 0.02:
             return Step("rand", "", True)
         return query(random.choice(pinning(client)), pins=True)
-    kind = random.choices(
-        ["setting", "probe", "write", "failing", "diagnostics", "counts", "id", "use", "command", "prepared"],
-        weights=[20, 25, 18, 6, 10, 6, 4, 5, 3, 3 if may_pin else 0])[0]
+    kinds = [kind for kind in KINDS if kind not in without and (may_pin or kind != "prepared")]
+    kind = random.choices(kinds, weights=[KINDS[kind] for kind in kinds])[0]
     if kind == "id":
         return Step("connection_id")
     if kind == "use":
@@ -221,6 +226,6 @@ def random_step(client, random, may_pin):
 def first_difference(schedule, direct, through):
     """The first step whose observations differ, or None."""
     for place, ((client, step), one, two) in enumerate(zip(schedule, direct, through)):
-        if one != two:
+        if not same(one, two):
             return place, client, step, one, two
     return None

@@ -388,6 +388,10 @@ class Connection:
                 assert self.receive()[0] == 0xFE
         return Prepared(statement, definitions[0], definitions[1], warnings)
 
+    def forget(self, statement):
+        """COM_STMT_CLOSE, which has no reply."""
+        self.command(STMT_CLOSE, struct.pack("<I", statement))
+
     def execute(self, statement, values=(), flags=0):
         """COM_STMT_EXECUTE with every value bound as a string (or NULL)."""
         self.command(STMT_EXECUTE, execute_body(statement, values, flags))
