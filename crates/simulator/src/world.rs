@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use engine::ThreadHandling;
 use seam::{ConnectionId, Input, Instant, ListenerId, Output, Peer, Signal};
 
 use crate::checkers::Checkers;
@@ -407,7 +408,8 @@ impl<P: Subject> World<P> {
         // The service account's own connection comes on top, and the one that replaces it.
         let backends = self.network.open_backends();
         let limit = self.parameters.max_backends as usize + 2;
-        if backends > limit {
+        let pooled = self.parameters.thread_handling == ThreadHandling::PoolOfThreads;
+        if pooled && backends > limit {
             self.checkers
                 .violation(format!("{backends} connections to the server, max_backends allows {limit}"));
         }
@@ -526,7 +528,8 @@ impl<P: Subject> World<P> {
             }
         }
         let running = self.server.running_statements();
-        if self.program.keeps_limits() && running > self.parameters.permits as usize {
+        let pooled = self.parameters.thread_handling == ThreadHandling::PoolOfThreads;
+        if pooled && self.program.keeps_limits() && running > self.parameters.permits as usize {
             let permits = self.parameters.permits;
             self.checkers.violation(format!("{running} statements run at once, permits = {permits}"));
         }

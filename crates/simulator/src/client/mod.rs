@@ -133,7 +133,11 @@ impl Client {
     /// Whether the calm has brought this client what it must bring everyone: answers, and none outstanding.
     pub fn is_satisfied(&self) -> bool {
         let waits = matches!(&self.phase, Phase::Working(work) if !work.awaited.is_empty());
-        self.answered_in_calm >= ANSWERS && !waits
+        self.is_content() && !waits
+    }
+
+    fn is_content(&self) -> bool {
+        self.calm && self.answered_in_calm >= ANSWERS
     }
 
     /// What the client waits for, for people.
@@ -156,11 +160,17 @@ impl Client {
             return;
         }
         match &self.phase {
+            Phase::Away if self.is_content() => {}
             Phase::Away => {
                 self.phase = Phase::Connecting;
                 self.actions.push(Action::Connect);
             }
-            Phase::Working(_) if self.calm && self.answered_in_calm >= ANSWERS => {}
+            // Whoever has what the calm must bring makes room for the others.
+            Phase::Working(work) if self.is_content() => {
+                if work.awaited.is_empty() {
+                    self.quit(now);
+                }
+            }
             Phase::Working(_) => self.work(now, checkers),
             Phase::Connecting | Phase::LoggingIn(_) => {
                 if !self.calm && self.habits.hostile {

@@ -186,6 +186,7 @@ fn answers(session: &mut Session, binary: bool, results: Vec<Result<Answer, Serv
 fn ok(session: &mut Session, header: u8) -> Reply {
     let mut writer = ReplyWriter::new(1, session.capabilities, false);
     if header == 0xfe {
+        session.row_count = -1;
         let ending = session.ending(writer.deprecate_eof());
         writer.end_of_rows(&ending);
     } else {
