@@ -184,6 +184,18 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         section: Section::Scheduling,
     },
     OptionSpec {
+        name: "thread_pool_stall_limit",
+        // MySQL's range starts at 40 ms (4 units of 10 ms), Percona's at 10 ms.
+        kind: Kind::Milliseconds(Duration::from_millis(10)..=Duration::from_secs(600), |configuration| {
+            &mut configuration.engine.stall_limit
+        }),
+        default: "60",
+        example: "500",
+        doc: "A statement that has run this long lends its permit to others until its end: it may be waiting for a lock \
+              that they hold. Milliseconds, as in MariaDB; the default is MySQL's.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
         name: "thread_pool_prio_kickup_timer",
         kind: Kind::Milliseconds(Duration::ZERO..=Duration::from_millis(u32::MAX as u64), |configuration| {
             &mut configuration.engine.prio_kickup_timer

@@ -154,6 +154,9 @@ pub(crate) struct Identity {
     pub(crate) user: Vec<u8>,
     /// SHA1(password), recovered from the login; `None` for an empty password. Wiped when the last holder goes.
     pub(crate) secret: Option<Zeroizing<[u8; 20]>>,
+    /// The server refuses new connections of this user (its password has changed, or its limit is reached): asked again
+    /// after this.
+    pub(crate) refused_until: Option<seam::Instant>,
     holders: u32,
 }
 
@@ -185,6 +188,7 @@ impl Identities {
             account: Rc::clone(account),
             user: user.to_vec(),
             secret: secret.map(Zeroizing::new),
+            refused_until: None,
             holders: 1,
         });
         let id = IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"));
@@ -204,6 +208,11 @@ impl Identities {
             self.entries.remove(id.0 as usize);
             self.ids.retain(|_, held| *held != id);
         }
+    }
+
+    /// The server refuses this user's connections for now.
+    pub(crate) fn refuse_until(&mut self, id: IdentityId, until: seam::Instant) {
+        self.entries[id.0 as usize].refused_until = Some(until);
     }
 
     pub(crate) fn identity(&self, id: IdentityId) -> &Identity {

@@ -64,6 +64,17 @@ impl Diagnostics {
     }
 }
 
+fn warning_columns() -> [Column<'static>; 3] {
+    [Column::text("Level"), Column::integer("Code"), Column::text("Message")]
+}
+
+/// The answer to SHOW WARNINGS where there are none.
+pub(crate) fn no_warnings(status: StatusFlags, deprecate_eof: bool) -> Vec<u8> {
+    let (mut out, mut sequence) = (Vec::new(), 1);
+    ResultSetWriter::begin(&mut out, &mut sequence, &warning_columns(), status, deprecate_eof).finish();
+    out
+}
+
 /// An answer to SHOW WARNINGS with one row.
 fn warnings_reply(
     level: &str,
@@ -73,8 +84,7 @@ fn warnings_reply(
     deprecate_eof: bool,
 ) -> Box<[u8]> {
     let (mut out, mut sequence) = (Vec::new(), 1);
-    let columns = [Column::text("Level"), Column::integer("Code"), Column::text("Message")];
-    let mut rows = ResultSetWriter::begin(&mut out, &mut sequence, &columns, status, deprecate_eof);
+    let mut rows = ResultSetWriter::begin(&mut out, &mut sequence, &warning_columns(), status, deprecate_eof);
     rows.row(&[Some(level.as_bytes()), Some(code.to_string().as_bytes()), Some(text)]);
     rows.finish();
     out.into_boxed_slice()

@@ -270,19 +270,13 @@ impl Engine {
         match (self.role(connection), stalled) {
             (Role::Client(key), true) => self.client_stalled(key),
             (Role::Client(key), false) => self.client_drained(key),
-            (Role::Backend(key), _) => self.backend_stalled(key, stalled),
+            (Role::Backend(key), true) => self.server_stalled(key),
+            (Role::Backend(key), false) => {
+                if let Some(client) = self.backends[key].holder {
+                    self.server_keeps_up(client);
+                }
+            }
             (Role::Control | Role::Free, _) => {}
-        }
-    }
-
-    /// The server takes a large statement or file slowly: its client has to wait.
-    fn backend_stalled(&mut self, key: usize, stalled: bool) {
-        let Some(client) = self.backends[key].holder else { return };
-        let connection = self.clients[client].connection;
-        if stalled {
-            self.outbox.pause_reading(connection);
-        } else {
-            self.outbox.resume_reading(connection);
         }
     }
 
@@ -403,6 +397,7 @@ impl Program for Engine {
             self.logins.front().map(|&(deadline, _, _)| deadline),
             self.scheduler.next_kick_up(),
             self.next_giving_up(),
+            self.next_stall(),
             self.draining,
             server,
             (!self.resume.is_empty()).then_some(self.now),

@@ -34,7 +34,8 @@ impl MySqlError {
 
     /// ER_ACCESS_DENIED_ERROR, with the server's own text.
     pub(crate) fn access_denied(user: &[u8], host: &str, with_password: bool) -> Self {
-        let user = String::from_utf8_lossy(user);
+        // The servers cut names to what a name may be long (USERNAME_CHAR_LENGTH).
+        let user: String = String::from_utf8_lossy(user).chars().take(128).collect();
         let using = if with_password { "YES" } else { "NO" };
         Self::new(
             1045,
@@ -98,6 +99,21 @@ impl MySqlError {
     /// ER_QUERY_INTERRUPTED.
     pub(crate) fn interrupted() -> Self {
         Self::new(1317, b"70100", "Query execution was interrupted")
+    }
+
+    /// ER_CONNECTION_KILLED, MariaDB's.
+    pub(crate) fn killed() -> Self {
+        Self::new(1927, b"70100", "Connection was killed")
+    }
+
+    /// ER_ACCOUNT_HAS_BEEN_LOCKED, MariaDB's.
+    pub(crate) fn account_locked() -> Self {
+        Self::new(4151, b"HY000", "Access denied, this account is locked")
+    }
+
+    /// ER_NET_PACKETS_OUT_OF_ORDER.
+    pub(crate) fn out_of_order() -> Self {
+        Self::new(1156, b"08S01", "Got packets out of order")
     }
 
     /// The server could not be reached in time: the text of CR_CONN_HOST_ERROR with the code of ER_NET_READ_ERROR, since

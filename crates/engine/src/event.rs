@@ -48,6 +48,11 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// The server takes no more connections; those that there are go on.
+    NoRoom {
+        /// What it said.
+        reason: String,
+    },
     /// A limit was reached; said at most once per limit and minute.
     LimitReached {
         /// The option that sets it.
@@ -71,6 +76,12 @@ impl fmt::Display for Event {
                 write!(f, "login of {user:?} from {peer} refused: {reason}")
             }
             Self::BackendClosed { thread_id, reason } => write!(f, "backend {thread_id} closed: {reason}"),
+            Self::NoRoom { reason } => {
+                write!(
+                    f,
+                    "the server takes no more backends ({reason}): lower max_backends or raise its limit"
+                )
+            }
             Self::LimitReached { option, limit } => {
                 write!(f, "limit reached: {option} = {limit}; raise the option or look for the cause")
             }

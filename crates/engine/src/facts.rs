@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wire::Capabilities;
+use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::{Account, Accounts, Credential};
 use crate::session::Charset;
@@ -16,6 +16,8 @@ pub(crate) struct Facts {
     /// The global `sql_mode`, which a new connection starts with.
     pub(crate) sql_mode: Vec<u8>,
     pub(crate) max_connections: u32,
+    /// Whether a new connection commits each statement by itself.
+    pub(crate) autocommit: bool,
     pub(crate) max_allowed_packet: usize,
     pub(crate) accounts: Accounts,
     collations: BTreeMap<u8, (Vec<u8>, Vec<u8>)>,
@@ -24,7 +26,7 @@ pub(crate) struct Facts {
 
 /// Asks for everything but the accounts. One row; the names are the same in MySQL and MariaDB.
 pub(crate) const SERVER_QUERY: &str = "SELECT @@global.skip_name_resolve, @@global.sql_mode, \
-    @@global.max_connections, @@global.max_allowed_packet, @@global.collation_server";
+    @@global.max_connections, @@global.max_allowed_packet, @@global.collation_server, @@global.autocommit";
 
 /// Collations that fit the one byte of a handshake. MariaDB's context-independent ones have no id.
 pub(crate) const COLLATIONS_QUERY: &str = "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME \
@@ -52,6 +54,7 @@ impl Facts {
             name_resolution: true,
             sql_mode: Vec::new(),
             max_connections: 0,
+            autocommit: true,
             max_allowed_packet: 16 << 20,
             accounts: Accounts::default(),
             collations: BTreeMap::new(),
@@ -70,7 +73,8 @@ impl Facts {
 
     /// The row of [`SERVER_QUERY`].
     pub(crate) fn take_server_row(&mut self, row: &Row<'_>) -> Option<()> {
-        let [skip_names, sql_mode, connections, packet, collation] = row else { return None };
+        let [skip_names, sql_mode, connections, packet, collation, autocommit] = row else { return None };
+        self.autocommit = !matches!((*autocommit)?, b"0" | b"OFF");
         self.name_resolution = !matches!((*skip_names)?, b"1" | b"ON");
         self.sql_mode = (*sql_mode)?.to_vec();
         self.max_connections = number(*connections)?;
@@ -89,6 +93,11 @@ impl Facts {
         Some(())
     }
 
+    /// The status flags that a new connection has.
+    pub(crate) fn fresh_status(&self) -> StatusFlags {
+        if self.autocommit { StatusFlags::AUTOCOMMIT } else { StatusFlags(0) }
+    }
+
     /// What a login with this collation number gives: an unknown one means the server's own default, as the servers
     /// have it (thd_init_client_charset).
     pub(crate) fn charset_of_login(&self, collation: u8) -> (u8, Charset) {
@@ -97,14 +106,6 @@ impl Facts {
             Some((name, charset)) => (known, Charset::of_login(charset, name)),
             None => (UTF8MB4_GENERAL_CI, Charset::of_login(b"utf8mb4", b"utf8mb4_general_ci")),
         }
-    }
-
-    /// The handshake's number for a character-set state, where one login gives exactly that.
-    pub(crate) fn collation_number(&self, charset: &Charset) -> u8 {
-        self.collations
-            .iter()
-            .find(|(_, (name, _))| **name == *charset.collation)
-            .map_or(self.default_collation, |(&id, _)| id)
     }
 }
 
@@ -135,8 +136,8 @@ mod tests {
         let mut facts = Facts::new(b"5.5.5-10.11.14-MariaDB-0+deb12u2".to_vec(), Capabilities(0));
         facts.take_collation_row(&[Some(b"8"), Some(b"latin1_swedish_ci"), Some(b"latin1")]).unwrap();
         facts.take_collation_row(&[Some(b"45"), Some(b"utf8mb4_general_ci"), Some(b"utf8mb4")]).unwrap();
-        let row: [Option<&[u8]>; 5] =
-            [Some(b"1"), Some(b"ANSI_QUOTES"), Some(b"151"), Some(b"16777216"), Some(b"latin1_swedish_ci")];
+        let fields: [&[u8]; 6] = [b"1", b"ANSI_QUOTES", b"151", b"16777216", b"latin1_swedish_ci", b"1"];
+        let row = fields.map(Some);
         facts.take_server_row(&row).unwrap();
         facts
     }
@@ -155,7 +156,6 @@ mod tests {
         let (id, charset) = facts().charset_of_login(255);
         assert_eq!((id, &*charset.client), (8, &b"latin1"[..]));
         assert_eq!(facts().charset_of_login(45).0, 45);
-        assert_eq!(facts().collation_number(&charset), 8);
     }
 
     #[test]

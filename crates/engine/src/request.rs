@@ -17,6 +17,8 @@ pub(crate) struct Request {
     pub(crate) answer: u8,
     /// The collation of a `SET NAMES x COLLATE y`, which no tracker reports.
     pub(crate) collation: Option<Box<[u8]>>,
+    /// It waits for no permit: it may be what frees one.
+    pub(crate) urgent: bool,
     /// Its session state stands on its backend: nothing has to go ahead of it any more.
     pub(crate) prepared: bool,
 }
@@ -32,8 +34,6 @@ pub(crate) enum RequestKind {
     LoginSchema,
     /// COM_RESET_CONNECTION, for a client that holds a backend.
     ResetConnection,
-    /// A KILL: it runs without a permit, since it may be what frees one.
-    Kill,
     /// Any other, relayed as it is.
     Other,
 }
@@ -94,6 +94,7 @@ impl Request {
             statement: Statement::none(),
             answer: 1,
             collation: None,
+            urgent: false,
             prepared: false,
         }
     }
@@ -113,7 +114,13 @@ impl Request {
             }
             _ => None,
         };
-        Self { raw, expect, command, statement, answer, collation, prepared: false }
+        Self { raw, expect, command, statement, answer, collation, urgent: false, prepared: false }
+    }
+
+    /// USE, COM_INIT_DB, and the schema of a login.
+    pub(crate) fn chooses_schema(&self) -> bool {
+        self.statement.kind == Kind::Use
+            || self.raw.get(wire::HEADER_LEN) == Some(&(wire::CommandKind::InitDb as u8))
     }
 
     /// The text of a COM_QUERY or COM_STMT_PREPARE that came in one packet; `None` where it spans several.

@@ -38,12 +38,43 @@ impl Charset {
     }
 }
 
-/// System variables that are either consumed by the next statement, or belong to the connection to the server and not
-/// to the client: never carried. A statement that sets one of them pins (the lexer's rule), so nothing is lost.
-const NOT_CARRIED: [&[u8]; 12] = [
+impl Charset {
+    /// Appends the assignments of a `SET` that began at `start`. All names here come from the server and are ASCII.
+    fn put(&self, out: &mut Vec<u8>, start: usize) {
+        if self.client == self.results && self.client == self.connection {
+            // As the clients say it: it also gives the results' columns the collation.
+            out.extend_from_slice(if out.len() == start { b"SET NAMES " } else { b",NAMES " });
+            put_value(out, &self.client);
+            if !self.collation.is_empty() {
+                out.extend_from_slice(b" COLLATE ");
+                put_value(out, &self.collation);
+            }
+            return;
+        }
+        for (name, value) in [
+            (&b"character_set_client"[..], &self.client),
+            (b"character_set_results", &self.results),
+            (b"character_set_connection", &self.connection),
+            (b"collation_connection", &self.collation),
+        ] {
+            if !value.is_empty() {
+                put_name(out, start, name);
+                put_value(out, value);
+            } else if name == b"character_set_results" {
+                put_name(out, start, name);
+                out.extend_from_slice(b"NULL");
+            }
+        }
+    }
+}
+
+/// System variables that are consumed by the next statement, belong to the connection to the server and not to the
+/// client, or are reported without being settable: never carried. A statement that sets one of them pins (the lexer's rule), so nothing is lost.
+const NOT_CARRIED: [&[u8]; 13] = [
     b"error_count",
     b"identity",
     b"insert_id",
+    b"last_gtid",
     b"last_insert_id",
     b"pseudo_thread_id",
     b"rand_seed1",
@@ -84,44 +115,27 @@ impl SessionState {
     /// Appends the `SET` that turns a backend in state `from` into this one; nothing where only the schema differs.
     pub(crate) fn put_set(&self, from: &Self, out: &mut Vec<u8>) {
         let start = out.len();
-        let set = |out: &mut Vec<u8>, name: &[u8]| {
-            out.extend_from_slice(if out.len() == start { b"SET @@session." } else { b",@@session." });
-            out.extend_from_slice(name);
-            out.push(b'=');
-        };
         for name in from.variables.keys().filter(|name| !self.variables.contains_key(*name)) {
-            set(out, name);
+            put_name(out, start, name);
             out.extend_from_slice(b"DEFAULT");
         }
-        // Charsets before the rest, so that string values below are read in the charset they will be used in; both
-        // sides of every value here are ASCII names.
         if self.charset != from.charset {
-            for (name, value) in [
-                (&b"character_set_client"[..], &self.charset.client),
-                (b"character_set_results", &self.charset.results),
-                (b"character_set_connection", &self.charset.connection),
-                (b"collation_connection", &self.charset.collation),
-            ] {
-                match (value.is_empty(), name) {
-                    (true, b"character_set_results") => {
-                        set(out, name);
-                        out.extend_from_slice(b"NULL");
-                    }
-                    (true, _) => {}
-                    (false, _) => {
-                        set(out, name);
-                        put_value(out, value);
-                    }
-                }
-            }
+            self.charset.put(out, start);
         }
         for (name, value) in &self.variables {
             if from.variables.get(name) != Some(value) {
-                set(out, name);
+                put_name(out, start, name);
                 put_value(out, value);
             }
         }
     }
+}
+
+/// The next assignment of a `SET` that began at `start`.
+fn put_name(out: &mut Vec<u8>, start: usize, name: &[u8]) {
+    out.extend_from_slice(if out.len() == start { b"SET @@session." } else { b",@@session." });
+    out.extend_from_slice(name);
+    out.push(b'=');
 }
 
 /// A tracked value as SQL. Numbers are sent bare, since numeric variables refuse strings (ER_WRONG_TYPE_FOR_VAR); no

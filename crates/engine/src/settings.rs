@@ -33,6 +33,8 @@ pub struct Settings {
     pub high_prio_tickets: u32,
     /// After this long in the low queue a statement moves to the high one.
     pub prio_kickup_timer: Duration,
+    /// A statement that has run this long lends its permit to others: it may be waiting for what they hold.
+    pub stall_limit: Duration,
     /// How long a login may take, from the greeting on.
     pub connect_timeout: Duration,
     /// How long a statement waits for a server that cannot be reached, or for a free backend.
@@ -91,6 +93,7 @@ impl Default for Settings {
             high_prio_mode: HighPrioMode::Transactions,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(1000),
+            stall_limit: Duration::from_millis(60),
             connect_timeout: Duration::from_secs(10),
             backend_connect_timeout: Duration::from_secs(10),
             backend_idle_timeout: Duration::from_secs(60),

@@ -87,11 +87,9 @@ impl Server {
 impl Engine {
     /// Begins a backend for a client's user, capabilities and character set.
     pub(crate) fn open_backend(&mut self, key: usize) {
-        let (Some(identity), Some(session)) = (self.clients[key].identity, self.clients[key].session) else {
-            return;
-        };
+        let (Some(identity), Some(facts)) = (self.clients[key].identity, &self.facts) else { return };
         let class = self.clients[key].class();
-        let login_charset = self.sessions.state(session).charset.clone();
+        let (login_collation, login_charset) = facts.charset_of_login(self.clients[key].collation);
         let state = SessionState { charset: login_charset.clone(), ..SessionState::default() };
         let session = self.sessions.hold(state);
         self.last_token += 1;
@@ -104,6 +102,7 @@ impl Engine {
             class,
             thread_id: 0,
             capabilities: wire::Capabilities(0),
+            login_collation,
             login_charset,
             session,
             trackers: false,
@@ -112,6 +111,7 @@ impl Engine {
             first_since: self.now,
             holder: None,
             permit: Permit::None,
+            paused: false,
             afterwards: Afterwards::Keep,
             out: Vec::new(),
         };
@@ -127,11 +127,10 @@ impl Engine {
         let backend = &mut self.backends[key];
         backend.connection = Some(connection);
         let identity = self.identities.identity(backend.identity);
-        let facts = self.facts.as_ref().expect("backends come after the server's facts");
         let credentials = Credentials {
             user: identity.user.clone(),
             secret: identity.secret.clone(),
-            collation: facts.collation_number(&backend.login_charset),
+            collation: backend.login_collation,
             extra: backend.class & client::CLASS,
         };
         backend.phase = Phase::LoggingIn(Box::new(ServerLogin::new(credentials)));
@@ -229,6 +228,8 @@ impl Engine {
                 preludes: skip_results,
                 fingerprint: 0,
                 shared: false,
+                sets_insert_id: false,
+                chooses_schema: false,
             },
         );
         self.mark_dirty(key);

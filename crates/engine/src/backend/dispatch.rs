@@ -1,10 +1,9 @@
 //! From the queue to the server: who runs next, on which backend, and what goes ahead of the statement.
 
-use sql::{CharsetSetting, Effects, Kind, Reads};
-use wire::{Capabilities, CommandKind, Expect, ReplyOptions, ReplyReader};
+use sql::{Effects, Kind, Reads};
+use wire::{Capabilities, CommandKind, Expect, ReplyOptions, ReplyReader, StatusFlags};
 
 use super::{Backend, InFlight, Owner, Permit, Summary};
-use crate::aftermath::Diagnostics;
 use crate::client::commands::key_u32;
 use crate::client::{Client, Phase, Running};
 use crate::engine::Engine;
@@ -15,6 +14,9 @@ use crate::settings::ThreadHandling;
 /// Larger texts are not joined with what goes ahead of them: the copy would cost more than a round trip, and the sum
 /// might exceed the server's max_allowed_packet.
 const LARGEST_JOINED: usize = 1 << 20;
+
+/// How far down the queue a statement of another user is looked for when the first one finds no backend.
+const LOOK_BEHIND: usize = 32;
 
 /// How a statement stands towards backends that others share.
 enum Sharing {
@@ -31,6 +33,7 @@ impl Engine {
     /// writes as there are backends.
     pub(crate) fn dispatch(&mut self) {
         self.start_urgent();
+        self.lend_stalled_permits();
         let mut backend_free = true;
         while let Some(key) = self.scheduler.peek(backend_free) {
             let key = key as usize;
@@ -42,39 +45,77 @@ impl Engine {
             }
             let held = self.clients[key].backend;
             match held.or_else(|| self.idle_backend_for(key)) {
-                Some(backend) => {
-                    self.scheduler.start(key_u32(key));
-                    self.backends[backend].permit = Permit::Held;
-                    self.send_request(key, backend);
-                }
+                Some(backend) => self.start_alone(key, backend),
                 None => {
                     self.open_backends_for(key);
-                    backend_free = false;
+                    backend_free = self.start_one_behind();
                 }
             }
         }
         self.note_lack_of_backends(!backend_free);
     }
 
-    /// KILLs, without a permit.
+    fn start_alone(&mut self, key: usize, backend: usize) {
+        self.scheduler.start(key_u32(key));
+        self.backends[backend].permit = Permit::Held;
+        self.send_request(key, backend);
+    }
+
+    /// The first statement in need finds no backend (its user's are still being opened, or none may be): one of another
+    /// user behind it goes on where a backend is idle for it.
+    fn start_one_behind(&mut self) -> bool {
+        for key in self.scheduler.first_in_need(LOOK_BEHIND) {
+            if let Some(backend) = self.idle_backend_for(key as usize) {
+                self.start_alone(key as usize, backend);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What must not wait for a permit, since it may be what frees one: KILL, and the end of a transaction.
     fn start_urgent(&mut self) {
         for (key, id) in std::mem::take(&mut self.urgent) {
-            if self
-                .clients
-                .get(key)
-                .is_none_or(|client| client.id != id || !matches!(client.phase, Phase::Queued))
-            {
+            let waits = self.clients.get(key).is_some_and(|client| {
+                let urgent = client.request.as_ref().is_some_and(|request| request.urgent);
+                client.id == id && urgent && matches!(client.phase, Phase::Queued)
+            });
+            if !waits {
                 continue;
             }
             let held = self.clients[key].backend;
             match held.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => self.send_request(key, backend),
                 None => {
-                    self.open_backends_for(key);
+                    self.open_backend_for_urgent(key);
                     self.urgent.push((key, id));
                 }
             }
         }
+    }
+
+    /// A statement that has run for `thread_pool_stall_limit` may be waiting for a lock whose owner waits for a permit: it
+    /// lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer counts).
+    fn lend_stalled_permits(&mut self) {
+        if self.scheduler.waiting() == 0 || self.scheduler.has_permit() {
+            return;
+        }
+        for (_, backend) in &mut self.backends {
+            let runs = backend.permit == Permit::Held;
+            if runs && self.now.since(backend.first_since) >= self.settings.stall_limit {
+                backend.permit = Permit::Lent;
+                self.scheduler.finish();
+            }
+        }
+    }
+
+    /// When the next permit is lent because of a stall.
+    pub(crate) fn next_stall(&self) -> Option<seam::Instant> {
+        if self.scheduler.waiting() == 0 || self.scheduler.has_permit() {
+            return None;
+        }
+        let held = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Held);
+        held.map(|(_, backend)| backend.first_since + self.settings.stall_limit).min()
     }
 
     /// A short read follows others on a backend that is reading already, where there are enough of those or no permit is
@@ -82,7 +123,8 @@ impl Engine {
     fn start_shared(&mut self, key: usize) -> Sharing {
         let client = &self.clients[key];
         let request = client.request.as_ref().expect("a queued client has a request");
-        if client.backend.is_some() || !self.may_share(request) || self.settings.statements_in_flight < 2 {
+        if client.backend.is_some() || !self.may_share(key, request) || self.settings.statements_in_flight < 2
+        {
             return Sharing::Alone;
         }
         let shared = self.shared_backends_for(key);
@@ -98,9 +140,11 @@ impl Engine {
         }
     }
 
-    /// Reads whose like have been short lately; their client has no state that needs attention.
-    fn may_share(&self, request: &Request) -> bool {
+    /// Reads whose like have been short lately, of a client whose reads open no transaction and leave nothing behind.
+    fn may_share(&self, key: usize, request: &Request) -> bool {
         request.statement.plain_read
+            && self.clients[key].status.contains(StatusFlags::AUTOCOMMIT)
+            && self.pins_of(key, request).is_empty()
             && request.command == RequestKind::Query
             && request.text().is_some()
             && self.history.is_harmless(request.statement.fingerprint)
@@ -109,42 +153,53 @@ impl Engine {
     /// Sends a client's request to a backend; what is missing of its session state goes ahead of it.
     pub(crate) fn send_request(&mut self, key: usize, backend_key: usize) {
         let mut request = self.take_request(key).expect("a client that starts has a request");
-        self.begin_on(key, backend_key, &request);
-        self.rewrite_calls(key, backend_key, &mut request);
-        let ahead = if request.prepared { Vec::new() } else { self.preludes(key, backend_key, &request) };
-        let several = request.text().is_some_and(may_be_several) && request.command == RequestKind::Query;
+        self.rewrite_calls(key, &mut request);
+        let ahead =
+            if request.prepared { Ahead::default() } else { self.preludes(key, backend_key, &request) };
+        // Another statement may only follow where the session state stands already.
+        let shared =
+            ahead.texts.is_empty() && self.clients[key].backend.is_none() && self.may_share(key, &request);
+        self.begin_on(key, backend_key, shared);
+        let query = request.command == RequestKind::Query;
+        let several = query && request.text().is_none_or(may_be_several);
         let client_several = self.clients[key].capabilities.contains(Capabilities::MULTI_STATEMENTS);
-        let joined = !ahead.is_empty() && can_be_joined(&request) && (client_several || !several);
-        if !ahead.is_empty() && !joined {
-            request.prepared = true;
-            self.buffered += request.raw.len();
-            self.clients[key].request = Some(request);
-            self.clients[key].phase = Phase::Preparing;
-            self.set_multi_statements(backend_key, true);
-            let preludes = u8::try_from(ahead.len()).expect("five kinds of preludes");
-            let text = ahead.join(&b';');
-            let owner = Owner::ApplyState { client: key };
-            return self.send_own(
-                backend_key,
-                owner,
-                CommandKind::Query,
-                &text,
-                Expect::ResultSets,
-                preludes - 1,
-            );
+        let joined = !ahead.texts.is_empty() && can_be_joined(&request) && (client_several || !several);
+        if !ahead.texts.is_empty() && !joined {
+            return self.apply_state_first(key, backend_key, request, &ahead);
         }
         if joined || several {
             self.set_multi_statements(backend_key, joined || client_several);
         }
-        self.put_request(key, backend_key, &request, &ahead);
+        self.put_request(key, backend_key, &request, &ahead, shared);
         self.clients[key].phase = Phase::Running(Running::OnServer);
         request.raw = Vec::new();
         self.clients[key].request = Some(request);
     }
 
+    /// Sends what is missing of the session state by itself; the request follows when it stands.
+    fn apply_state_first(
+        &mut self,
+        key: usize,
+        backend_key: usize,
+        mut request: Box<Request>,
+        ahead: &Ahead,
+    ) {
+        request.prepared = true;
+        self.buffered += request.raw.len();
+        self.clients[key].request = Some(request);
+        self.clients[key].phase = Phase::Preparing;
+        self.set_multi_statements(backend_key, true);
+        let preludes = ahead.count();
+        let text = ahead.texts.join(&b';');
+        let owner = Owner::ApplyState { client: key };
+        self.send_own(backend_key, owner, CommandKind::Query, &text, Expect::ResultSets, preludes - 1);
+        if let Some(statement) = self.backends[backend_key].in_flight.back_mut() {
+            statement.sets_insert_id = ahead.sets_insert_id;
+        }
+    }
+
     /// The client takes the backend, alone or beside others.
-    fn begin_on(&mut self, key: usize, backend_key: usize, request: &Request) {
-        let shared = self.may_share(request) && self.clients[key].backend.is_none();
+    fn begin_on(&mut self, key: usize, backend_key: usize, shared: bool) {
         let backend = &mut self.backends[backend_key];
         if backend.is_idle() {
             self.idle.retain(|&idle| idle != backend_key);
@@ -159,14 +214,14 @@ impl Engine {
     }
 
     /// What has to be true on the backend before the request, as statements; empty where it is true already.
-    fn preludes(&self, key: usize, backend_key: usize, request: &Request) -> Vec<Vec<u8>> {
+    fn preludes(&self, key: usize, backend_key: usize, request: &Request) -> Ahead {
         let (client, backend) = (&self.clients[key], &self.backends[backend_key]);
-        let mut preludes = Vec::new();
+        let mut ahead = Ahead::default();
         if request.command == RequestKind::ResetConnection {
-            return preludes;
+            return ahead;
         }
         if !backend.trackers {
-            preludes.push(super::connect::TRACKERS_ON.as_bytes().to_vec());
+            ahead.texts.push(super::connect::TRACKERS_ON.as_bytes().to_vec());
         }
         if client.session != Some(backend.session) {
             let wanted = self.sessions.state(client.session.expect("a client with requests has logged in"));
@@ -174,38 +229,36 @@ impl Engine {
             let mut set = Vec::new();
             wanted.put_set(found, &mut set);
             if !set.is_empty() {
-                preludes.push(set);
+                ahead.texts.push(set);
             }
-            if let Some(schema) = wanted.schema.as_ref().filter(|_| wanted.schema != found.schema) {
+            // A request for another schema has no use for the present one, which may have been dropped.
+            let schema = wanted.schema.as_ref().filter(|_| wanted.schema != found.schema);
+            if let Some(schema) = schema.filter(|_| !request.chooses_schema()) {
                 let mut statement = b"USE ".to_vec();
                 sql::quote_identifier(&mut statement, schema);
-                preludes.push(statement);
+                ahead.texts.push(statement);
             }
         }
         // A pin makes the backend the client's own: LAST_INSERT_ID() has to be right there from now on.
         let pins = !request.statement.effects.is_empty() || request.command == RequestKind::Prepare;
         let reads_id = request.statement.reads.contains(Reads::LAST_INSERT_ID);
         if (pins || reads_id) && client.aftermath.insert_id_at != Some(backend_key) {
-            preludes.push(format!("SET last_insert_id={}", client.aftermath.last_insert_id).into_bytes());
+            ahead.sets_insert_id = true;
+            ahead.texts.push(format!("SET last_insert_id={}", client.aftermath.last_insert_id).into_bytes());
         }
-        // Another client's warnings must not be seen: any successful statement clears them.
-        let shows = matches!(request.statement.kind, Kind::ShowWarnings | Kind::ShowDiagnostics);
-        if shows && matches!(client.aftermath.diagnostics, Diagnostics::None) && preludes.is_empty() {
-            preludes.push(b"DO 0".to_vec());
-        }
-        preludes
+        ahead
     }
 
     /// Puts literals in the place of functions whose answer the client carries with it.
-    fn rewrite_calls(&self, key: usize, backend_key: usize, request: &mut Request) {
+    fn rewrite_calls(&self, key: usize, request: &mut Request) {
         if request.statement.calls.is_empty() || request.prepared {
             return;
         }
         let Some(text) = request.text() else { return };
         let client = &self.clients[key];
-        // On a backend that it has held since its last statement the server knows better.
-        let own = self.backends[backend_key].holder == Some(key) && client.settled_on == Some(backend_key);
-        let rewritten = client.aftermath.rewrite(text, &request.statement.calls, client.id, own);
+        // On a backend that it holds the server knows better; a prepared statement will be asked again and again.
+        let only_id = client.settled_on.is_some() || request.command == RequestKind::Prepare;
+        let rewritten = client.aftermath.rewrite(text, &request.statement.calls, client.id, only_id);
         if let Some(text) = rewritten {
             let command = request.raw[wire::HEADER_LEN];
             let mut raw = Vec::with_capacity(wire::HEADER_LEN + 1 + text.len());
@@ -226,15 +279,21 @@ impl Engine {
     }
 
     /// Writes the request, in one text with what goes ahead of it: a failure of the latter then stops the former.
-    fn put_request(&mut self, key: usize, backend_key: usize, request: &Request, ahead: &[Vec<u8>]) {
-        let shared = self.sharing.contains(&backend_key) && self.backends[backend_key].holder.is_none();
+    fn put_request(
+        &mut self,
+        key: usize,
+        backend_key: usize,
+        request: &Request,
+        ahead: &Ahead,
+        shared: bool,
+    ) {
         let Client { capabilities, .. } = self.clients[key];
         let backend = &mut self.backends[backend_key];
-        match request.text().filter(|_| !ahead.is_empty()) {
+        match request.text().filter(|_| !ahead.texts.is_empty()) {
             Some(text) => {
                 let start = wire::begin_packet(&mut backend.out);
                 backend.out.push(CommandKind::Query as u8);
-                for prelude in ahead {
+                for prelude in &ahead.texts {
                     backend.out.extend_from_slice(prelude);
                     backend.out.push(b';');
                 }
@@ -243,7 +302,7 @@ impl Engine {
             }
             None => backend.out.extend_from_slice(&request.raw),
         }
-        let preludes = u8::try_from(ahead.len()).expect("five kinds of preludes");
+        let preludes = ahead.count();
         let deprecate_eof = capabilities.contains(Capabilities::DEPRECATE_EOF);
         let options = reply_options(backend.capabilities, deprecate_eof, preludes, request.answer);
         backend.put_in_flight(
@@ -255,6 +314,8 @@ impl Engine {
                 preludes,
                 fingerprint: request.statement.fingerprint,
                 shared,
+                sets_insert_id: ahead.sets_insert_id,
+                chooses_schema: request.chooses_schema(),
             },
         );
         self.mark_dirty(backend_key);
@@ -269,14 +330,25 @@ impl Engine {
         if self.settings.thread_handling == ThreadHandling::OneThreadPerConnection {
             pins |= Pins::THREAD_HANDLING;
         }
-        if request.statement.charset == CharsetSetting::Unsure {
-            pins |= Pins::from(Effects::SESSION_VARIABLE);
-        }
         let session = self.clients[key].session.map(|session| self.sessions.state(session));
         if session.is_some_and(|state| is_unsafe_charset(&state.charset.client)) {
             pins |= Pins::CHARACTER_SET;
         }
         pins
+    }
+}
+
+/// What goes ahead of a request.
+#[derive(Default)]
+struct Ahead {
+    texts: Vec<Vec<u8>>,
+    /// LAST_INSERT_ID() is among it.
+    sets_insert_id: bool,
+}
+
+impl Ahead {
+    fn count(&self) -> u8 {
+        u8::try_from(self.texts.len()).expect("four kinds of statements go ahead")
     }
 }
 

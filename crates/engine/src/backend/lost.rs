@@ -7,8 +7,11 @@ use crate::errors::MySqlError;
 use crate::event::Event;
 use crate::request::RequestKind;
 
-/// ER_CON_COUNT_ERROR and ER_TOO_MANY_USER_CONNECTIONS: the server lives but takes no more of us.
-const NO_ROOM: [u16; 2] = [1040, 1203];
+/// ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS and ER_USER_LIMIT_REACHED: the server lives but takes no more of us.
+const NO_ROOM: [u16; 3] = [1040, 1203, 1226];
+
+/// How long such a server is left alone: connections of others end all the time, so not long.
+const NO_ROOM_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 impl Engine {
     /// The server has closed a backend, or the connection broke.
@@ -43,9 +46,9 @@ impl Engine {
             match statement.owner {
                 Owner::Client { client, command } => self.statement_lost(client, command, begun),
                 Owner::ApplyState { client } => self.statement_lost(client, RequestKind::Other, false),
-                Owner::SaveDiagnostics { client } | Owner::SaveInsertId { client } => {
-                    self.holder_lost(client);
-                }
+                Owner::SaveDiagnostics { client }
+                | Owner::SaveInsertId { client }
+                | Owner::ReadCharset { client } => self.holder_lost(client),
                 Owner::Abandoned | Owner::Setup | Owner::Reset | Owner::SetOption => {}
             }
         }
@@ -67,6 +70,7 @@ impl Engine {
         client.backend = None;
         client.settled_on = None;
         client.phase = ClientPhase::Idle;
+        self.server_keeps_up(key);
         let answer = self.take_request(key).map_or(1, |request| request.answer);
         if begun || uploading || self.clients[key].wants_end_for_loss {
             return self.close_client(key, "its backend was lost in the middle of a statement");
@@ -101,7 +105,9 @@ impl Engine {
             client.aftermath.diagnostics = crate::aftermath::Diagnostics::None;
             self.resume.push(key);
         }
-        if matches!(client.phase, ClientPhase::Queued) {
+        let queued = matches!(client.phase, ClientPhase::Queued);
+        self.server_keeps_up(key);
+        if queued {
             let lost = self.clients[key].lost.unwrap_or(Lost::Transaction);
             self.scheduler.remove(crate::client::commands::key_u32(key));
             let answer = self.take_request(key).map_or(1, |request| request.answer);
@@ -118,11 +124,15 @@ impl Engine {
         if let Some(connection) = connection {
             self.outbox.close(connection);
         }
-        self.remove_backend(key);
-        if NO_ROOM.contains(&code) {
-            // Those that there are go on; the rest waits for one of them, or for the server to have room again.
-            return self.server_failed(message);
+        // Those that there are go on, as logged-in connections do; others wait for them, or for the server to take more.
+        let has_others =
+            self.backends.iter().any(|(_, other)| other.is_ready() && other.identity == identity);
+        if NO_ROOM.contains(&code) || has_others {
+            self.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
+            self.remove_backend(key);
+            return self.event(Event::NoRoom { reason: message });
         }
+        self.remove_backend(key);
         self.control.ask_for_accounts();
         let error = MySqlError { code, sql_state: b"28000", message };
         let waiting: Vec<_> = self

@@ -33,7 +33,9 @@ pub(crate) struct Backend {
     pub(crate) class: Capabilities,
     pub(crate) thread_id: u32,
     pub(crate) capabilities: Capabilities,
-    /// What COM_RESET_CONNECTION brings back.
+    /// The collation number of its login.
+    pub(crate) login_collation: u8,
+    /// What that stands for, and COM_RESET_CONNECTION brings back.
     pub(crate) login_charset: Charset,
     /// The session state that stands on it.
     pub(crate) session: SessionId,
@@ -48,6 +50,8 @@ pub(crate) struct Backend {
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
     pub(crate) holder: Option<usize>,
     pub(crate) permit: Permit,
+    /// Not read from, because the client whose answer comes is slow to take it.
+    pub(crate) paused: bool,
     pub(crate) afterwards: Afterwards,
     /// Bytes for the server, collected over a turn so that all statements of the turn leave in one write.
     pub(crate) out: Vec<u8>,
@@ -90,6 +94,10 @@ pub(crate) struct InFlight {
     pub(crate) fingerprint: u64,
     /// A read that others may follow at once, see [`Backend::shares`].
     pub(crate) shared: bool,
+    /// LAST_INSERT_ID() went ahead of it.
+    pub(crate) sets_insert_id: bool,
+    /// It chooses a schema, so that the client's former one was not put ahead of it.
+    pub(crate) chooses_schema: bool,
 }
 
 /// Whom an answer is for.
@@ -107,6 +115,8 @@ pub(crate) enum Owner {
     SaveDiagnostics { client: usize },
     /// SELECT LAST_INSERT_ID() likewise.
     SaveInsertId { client: usize },
+    /// The character sets after a SET that the trackers do not report in full.
+    ReadCharset { client: usize },
     /// COM_RESET_CONNECTION.
     Reset,
     /// COM_SET_OPTION ahead of a statement; it cannot fail.
@@ -119,7 +129,8 @@ impl Owner {
             Self::Client { client, .. }
             | Self::ApplyState { client }
             | Self::SaveDiagnostics { client }
-            | Self::SaveInsertId { client } => Some(client),
+            | Self::SaveInsertId { client }
+            | Self::ReadCharset { client } => Some(client),
             Self::Abandoned | Self::Setup | Self::Reset | Self::SetOption => None,
         }
     }

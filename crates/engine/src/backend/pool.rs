@@ -65,7 +65,7 @@ impl Engine {
     /// Opens backends for the statement at the head of the queue and those behind it, as far as limits allow; makes
     /// room by closing an idle one of another user.
     pub(crate) fn open_backends_for(&mut self, key: usize) {
-        if !self.server.may_connect(self.now) {
+        if !self.may_open_backends(key) {
             return;
         }
         let (identity, class) = (self.clients[key].identity, self.clients[key].class());
@@ -86,7 +86,26 @@ impl Engine {
         }
     }
 
-    /// `max_backends`, or less where the server has said that it takes no more.
+    /// Opens a backend for a KILL, over the limit if it must be: when all are held is when it is needed.
+    pub(crate) fn open_backend_for_urgent(&mut self, key: usize) {
+        let (identity, class) = (self.clients[key].identity, self.clients[key].class());
+        let opening = self
+            .backends
+            .iter()
+            .any(|(_, b)| !b.is_ready() && Some(b.identity) == identity && b.class == class);
+        if !opening && self.may_open_backends(key) {
+            self.open_backend(key);
+        }
+    }
+
+    /// Whether an attempt to connect makes sense now.
+    fn may_open_backends(&self, key: usize) -> bool {
+        let Some(identity) = self.clients[key].identity else { return false };
+        let refused = self.identities.identity(identity).refused_until;
+        self.server.may_connect(self.now) && refused.is_none_or(|until| until <= self.now)
+    }
+
+    /// `max_backends`; a backend per client where that is asked for.
     pub(crate) fn backend_limit(&self) -> usize {
         match self.settings.thread_handling {
             crate::ThreadHandling::OneThreadPerConnection => usize::MAX,

@@ -150,14 +150,17 @@ impl Engine {
     /// An answer is complete.
     fn statement_ended(&mut self, key: usize, mut statement: InFlight, took: Duration) {
         self.note_history(&statement, took);
+        // Whoever was slow has its answer now, and what follows is for somebody else.
+        self.resume_backend(key);
         match statement.owner {
             Owner::Client { client, command } => {
                 self.client_statement_ended(key, client, command, &mut statement);
             }
             Owner::Setup => self.backend_set_up(key, &statement.summary),
-            Owner::ApplyState { client } => self.state_applied(key, client, &statement.summary),
+            Owner::ApplyState { client } => self.state_applied(key, client, &statement),
             Owner::SaveDiagnostics { client } => self.diagnostics_saved(key, client, &mut statement.summary),
             Owner::SaveInsertId { client } => self.insert_id_saved(key, client, &statement.summary),
+            Owner::ReadCharset { client } => self.charset_read(key, client, &statement.summary),
             Owner::Reset => self.backend_was_reset(key, &statement.summary),
             Owner::Abandoned | Owner::SetOption => {}
         }

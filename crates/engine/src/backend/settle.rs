@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
-use sql::{Kind, Reads};
+use sql::{CharsetSetting, Kind, Reads};
 use wire::{CommandKind, Expect, StatusFlags};
 
-use super::kept::first_field;
+use super::kept::{first_field, rows_of};
 use super::{Afterwards, Change, InFlight, Owner, ServerError, Summary};
 use crate::aftermath::Diagnostics;
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::pins::Pins;
 use crate::request::{Request, RequestKind};
-use crate::session::SessionState;
+use crate::session::{Charset, SessionState};
+
+/// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: the schema was dropped, or the right to it taken. The client hears it once and
+/// then has none, so that it can choose another.
+const SCHEMA_GONE: [u16; 2] = [1049, 1044];
 
 impl Engine {
     pub(crate) fn client_statement_ended(
@@ -32,8 +36,9 @@ impl Engine {
             if summary.preludes_done < preludes {
                 return self.close_backend(key, "the server lost a part of a text of several statements");
             }
-            self.state_stands(key, client);
+            self.state_stands(key, client, statement.sets_insert_id, statement.chooses_schema);
         }
+        let summary = &mut statement.summary;
         let unexplained = self.take_in_changes(key, client, &request, summary);
         if command == RequestKind::ResetConnection && summary.error.is_none() {
             return self.client_was_reset(key, client, summary);
@@ -49,6 +54,9 @@ impl Engine {
                 status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
         }
         self.note_aftermath(key, client, &request, statement);
+        if request.statement.charset == CharsetSetting::Unsure && statement.summary.error.is_none() {
+            return self.read_charset(key, client);
+        }
         if request.statement.releases_connection && statement.summary.error.is_none() {
             self.backends[key].afterwards = Afterwards::Close;
             self.drop_client(client);
@@ -59,12 +67,23 @@ impl Engine {
         }
     }
 
-    /// The session state that went ahead of a statement stands on the backend.
-    fn state_stands(&mut self, key: usize, client: usize) {
-        let session = self.clients[client].session.expect("a client with requests has logged in");
+    /// The session state that went ahead of a statement stands on the backend; its schema not, where the statement was
+    /// about to choose another.
+    fn state_stands(&mut self, key: usize, client: usize, insert_id: bool, without_schema: bool) {
+        let mut session = self.clients[client].session.expect("a client with requests has logged in");
+        self.sessions.hold_again(session);
+        if without_schema {
+            let schema = self.sessions.state(self.backends[key].session).schema.clone();
+            let state = SessionState { schema, ..self.sessions.state(session).clone() };
+            self.sessions.release(session);
+            session = self.sessions.hold(state);
+        }
         self.set_backend_session(key, session);
+        self.sessions.release(session);
         self.backends[key].trackers = true;
-        self.clients[client].aftermath.insert_id_at = Some(key);
+        if insert_id {
+            self.clients[client].aftermath.insert_id_at = Some(key);
+        }
     }
 
     fn set_backend_session(&mut self, key: usize, session: crate::session::SessionId) {
@@ -78,6 +97,16 @@ impl Engine {
         let error = summary.error.clone().expect("a failure has an error");
         self.backends[key].afterwards = Afterwards::Close;
         self.answer_server_error(client, request, &error);
+        let Some(state) = self.clients.get(client) else { return };
+        if state.killed || state.in_transaction() || !state.pins.is_empty() {
+            return self.close_client(client, "its session state or transaction was lost");
+        }
+        if SCHEMA_GONE.contains(&error.code) {
+            let session = state.session.expect("a client with requests has logged in");
+            let without = SessionState { schema: None, ..self.sessions.state(session).clone() };
+            self.clients[client].session = Some(self.sessions.hold(without));
+            self.sessions.release(session);
+        }
         self.let_go(key, client);
     }
 
@@ -95,12 +124,17 @@ impl Engine {
     }
 
     /// The client's state was sent apart; now its statement may follow.
-    pub(crate) fn state_applied(&mut self, key: usize, client: usize, summary: &Summary) {
-        if summary.error.is_some() {
+    pub(crate) fn state_applied(&mut self, key: usize, client: usize, statement: &InFlight) {
+        if statement.summary.error.is_some() {
             let Some(request) = self.take_request(client) else { return };
-            return self.prelude_failed(key, client, &request, summary);
+            return self.prelude_failed(key, client, &request, &statement.summary);
         }
-        self.state_stands(key, client);
+        if self.clients[client].killed {
+            return self.close_client(client, "killed");
+        }
+        let chooses_schema =
+            self.clients[client].request.as_ref().is_some_and(|request| request.chooses_schema());
+        self.state_stands(key, client, statement.sets_insert_id, chooses_schema);
         self.send_request(client, key);
     }
 
@@ -140,10 +174,7 @@ impl Engine {
         {
             state.charset.collation = collation.clone();
         }
-        let changed = self.sessions.hold(state);
-        self.sessions.release(session);
-        self.clients[client].session = Some(changed);
-        self.set_backend_session(key, changed);
+        self.move_session(key, client, state);
         reported && !explained
     }
 
@@ -223,14 +254,21 @@ impl Engine {
                 0,
             );
         }
+        if in_transaction {
+            // A read that others shared has opened a transaction after all: nobody else may fall into it.
+            self.backends[key].afterwards = Afterwards::Close;
+        }
         self.let_go(key, client);
     }
 
     fn hold_on(&mut self, key: usize, client: usize) {
+        let now = self.now;
         let state = &mut self.clients[client];
         state.phase = ClientPhase::Idle;
+        state.last_heard = now;
         state.settled_on = Some(key);
         self.resume.push(client);
+        self.server_keeps_up(client);
         self.drain_client(client);
     }
 
@@ -239,12 +277,15 @@ impl Engine {
         if self.backends[key].holder == Some(client) {
             self.backends[key].holder = None;
         }
+        let now = self.now;
         let Some(state) = self.clients.get_mut(client) else { return };
+        state.last_heard = now;
         state.backend = None;
         state.settled_on = None;
         state.aftermath.insert_id_at = None;
         state.phase = ClientPhase::Idle;
         self.resume.push(client);
+        self.server_keeps_up(client);
         self.drain_client(client);
     }
 
@@ -274,6 +315,42 @@ impl Engine {
         aftermath.insert_id_unsure = false;
         aftermath.last_insert_id = value.unwrap_or(aftermath.last_insert_id);
         self.settle(key, client, false);
+    }
+
+    /// SET CHARACTER SET and its like bring the collation of the schema, which no tracker reports: ask.
+    fn read_charset(&mut self, key: usize, client: usize) {
+        self.clients[client].phase = ClientPhase::Settling;
+        let text = b"SELECT @@character_set_client,@@character_set_results,@@character_set_connection,\
+            @@collation_connection";
+        let owner = Owner::ReadCharset { client };
+        self.send_own(key, owner, CommandKind::Query, text, Expect::ResultSets, 0);
+    }
+
+    pub(crate) fn charset_read(&mut self, key: usize, client: usize, summary: &Summary) {
+        let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
+        let Ok([charset, results, connection, collation]) = <[Option<Vec<u8>>; 4]>::try_from(row) else {
+            return self.close_backend(key, "it did not tell its character sets");
+        };
+        let boxed = |name: Option<Vec<u8>>| name.unwrap_or_default().into_boxed_slice();
+        let session = self.clients[client].session.expect("a client with requests has logged in");
+        let mut state = self.sessions.state(session).clone();
+        state.charset = Charset {
+            client: boxed(charset),
+            results: boxed(results),
+            connection: boxed(connection),
+            collation: boxed(collation),
+        };
+        self.move_session(key, client, state);
+        self.settle(key, client, false);
+    }
+
+    /// The client's session state has changed, on its backend too.
+    fn move_session(&mut self, key: usize, client: usize, state: SessionState) {
+        let session = self.sessions.hold(state);
+        if let Some(before) = self.clients[client].session.replace(session) {
+            self.sessions.release(before);
+        }
+        self.set_backend_session(key, session);
     }
 
     /// What the statement leaves behind for the client's next one.
@@ -330,7 +407,7 @@ impl Engine {
         let (_, charset) = facts.charset_of_login(state.collation);
         state.pins = Pins::NONE;
         state.aftermath = crate::aftermath::Aftermath::default();
-        state.status = StatusFlags::AUTOCOMMIT;
+        state.status = facts.fresh_status();
         let Some(session) = state.session else { return };
         let schema = self.sessions.state(session).schema.clone();
         let fresh = self.sessions.hold(SessionState { schema, charset, ..SessionState::default() });

@@ -11,26 +11,65 @@ impl Engine {
         let state = &mut self.clients[client];
         state.stalled_since = Some(self.now);
         let Some(key) = state.backend.filter(|&key| self.backends[key].answers(client)) else { return };
-        if let Some(connection) = self.backends[key].connection {
+        let backend = &mut self.backends[key];
+        if let Some(connection) = backend.connection.filter(|_| !backend.paused) {
+            backend.paused = true;
             self.outbox.pause_reading(connection);
         }
         self.lend_permit(key);
     }
 
+    /// A client has caught up; it may have sent more meanwhile.
     pub(crate) fn client_drained(&mut self, client: usize) {
         let state = &mut self.clients[client];
         state.stalled_since = None;
         state.last_heard = self.now;
+        self.resume.push(client);
         if let Some(key) = state.backend.filter(|&key| self.backends[key].answers(client)) {
             self.resume_backend(key);
+            self.take_permit_back(key);
         }
     }
 
+    /// Reads from a backend again, if it was not.
     pub(crate) fn resume_backend(&mut self, key: usize) {
-        if let Some(connection) = self.backends[key].connection {
+        let Some(backend) = self.backends.get_mut(key) else { return };
+        if std::mem::take(&mut backend.paused)
+            && let Some(connection) = backend.connection
+        {
             self.outbox.resume_reading(connection);
         }
-        self.take_permit_back(key);
+    }
+
+    /// The server takes a large statement or file slowly: its client has to wait.
+    pub(crate) fn server_stalled(&mut self, key: usize) {
+        let Some(client) = self.backends[key].holder else { return };
+        self.clients[client].server_is_slow = true;
+        self.update_reading(client);
+    }
+
+    /// The server has caught up with this client, or the client has nothing to do with it any more.
+    pub(crate) fn server_keeps_up(&mut self, client: usize) {
+        if let Some(state) = self.clients.get_mut(client)
+            && std::mem::take(&mut state.server_is_slow)
+        {
+            self.update_reading(client);
+        }
+    }
+
+    /// A client is read from unless it is too far ahead, or the server behind.
+    pub(crate) fn update_reading(&mut self, client: usize) {
+        let state = &mut self.clients[client];
+        let pause = state.too_far_ahead || state.server_is_slow;
+        if pause == state.reading_paused {
+            return;
+        }
+        state.reading_paused = pause;
+        if pause {
+            self.outbox.pause_reading(state.connection);
+        } else {
+            self.outbox.resume_reading(state.connection);
+        }
     }
 
     pub(crate) fn lend_permit(&mut self, key: usize) {

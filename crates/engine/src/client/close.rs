@@ -48,7 +48,7 @@ impl Engine {
     /// The statement goes on without its client; its backend is cleaned before anybody else gets it.
     fn abandon_statement(&mut self, key: usize) {
         let Some(backend) = self.clients[key].backend.take() else { return };
-        let lent = self.clients[key].stalled_since.take().is_some();
+        self.clients[key].stalled_since = None;
         let state = &mut self.backends[backend];
         for statement in &mut state.in_flight {
             if statement.owner.client() == Some(key) {
@@ -61,9 +61,8 @@ impl Engine {
             state.afterwards = Afterwards::Close;
         }
         state.holder = None;
-        if lent {
-            self.resume_backend(backend);
-        }
+        self.resume_backend(backend);
+        self.take_permit_back(backend);
         if matches!(self.clients[key].phase, Phase::Running(super::Running::Uploading)) {
             // The server waits for the rest of a file that nobody will send.
             self.close_backend(backend, "its client went away in the middle of LOAD DATA LOCAL INFILE");

@@ -3,11 +3,11 @@
 //! A COM_QUERY goes: [`Engine::client_bytes`] cuts packets, [`Engine::command`] finds the command, the lexer says what
 //! the text does, [`Engine::queue_request`] hands it to the scheduler; `backend/dispatch.rs` takes it from there.
 
-use sql::Kind;
-use wire::{Capabilities, Command, Expect, WireError};
+use sql::{Kind, SessionFunction};
+use wire::{Capabilities, Command, CommandKind, Expect, WireError};
 
 use super::{Phase, Running};
-use crate::aftermath::Diagnostics;
+use crate::aftermath::{self, Diagnostics};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind, Statement};
@@ -15,6 +15,10 @@ use crate::scheduler::Need;
 
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;
+
+/// What mariadb-admin's flush commands and processlist of old send: relayed like any other.
+const REFRESH: u8 = CommandKind::Refresh as u8;
+const PROCESS_INFO: u8 = CommandKind::ProcessInfo as u8;
 
 impl Engine {
     /// Bytes of a client, cut anywhere.
@@ -37,11 +41,10 @@ impl Engine {
     pub(crate) fn continue_client(&mut self, key: usize) {
         let input = std::mem::take(&mut self.clients[key].input);
         self.buffered -= input.len();
-        if std::mem::take(&mut self.clients[key].reading_paused) {
-            self.outbox.resume_reading(self.clients[key].connection);
-        }
-        if !input.is_empty() {
-            self.work_off(key, input);
+        self.clients[key].too_far_ahead = false;
+        self.work_off(key, input);
+        if self.clients.contains(key) {
+            self.update_reading(key);
         }
     }
 
@@ -56,14 +59,13 @@ impl Engine {
     /// Keeps bytes for later, within the bounds of one client and of all.
     fn keep_input(&mut self, key: usize, input: Vec<u8>) {
         let client = &mut self.clients[key];
-        let waits_for_us =
-            !matches!(client.phase, Phase::Idle | Phase::Login(_) | Phase::Running(Running::Uploading));
-        if waits_for_us && input.len() > AHEAD && !client.reading_paused {
-            client.reading_paused = true;
-            self.outbox.pause_reading(client.connection);
-        }
+        let reads_on =
+            matches!(client.phase, Phase::Idle | Phase::Login(_) | Phase::Running(Running::Uploading));
+        let waits_for_us = !reads_on || client.stalled_since.is_some();
+        client.too_far_ahead |= waits_for_us && input.len() > AHEAD;
         self.buffered += input.len();
         client.input = input;
+        self.update_reading(key);
         if self.buffered > self.settings.statement_memory {
             let limit = self.settings.statement_memory;
             self.limit_reached("statement_memory", limit as u64);
@@ -82,6 +84,8 @@ impl Engine {
             }
             let step = match &client.phase {
                 Phase::Login(_) => self.login_message(key, rest),
+                // Its next answer would only make the heap of those higher that it does not take.
+                Phase::Idle if client.stalled_since.is_some() => Ok(0),
                 Phase::Idle => self.command_message(key, rest),
                 Phase::Running(Running::Uploading) => self.upload(key, rest),
                 _ => Ok(0),
@@ -116,6 +120,11 @@ impl Engine {
         let Some(message) = wire::read_message(bytes, 0, self.settings.max_allowed_packet)? else {
             return Ok(0);
         };
+        if message.payload.is_empty() {
+            // The servers take it for COM_SLEEP (dispatch_command).
+            self.answer_error(key, message.last_sequence.wrapping_add(1), &MySqlError::unknown_command());
+            return Ok(message.consumed);
+        }
         let command = Command::parse(&message.payload)?;
         self.command(key, command, message.raw, message.last_sequence);
         Ok(message.consumed)
@@ -123,9 +132,16 @@ impl Engine {
 
     /// A client that does not speak the protocol, or exceeds a limit of it.
     fn broken_client(&mut self, key: usize, error: &WireError) {
-        if matches!(error, WireError::TooLarge { .. }) && matches!(self.clients[key].phase, Phase::Idle) {
-            self.limit_reached("max_allowed_packet", self.settings.max_allowed_packet as u64);
-            self.answer_error(key, 1, &MySqlError::packet_too_large());
+        let idle = matches!(self.clients[key].phase, Phase::Idle);
+        match error {
+            WireError::TooLarge { .. } if idle => {
+                self.limit_reached("max_allowed_packet", self.settings.max_allowed_packet as u64);
+                self.answer_error(key, 1, &MySqlError::packet_too_large());
+            }
+            WireError::WrongSequence { found, .. } if idle => {
+                self.answer_error(key, found.wrapping_add(1), &MySqlError::out_of_order());
+            }
+            _ => {}
         }
         self.close_client(key, &format!("broken protocol: {error}"));
     }
@@ -161,6 +177,8 @@ impl Engine {
                 self.prepared(key, statement, "mysqld_stmt_reset", answer, other(Expect::Simple));
             }
             Command::StmtSendLongData { .. } | Command::StmtClose(_) => self.pass_unanswered(key, raw),
+            Command::Unsupported(REFRESH) => self.queue_request(key, other(Expect::Simple)),
+            Command::Unsupported(PROCESS_INFO) => self.queue_request(key, other(Expect::ResultSets)),
             Command::Unsupported(_) => self.answer_error(key, answer, &MySqlError::unknown_command()),
         }
     }
@@ -168,7 +186,13 @@ impl Engine {
     fn query(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
         let statement = Statement::of_text(text, self.lex_mode(key));
         match statement.kind {
-            Kind::Kill(target) if self.kill_statement(key, target, answer) => return,
+            Kind::Kill(mut target) => {
+                let own = statement.calls.iter().any(|call| call.function == SessionFunction::ConnectionId);
+                if target.id.is_none() && own {
+                    target.id = Some(u64::from(self.clients[key].id));
+                }
+                return self.kill_query(key, target, raw, answer);
+            }
             Kind::ShowWarnings if self.show_saved_warnings(key) => return,
             Kind::ShowDiagnostics if self.show_saved_diagnostics(key, text, answer) => return,
             _ => {}
@@ -231,8 +255,11 @@ impl Engine {
     /// Hands a request to the scheduler.
     pub(crate) fn queue_request(&mut self, key: usize, request: Request) {
         self.buffered += request.raw.len();
-        let urgent = request.command == RequestKind::Kill;
         let client = &mut self.clients[key];
+        let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
+        let urgent =
+            request.urgent || (ends_transaction && client.backend.is_some() && client.in_transaction());
+        let request = Request { urgent, ..request };
         client.request = Some(Box::new(request));
         client.phase = Phase::Queued;
         if urgent {
@@ -283,33 +310,43 @@ impl Engine {
         sql::LexMode { ansi_quotes: has(b"ANSI_QUOTES"), no_backslash_escapes: has(b"NO_BACKSLASH_ESCAPES") }
     }
 
-    /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then.
+    /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then. On a
+    /// backend of its own the client asks the server; on another's it would see another's.
     fn show_saved_warnings(&mut self, key: usize) -> bool {
         let client = &self.clients[key];
-        let Diagnostics::Saved { reply, .. } = &client.aftermath.diagnostics else { return false };
-        self.outbox.send(client.connection, reply);
+        match &client.aftermath.diagnostics {
+            _ if client.backend.is_some() => return false,
+            Diagnostics::Saved { reply, .. } => self.outbox.send(client.connection, reply),
+            Diagnostics::None | Diagnostics::OnBackend { .. } => {
+                let reply = aftermath::no_warnings(client.status, client.deprecate_eof());
+                self.outbox.send(client.connection, &reply);
+            }
+        }
         true
     }
 
-    /// The other statements about diagnostics, where they have been saved: counts become literals; a selection from
-    /// the saved rows is not made, and says so rather than showing another client's.
+    /// The other statements about diagnostics: counts become literals; a selection from the saved rows is not made, and
+    /// says so.
     fn show_saved_diagnostics(&mut self, key: usize, text: &[u8], answer: u8) -> bool {
-        let Diagnostics::Saved { warnings, errors, .. } = self.clients[key].aftermath.diagnostics else {
+        let client = &self.clients[key];
+        if client.backend.is_some() {
             return false;
-        };
+        }
+        let (warnings, errors) = client.aftermath.diagnostics.counts();
         let upper = text.to_ascii_uppercase();
         let has = |word: &[u8]| upper.windows(word.len()).any(|part| part == word);
-        if has(b"GET") || has(b"LIMIT") || (has(b"ERRORS") && !has(b"COUNT") && errors != warnings) {
+        let (counts, of_errors) = (has(b"COUNT"), has(b"ERRORS"));
+        if has(b"GET") || (warnings > 0 && (has(b"LIMIT") || (of_errors && !counts && errors != warnings))) {
             self.answer_error(key, answer, &MySqlError::diagnostics_moved());
             return true;
         }
-        if !has(b"COUNT") {
+        if !counts {
             return self.show_saved_warnings(key);
         }
-        let (count, name) = if has(b"ERRORS") { (errors, "error") } else { (warnings, "warning") };
+        let (count, name) = if of_errors { (errors, "error") } else { (warnings, "warning") };
         let text = format!("SELECT {count} AS `@@session.{name}_count`");
         let mut raw = Vec::new();
-        let mut payload = vec![wire::CommandKind::Query as u8];
+        let mut payload = vec![CommandKind::Query as u8];
         payload.extend_from_slice(text.as_bytes());
         wire::put_message(&mut raw, &mut 0, &payload);
         let mut request = Request::plain(raw, Expect::ResultSets, RequestKind::Query);

@@ -35,8 +35,16 @@ impl Engine {
         }
     }
 
-    /// A KILL statement. False where it does not concern one of our clients: then the server decides.
-    pub(crate) fn kill_statement(&mut self, key: usize, target: KillTarget, answer: u8) -> bool {
+    /// A KILL statement.
+    pub(crate) fn kill_query(&mut self, key: usize, target: KillTarget, raw: &[u8], answer: u8) {
+        if !self.kill_statement(key, target, answer) {
+            let request = Request::plain(raw.to_vec(), Expect::ResultSets, RequestKind::Query);
+            self.queue_request(key, Request { urgent: true, answer, ..request });
+        }
+    }
+
+    /// Does what a KILL of a client of ours asks for. False where it concerns none: then the server decides.
+    fn kill_statement(&mut self, key: usize, target: KillTarget, answer: u8) -> bool {
         let Some(id) = target.id.filter(|&id| id >= u64::from(FIRST_ID) && id <= u64::from(u32::MAX)) else {
             return false;
         };
@@ -70,13 +78,13 @@ impl Engine {
                 } else {
                     self.close_client(victim, "killed");
                 }
-                self.kill_done(killer, victim, answer);
+                self.kill_done(killer, victim, query_only, answer);
             }
             Phase::Preparing | Phase::Running(_) if killer != victim => {
                 self.kill_running(killer, victim, query_only, answer);
             }
             _ => {
-                self.kill_done(killer, victim, answer);
+                self.kill_done(killer, victim, query_only, answer);
                 if !query_only && self.clients.contains(victim) {
                     self.close_client(victim, "killed");
                 }
@@ -84,12 +92,12 @@ impl Engine {
         }
     }
 
-    /// A client that kills itself hears of it as the servers say it: its own statement is interrupted.
-    fn kill_done(&mut self, killer: usize, victim: usize, answer: u8) {
-        if killer == victim {
-            self.answer_error(killer, answer, &MySqlError::interrupted());
-        } else {
-            self.answer_ok(killer, answer);
+    /// A client that kills itself hears of it as the servers say it.
+    fn kill_done(&mut self, killer: usize, victim: usize, query_only: bool, answer: u8) {
+        match (killer == victim, query_only) {
+            (false, _) => self.answer_ok(killer, answer),
+            (true, true) => self.answer_error(killer, answer, &MySqlError::interrupted()),
+            (true, false) => self.answer_error(killer, answer, &MySqlError::killed()),
         }
     }
 
@@ -119,6 +127,7 @@ impl Engine {
         payload.extend_from_slice(text.as_bytes());
         let mut raw = Vec::new();
         wire::put_message(&mut raw, &mut 0, &payload);
-        self.queue_request(killer, Request::plain(raw, Expect::ResultSets, RequestKind::Kill));
+        let request = Request::plain(raw, Expect::ResultSets, RequestKind::Query);
+        self.queue_request(killer, Request { urgent: true, ..request });
     }
 }

@@ -49,10 +49,10 @@ impl std::fmt::Debug for Attempt {
     }
 }
 
-/// What we offer to clients, where the server offers it too. Session trackers and MariaDB's extensions are not offered:
-/// they would tell of our backends' housekeeping.
+/// What we offer to clients, where the server offers it too. Session trackers are offered for the form of the OK packet
+/// that goes with them (mysql2 reads the other form wrongly), but no changes are told: they would be our housekeeping.
 const OFFERED: Capabilities = Capabilities(
-    crate::server_login::ALWAYS.0 & !Capabilities::SESSION_TRACK.0
+    crate::server_login::ALWAYS.0
         | super::CLASS.0
         | Capabilities::CONNECT_WITH_DB.0
         | Capabilities::CONNECT_ATTRS.0
@@ -67,6 +67,8 @@ pub(crate) const LARGEST_LOGIN: usize = 128 << 10;
 enum Verdict {
     Accepted(Rc<Account>, Option<[u8; 20]>),
     Denied,
+    /// The password was right, but the account is locked.
+    Locked,
     Unsupported(Vec<u8>),
 }
 
@@ -224,10 +226,7 @@ impl Engine {
         let Some(account) = facts.accounts.find(&attempt.user, peer, facts.name_resolution) else {
             return Verdict::Denied;
         };
-        if account.locked {
-            return Verdict::Denied;
-        }
-        match &account.credential {
+        let verdict = match &account.credential {
             Credential::Empty if attempt.token.is_empty() => Verdict::Accepted(Rc::clone(account), None),
             Credential::Native(stage2) => {
                 match wire::native_password::verify(&attempt.token, &attempt.scramble, stage2) {
@@ -237,6 +236,10 @@ impl Engine {
             }
             Credential::Empty | Credential::Unmatchable => Verdict::Denied,
             Credential::Other(plugin) => Verdict::Unsupported(plugin.clone()),
+        };
+        match verdict {
+            Verdict::Accepted(..) if account.locked => Verdict::Locked,
+            verdict => verdict,
         }
     }
 
@@ -245,6 +248,8 @@ impl Engine {
         let name_resolution = self.facts.as_ref().is_none_or(|facts| facts.name_resolution);
         let error = match verdict {
             Verdict::Unsupported(plugin) => MySqlError::unsupported_plugin(&attempt.user, plugin),
+            Verdict::Locked => MySqlError::account_locked(),
+            _ if !matches!(attempt.token.len(), 0 | 20) => MySqlError::handshake(),
             _ => {
                 let host = accounts::host_name(&peer, name_resolution);
                 MySqlError::access_denied(&attempt.user, &host, !attempt.token.is_empty())
@@ -270,7 +275,7 @@ impl Engine {
         client.identity = Some(identity);
         client.session = Some(session);
         client.aftermath = Aftermath::default();
-        client.status = StatusFlags::AUTOCOMMIT;
+        client.status = facts.fresh_status();
         client.tickets = self.scheduler.full_tickets();
         client.login_sequence = attempt.sequence;
         client.phase = Phase::Idle;

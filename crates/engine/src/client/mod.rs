@@ -55,6 +55,11 @@ pub(crate) struct Client {
     pub(crate) request: Option<Box<Request>>,
     /// Bytes that are not a whole command yet, or came while another one was under way.
     pub(crate) input: Vec<u8>,
+    /// It has sent more than its turn allows.
+    pub(crate) too_far_ahead: bool,
+    /// The server does not take its statement or file as fast as it comes.
+    pub(crate) server_is_slow: bool,
+    /// Not read from, for one of the two reasons above.
     pub(crate) reading_paused: bool,
     /// Since when it has not taken its reply.
     pub(crate) stalled_since: Option<Instant>,
@@ -117,6 +122,8 @@ impl Client {
             aftermath: Aftermath::default(),
             request: None,
             input: Vec::new(),
+            too_far_ahead: false,
+            server_is_slow: false,
             reading_paused: false,
             stalled_since: None,
             last_heard: now,

@@ -83,6 +83,16 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         Some(Head { client, arrival: node.arrival, since: node.since })
     }
 
+    /// The first of a queue, in order.
+    pub(super) fn first(&self, queue: usize, count: usize) -> impl Iterator<Item = u32> {
+        let follow = |&client: &u32| {
+            let next = self.nodes[client as usize].as_ref().expect("neighbours wait too").next;
+            (next != NOWHERE).then_some(next)
+        };
+        let head = self.head(queue).map(|head| head.client);
+        std::iter::successors(head, follow).take(count)
+    }
+
     pub(super) fn len(&self, queue: usize) -> usize {
         self.lengths[queue]
     }

@@ -127,7 +127,7 @@ impl Scheduler {
         debug_assert!(waited.is_some(), "only a waiting statement starts");
     }
 
-    /// Gives a permit back.
+    /// Gives a permit back, at a statement's end or for as long as it needs none.
     pub(crate) fn finish(&mut self) {
         assert!(self.running > 0, "a permit is given back once");
         self.running -= 1;
@@ -169,6 +169,12 @@ impl Scheduler {
             .filter_map(|lane| self.lists.head(queue(lane, Need::Any)))
             .min_by_key(|head| head.since)
             .map(|head| (head.client, head.since))
+    }
+
+    /// The first so many statements that need a backend, in the order in which they would run.
+    pub(crate) fn first_in_need(&self, count: usize) -> Vec<u32> {
+        let high = self.lists.first(queue(Lane::High, Need::Any), count);
+        high.chain(self.lists.first(queue(Lane::Low, Need::Any), count)).take(count).collect()
     }
 
     /// Statements waiting for a backend.
