@@ -548,7 +548,7 @@ impl Client {
         self.key.incarnation += 1;
         self.input = PacketBuffer::default();
         self.tail.clear();
-        let pause = if self.calm { 5_000 } else { 200_000 };
+        let pause = 200_000;
         self.due = now + self.random.between(10, pause);
         self.actions.push(Action::WakeAfter(self.due - now));
     }

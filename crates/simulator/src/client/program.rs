@@ -17,6 +17,8 @@ pub struct Habits {
     pub pins: bool,
     /// Prepared statements.
     pub prepared: bool,
+    /// Asks for what the statement before left behind: warnings, ROW_COUNT(), FOUND_ROWS().
+    pub diagnostics: bool,
     /// Change of user, reset, local files, unknown commands.
     pub rare: bool,
     /// KILL of others.
@@ -129,6 +131,7 @@ impl Author {
 
     fn read(&mut self, oracle: &Oracle) -> Step {
         let (token, table) = (self.token(), self.table());
+        let asks = self.habits.diagnostics;
         let (few, many) = (self.random.between(1, 9), self.random.between(20, 110));
         query(match self.random.below(18) {
             0..=3 => return self.probe(),
@@ -141,10 +144,10 @@ impl Author {
             11 => format!("SELECT '{token}', CONNECTION_ID()"),
             12 => format!("SELECT '{token}', SLEEP(0.1)"),
             13 => format!("SELECT '{token}', LAST_INSERT_ID()"),
-            14 => format!("SELECT '{token}', ROW_COUNT()"),
+            14 if asks => format!("SELECT '{token}', ROW_COUNT()"),
             // Before the first SELECT, MariaDB answers 0 or 1, after what the connection has done.
-            15 if oracle.session.selected => format!("SELECT '{token}', FOUND_ROWS()"),
-            16 => "SHOW WARNINGS".to_owned(),
+            15 if asks && oracle.session.selected => format!("SELECT '{token}', FOUND_ROWS()"),
+            16 if asks => "SHOW WARNINGS".to_owned(),
             _ => {
                 let (second, third) = (self.token(), self.token());
                 let middle = match self.random.below(3) {
