@@ -29,6 +29,8 @@ pub struct Parameters {
     pub permits: u32,
     /// `statements_in_flight`.
     pub in_flight: u32,
+    /// `stall_limit`: an hour where permits are to be counted, since statements that take longer than this lend theirs.
+    pub stall_limit: Duration,
     /// `shared_backends`.
     pub shared_backends: u32,
     /// `max_backends`.
@@ -88,6 +90,11 @@ impl Parameters {
             clients,
             permits: number(&mut random, 1, 6),
             in_flight: if random.percent(40) { 1 } else { number(&mut random, 2, 8) },
+            stall_limit: if random.percent(60) {
+                Duration::from_secs(3600)
+            } else {
+                Duration::from_millis(60)
+            },
             shared_backends: number(&mut random, 1, 3),
             max_backends,
             max_connections: if roomy { 1_000 } else { number(&mut random, 2, 20) },
@@ -145,6 +152,11 @@ impl Parameters {
         self.max_backends > self.clients && self.max_connections > 4 * self.clients
     }
 
+    /// Whether the number of running statements is fixed: no statement lends its permit, and there are permits at all.
+    pub fn counts_permits(&self) -> bool {
+        self.thread_handling == ThreadHandling::PoolOfThreads && self.stall_limit > Duration::from_secs(60)
+    }
+
     /// Whether faults strike at all.
     pub fn has_faults(&self) -> bool {
         self.faults.backend_losses || self.faults.crashes
@@ -191,6 +203,7 @@ impl Parameters {
             statements_in_flight: self.in_flight,
             max_backends: self.max_backends,
             shared_backends: self.shared_backends,
+            stall_limit: self.stall_limit,
             max_connections: self.max_connections,
             high_prio_mode: self.high_prio_mode,
             high_prio_tickets: u32::MAX,
@@ -205,6 +218,7 @@ impl Parameters {
             max_allowed_packet: 1 << 20,
             statement_memory: self.statement_memory,
             entropy,
+            ..Settings::default()
         }
     }
 }
@@ -220,7 +234,7 @@ impl fmt::Display for Parameters {
         writeln!(
             f,
             "  {} clients, {} happenings; permits {}, statements_in_flight {}, shared_backends {}, max_backends {}, max_connections {}, \
-             statement_memory {}, {:?}, {:?}",
+             statement_memory {}, stall_limit {:?}, {:?}, {:?}",
             self.clients,
             self.steps,
             self.permits,
@@ -229,6 +243,7 @@ impl fmt::Display for Parameters {
             self.max_backends,
             self.max_connections,
             self.statement_memory,
+            self.stall_limit,
             self.high_prio_mode,
             self.thread_handling
         )?;

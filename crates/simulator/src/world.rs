@@ -528,8 +528,8 @@ impl<P: Subject> World<P> {
             }
         }
         let running = self.server.running_statements();
-        let pooled = self.parameters.thread_handling == ThreadHandling::PoolOfThreads;
-        if pooled && self.program.keeps_limits() && running > self.parameters.permits as usize {
+        let counts = self.program.keeps_limits() && self.parameters.counts_permits();
+        if counts && running > self.parameters.permits as usize {
             let permits = self.parameters.permits;
             self.checkers.violation(format!("{running} statements run at once, permits = {permits}"));
         }

@@ -25,6 +25,8 @@ pub enum Part {
     Error(u16, String),
     /// The head of a prepare's answer, without the statement's id.
     Prepared(u16, u16),
+    /// A column's name. Types and lengths of answers that need no server may differ.
+    Column(String),
     /// Anything else.
     Packet(Vec<u8>),
 }
@@ -94,7 +96,10 @@ impl ReplyReader {
         match self.state {
             State::Head => self.head(payload),
             State::Definitions { left, then } => {
-                self.parts.push(Part::Packet(payload.to_vec()));
+                let Some(name) = column_name(payload) else {
+                    return Progress::Broken("a column definition is malformed");
+                };
+                self.parts.push(Part::Column(name));
                 self.state = State::Definitions { left: left.saturating_sub(1), then };
                 if left > 1 {
                     return Progress::More;
@@ -247,4 +252,13 @@ impl ReplyReader {
         self.parts.push(Part::Error(code, String::from_utf8_lossy(cursor.0).into_owned()));
         Progress::Done
     }
+}
+
+/// Protocol::ColumnDefinition41: catalogue, schema, table and original table come before the name.
+fn column_name(payload: &[u8]) -> Option<String> {
+    let mut cursor = Cursor(payload);
+    for _ in 0..4 {
+        cursor.string()?;
+    }
+    cursor.string().map(|name| String::from_utf8_lossy(name).into_owned())
 }

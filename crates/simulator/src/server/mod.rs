@@ -208,10 +208,16 @@ impl Server {
         self.conversations.get(&link).and_then(Conversation::session_ref).is_some()
     }
 
-    /// How many statements of clients run now, on connections that their peer has not given up.
+    /// How many statements of clients run now that need a permit, on connections that their peer has not given up.
+    /// Statements that wait for nobody need none: what ends a transaction must not queue behind those who wait for it.
     pub fn running_statements(&self) -> usize {
+        const WAIT_FREE: [&[u8]; 7] =
+            [b"COMMIT", b"ROLLBACK", b"BEGIN", b"START", b"SET", b"USE", b"UNLOCK TABLES"];
         let of_clients = |packet: &Packet| {
-            packet.payload.first() == Some(&command::QUERY) && !Token::find_all(&packet.payload).is_empty()
+            packet.payload.split_first().is_some_and(|(kind, text)| {
+                let waits = !WAIT_FREE.iter().any(|verb| text.starts_with(verb));
+                *kind == command::QUERY && waits && !Token::find_all(text).is_empty()
+            })
         };
         self.conversations
             .values()

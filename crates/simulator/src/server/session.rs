@@ -293,8 +293,9 @@ impl Session {
     }
 
     /// What decides how a statement runs, as text: equal for a client's own connection and the backend it was given.
-    /// Leaves out what belongs to a connection to the server and not to its client.
-    pub fn fingerprint(&self) -> String {
+    /// Leaves out what belongs to a connection to the server and not to its client, and the schema for a statement that
+    /// chooses another one.
+    pub fn fingerprint(&self, chooses_schema: bool) -> String {
         const BACKENDS_OWN: [&str; 6] = [
             "interactive_timeout",
             "session_track_schema",
@@ -303,7 +304,10 @@ impl Session {
             "session_track_transaction_info",
             "wait_timeout",
         ];
-        let mut out = format!("user={} schema={:?}", self.user, self.schema);
+        let mut out = format!("user={}", self.user);
+        if !chooses_schema {
+            let _ = write!(out, " schema={:?}", self.schema);
+        }
         for variable in &variables::VARIABLES {
             let value = self.variables[variable.name].as_deref();
             if value != Some(variable.initial) && !BACKENDS_OWN.contains(&variable.name) {

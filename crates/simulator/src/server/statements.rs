@@ -68,7 +68,7 @@ fn note_execution(session: &Session, database: &mut Database, text: &[u8]) {
             thread_id: session.thread_id,
             sent_at: (0, 0),
             transaction: session.transaction.as_ref().map(|transaction| transaction.id),
-            fingerprint: session.fingerprint(),
+            fingerprint: session.fingerprint(text.starts_with(b"USE ")),
             foreign_state,
         };
         database.executions.push(execution);
