@@ -48,25 +48,53 @@ impl Drop for TemporaryFile {
 
 #[test]
 fn the_defaults_of_the_table_are_those_of_the_engine() {
-    let table = with_flags(&[]).unwrap().engine;
+    // Without `..`: a new setting of the engine does not compile here until it is an option, or is named below.
+    let Settings {
+        // Known once names are resolved and the private server stands.
+        server: _,
+        service_user: _,
+        service_password: _,
+        entropy: _,
+        thread_handling,
+        permits,
+        statements_in_flight,
+        shared_backends,
+        max_backends,
+        max_connections,
+        high_prio_mode,
+        high_prio_tickets,
+        prio_kickup_timer,
+        stall_limit,
+        connect_timeout,
+        backend_connect_timeout,
+        backend_idle_timeout,
+        wait_timeout,
+        net_write_timeout,
+        shutdown_timeout,
+        accounts_refresh,
+        max_allowed_packet,
+        statement_memory,
+    } = with_flags(&[]).unwrap().engine;
     let engine = Settings::default();
-    assert_eq!(table.thread_handling, engine.thread_handling);
-    assert_eq!(table.permits, engine.permits);
-    assert_eq!(table.statements_in_flight, engine.statements_in_flight);
-    assert_eq!(table.max_backends, engine.max_backends);
-    assert_eq!(table.max_connections, engine.max_connections);
-    assert_eq!(table.high_prio_mode, engine.high_prio_mode);
-    assert_eq!(table.high_prio_tickets, engine.high_prio_tickets);
-    assert_eq!(table.prio_kickup_timer, engine.prio_kickup_timer);
-    assert_eq!(table.connect_timeout, engine.connect_timeout);
-    assert_eq!(table.backend_connect_timeout, engine.backend_connect_timeout);
-    assert_eq!(table.backend_idle_timeout, engine.backend_idle_timeout);
-    assert_eq!(table.wait_timeout, engine.wait_timeout);
-    assert_eq!(table.net_write_timeout, engine.net_write_timeout);
-    assert_eq!(table.shutdown_timeout, engine.shutdown_timeout);
-    assert_eq!(table.accounts_refresh, engine.accounts_refresh);
-    assert_eq!(table.max_allowed_packet, engine.max_allowed_packet);
-    assert_eq!(table.statement_memory, engine.statement_memory);
+    assert_eq!(thread_handling, engine.thread_handling);
+    assert_eq!(permits, engine.permits);
+    assert_eq!(statements_in_flight, engine.statements_in_flight);
+    assert_eq!(shared_backends, engine.shared_backends);
+    assert_eq!(max_backends, engine.max_backends);
+    assert_eq!(max_connections, engine.max_connections);
+    assert_eq!(high_prio_mode, engine.high_prio_mode);
+    assert_eq!(high_prio_tickets, engine.high_prio_tickets);
+    assert_eq!(prio_kickup_timer, engine.prio_kickup_timer);
+    assert_eq!(stall_limit, engine.stall_limit);
+    assert_eq!(connect_timeout, engine.connect_timeout);
+    assert_eq!(backend_connect_timeout, engine.backend_connect_timeout);
+    assert_eq!(backend_idle_timeout, engine.backend_idle_timeout);
+    assert_eq!(wait_timeout, engine.wait_timeout);
+    assert_eq!(net_write_timeout, engine.net_write_timeout);
+    assert_eq!(shutdown_timeout, engine.shutdown_timeout);
+    assert_eq!(accounts_refresh, engine.accounts_refresh);
+    assert_eq!(max_allowed_packet, engine.max_allowed_packet);
+    assert_eq!(statement_memory, engine.statement_memory);
 }
 
 #[test]

@@ -28,9 +28,10 @@ pub(crate) fn event(event: &Event) {
     match event {
         Event::ServerFound { .. } => tracing::info!("{event}"),
         Event::ServerLost { .. } => tracing::error!("{event}"),
-        Event::LoginRefused { .. } | Event::BackendClosed { .. } | Event::LimitReached { .. } => {
-            tracing::warn!("{event}");
-        }
+        Event::LoginRefused { .. }
+        | Event::BackendClosed { .. }
+        | Event::NoRoom { .. }
+        | Event::LimitReached { .. } => tracing::warn!("{event}"),
         Event::ClientClosed { .. } => tracing::info!("{event}"),
     }
 }
