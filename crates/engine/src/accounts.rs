@@ -160,8 +160,8 @@ pub(crate) struct Identity {
     holders: u32,
 }
 
-/// User, host pattern, and SHA1(secret).
-type IdentityKey = (Vec<u8>, String, Option<[u8; 20]>);
+/// The user name given, the account's user and host, and SHA1(secret).
+type IdentityKey = (Vec<u8>, Vec<u8>, String, Option<[u8; 20]>);
 
 /// The identities of the clients and backends there are, each stored once.
 #[derive(Default)]
@@ -179,7 +179,12 @@ impl Identities {
         secret: Option<[u8; 20]>,
     ) -> IdentityId {
         // SHA1(secret), the stored form, tells passwords apart without being one.
-        let key = (user.to_vec(), account.host.clone(), secret.as_ref().map(wire::native_password::stage2));
+        let key = (
+            user.to_vec(),
+            account.user.clone(),
+            account.host.clone(),
+            secret.as_ref().map(wire::native_password::stage2),
+        );
         if let Some(&id) = self.ids.get(&key) {
             self.entries[id.0 as usize].account = Rc::clone(account);
             return self.hold_again(id);
@@ -201,13 +206,15 @@ impl Identities {
         id
     }
 
-    pub(crate) fn release(&mut self, id: IdentityId) {
+    /// One holder less; true where it was the last, so that the number may soon mean somebody else.
+    pub(crate) fn release(&mut self, id: IdentityId) -> bool {
         let entry = &mut self.entries[id.0 as usize];
         entry.holders -= 1;
         if entry.holders == 0 {
             self.entries.remove(id.0 as usize);
             self.ids.retain(|_, held| *held != id);
         }
+        !self.entries.contains(id.0 as usize)
     }
 
     /// The server refuses this user's connections for now.

@@ -7,7 +7,7 @@ use wire::{Column, ResultSetWriter, StatusFlags};
 use crate::backend::ServerError;
 
 /// A client's latest results, kept from one statement to the next.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Aftermath {
     /// LAST_INSERT_ID(), where it is known.
     pub(crate) last_insert_id: u64,
@@ -18,10 +18,24 @@ pub(crate) struct Aftermath {
     pub(crate) insert_id_unsure: bool,
     /// ROW_COUNT(): affected rows, or -1 after a result set or an error.
     pub(crate) row_count: i64,
-    /// FOUND_ROWS() after the latest result set.
-    pub(crate) found_rows: u64,
+    /// FOUND_ROWS() after the latest result set; `None` where only the server knows.
+    pub(crate) found_rows: Option<u64>,
     /// The server's diagnostics of the latest statement.
     pub(crate) diagnostics: Diagnostics,
+}
+
+impl Default for Aftermath {
+    /// After a login.
+    fn default() -> Self {
+        Self {
+            last_insert_id: 0,
+            insert_id_at: None,
+            insert_id_unsure: false,
+            row_count: 0,
+            found_rows: Some(0),
+            diagnostics: Diagnostics::None,
+        }
+    }
 }
 
 /// What SHOW WARNINGS would say.
@@ -97,7 +111,7 @@ impl Aftermath {
         Some(match function {
             SessionFunction::ConnectionId => client_id.to_string(),
             SessionFunction::RowCount => self.row_count.to_string(),
-            SessionFunction::FoundRows => self.found_rows.to_string(),
+            SessionFunction::FoundRows => self.found_rows?.to_string(),
             SessionFunction::WarningCount => warnings.to_string(),
             SessionFunction::ErrorCount => errors.to_string(),
             // Set on the backend ahead of the statement instead, so that the type stays what it is.
@@ -105,8 +119,8 @@ impl Aftermath {
         })
     }
 
-    /// The text with literals in the place of calls; `None` where nothing changes. `only_connection_id` is for a client on
-    /// its own backend, where the server knows the rest better.
+    /// The text with literals in the place of calls; `None` where nothing changes. `only_connection_id` is for
+    /// texts that will be asked again and again.
     pub(crate) fn rewrite(
         &self,
         text: &[u8],

@@ -220,6 +220,12 @@ impl Engine {
         self.mark_dirty(key);
     }
 
+    pub(crate) fn release_identity(&mut self, identity: IdentityId) {
+        if self.identities.release(identity) {
+            self.known_schemas.retain(|(known, _), _| *known != identity);
+        }
+    }
+
     /// Whether this user was allowed to use this schema a moment ago.
     pub(crate) fn schema_is_known(&self, identity: IdentityId, schema: &[u8]) -> bool {
         let found = self.known_schemas.get(&(identity, schema.to_vec()));
@@ -295,6 +301,7 @@ impl Engine {
             if self.clients.contains(key) && !self.clients[key].input.is_empty() {
                 self.continue_client(key);
             }
+            self.drain_client(key);
         }
         self.dispatch();
         self.control_turn();

@@ -63,19 +63,24 @@ pub enum Event {
 }
 
 impl fmt::Display for Event {
+    /// One line: what came from outside is escaped, so that nobody writes lines of their own into the log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ServerFound { address, version, accounts } => {
                 write!(f, "server {address} is {version} with {accounts} accounts")
             }
-            Self::ServerLost { address, reason } => write!(f, "server {address} cannot be used: {reason}"),
+            Self::ServerLost { address, reason } => {
+                write!(f, "server {address} cannot be used: {}", reason.escape_debug())
+            }
             Self::ClientClosed { peer, client, reason } => {
-                write!(f, "client {client} ({peer}) closed: {reason}")
+                write!(f, "client {client} ({peer}) closed: {}", reason.escape_debug())
             }
             Self::LoginRefused { peer, user, reason } => {
-                write!(f, "login of {user:?} from {peer} refused: {reason}")
+                write!(f, "login of {user:?} from {peer} refused: {}", reason.escape_debug())
             }
-            Self::BackendClosed { thread_id, reason } => write!(f, "backend {thread_id} closed: {reason}"),
+            Self::BackendClosed { thread_id, reason } => {
+                write!(f, "backend {thread_id} closed: {}", reason.escape_debug())
+            }
             Self::NoRoom { reason } => {
                 write!(
                     f,

@@ -99,6 +99,15 @@ impl Request {
         }
     }
 
+    /// A COM_QUERY of our own on a client's behalf.
+    pub(crate) fn query(text: &str) -> Self {
+        let mut payload = vec![wire::CommandKind::Query as u8];
+        payload.extend_from_slice(text.as_bytes());
+        let mut raw = Vec::with_capacity(wire::HEADER_LEN + payload.len());
+        wire::put_message(&mut raw, &mut 0, &payload);
+        Self::plain(raw, Expect::ResultSets, RequestKind::Query)
+    }
+
     /// A command with a text: COM_QUERY or COM_STMT_PREPARE.
     pub(crate) fn with_text(
         raw: Vec<u8>,
@@ -121,6 +130,32 @@ impl Request {
     pub(crate) fn chooses_schema(&self) -> bool {
         self.statement.kind == Kind::Use
             || self.raw.get(wire::HEADER_LEN) == Some(&(wire::CommandKind::InitDb as u8))
+    }
+
+    /// SHOW WARNINGS and its like: they change nothing of what they show.
+    pub(crate) fn is_about_diagnostics(&self) -> bool {
+        self.statement.reads.contains(Reads::DIAGNOSTICS)
+            && matches!(self.statement.kind, Kind::ShowWarnings | Kind::ShowDiagnostics | Kind::Other)
+    }
+
+    /// The diagnostics of the statement before outlive it. MariaDB forgets them with the next statement that uses a
+    /// table (sql_parse.cc: opt_clear_warning_info).
+    pub(crate) fn leaves_diagnostics(&self) -> bool {
+        use Kind::{Begin, Commit, Rollback, Savepoint, Set, Use};
+        self.command != RequestKind::ResetConnection
+            && (matches!(self.statement.kind, Set | Use | Begin | Commit | Rollback | Savepoint)
+                || self.command == RequestKind::Prepare
+                || (self.command == RequestKind::Other && !self.executes_prepared()))
+    }
+
+    /// Neither preparing a statement nor COM_STATISTICS touches ROW_COUNT().
+    pub(crate) fn sets_row_count(&self) -> bool {
+        self.command != RequestKind::Prepare && self.expect != Expect::Statistics
+    }
+
+    /// COM_STMT_EXECUTE.
+    pub(crate) fn executes_prepared(&self) -> bool {
+        self.command == RequestKind::Other && self.expect == Expect::ResultSets
     }
 
     /// The text of a COM_QUERY or COM_STMT_PREPARE that came in one packet; `None` where it spans several.

@@ -68,6 +68,10 @@ impl Charset {
     }
 }
 
+/// String variables for which the empty string is a value. For others the trackers write NULL that way, and NULL is what
+/// they have by default (innodb_tmpdir, enforce_storage_engine).
+const MAY_BE_EMPTY: [&[u8]; 4] = [b"default_master_connection", b"note_verbosity", b"old_mode", b"sql_mode"];
+
 /// System variables that are consumed by the next statement, belong to the connection to the server and not to the
 /// client, or are reported without being settable: never carried. A statement that sets one of them pins (the lexer's rule), so nothing is lost.
 const NOT_CARRIED: [&[u8]; 13] = [
@@ -112,6 +116,14 @@ impl SessionState {
         true
     }
 
+    /// Forgets the variable that an error message of the server names in quotes. False where it names none of ours.
+    pub(crate) fn forget_named(&mut self, message: &[u8]) -> bool {
+        let before = self.variables.len();
+        self.variables
+            .retain(|name, _| !message.split(|&b| b == b'\'').any(|word| word.eq_ignore_ascii_case(name)));
+        self.variables.len() < before
+    }
+
     /// Appends the `SET` that turns a backend in state `from` into this one; nothing where only the schema differs.
     pub(crate) fn put_set(&self, from: &Self, out: &mut Vec<u8>) {
         let start = out.len();
@@ -125,7 +137,12 @@ impl SessionState {
         for (name, value) in &self.variables {
             if from.variables.get(name) != Some(value) {
                 put_name(out, start, name);
-                put_value(out, value);
+                let null = value.is_empty() && !MAY_BE_EMPTY.contains(&&**name);
+                if null || **value == *b"DEFAULT" {
+                    out.extend_from_slice(b"DEFAULT");
+                } else {
+                    put_value(out, value);
+                }
             }
         }
     }
@@ -138,7 +155,8 @@ fn put_name(out: &mut Vec<u8>, start: usize, name: &[u8]) {
     out.push(b'=');
 }
 
-/// A tracked value as SQL. Numbers are sent bare, since numeric variables refuse strings (ER_WRONG_TYPE_FOR_VAR); no
+/// A tracked value as SQL. An empty one stands for NULL where the empty string is no value; what means the default is
+/// said as such. Numbers are sent bare, since numeric variables refuse strings (ER_WRONG_TYPE_FOR_VAR); no
 /// string variable that can be set in a session has a value that looks like a number. Strings go as hexadecimal
 /// literals where a quote or backslash would make them depend on sql_mode.
 fn put_value(out: &mut Vec<u8>, value: &[u8]) {

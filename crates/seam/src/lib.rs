@@ -64,7 +64,8 @@ pub enum Input<'a> {
         /// At least one byte.
         bytes: &'a [u8],
     },
-    /// The peer reads more slowly than we write: unsent bytes passed the driver's high-water mark.
+    /// The peer reads more slowly than we write: unsent bytes passed the driver's high-water mark. Said again whenever the
+    /// peer has taken some of them, so that a slow reader can be told from a dead one.
     Stalled {
         /// This connection. [`Input::Drained`] follows unless it closes first.
         connection: ConnectionId,

@@ -86,7 +86,7 @@ impl Parameters {
         let max_backends = if roomy { clients + 2 } else { number(&mut random, 1, 6) };
         Self {
             seed,
-            steps: if steps == 0 { random.between(1_000, 6_000) } else { steps },
+            steps: if steps == 0 { random.between(1_000, 20_000) } else { steps },
             clients,
             permits: number(&mut random, 1, 6),
             in_flight: if random.percent(40) { 1 } else { number(&mut random, 2, 8) },
@@ -127,6 +127,7 @@ impl Parameters {
                 pins: random.percent(40),
                 prepared: random.percent(30),
                 diagnostics: random.percent(50),
+                strict: false,
                 rare: random.percent(50),
                 kills: faulty && random.percent(40),
                 pipelines: random.percent(30),
@@ -171,6 +172,7 @@ impl Parameters {
             pins: draw(self.habits.pins),
             prepared: draw(self.habits.prepared),
             diagnostics: draw(self.habits.diagnostics),
+            strict: self.habits.strict,
             rare: draw(self.habits.rare),
             kills: draw(self.habits.kills),
             pipelines: draw(self.habits.pipelines),

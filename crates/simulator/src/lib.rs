@@ -28,14 +28,12 @@ pub use world::{Outcome, World};
 
 use engine::Engine;
 
-/// Runs the engine on a seed; `steps` of zero leaves the length to the seed.
-pub fn run_engine(seed: u64, steps: u64, echo: bool) -> Outcome {
-    let parameters = Parameters::draw(seed, steps);
+/// Runs the engine. With `echo`, the trace goes to standard output.
+pub fn run_engine(parameters: Parameters, echo: bool) -> Outcome {
     World::new(Engine::new(parameters.settings()), parameters, echo).run()
 }
 
 /// Runs a program that only passes bytes on: the simulation's test of itself.
-pub fn run_pass_through(seed: u64, steps: u64, echo: bool) -> Outcome {
-    let parameters = Parameters::draw(seed, steps);
+pub fn run_pass_through(parameters: Parameters, echo: bool) -> Outcome {
     World::new(PassThrough::default(), parameters, echo).run()
 }

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use simulator::{Outcome, Parameters, run_engine, run_pass_through};
 
 const USAGE: &str =
-    "usage: simulate --seed N | --seeds COUNT [--from N] [--steps N] [--pass-through] [--quiet]
+    "usage: simulate --seed N | --seeds COUNT [--from N] [--steps N] [--pass-through] [--strict] [--quiet]
   --seed N        run one seed and print its trace
   --seeds COUNT   run so many seeds, from --from on (1 if not given), up to the first that fails
   --steps N       happenings before the calm; drawn from the seed if not given
   --pass-through  without the engine: clients straight on the server, to test the simulation itself
+  --strict        ask for warnings and row counts at any time, not only right after the statement
   --keep-going    with --seeds: list all seeds that fail
   --quiet         with --seed: no trace unless the run fails";
 
@@ -18,8 +19,17 @@ struct Arguments {
     count: u64,
     steps: u64,
     pass_through: bool,
+    strict: bool,
     keep_going: bool,
     echo: bool,
+}
+
+impl Arguments {
+    fn parameters(&self, seed: u64) -> Parameters {
+        let mut parameters = Parameters::draw(seed, self.steps);
+        parameters.habits.strict = self.strict;
+        parameters
+    }
 }
 
 fn main() -> ExitCode {
@@ -29,11 +39,12 @@ fn main() -> ExitCode {
     };
     let mut failures = 0;
     for seed in arguments.first..arguments.first + arguments.count {
+        let parameters = arguments.parameters(seed);
         if arguments.count == 1 {
-            println!("{}", Parameters::draw(seed, arguments.steps));
+            println!("{parameters}");
         }
         let run = if arguments.pass_through { run_pass_through } else { run_engine };
-        let outcome = run(seed, arguments.steps, arguments.echo);
+        let outcome = run(parameters, arguments.echo);
         match &outcome.violation {
             None if arguments.count == 1 => summary(seed, &outcome),
             None => {}
@@ -52,8 +63,15 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
-    let mut arguments =
-        Arguments { first: 1, count: 0, steps: 0, pass_through: false, keep_going: false, echo: false };
+    let mut arguments = Arguments {
+        first: 1,
+        count: 0,
+        steps: 0,
+        pass_through: false,
+        strict: false,
+        keep_going: false,
+        echo: false,
+    };
     let mut quiet = false;
     while let Some(argument) = given.next() {
         let mut number = || given.next()?.parse::<u64>().ok();
@@ -68,6 +86,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             "--steps" => arguments.steps = number()?,
             "--pass-through" => arguments.pass_through = true,
             "--keep-going" => arguments.keep_going = true,
+            "--strict" => arguments.strict = true,
             "--quiet" => quiet = true,
             _ => return None,
         }
@@ -89,7 +108,7 @@ fn summary(seed: u64, outcome: &Outcome) {
 
 fn report(seed: u64, arguments: &Arguments, outcome: &Outcome, violation: &str) {
     if !arguments.echo {
-        println!("{}", Parameters::draw(seed, arguments.steps));
+        println!("{}", arguments.parameters(seed));
         for line in outcome.trace.last_lines() {
             println!("{line}");
         }
@@ -97,5 +116,6 @@ fn report(seed: u64, arguments: &Arguments, outcome: &Outcome, violation: &str) 
     println!("\nseed {seed} went wrong: {violation}");
     let steps = if arguments.steps == 0 { String::new() } else { format!(" --steps {}", arguments.steps) };
     let mode = if arguments.pass_through { " --pass-through" } else { "" };
-    println!("replay: cargo run -p simulator -- --seed {seed}{steps}{mode}");
+    let strict = if arguments.strict { " --strict" } else { "" };
+    println!("replay: cargo run -p simulator -- --seed {seed}{steps}{mode}{strict}");
 }

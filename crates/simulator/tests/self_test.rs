@@ -11,7 +11,7 @@ use simulator::{Outcome, Parameters, PassThrough, Subject, World, run_pass_throu
 fn clients_straight_on_the_server_see_what_they_expect() {
     let mut answered = 0;
     for seed in 1..=60 {
-        let outcome = run_pass_through(seed, 0, false);
+        let outcome = pass_through(seed);
         assert_eq!(outcome.violation, None, "seed {seed}");
         answered += outcome.answered;
     }
@@ -21,11 +21,11 @@ fn clients_straight_on_the_server_see_what_they_expect() {
 #[test]
 fn a_seed_always_gives_the_same_run() {
     for seed in [3, 4, 5] {
-        let [one, two] = [(); 2].map(|()| run_pass_through(seed, 0, false));
+        let [one, two] = [(); 2].map(|()| pass_through(seed));
         assert_eq!((one.trace.hash(), one.trace.count()), (two.trace.hash(), two.trace.count()));
     }
-    let other = run_pass_through(6, 0, false).trace.hash();
-    assert_ne!(other, run_pass_through(7, 0, false).trace.hash());
+    let other = pass_through(6).trace.hash();
+    assert_ne!(other, pass_through(7).trace.hash());
 }
 
 #[test]
@@ -66,6 +66,10 @@ fn a_statement_sent_after_its_clients_end_is_found() {
 #[test]
 fn a_timeout_that_stays_in_the_past_is_found() {
     expect(Bug::Spin, "spins");
+}
+
+fn pass_through(seed: u64) -> Outcome {
+    run_pass_through(Parameters::draw(seed, 0), false)
 }
 
 /// The bug shows in one of the first seeds, and in the way that is expected.

@@ -50,6 +50,8 @@ fn set_statement(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
     scanner.bump();
     let kind = statement::kind(scanner, statement);
     statement.only_reads = false; // the values may change what it does
+    // MariaDB reports the values, and that they have gone back only now and then.
+    scanner.add_effect(Effects::SESSION_VARIABLE);
     kind
 }
 
@@ -171,8 +173,11 @@ fn system_variable(
         scanner.add_effect(Effects::SESSION_VARIABLE);
     }
     let of_transaction = ["transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only"];
-    if target.with_at_signs && target.scope == Scope::Unsaid && of_transaction.into_iter().any(is) {
-        scanner.add_effect(Effects::NEXT_TRANSACTION);
+    if target.with_at_signs && target.scope == Scope::Unsaid {
+        // MariaDB's tracker says nothing about `SET @@name = value` (OPT_DEFAULT), though it is the session's value that
+        // changes; `SET name`, `SET SESSION name` and `SET @@session.name` are reported.
+        let next = of_transaction.into_iter().any(is);
+        scanner.add_effect(if next { Effects::NEXT_TRANSACTION } else { Effects::SESSION_VARIABLE });
     }
     statement.sets_lex_mode |= is("sql_mode");
     let value = value(scanner);

@@ -183,7 +183,6 @@ fn plain_reads() {
         "SELECT LOAD_FILE('a')",
         "SELECT MASTER_POS_WAIT('a', 1)",
         "SELECT * FROM (SELECT 1 FROM t FOR UPDATE) d",
-        "SET STATEMENT max_statement_time=1 FOR SELECT 1",
     ] {
         assert!(!check(text, Kind::Select, "", "").plain_read, "{text}");
     }
@@ -389,6 +388,8 @@ fn assignments() {
         &[
             "SET timestamp = 5",
             "SET @@timestamp = DEFAULT",
+            "SET @@sql_mode = ''",
+            "SET SESSION time_zone = 'UTC', @@autocommit = 0",
             "SET autocommit = 1, `insert_id` = 5",
             "SET LOCAL pseudo_thread_id = 5",
             "SET gtid_next = 'AUTOMATIC'",
@@ -414,7 +415,9 @@ fn assignments() {
             "SET autocommit = 1, @@transaction_read_only = 1",
         ],
     );
-    check("SET STATEMENT timestamp = 5 FOR UPDATE t SET a = 1", Kind::Update, "", "");
+    check("SET STATEMENT timestamp = 5 FOR UPDATE t SET a = 1", Kind::Update, "session_variable", "");
+    let read = "SET STATEMENT max_statement_time=1 FOR SELECT 1";
+    assert!(!check(read, Kind::Select, "session_variable", "").plain_read);
 }
 
 #[test]

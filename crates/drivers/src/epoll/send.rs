@@ -49,10 +49,18 @@ impl EpollDriver {
             connection.unsent = None;
             self.watch(id);
         }
+        let slow = connection_is_stalled(self.connections.get_mut(id));
+        if slow {
+            program.handle(self.now, Input::Stalled { connection: id });
+        }
         if drained {
             program.handle(self.now, Input::Drained { connection: id });
         }
     }
+}
+
+fn connection_is_stalled(connection: Option<&mut Connection>) -> bool {
+    connection.and_then(|connection| connection.unsent.as_ref()).is_some_and(|unsent| unsent.stalled)
 }
 
 /// Sends from the kept bytes until the system takes no more, and leaves what it did not take.

@@ -70,8 +70,8 @@ impl Server {
         self.state = Reach::Up;
     }
 
-    /// An attempt failed: the pause doubles, and the next address gets its turn. True where this is news.
-    pub(crate) fn failed(&mut self, now: Instant, reason: String, addresses: usize) -> bool {
+    /// An attempt failed: the pause doubles. True where this is news.
+    pub(crate) fn failed(&mut self, now: Instant, reason: String, next_address: Option<usize>) -> bool {
         let (pause, news) = match self.state {
             Reach::Up => (FIRST_PAUSE, true),
             // Several attempts under way fail together: only the first one counts.
@@ -79,7 +79,7 @@ impl Server {
             Reach::Down { pause, .. } => ((pause * 2).min(LONGEST_PAUSE), false),
         };
         self.state = Reach::Down { retry: now + pause, pause, reason };
-        self.address = (self.address + 1) % addresses.max(1);
+        self.address = next_address.unwrap_or(self.address);
         news
     }
 }
@@ -261,7 +261,7 @@ impl Engine {
         self.idle.retain(|&idle| idle != key);
         self.sharing.retain(|&sharing| sharing != key);
         self.dirty.retain(|&dirty| dirty != key);
-        self.identities.release(backend.identity);
+        self.release_identity(backend.identity);
         self.sessions.release(backend.session);
         if let Some(connection) = backend.connection {
             self.set_role(connection, Role::Free);
@@ -290,8 +290,10 @@ impl Engine {
     /// The server could not be reached, or hung up on a login.
     pub(crate) fn server_failed(&mut self, reason: String) {
         let address = self.settings.server[self.server.address].clone();
-        let addresses = self.settings.server.len();
-        if self.server.failed(self.now, reason.clone(), addresses) {
+        // One pool is on one server: the next address gets its turn only when nothing stands on this one.
+        let stands = self.backends.iter().any(|(_, backend)| backend.is_ready());
+        let next = (self.server.address + 1) % self.settings.server.len();
+        if self.server.failed(self.now, reason.clone(), (!stands).then_some(next)) {
             self.event(Event::ServerLost { address, reason });
         }
     }

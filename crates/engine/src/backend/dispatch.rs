@@ -256,8 +256,8 @@ impl Engine {
         }
         let Some(text) = request.text() else { return };
         let client = &self.clients[key];
-        // On a backend that it holds the server knows better; a prepared statement will be asked again and again.
-        let only_id = client.settled_on.is_some() || request.command == RequestKind::Prepare;
+        // A prepared statement will be asked again and again: its answers must stay the server's.
+        let only_id = request.command == RequestKind::Prepare;
         let rewritten = client.aftermath.rewrite(text, &request.statement.calls, client.id, only_id);
         if let Some(text) = rewritten {
             let command = request.raw[wire::HEADER_LEN];

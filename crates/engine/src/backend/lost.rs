@@ -65,7 +65,7 @@ impl Engine {
     /// The statement was with the server: whether it ran, and how far, nobody knows, so it is not sent again.
     fn statement_lost(&mut self, key: usize, command: RequestKind, begun: bool) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let uploading = matches!(client.phase, ClientPhase::Running(Running::Uploading));
+        let uploading = matches!(client.phase, ClientPhase::Running(Running::Uploading { .. }));
         let (transaction, pinned, killed) = (client.in_transaction(), !client.pins.is_empty(), client.killed);
         client.backend = None;
         client.settled_on = None;

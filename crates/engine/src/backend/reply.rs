@@ -64,7 +64,10 @@ impl ReplySink for Relay<'_> {
             }
             ReplyEvent::PreludeOk(_) => summary.preludes_done += 1,
             ReplyEvent::LocalInfile { .. } => summary.local_infile = true,
-            ReplyEvent::ResultSetEnd { rows } => summary.rows = Some(rows),
+            ReplyEvent::ResultSetEnd { rows } => {
+                summary.rows = Some(rows);
+                summary.found_rows = Some(rows);
+            }
             ReplyEvent::Prepared { .. } => summary.rows = None,
         }
     }
@@ -136,7 +139,7 @@ impl Engine {
         let Some(statement) = backend.in_flight.front_mut() else { return };
         match statement.owner {
             Owner::Client { client, .. } if std::mem::take(&mut statement.summary.local_infile) => {
-                self.clients[client].phase = ClientPhase::Running(Running::Uploading);
+                self.clients[client].phase = ClientPhase::Running(Running::Uploading { continues: false });
                 self.lend_permit(key);
                 self.resume.push(client);
             }

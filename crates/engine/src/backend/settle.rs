@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sql::{CharsetSetting, Kind, Reads};
+use sql::{CharsetSetting, Effects, Kind};
 use wire::{CommandKind, Expect, StatusFlags};
 
 use super::kept::{first_field, rows_of};
@@ -10,6 +10,7 @@ use super::{Afterwards, Change, InFlight, Owner, ServerError, Summary};
 use crate::aftermath::Diagnostics;
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
+use crate::facts::Facts;
 use crate::pins::Pins;
 use crate::request::{Request, RequestKind};
 use crate::session::{Charset, SessionState};
@@ -17,6 +18,9 @@ use crate::session::{Charset, SessionState};
 /// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: the schema was dropped, or the right to it taken. The client hears it once and
 /// then has none, so that it can choose another.
 const SCHEMA_GONE: [u16; 2] = [1049, 1044];
+
+/// ER_QUERY_INTERRUPTED: a KILL QUERY hit what went ahead of the statement.
+const QUERY_INTERRUPTED: u16 = 1317;
 
 impl Engine {
     pub(crate) fn client_statement_ended(
@@ -48,7 +52,15 @@ impl Engine {
             pins |= Pins::STATE_CHANGE;
         }
         let state = &mut self.clients[client];
-        state.pins |= pins;
+        // A statement that could not be prepared left nothing.
+        if command != RequestKind::Prepare || summary.error.is_none() {
+            state.pins |= pins;
+        }
+        let ended =
+            matches!(request.statement.kind, Kind::Commit | Kind::Rollback) && summary.error.is_none();
+        if ended && state.pins == Pins::from(Effects::NEXT_TRANSACTION) {
+            state.pins = Pins::NONE;
+        }
         if let Some(status) = summary.status {
             state.status =
                 status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
@@ -101,12 +113,15 @@ impl Engine {
         if state.killed || state.in_transaction() || !state.pins.is_empty() {
             return self.close_client(client, "its session state or transaction was lost");
         }
+        let session = state.session.expect("a client with requests has logged in");
+        let mut without = self.sessions.state(session).clone();
         if SCHEMA_GONE.contains(&error.code) {
-            let session = state.session.expect("a client with requests has logged in");
-            let without = SessionState { schema: None, ..self.sessions.state(session).clone() };
-            self.clients[client].session = Some(self.sessions.hold(without));
-            self.sessions.release(session);
+            without.schema = None;
+        } else if error.code != QUERY_INTERRUPTED && !without.forget_named(&error.message) {
+            return self.close_client(client, "its session state cannot be set again");
         }
+        self.clients[client].session = Some(self.sessions.hold(without));
+        self.sessions.release(session);
         self.let_go(key, client);
     }
 
@@ -195,7 +210,10 @@ impl Engine {
         let backend = &mut self.backends[key];
         backend.trackers = false;
         let charset = backend.login_charset.clone();
-        let schema = self.sessions.state(backend.session).schema.clone();
+        // MySQL brings back the global character sets instead of the login's: which, nobody says, so all are set again.
+        let charset =
+            if self.facts.as_ref().is_some_and(Facts::is_mariadb) { charset } else { Charset::default() };
+        let schema = self.sessions.state(self.backends[key].session).schema.clone();
         let session = self.sessions.hold(SessionState { schema, charset, ..SessionState::default() });
         self.sessions.release(std::mem::replace(&mut self.backends[key].session, session));
     }
@@ -361,20 +379,26 @@ impl Engine {
         }
         let (status, deprecate_eof) = (self.clients[client].status, self.clients[client].deprecate_eof());
         let aftermath = &mut self.clients[client].aftermath;
-        aftermath.row_count = match (&summary.error, summary.rows) {
-            (None, None) => i64::try_from(summary.affected_rows).unwrap_or(i64::MAX),
-            _ => -1,
-        };
-        if let (None, Some(rows)) = (&summary.error, summary.rows) {
-            aftermath.found_rows = rows;
+        let about_diagnostics = request.is_about_diagnostics();
+        if request.sets_row_count() {
+            aftermath.row_count = match (&summary.error, summary.rows) {
+                (None, None) => i64::try_from(summary.affected_rows).unwrap_or(i64::MAX),
+                _ => -1,
+            };
         }
-        if summary.last_insert_id != 0 || request.statement.sets_last_insert_id {
+        // SQL_CALC_FOUND_ROWS may also stand in a prepared statement: then only the server knows.
+        let counted = request.statement.effects.contains(Effects::FOUND_ROWS) || request.executes_prepared();
+        if let Some(rows) = summary.found_rows.filter(|_| !about_diagnostics) {
+            aftermath.found_rows = (!counted).then_some(rows);
+        }
+        let returning =
+            matches!(request.statement.kind, Kind::Insert | Kind::Replace) && summary.rows.is_some();
+        if summary.last_insert_id != 0 || request.statement.sets_last_insert_id || returning {
             aftermath.insert_id_unsure = true;
             aftermath.insert_id_at = Some(key);
         }
-        let keeps = request.statement.reads.contains(Reads::DIAGNOSTICS)
-            && matches!(request.statement.kind, Kind::ShowWarnings | Kind::ShowDiagnostics | Kind::Other);
-        if keeps && summary.error.is_none() {
+        let nothing_new = summary.error.is_none() && summary.warnings == 0;
+        if nothing_new && (about_diagnostics || request.leaves_diagnostics()) {
             return;
         }
         aftermath.diagnostics = match (&summary.error, summary.warnings) {

@@ -86,19 +86,32 @@ impl Engine {
         }
     }
 
-    /// Packets of a file for LOAD DATA LOCAL INFILE, up to the empty one that ends it; partial packets are relayed as they
-    /// come, so that a file of any size needs no memory here.
-    pub(crate) fn upload(&mut self, client: usize, bytes: &[u8]) -> Result<usize, wire::WireError> {
+    /// Packets of a file for LOAD DATA LOCAL INFILE, up to the empty one that ends it. They are numbered as the server counts:
+    /// what went ahead of the statement has moved its numbers against the client's.
+    pub(crate) fn upload(
+        &mut self,
+        client: usize,
+        continues: bool,
+        bytes: &[u8],
+    ) -> Result<usize, wire::WireError> {
         let Some(key) = self.clients[client].backend else { return Ok(0) };
-        let Some(message) = super::kept::first_packet(bytes) else { return Ok(0) };
-        self.put_to_backend(key, message);
-        if message.len() == wire::HEADER_LEN {
-            self.clients[client].phase = ClientPhase::Running(Running::OnServer);
+        let Some(packet) = super::kept::first_packet(bytes) else { return Ok(0) };
+        let backend = &mut self.backends[key];
+        let Some(statement) = backend.in_flight.front_mut() else { return Ok(0) };
+        let sequence = packet[3].wrapping_add(statement.reader.sequence_shift_to_backend());
+        let start = backend.out.len();
+        backend.out.extend_from_slice(packet);
+        backend.out[start + 3] = sequence;
+        let payload = packet.len() - wire::HEADER_LEN;
+        let ends = payload == 0 && !continues;
+        if ends {
+            statement.reader.local_infile_sent(sequence);
             self.take_permit_back(key);
-            if let Some(statement) = self.backends[key].in_flight.front_mut() {
-                statement.reader.local_infile_sent(message[3]);
-            }
         }
-        Ok(message.len())
+        let continues = payload == wire::MAX_PAYLOAD;
+        let running = if ends { Running::OnServer } else { Running::Uploading { continues } };
+        self.clients[client].phase = ClientPhase::Running(running);
+        self.mark_dirty(key);
+        Ok(packet.len())
     }
 }

@@ -40,7 +40,7 @@ impl Engine {
         self.take_request(key);
         self.forget_session(key);
         let client = self.clients.remove(key);
-        self.buffered -= client.input.len();
+        self.buffered -= client.counted;
         self.client_ids.remove(&client.id);
         self.set_role(client.connection, Role::Free);
     }
@@ -63,7 +63,7 @@ impl Engine {
         state.holder = None;
         self.resume_backend(backend);
         self.take_permit_back(backend);
-        if matches!(self.clients[key].phase, Phase::Running(super::Running::Uploading)) {
+        if matches!(self.clients[key].phase, Phase::Running(super::Running::Uploading { .. })) {
             // The server waits for the rest of a file that nobody will send.
             self.close_backend(backend, "its client went away in the middle of LOAD DATA LOCAL INFILE");
         }

@@ -4,7 +4,7 @@
 //! the text does, [`Engine::queue_request`] hands it to the scheduler; `backend/dispatch.rs` takes it from there.
 
 use sql::{Kind, SessionFunction};
-use wire::{Capabilities, Command, CommandKind, Expect, WireError};
+use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
 
 use super::{Phase, Running};
 use crate::aftermath::{self, Diagnostics};
@@ -31,7 +31,7 @@ impl Engine {
             }
         } else {
             let mut input = std::mem::take(&mut self.clients[key].input);
-            self.buffered -= input.len();
+            self.buffered -= std::mem::take(&mut self.clients[key].counted);
             input.extend_from_slice(bytes);
             self.work_off(key, input);
         }
@@ -40,7 +40,7 @@ impl Engine {
     /// Goes on with what a client had sent ahead.
     pub(crate) fn continue_client(&mut self, key: usize) {
         let input = std::mem::take(&mut self.clients[key].input);
-        self.buffered -= input.len();
+        self.buffered -= std::mem::take(&mut self.clients[key].counted);
         self.clients[key].too_far_ahead = false;
         self.work_off(key, input);
         if self.clients.contains(key) {
@@ -60,16 +60,20 @@ impl Engine {
     fn keep_input(&mut self, key: usize, input: Vec<u8>) {
         let client = &mut self.clients[key];
         let reads_on =
-            matches!(client.phase, Phase::Idle | Phase::Login(_) | Phase::Running(Running::Uploading));
+            matches!(client.phase, Phase::Idle | Phase::Login(_) | Phase::Running(Running::Uploading { .. }));
         let waits_for_us = !reads_on || client.stalled_since.is_some();
         client.too_far_ahead |= waits_for_us && input.len() > AHEAD;
-        self.buffered += input.len();
+        // What peers send before they have logged in is bounded by itself, and must not use up what is for statements.
+        client.counted = if client.identity.is_some() { input.len() } else { 0 };
+        self.buffered += client.counted;
         client.input = input;
         self.update_reading(key);
         if self.buffered > self.settings.statement_memory {
             let limit = self.settings.statement_memory;
             self.limit_reached("statement_memory", limit as u64);
-            self.answer_error(key, 1, &MySqlError::statement_memory(limit));
+            if matches!(self.clients[key].phase, Phase::Idle) {
+                self.answer_error(key, 1, &MySqlError::statement_memory(limit));
+            }
             self.close_client(key, "statement_memory is used up");
         }
     }
@@ -82,12 +86,12 @@ impl Engine {
             if rest.is_empty() {
                 break;
             }
-            let step = match &client.phase {
+            let step = match client.phase {
                 Phase::Login(_) => self.login_message(key, rest),
                 // Its next answer would only make the heap of those higher that it does not take.
                 Phase::Idle if client.stalled_since.is_some() => Ok(0),
                 Phase::Idle => self.command_message(key, rest),
-                Phase::Running(Running::Uploading) => self.upload(key, rest),
+                Phase::Running(Running::Uploading { continues }) => self.upload(key, continues, rest),
                 _ => Ok(0),
             };
             match step {
@@ -117,9 +121,9 @@ impl Engine {
     }
 
     fn command_message(&mut self, key: usize, bytes: &[u8]) -> Result<usize, WireError> {
-        let Some(message) = wire::read_message(bytes, 0, self.settings.max_allowed_packet)? else {
-            return Ok(0);
-        };
+        let servers = self.facts.as_ref().map_or(usize::MAX, |facts| facts.max_allowed_packet);
+        let limit = self.settings.max_allowed_packet.min(servers);
+        let Some(message) = wire::read_message(bytes, 0, limit)? else { return Ok(0) };
         if message.payload.is_empty() {
             // The servers take it for COM_SLEEP (dispatch_command).
             self.answer_error(key, message.last_sequence.wrapping_add(1), &MySqlError::unknown_command());
@@ -234,6 +238,8 @@ impl Engine {
     /// COM_SET_OPTION: 0 turns multi-statements on, 1 off. Anything else is an unknown command (dispatch_command).
     fn set_option(&mut self, key: usize, option: u16, answer: u8) {
         let client = &mut self.clients[key];
+        // my_eof leaves -1, as a result set does.
+        client.aftermath.row_count = -1;
         match option {
             0 => client.capabilities |= Capabilities::MULTI_STATEMENTS,
             1 => client.capabilities = client.capabilities.without(Capabilities::MULTI_STATEMENTS),
@@ -307,15 +313,18 @@ impl Engine {
         let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
         let sql_mode = state.variables.get(&b"sql_mode"[..]).map_or(&facts.sql_mode[..], |value| value);
         let has = |name: &[u8]| sql_mode.split(|&b| b == b',').any(|mode| mode == name);
-        sql::LexMode { ansi_quotes: has(b"ANSI_QUOTES"), no_backslash_escapes: has(b"NO_BACKSLASH_ESCAPES") }
+        // The server says of the latter in each OK whether it is in force.
+        let said = self.clients[key].status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);
+        let no_backslash_escapes = said || has(b"NO_BACKSLASH_ESCAPES");
+        sql::LexMode { ansi_quotes: has(b"ANSI_QUOTES"), no_backslash_escapes }
     }
 
-    /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then. On a
-    /// backend of its own the client asks the server; on another's it would see another's.
+    /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then. The server
+    /// is asked only about what it is known to keep for this client: anything else would be another's.
     fn show_saved_warnings(&mut self, key: usize) -> bool {
         let client = &self.clients[key];
         match &client.aftermath.diagnostics {
-            _ if client.backend.is_some() => return false,
+            Diagnostics::OnBackend { .. } if client.backend.is_some() => return false,
             Diagnostics::Saved { reply, .. } => self.outbox.send(client.connection, reply),
             Diagnostics::None | Diagnostics::OnBackend { .. } => {
                 let reply = aftermath::no_warnings(client.status, client.deprecate_eof());
@@ -329,7 +338,8 @@ impl Engine {
     /// says so.
     fn show_saved_diagnostics(&mut self, key: usize, text: &[u8], answer: u8) -> bool {
         let client = &self.clients[key];
-        if client.backend.is_some() {
+        let asks_server = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
+        if client.backend.is_some() && (asks_server || text.to_ascii_uppercase().starts_with(b"GET")) {
             return false;
         }
         let (warnings, errors) = client.aftermath.diagnostics.counts();
@@ -345,11 +355,7 @@ impl Engine {
         }
         let (count, name) = if of_errors { (errors, "error") } else { (warnings, "warning") };
         let text = format!("SELECT {count} AS `@@session.{name}_count`");
-        let mut raw = Vec::new();
-        let mut payload = vec![CommandKind::Query as u8];
-        payload.extend_from_slice(text.as_bytes());
-        wire::put_message(&mut raw, &mut 0, &payload);
-        let mut request = Request::plain(raw, Expect::ResultSets, RequestKind::Query);
+        let mut request = Request::query(&text);
         request.statement.reads = sql::Reads::DIAGNOSTICS;
         self.queue_request(key, request);
         true

@@ -4,16 +4,19 @@
 //! the server's own PROCESSLIST means the server's thread: such a KILL goes to the server as it is.
 
 use sql::KillTarget;
-use wire::{CommandKind, Expect};
+use wire::Expect;
 
 use super::Phase;
-use crate::backend::Afterwards;
+use crate::backend::{Afterwards, Owner};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind};
 
 /// The id of the first client: half of what the four bytes of a greeting can say.
 pub(crate) const FIRST_ID: u32 = 1 << 31;
+
+/// A shared read that has not moved for so long is held up by a lock; it will not end in the moment that a KILL takes.
+const STUCK: std::time::Duration = std::time::Duration::from_secs(1);
 
 impl Engine {
     /// An id that no client has now.
@@ -108,7 +111,12 @@ impl Engine {
             return self.answer_ok(killer, answer);
         };
         let backend = &mut self.backends[backend];
-        if backend.in_flight.len() > 1 {
+        let others = backend
+            .in_flight
+            .iter()
+            .any(|other| matches!(other.owner, Owner::Client { client, .. } if client != victim));
+        let stuck = backend.answers(victim) && self.now.since(backend.first_since) > STUCK;
+        if others && !stuck {
             // Short reads share this backend; a KILL could hit any of them, and they end by themselves at once.
             if !query_only {
                 self.close_client(victim, "killed");
@@ -123,11 +131,7 @@ impl Engine {
 
     fn queue_kill(&mut self, killer: usize, thread_id: u64, query_only: bool) {
         let text = format!("KILL {}{thread_id}", if query_only { "QUERY " } else { "" });
-        let mut payload = vec![CommandKind::Query as u8];
-        payload.extend_from_slice(text.as_bytes());
-        let mut raw = Vec::new();
-        wire::put_message(&mut raw, &mut 0, &payload);
-        let request = Request::plain(raw, Expect::ResultSets, RequestKind::Query);
+        let request = Request::query(&text);
         self.queue_request(killer, Request { urgent: true, ..request });
     }
 }

@@ -60,9 +60,8 @@ const OFFERED: Capabilities = Capabilities(
         | Capabilities::NO_SCHEMA.0,
 );
 
-/// Before a login, nobody may make us hold more than this: names, hashes and up to 64 KiB of attributes
-/// (performance_schema_session_connect_attrs_size) fit.
-pub(crate) const LARGEST_LOGIN: usize = 128 << 10;
+/// Before a login, nobody may make us hold more than this: the servers' own limit for that time (net_buffer_length, 16 KiB).
+pub(crate) const LARGEST_LOGIN: usize = 16 << 10;
 
 enum Verdict {
     Accepted(Rc<Account>, Option<[u8; 20]>),
@@ -276,6 +275,8 @@ impl Engine {
         client.session = Some(session);
         client.aftermath = Aftermath::default();
         client.status = facts.fresh_status();
+        client.lost = None;
+        client.settled_on = None;
         client.tickets = self.scheduler.full_tickets();
         client.login_sequence = attempt.sequence;
         client.phase = Phase::Idle;
@@ -300,7 +301,7 @@ impl Engine {
         client.pins = crate::pins::Pins::NONE;
         let (identity, session) = (client.identity.take(), client.session.take());
         if let Some(identity) = identity {
-            self.identities.release(identity);
+            self.release_identity(identity);
         }
         if let Some(session) = session {
             self.sessions.release(session);

@@ -55,6 +55,8 @@ pub(crate) struct Client {
     pub(crate) request: Option<Box<Request>>,
     /// Bytes that are not a whole command yet, or came while another one was under way.
     pub(crate) input: Vec<u8>,
+    /// How much of it counts against `statement_memory`.
+    pub(crate) counted: usize,
     /// It has sent more than its turn allows.
     pub(crate) too_far_ahead: bool,
     /// The server does not take its statement or file as fast as it comes.
@@ -91,7 +93,10 @@ pub(crate) enum Running {
     /// The server has it.
     OnServer,
     /// The server asked for a local file (LOAD DATA LOCAL INFILE); the client sends it.
-    Uploading,
+    Uploading {
+        /// The last packet was full, so that the next one is a part of it even if it is empty.
+        continues: bool,
+    },
 }
 
 /// What went with a backend that was lost while its client was idle.
@@ -122,6 +127,7 @@ impl Client {
             aftermath: Aftermath::default(),
             request: None,
             input: Vec::new(),
+            counted: 0,
             too_far_ahead: false,
             server_is_slow: false,
             reading_paused: false,

@@ -19,6 +19,8 @@ pub struct Habits {
     pub prepared: bool,
     /// Asks for what the statement before left behind: warnings, ROW_COUNT(), FOUND_ROWS().
     pub diagnostics: bool,
+    /// Asks for that at any time, not only right behind the statement that it is about.
+    pub strict: bool,
     /// Change of user, reset, local files, unknown commands.
     pub rare: bool,
     /// KILL of others.
@@ -131,7 +133,8 @@ impl Author {
 
     fn read(&mut self, oracle: &Oracle) -> Step {
         let (token, table) = (self.token(), self.table());
-        let asks = self.habits.diagnostics;
+        // Right after the statement that the question is about; at any time only where that is asked for.
+        let (asks, fresh, strict) = (self.habits.diagnostics, oracle.session.fresh, self.habits.strict);
         let (few, many) = (self.random.between(1, 9), self.random.between(20, 110));
         query(match self.random.below(18) {
             0..=3 => return self.probe(),
@@ -144,10 +147,9 @@ impl Author {
             11 => format!("SELECT '{token}', CONNECTION_ID()"),
             12 => format!("SELECT '{token}', SLEEP(0.1)"),
             13 => format!("SELECT '{token}', LAST_INSERT_ID()"),
-            14 if asks => format!("SELECT '{token}', ROW_COUNT()"),
-            // Before the first SELECT, MariaDB answers 0 or 1, after what the connection has done.
-            15 if asks && oracle.session.selected => format!("SELECT '{token}', FOUND_ROWS()"),
-            16 if asks => "SHOW WARNINGS".to_owned(),
+            14 if asks && (strict || fresh.row_count) => format!("SELECT '{token}', ROW_COUNT()"),
+            15 if asks && fresh.found_rows => format!("SELECT '{token}', FOUND_ROWS()"),
+            16 if asks && (strict || fresh.warnings) => "SHOW WARNINGS".to_owned(),
             _ => {
                 let (second, third) = (self.token(), self.token());
                 let middle = match self.random.below(3) {

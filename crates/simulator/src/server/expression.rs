@@ -183,7 +183,7 @@ impl<'a> Parser<'a> {
             Some(Lexeme::Number(digits)) if self.symbol('/') => {
                 self.number()?; // the simulation divides by zero alone
                 if session.variable("sql_mode").contains("ERROR_FOR_DIVISION_BY_ZERO") {
-                    session.raise("Warning", 1365, format!("Division by 0 of {digits}"));
+                    session.raise("Warning", 1365, format!("Division by 0: {digits} in {}", self.text));
                 }
                 None
             }

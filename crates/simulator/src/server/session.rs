@@ -42,6 +42,18 @@ pub struct TemporaryTable {
     pub rows: Vec<Value>,
 }
 
+/// What the latest statement has set. A question right behind the statement that it is about is what programs ask; what
+/// other statements leave of it is a matter of the server's version.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fresh {
+    /// ROW_COUNT().
+    pub row_count: bool,
+    /// FOUND_ROWS().
+    pub found_rows: bool,
+    /// SHOW WARNINGS.
+    pub warnings: bool,
+}
+
 /// The state of one session.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -79,8 +91,8 @@ pub struct Session {
     warnings: Vec<(&'static str, u16, String)>,
     /// How many of them the current statement raised: what its OK or EOF counts.
     raised: u16,
-    /// A SELECT has run, so that FOUND_ROWS() means something.
-    pub selected: bool,
+    /// Which questions about earlier statements are about the latest one.
+    pub fresh: Fresh,
     /// Whose state lies here that no other client may see.
     pub holder: Option<ClientKey>,
     variables: BTreeMap<&'static str, Value>,
@@ -112,7 +124,7 @@ impl Session {
             found_rows: 0,
             warnings: Vec::new(),
             raised: 0,
-            selected: false,
+            fresh: Fresh::default(),
             holder: None,
             variables: variables::initial_values(),
             login_collation: collation,
@@ -214,6 +226,7 @@ impl Session {
     /// A statement begins.
     pub fn begin_statement(&mut self) {
         self.raised = 0;
+        self.fresh = Fresh::default();
     }
 
     /// What SHOW WARNINGS shows.
@@ -224,6 +237,7 @@ impl Session {
     /// Forgets the warnings of earlier statements: the current one uses a table.
     pub fn clear_warnings(&mut self) {
         self.warnings.clear();
+        self.fresh.warnings = true;
     }
 
     /// The current statement raises a warning, or an error, which makes the earlier ones go.
@@ -232,6 +246,7 @@ impl Session {
             self.warnings.clear();
         }
         self.raised += 1;
+        self.fresh.warnings = true;
         self.warnings.push((level, code, text));
     }
 
@@ -241,6 +256,7 @@ impl Session {
         self.raise("Error", code, text.to_owned());
         self.raised = 0;
         self.row_count = -1;
+        self.fresh = Fresh { warnings: true, ..Fresh::default() };
     }
 
     /// Whether autocommit is on.

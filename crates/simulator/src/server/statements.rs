@@ -42,7 +42,8 @@ pub fn execute(
             }
         }
     }
-    let result = run(session, database, text, parameters.unwrap_or_default());
+    let mut result = run(session, database, text, parameters.unwrap_or_default());
+    session.fresh.row_count = parameters.is_none() && !text.starts_with("KILL");
     if Token::find_all(text.as_bytes()).is_empty() {
         // The engine's own statements leave no state of a client behind.
     } else if session.holds_state(database) {
@@ -50,7 +51,11 @@ pub fn execute(
     } else {
         session.holder = None;
     }
-    if let Err(error) = &result {
+    if let Err(error) = &mut result {
+        // Whoever sees it can tell whose it is.
+        if let Some(token) = Token::find_all(text.as_bytes()).first() {
+            error.message = format!("{} in {token}", error.message);
+        }
         session.fail(error.code, &error.message);
     }
     result
@@ -158,7 +163,7 @@ fn select(session: &mut Session, database: &mut Database, text: &str, parser: &m
     }
     session.gave_rows();
     session.found_rows = rows.len() as u64;
-    session.selected = true;
+    session.fresh.found_rows = true;
     session.row_count = -1;
     Ok(Answer::Rows { columns, rows })
 }
@@ -248,7 +253,9 @@ pub fn insert_rows(
             transaction.undo.push(Undo { table: table.to_owned(), id, before: None });
         }
     }
-    session.last_insert_id = first;
+    if first != 0 {
+        session.last_insert_id = first;
+    }
     let info =
         if affected > 1 { format!("Records: {affected}  Duplicates: 0  Warnings: 0") } else { String::new() };
     Ok(Answer::Ok { affected, insert_id: first, info })

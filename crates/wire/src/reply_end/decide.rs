@@ -100,7 +100,8 @@ impl ReplyReader {
             }
             self.prelude_left -= 1;
             self.shift = self.shift.wrapping_sub(1);
-            self.status = ok.status;
+            // For the client nothing has come yet, so nothing more has been announced either.
+            self.status = ok.status.without(StatusFlags::MORE_RESULTS_EXISTS);
             outlet.event(ReplyEvent::PreludeOk(ok));
             return Ok(());
         }

@@ -271,7 +271,7 @@ fn a_prelude_is_hidden() {
         Expect::ResultSets,
         ReplyOptions { skip_results: 2, ..NEW_TO_OLD },
         &[OK_MORE, OK_MORE, b"\x01", DEFINITION, b"\x011", END],
-        &[b"\x01", DEFINITION, EOF_MORE, b"\x011", EOF],
+        &[b"\x01", DEFINITION, EOF, b"\x011", EOF],
         &["prelude ok 000a", "prelude ok 000a", "rows 1", "ok 0002"],
     );
     check(Expect::ResultSets, options, &[OK_MORE, ERR], &[], &["prelude ok 000a", "prelude err 1054"]);
