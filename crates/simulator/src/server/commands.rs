@@ -2,7 +2,7 @@
 
 use super::database::Database;
 use super::reply::{Answer, ReplyWriter, ServerError, Value};
-use super::session::{Prepared, Session};
+use super::session::{Fresh, Prepared, Session};
 use super::statements::{self, split, unknown_handler};
 use crate::protocol::{Cursor, capability, command, put_length, put_string, status};
 
@@ -199,6 +199,7 @@ fn ok(session: &mut Session, header: u8) -> Reply {
 
 fn error(session: &mut Session, failed: &ServerError) -> Reply {
     session.fail(failed.code, &failed.message);
+    session.fresh = Fresh::default();
     let mut writer = ReplyWriter::new(1, session.capabilities, false);
     writer.packet(&failed.payload());
     Reply::Packets(writer.out)

@@ -43,7 +43,8 @@ pub fn execute(
         }
     }
     let mut result = run(session, database, text, parameters.unwrap_or_default());
-    session.fresh.row_count = parameters.is_none() && !text.starts_with("KILL");
+    session.fresh.row_count =
+        parameters.is_none() && !["KILL", "SHOW"].iter().any(|verb| text.starts_with(verb));
     if Token::find_all(text.as_bytes()).is_empty() {
         // The engine's own statements leave no state of a client behind.
     } else if session.holds_state(database) {
