@@ -17,6 +17,8 @@ pub(crate) struct Request {
     pub(crate) answer: u8,
     /// The collation of a `SET NAMES x COLLATE y`, which no tracker reports.
     pub(crate) collation: Option<Box<[u8]>>,
+    /// It uses no table, as far as it matters for diagnostics that are kept.
+    pub(crate) without_tables: bool,
     /// It waits for no permit: it may be what frees one.
     pub(crate) urgent: bool,
     /// Its session state stands on its backend: nothing has to go ahead of it any more.
@@ -94,6 +96,7 @@ impl Request {
             statement: Statement::none(),
             answer: 1,
             collation: None,
+            without_tables: false,
             urgent: false,
             prepared: false,
         }
@@ -123,7 +126,17 @@ impl Request {
             }
             _ => None,
         };
-        Self { raw, expect, command, statement, answer, collation, urgent: false, prepared: false }
+        Self {
+            raw,
+            expect,
+            command,
+            statement,
+            answer,
+            collation,
+            without_tables: false,
+            urgent: false,
+            prepared: false,
+        }
     }
 
     /// USE, COM_INIT_DB, and the schema of a login.
@@ -143,7 +156,8 @@ impl Request {
     pub(crate) fn leaves_diagnostics(&self) -> bool {
         use Kind::{Begin, Commit, Rollback, Savepoint, Set, Use};
         self.command != RequestKind::ResetConnection
-            && (matches!(self.statement.kind, Set | Use | Begin | Commit | Rollback | Savepoint)
+            && (self.without_tables
+                || matches!(self.statement.kind, Set | Use | Begin | Commit | Rollback | Savepoint)
                 || self.command == RequestKind::Prepare
                 || (self.command == RequestKind::Other && !self.executes_prepared()))
     }

@@ -396,6 +396,10 @@ impl Engine {
         if summary.last_insert_id != 0 || request.statement.sets_last_insert_id || returning {
             aftermath.insert_id_unsure = true;
             aftermath.insert_id_at = Some(key);
+            if summary.last_insert_id != 0 {
+                // The best guess, should the backend be lost before it can be asked.
+                aftermath.last_insert_id = summary.last_insert_id;
+            }
         }
         let nothing_new = summary.error.is_none() && summary.warnings == 0;
         if nothing_new && (about_diagnostics || request.leaves_diagnostics()) {

@@ -2,7 +2,8 @@
 
 use wire::{EofPacket, ErrPacket, OkPacket};
 
-use super::Client;
+use crate::aftermath::Diagnostics;
+use crate::backend::ServerError;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 
@@ -47,7 +48,13 @@ impl Engine {
 
     /// An error packet with this sequence number.
     pub(crate) fn answer_error(&mut self, client: usize, sequence: u8, error: &MySqlError) {
-        let Client { connection, .. } = self.clients[client];
+        let state = &mut self.clients[client];
+        let connection = state.connection;
+        // What the server would remember of an error of its own.
+        let (code, sql_state) = (error.code, *error.sql_state);
+        let kept = ServerError { code, sql_state, message: error.message.clone().into_bytes() };
+        state.aftermath.diagnostics = Diagnostics::of_error(&kept, state.status, state.deprecate_eof());
+        state.aftermath.row_count = -1;
         let mut payload = Vec::new();
         let packet =
             ErrPacket { code: error.code, sql_state: *error.sql_state, message: error.message.as_bytes() };

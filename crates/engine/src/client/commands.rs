@@ -64,7 +64,10 @@ impl Engine {
         let waits_for_us = !reads_on || client.stalled_since.is_some();
         client.too_far_ahead |= waits_for_us && input.len() > AHEAD;
         // What peers send before they have logged in is bounded by itself, and must not use up what is for statements.
-        client.counted = if client.identity.is_some() { input.len() } else { 0 };
+        // Nor is a file: it goes on packet by packet.
+        let counts =
+            client.identity.is_some() && !matches!(client.phase, Phase::Running(Running::Uploading { .. }));
+        client.counted = if counts { input.len() } else { 0 };
         self.buffered += client.counted;
         client.input = input;
         self.update_reading(key);
@@ -202,7 +205,12 @@ impl Engine {
             _ => {}
         }
         let (expect, command) = (Expect::ResultSets, RequestKind::Query);
-        self.queue_request(key, Request::with_text(raw.to_vec(), expect, command, text, statement, answer));
+        let mut request = Request::with_text(raw.to_vec(), expect, command, text, statement, answer);
+        // Looked for only where there is something to keep.
+        request.without_tables = !matches!(self.clients[key].aftermath.diagnostics, Diagnostics::None)
+            && matches!(request.statement.kind, Kind::Select | Kind::Do)
+            && !text.windows(4).any(|word| word.eq_ignore_ascii_case(b"from"));
+        self.queue_request(key, request);
     }
 
     fn prepare(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
