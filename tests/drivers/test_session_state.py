@@ -92,6 +92,18 @@ def test_character_sets_in_bytes(sessions, seeded, note):
     interleave(sessions, programs, seeded, note)
 
 
+def test_collation_of_results(client):
+    """The collation's number in column definitions is the one that SET NAMES ... COLLATE set, on every backend."""
+    wanted = {"SET NAMES utf8mb4": 45, "SET NAMES utf8mb4 COLLATE utf8mb4_bin": 46, "SET NAMES utf8mb3 COLLATE utf8mb3_unicode_ci": 192,
+              "SET collation_connection = utf8mb4_german2_ci": 45, "SET NAMES latin1": 8}
+    clients = [(client(), text, number) for text, number in wanted.items() for _ in range(3)]
+    for connection, text, _ in clients:
+        assert isinstance(connection.query(text), Ok)
+    for _ in range(3):
+        for connection, text, number in clients:
+            assert (text, connection.query("SELECT 'x'").columns[0].charset) == (text, number)
+
+
 @pytest.mark.parametrize("round", range(3))
 def test_ids_counts_and_warnings(sessions, seeded, note, round):
     """What a statement leaves for the next one: LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS(), warnings."""
