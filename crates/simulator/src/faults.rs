@@ -132,7 +132,7 @@ impl Parameters {
                 kills: faulty && random.percent(40),
                 pipelines: random.percent(30),
                 hostile: random.percent(40),
-                slow: random.percent(30),
+                slow: random.percent(40),
             },
             faults: Faults {
                 backend_losses: faulty && random.percent(70),
@@ -220,7 +220,6 @@ impl Parameters {
             max_allowed_packet: 1 << 20,
             statement_memory: self.statement_memory,
             entropy,
-            ..Settings::default()
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use engine::Engine;
 use seam::{ConnectionId, Input, Instant, Output, Program};
 use simulator::subject::Owned;
 use simulator::token::Token;
@@ -90,7 +91,7 @@ fn run(seed: u64, bug: Bug) -> Outcome {
         outputs: VecDeque::new(),
         current: None,
     };
-    World::new(planted, Parameters::draw(seed, 0), false).run()
+    World::new(planted, parameters, false).run()
 }
 
 /// What is wrong with the program in the middle. Each strikes once per run.
@@ -99,6 +100,7 @@ enum Bug {
     WrongClient,
     Repeat,
     LoseStateChange,
+    LosePrelude,
     ForgetAnswer,
     CutAnswer,
     Renumber,
@@ -107,8 +109,8 @@ enum Bug {
 }
 
 /// A program with a bug.
-struct Planted {
-    inner: PassThrough,
+struct Planted<P> {
+    inner: P,
     bug: Bug,
     fired: bool,
     /// Clients' connections, and whether they have received an answer.
@@ -121,7 +123,7 @@ struct Planted {
     current: Option<Owned>,
 }
 
-impl Planted {
+impl<P: Subject> Planted<P> {
     /// Passes an output on, with the bug in it when its time has come.
     fn pass_on(&mut self, output: Owned) {
         match output {
@@ -162,6 +164,11 @@ impl Planted {
                 if let Some(at) = find(&bytes, b"SET time_zone = '+03:00'") {
                     bytes[at..at + 24].copy_from_slice(b"DO 'nothing of that sort");
                     bytes[at + 23] = b'\'';
+                }
+            }
+            Bug::LosePrelude if !to_client => {
+                if let Some(at) = find(&bytes, b"USE `alpha`;") {
+                    bytes[at..at + 12].copy_from_slice(b"DO 'nothin';");
                 }
             }
             Bug::ForgetAnswer if strikes && to_client => {
@@ -206,13 +213,13 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|part| part == wanted)
 }
 
-impl Subject for Planted {
+impl<P: Subject> Subject for Planted<P> {
     fn keeps_limits(&self) -> bool {
-        false
+        self.inner.keeps_limits()
     }
 }
 
-impl Program for Planted {
+impl<P: Subject> Program for Planted<P> {
     fn handle(&mut self, now: Instant, input: Input<'_>) {
         match &input {
             Input::Accepted { connection, .. } => {
@@ -236,6 +243,7 @@ impl Program for Planted {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        (self.bug == Bug::Spin || !self.late.is_empty()).then_some(Instant::START)
+        let wrong = self.bug == Bug::Spin || !self.late.is_empty();
+        wrong.then_some(Instant::START).or_else(|| self.inner.next_timeout())
     }
 }

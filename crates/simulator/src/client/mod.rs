@@ -303,7 +303,7 @@ impl Client {
         let Phase::Working(work) = &mut self.phase else { return };
         let busy = !work.awaited.is_empty();
         let exchange = work.awaited.iter().any(|awaited| !awaited.is_plain());
-        if self.habits.slow && self.random.percent(10) {
+        if self.habits.slow && self.random.percent(20) {
             let slowly = self.random.percent(50);
             self.actions.push(Action::ReadSlowly(slowly));
         }

@@ -94,7 +94,7 @@ impl Author {
         let enders = oracle.session.transaction.is_some() && self.random.percent(25);
         if enders {
             let verb = *self.random.pick(&["COMMIT", "COMMIT", "ROLLBACK"]);
-            return query(format!("{verb} /* {} */", self.token()));
+            return query(&format!("{verb} /* {} */", self.token()));
         }
         let groups = [
             (40, true, Self::read as fn(&mut Self, &Oracle) -> Step),
@@ -120,7 +120,7 @@ impl Author {
 
     /// A harmless statement whose answer shows the session's state.
     pub fn probe(&mut self) -> Step {
-        query(format!(
+        query(&format!(
             "SELECT '{}', DATABASE(), @@sql_mode, @@time_zone, @@character_set_client, @@character_set_results, \
              @@collation_connection, @@autocommit",
             self.token()
@@ -136,7 +136,7 @@ impl Author {
         // Right after the statement that the question is about; at any time only where that is asked for.
         let (asks, fresh, strict) = (self.habits.diagnostics, oracle.session.fresh, self.habits.strict);
         let (few, many) = (self.random.between(1, 9), self.random.between(20, 110));
-        query(match self.random.below(18) {
+        query(&match self.random.below(18) {
             0..=3 => return self.probe(),
             4 => format!("SELECT '{token}', @@tx_isolation, @@group_concat_max_len, @@foreign_key_checks"),
             5 | 6 => format!("SELECT '{token}', COUNT(*) FROM {table}"),
@@ -165,7 +165,7 @@ impl Author {
     fn write(&mut self, _oracle: &Oracle) -> Step {
         let (token, table) = (self.token(), self.table());
         let id = self.random.between(1, 12);
-        query(match self.random.below(6) {
+        query(&match self.random.below(6) {
             0..=2 => format!("INSERT INTO {table} (value) VALUES ('{token}')"),
             3 => format!("INSERT INTO {table} (value) VALUES ('{token}'), ('second'), ('third')"),
             4 => format!("UPDATE {table} SET value = '{token}' WHERE id = {id}"),
@@ -175,7 +175,7 @@ impl Author {
 
     fn transaction(&mut self, _oracle: &Oracle) -> Step {
         let token = self.token();
-        query(match self.random.below(9) {
+        query(&match self.random.below(9) {
             0..=4 => format!("BEGIN /* {token} */"),
             5 => format!("START TRANSACTION /* {token} */"),
             6 => format!("SET autocommit={} /* {token} */", self.random.below(2)),
@@ -198,7 +198,7 @@ impl Author {
         ]);
         let level = *self.random.pick(&["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]);
         let number = self.random.between(4, 5000);
-        query(match self.random.below(16) {
+        query(&match self.random.below(16) {
             0 | 1 => format!("SET sql_mode='{mode}' /* {token} */"),
             2 | 3 => format!("SET time_zone = '{zone}' /* {token} */"),
             4 | 5 => format!("USE {schema} /* {token} */"),
@@ -219,7 +219,7 @@ impl Author {
         let (token, table) = (self.token(), self.table());
         let session = &oracle.session;
         let temporary = session.temporary_tables.contains_key("scratch");
-        query(match self.random.below(12) {
+        query(&match self.random.below(12) {
             0 => format!("SET @tag = '{token}'"),
             1 => format!("SELECT '{token}', @tag"),
             2 if temporary => format!("DROP TEMPORARY TABLE scratch /* {token} */"),
@@ -272,7 +272,7 @@ impl Author {
         match self.random.below(5) {
             0..=2 => command(command::PING, b""),
             3 => command(command::STATISTICS, b""),
-            _ => query(String::new()),
+            _ => query(""),
         }
     }
 
@@ -284,7 +284,7 @@ impl Author {
             5 => command(0x77, b"unknown"),
             6 => command(command::SET_OPTION, &[u8::from(self.random.percent(50)), 0]),
             7 => command(command::STMT_RESET, &99u32.to_le_bytes()),
-            _ => query(format!("LOAD DATA LOCAL INFILE '{token}' INTO TABLE {table}")),
+            _ => query(&format!("LOAD DATA LOCAL INFILE '{token}' INTO TABLE {table}")),
         }
     }
 
@@ -313,6 +313,6 @@ fn command(kind: u8, body: &[u8]) -> Step {
     Step::Command { shadow: payload.clone(), payload }
 }
 
-fn query(text: String) -> Step {
+fn query(text: &str) -> Step {
     command(command::QUERY, text.as_bytes())
 }

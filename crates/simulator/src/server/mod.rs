@@ -306,7 +306,8 @@ impl Server {
                         self.send(link, bytes);
                     }
                     None => {
-                        self.refuse(link, 1, &ServerError::new(1047, "08S01", "Malformed COM_CHANGE_USER"))
+                        let error = ServerError::new(1047, "08S01", "Malformed COM_CHANGE_USER");
+                        self.refuse(link, 1, &error);
                     }
                 }
             }

@@ -325,11 +325,15 @@ fn begin(session: &mut Session, database: &mut Database, parser: &mut Parser<'_>
 
 fn commit(session: &mut Session, database: &mut Database) -> Answer {
     session.commit(database);
+    // Also without a transaction (sql_parse.cc: trans_reset_one_shot_chistics).
+    session.next_isolation = None;
     Answer::done()
 }
 
 fn roll_back(session: &mut Session, database: &mut Database) -> Answer {
     session.rollback(database);
+    // Also without a transaction (sql_parse.cc: trans_reset_one_shot_chistics).
+    session.next_isolation = None;
     Answer::done()
 }
 
