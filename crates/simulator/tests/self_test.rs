@@ -73,16 +73,29 @@ fn pass_through(seed: u64) -> Outcome {
     run_pass_through(Parameters::draw(seed, 0), false)
 }
 
-/// The bug shows in one of the first seeds, and in the way that is expected.
-fn expect(bug: Bug, text: &str) {
-    let found =
-        (1..=40).find_map(|seed| run(seed, bug).violation.filter(|violation| violation.contains(text)));
-    assert!(found.is_some(), "no seed found {bug:?}");
+#[test]
+fn session_state_that_the_engine_does_not_move_is_found() {
+    let found = (1..=40).any(|seed| {
+        let parameters = Parameters::draw(seed, 0);
+        let engine = Engine::new(parameters.settings());
+        let violation = run(engine, parameters, Bug::LosePrelude).violation;
+        violation.is_some_and(|text| text.contains("should have run under") || text.contains("should be"))
+    });
+    assert!(found, "no seed found it");
 }
 
-fn run(seed: u64, bug: Bug) -> Outcome {
+/// The bug shows in one of the first seeds, and in the way that is expected.
+fn expect(bug: Bug, text: &str) {
+    let found = (1..=40).any(|seed| {
+        let violation = run(PassThrough::default(), Parameters::draw(seed, 0), bug).violation;
+        violation.is_some_and(|violation| violation.contains(text))
+    });
+    assert!(found, "no seed found {bug:?}");
+}
+
+fn run<P: Subject>(inner: P, parameters: Parameters, bug: Bug) -> Outcome {
     let planted = Planted {
-        inner: PassThrough::default(),
+        inner,
         bug,
         fired: false,
         clients: BTreeMap::new(),
