@@ -3,7 +3,7 @@
 from .raw import Column, Err
 
 # Differences that are meant to be, each with its line in docs/DIFFERENCES.md: (what, how to know it).
-ANSWERED_FROM_MEMORY = ("CONNECTION_ID()", "ROW_COUNT()", "FOUND_ROWS()", "@@WARNING_COUNT", "@@ERROR_COUNT")
+ANSWERED_FROM_MEMORY = ("CONNECTION_ID()", "ROW_COUNT()", "FOUND_ROWS()", "WARNING_COUNT", "ERROR_COUNT")
 
 ONLY_SHOW_WARNINGS_IS_KEPT = "Onramp kept the answer to SHOW WARNINGS only"
 
@@ -56,9 +56,9 @@ class Transcript:
         for (label, direct), (_, through) in zip(self.entries, other.entries):
             if not same(direct, through):
                 lines.append(f"{label}:\n  direct:  {shorten(direct)}\n  through: {shorten(through)}")
-        return lines[:20] + ([f"... and {len(lines) - 20} more"] if len(lines) > 20 else [])
+        return lines[:8] + ([f"... and {len(lines) - 8} more"] if len(lines) > 8 else [])
 
 
-def shorten(value, limit=2000):
+def shorten(value, limit=700):
     text = repr(value)
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
