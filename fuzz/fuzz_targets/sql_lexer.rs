@@ -1,0 +1,205 @@
+//! What the lexer says about any text: it never stops at one, what it points at is there, and comments say nothing.
+#![no_main]
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use sql::{
+    CharsetSetting, Classification, LexMode, SessionCall, SessionFunction, classify, digest_text,
+    quote_identifier, quote_string,
+};
+
+#[derive(Arbitrary, Debug)]
+struct Input<'a> {
+    /// Taken as it is.
+    text: &'a [u8],
+    /// Written with blanks between them, and again with comments.
+    tokens: Vec<Token<'a>>,
+    /// Which comments, used over and over.
+    comments: [u8; 4],
+}
+
+#[derive(Arbitrary, Debug)]
+enum Token<'a> {
+    /// One of [`WORDS`].
+    Known(u8),
+    Name(&'a str),
+    Quoted(&'a [u8]),
+    String(&'a [u8]),
+    Number(u32),
+    Punctuation(u8),
+}
+
+/// Words and signs on which the answer turns.
+const WORDS: [&str; 64] = [
+    "SELECT",
+    "SET",
+    "NAMES",
+    "COLLATE",
+    "FROM",
+    "WHERE",
+    "INSERT",
+    "INTO",
+    "VALUES",
+    "UPDATE",
+    "DELETE",
+    "WITH",
+    "AS",
+    "CREATE",
+    "TEMPORARY",
+    "TABLE",
+    "OR",
+    "REPLACE",
+    "PROCEDURE",
+    "BEGIN",
+    "END",
+    "CASE",
+    "IF",
+    "COMMIT",
+    "ROLLBACK",
+    "TO",
+    "RELEASE",
+    "START",
+    "TRANSACTION",
+    "READ",
+    "ONLY",
+    "KILL",
+    "QUERY",
+    "SHOW",
+    "COUNT",
+    "WARNINGS",
+    "ERRORS",
+    "LIMIT",
+    "GET",
+    "DIAGNOSTICS",
+    "FOR",
+    "STATEMENT",
+    "LOCK",
+    "FLUSH",
+    "CALL",
+    "DO",
+    "USE",
+    "SESSION",
+    "GLOBAL",
+    "DEFAULT",
+    "last_insert_id",
+    "row_count",
+    "found_rows",
+    "connection_id",
+    "get_lock",
+    "sleep",
+    "sql_mode",
+    "@@warning_count",
+    "@@session.error_count",
+    "@@identity",
+    "@a",
+    "@@global.sql_mode",
+    "utf8mb4",
+    "SQL_CALC_FOUND_ROWS",
+];
+
+/// They begin and end with a blank, so that what stands beside them stays apart.
+const COMMENTS: [&str; 6] = [" /* ; ' ( */ ", "\n", " # \" (\n", " -- ` '\n", " /**/ /***/ ", " --\t;\n "];
+
+fuzz_target!(|input: Input<'_>| {
+    for ansi_quotes in [false, true] {
+        for no_backslash_escapes in [false, true] {
+            let mode = LexMode { ansi_quotes, no_backslash_escapes };
+            assert_sound(input.text, mode);
+            assert_comments_say_nothing(&input, mode);
+        }
+    }
+});
+
+fn assert_sound(text: &[u8], mode: LexMode) {
+    let found = classify(text, mode);
+    assert_eq!(found, classify(text, mode), "the answer depends on the text alone");
+    let mut end = 0;
+    for call in &found.calls {
+        assert!(end <= call.span.start && call.span.end <= text.len(), "calls follow each other in the text");
+        end = call.span.end;
+        assert_names(call, &text[call.span.clone()]);
+    }
+    if let CharsetSetting::Names { collation: Some(span) } = &found.charset {
+        assert!(span.start <= span.end && span.end <= text.len());
+    }
+    if found.plain_read {
+        assert!(found.effects.is_empty() && found.reads.is_empty() && !found.several);
+    }
+    assert!(!(found.wait_free && found.several));
+    if !found.several {
+        assert_calls_can_be_replaced(text, &found, mode);
+    }
+    let whole = digest_text(text, mode, usize::MAX);
+    for limit in [0, 1, 7, text.len()] {
+        let digest = digest_text(text, mode, limit);
+        assert!(digest.len() <= limit && whole.starts_with(&digest), "{digest:?} of {whole:?}");
+    }
+}
+
+/// What a call points at is that function, with its parentheses, or that variable.
+fn assert_names(call: &SessionCall, piece: &[u8]) {
+    let names: &[&str] = match call.function {
+        SessionFunction::RowCount => &["row_count"],
+        SessionFunction::FoundRows => &["found_rows"],
+        SessionFunction::ConnectionId => &["connection_id", "pseudo_thread_id"],
+        SessionFunction::LastInsertId => &["last_insert_id", "identity"],
+        SessionFunction::WarningCount => &["warning_count"],
+        SessionFunction::ErrorCount => &["error_count"],
+    };
+    let lower = String::from_utf8_lossy(piece).to_ascii_lowercase();
+    assert!(names.iter().any(|name| lower.contains(name)), "{:?} at {lower:?}", call.function);
+    assert!(lower.starts_with("@@") || lower.ends_with(')'), "{:?} at {lower:?}", call.function);
+}
+
+/// With literals in the places of the calls, as the engine writes them, no call is left.
+fn assert_calls_can_be_replaced(text: &[u8], found: &Classification, mode: LexMode) {
+    let mut replaced = text.to_vec();
+    for call in found.calls.iter().rev() {
+        replaced.splice(call.span.clone(), *b"0");
+    }
+    let again = classify(&replaced, mode);
+    assert!(again.calls.is_empty(), "{:?} left in {:?}", again.calls, String::from_utf8_lossy(&replaced));
+    assert_eq!((again.kind, again.effects, again.several), (found.kind, found.effects, found.several));
+}
+
+fn assert_comments_say_nothing(input: &Input<'_>, mode: LexMode) {
+    let plain = written(&input.tokens, &[" "], mode);
+    let comments = input.comments.map(|comment| COMMENTS[usize::from(comment) % COMMENTS.len()]);
+    let commented = written(&input.tokens, &comments, mode);
+    assert_sound(&plain, mode);
+    assert_eq!(
+        without_places(classify(&plain, mode)),
+        without_places(classify(&commented, mode)),
+        "{:?}",
+        String::from_utf8_lossy(&commented)
+    );
+    assert_eq!(digest_text(&plain, mode, usize::MAX), digest_text(&commented, mode, usize::MAX));
+}
+
+/// Everything but where things are.
+fn without_places(mut found: Classification) -> Classification {
+    for call in &mut found.calls {
+        call.span = 0..0;
+    }
+    if let CharsetSetting::Names { collation: Some(span) } = &mut found.charset {
+        *span = 0..0;
+    }
+    found
+}
+
+fn written(tokens: &[Token<'_>], between: &[&str], mode: LexMode) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (token, blank) in tokens.iter().zip(between.iter().cycle()) {
+        match token {
+            Token::Known(word) => text.extend_from_slice(WORDS[usize::from(*word) % WORDS.len()].as_bytes()),
+            Token::Name(name) => text.extend(name.bytes().filter(u8::is_ascii_alphanumeric)),
+            Token::Quoted(name) => quote_identifier(&mut text, name),
+            Token::String(value) => quote_string(&mut text, value, mode),
+            Token::Number(number) => text.extend_from_slice(number.to_string().as_bytes()),
+            // Other bytes would begin a string or a comment, which goes on behind the blank.
+            Token::Punctuation(sign) => text.push(b"(),.;=+-*/<>!:|?"[usize::from(*sign) % 16]),
+        }
+        text.extend_from_slice(blank.as_bytes());
+    }
+    text
+}
