@@ -51,6 +51,10 @@ pub struct Parameters {
     pub habits: Habits,
     /// Which faults.
     pub faults: Faults,
+    /// Timeouts are so short that clients run into them.
+    pub hurries: bool,
+    /// SIGTERM comes in the middle of everything, not after a calm.
+    pub drains_early: bool,
     /// Microseconds between faults, at most; zero for none.
     pub fault_interval: u64,
 }
@@ -64,11 +68,13 @@ pub struct Faults {
     pub crashes: bool,
     /// Attempts to connect fail now and then.
     pub connect_failures: bool,
+    /// The server has no connection to spare now and then.
+    pub refusals: bool,
 }
 
 impl Faults {
     fn any(self) -> bool {
-        self.backend_losses || self.crashes || self.connect_failures
+        self.backend_losses || self.crashes || self.connect_failures || self.refusals
     }
 }
 
@@ -86,7 +92,7 @@ impl Parameters {
         let max_backends = if roomy { clients + 2 } else { number(&mut random, 1, 6) };
         Self {
             seed,
-            steps: if steps == 0 { random.between(1_000, 20_000) } else { steps },
+            steps: if steps == 0 { random.between(1_000, 12_000) } else { steps },
             clients,
             permits: number(&mut random, 1, 6),
             in_flight: if random.percent(40) { 1 } else { number(&mut random, 2, 8) },
@@ -138,7 +144,10 @@ impl Parameters {
                 backend_losses: faulty && random.percent(70),
                 crashes: faulty && random.percent(40),
                 connect_failures: faulty && random.percent(40),
+                refusals: faulty && random.percent(20),
             },
+            hurries: !roomy && random.percent(30),
+            drains_early: random.percent(15),
             fault_interval: random.between(20_000, 2_000_000),
         }
     }
@@ -150,7 +159,10 @@ impl Parameters {
 
     /// Whether every client can have a backend of its own, and every other limit is out of reach.
     pub fn has_room(&self) -> bool {
-        self.max_backends > self.clients && self.max_connections > 4 * self.clients
+        self.max_backends > self.clients
+            && self.max_connections > 4 * self.clients
+            && self.statement_memory > 1 << 19
+            && !self.hurries
     }
 
     /// Whether the number of running statements is fixed: no statement lends its permit, and there are permits at all.
@@ -188,9 +200,9 @@ impl Parameters {
             .to_vec()
     }
 
-    /// What the engine is told. Timeouts that clients or faults could run into are long; what they guard against is
-    /// tested by the engine's own tests.
+    /// What the engine is told.
     pub fn settings(&self) -> Settings {
+        let timeout = |long: u64, short: u64| Duration::from_millis(if self.hurries { short } else { long });
         let mut entropy = [0; 32];
         let mut random = Random::new(self.seed ^ 0x5eed);
         for byte in &mut entropy {
@@ -210,11 +222,11 @@ impl Parameters {
             high_prio_mode: self.high_prio_mode,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(100),
-            connect_timeout: Duration::from_secs(10),
-            backend_connect_timeout: Duration::from_secs(10),
+            connect_timeout: timeout(10_000, 50),
+            backend_connect_timeout: timeout(10_000, 200),
             backend_idle_timeout: Duration::from_secs(2),
-            wait_timeout: Duration::from_secs(28_800),
-            net_write_timeout: Duration::from_secs(600),
+            wait_timeout: timeout(28_800_000, 90),
+            net_write_timeout: timeout(600_000, 40),
             shutdown_timeout: Duration::from_secs(30),
             accounts_refresh: Duration::from_secs(1),
             max_allowed_packet: 1 << 20,
@@ -251,6 +263,7 @@ impl fmt::Display for Parameters {
         writeln!(f, "  {:?}", self.conditions)?;
         writeln!(f, "  {:?}", self.speed)?;
         writeln!(f, "  {:?}", self.habits)?;
-        write!(f, "  {:?}, at most {} us apart", self.faults, self.fault_interval)
+        writeln!(f, "  {:?}, at most {} us apart", self.faults, self.fault_interval)?;
+        write!(f, "  short timeouts: {}, early drain: {}", self.hurries, self.drains_early)
     }
 }

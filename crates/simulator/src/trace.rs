@@ -6,7 +6,7 @@ use std::fmt;
 /// How many lines a failure shows: enough for the story of one statement among a dozen clients.
 const KEPT: usize = 400;
 
-/// FNV-1a's 64-bit parameters.
+/// FNV-1a's 64-bit parameters; nothing depends on the hash but that equal traces have equal ones.
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x100_0000_01b3;
 
@@ -28,8 +28,11 @@ impl Trace {
     /// Adds a line.
     pub fn line(&mut self, micros: u64, text: fmt::Arguments<'_>) {
         let line = format!("{:>12.6}s {text}", micros as f64 / 1e6);
-        for byte in line.bytes() {
-            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(PRIME);
+        // Eight bytes a time: this is the hottest loop of an unoptimised build.
+        for word in line.as_bytes().chunks(8) {
+            let mut bytes = [0; 8];
+            bytes[..word.len()].copy_from_slice(word);
+            self.hash = (self.hash ^ u64::from_le_bytes(bytes)).wrapping_mul(PRIME).rotate_left(29);
         }
         self.count += 1;
         if self.echo {

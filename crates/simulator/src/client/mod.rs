@@ -60,6 +60,8 @@ pub struct Client {
     left: u32,
     /// No new faults, no slow reading, and a last round of statements.
     calm: bool,
+    /// Does not come back.
+    leaving: bool,
     /// Statements answered since the calm began.
     answered_in_calm: u32,
 }
@@ -111,6 +113,7 @@ impl Client {
             due: 0,
             left: 0,
             calm: false,
+            leaving: false,
             answered_in_calm: 0,
         }
     }
@@ -128,6 +131,11 @@ impl Client {
         self.habits.hostile = false;
         self.actions.push(Action::ReadSlowly(false));
         self.actions.push(Action::WakeAfter(1));
+    }
+
+    /// Ends with the login that stands, if any: the program is being stopped.
+    pub fn stay_away(&mut self) {
+        self.leaving = true;
     }
 
     /// Whether the calm has brought this client what it must bring everyone: answers, and none outstanding.
@@ -160,7 +168,7 @@ impl Client {
             return;
         }
         match &self.phase {
-            Phase::Away if self.is_content() => {}
+            Phase::Away if self.leaving || self.is_content() => {}
             Phase::Away => {
                 self.phase = Phase::Connecting;
                 self.actions.push(Action::Connect);

@@ -130,6 +130,13 @@ impl Server {
         self.database.threads.push(thread_id);
     }
 
+    /// A peer connected while the server has no connection to spare.
+    pub fn turn_away(&mut self, link: Link) {
+        let error = ServerError::new(1040, "08004", "Too many connections");
+        self.send(link, crate::protocol::packet(0, &error.payload()));
+        self.actions.push((link, Action::Close));
+    }
+
     /// Bytes arrived.
     pub fn receive(&mut self, link: Link, bytes: &[u8]) {
         let Some(conversation) = self.conversations.get_mut(&link) else { return };
@@ -211,12 +218,13 @@ impl Server {
     /// How many statements of clients run now that need a permit, on connections that their peer has not given up.
     /// Statements that wait for nobody need none: what ends a transaction must not queue behind those who wait for it.
     pub fn running_statements(&self) -> usize {
-        const WAIT_FREE: [&[u8]; 7] =
-            [b"COMMIT", b"ROLLBACK", b"BEGIN", b"START", b"SET", b"USE", b"UNLOCK TABLES"];
+        const WAIT_FREE: [&[u8]; 8] =
+            [b"COMMIT", b"ROLLBACK", b"BEGIN", b"START", b"SET", b"USE", b"UNLOCK TABLES", b"KILL"];
+        let waits = |text: &[u8]| !WAIT_FREE.iter().any(|verb| text.trim_ascii().starts_with(verb));
         let of_clients = |packet: &Packet| {
             packet.payload.split_first().is_some_and(|(kind, text)| {
-                let waits = !WAIT_FREE.iter().any(|verb| text.starts_with(verb));
-                *kind == command::QUERY && waits && !Token::find_all(text).is_empty()
+                let mut texts = text.split(|byte| *byte == b';');
+                *kind == command::QUERY && texts.any(|text| waits(text) && !Token::find_all(text).is_empty())
             })
         };
         self.conversations

@@ -1,34 +1,26 @@
 //! One run: the program under test in the middle, virtual clients and a virtual server around it, and one clock.
 
+mod turn;
+
 use std::collections::BTreeMap;
 
-use engine::ThreadHandling;
-use seam::{ConnectionId, Input, Instant, ListenerId, Output, Peer, Signal};
+use seam::{ConnectionId, Signal};
 
 use crate::checkers::Checkers;
 use crate::client::{self, Client};
 use crate::faults::Parameters;
-use crate::network::{Event, Network, Owner, Parcel};
+use crate::network::{Network, Owner, Parcel};
 use crate::random::Random;
 use crate::schedule::{Happening, Schedule};
 use crate::server::database::Database;
 use crate::server::{self, Link, Server};
 use crate::subject::Subject;
 use crate::token::ClientKey;
-use crate::trace::{Shown, Trace};
-
-/// ECONNREFUSED.
-const REFUSED: i32 = 111;
+use crate::trace::Trace;
 
 /// How long the calm may last before somebody counts as forgotten: longer than every timeout that the engine was given,
 /// except those of a minute and more.
 const CALM_LIMIT: u64 = 60_000_000;
-
-/// Turns without a tick of the clock, an input or an output that count as spinning.
-const IDLE_TURNS: u32 = 50;
-
-/// Outputs in one turn that count as never ending.
-const OUTPUTS_PER_TURN: u32 = 100_000;
 
 /// How a run ended.
 #[derive(Debug)]
@@ -133,8 +125,10 @@ impl<P: Subject> World<P> {
             self.schedule.at(at, Happening::Fault);
         }
         self.storm();
-        self.begin_calm();
-        self.run_calm();
+        if !self.parameters.drains_early {
+            self.begin_calm();
+            self.run_calm();
+        }
         self.drain();
         Outcome {
             violation: self.checkers.found().map(str::to_owned),
@@ -193,6 +187,10 @@ impl<P: Subject> World<P> {
         self.wake_program(0);
         let end = self.now + CALM_LIMIT;
         self.checkers.accept_losses();
+        self.calm = true;
+        for client in 0..self.clients.len() {
+            self.clients[client].stay_away();
+        }
         while !self.finished && self.checkers.found().is_none() {
             if self.schedule.next_time().is_none_or(|next| next > end) {
                 self.checkers.violation("the program does not finish after Signal::Drain".to_owned());
@@ -250,180 +248,6 @@ impl<P: Subject> World<P> {
         self.checkers.found().is_none()
     }
 
-    /// One turn of the driver: what happened, the end of the turn, all outputs.
-    fn run_turn(&mut self) {
-        self.turn += 1;
-        let now = Instant::from_micros(self.now);
-        let mut busy = self.tell_news(now);
-        for link in self.network.ready_links() {
-            for (connection, owner, event) in self.network.take_events(link) {
-                busy = true;
-                self.tell(now, link, connection, owner, &event);
-            }
-        }
-        self.program.handle(now, Input::TurnEnd);
-        busy |= self.poll_outputs();
-        for event in self.program.events() {
-            self.note(format_args!("event: {event}"));
-        }
-        self.check_limits();
-        self.plan_next_turn(busy);
-    }
-
-    fn tell_news(&mut self, now: Instant) -> bool {
-        let news = std::mem::take(&mut self.news);
-        let busy = !news.is_empty();
-        for item in news {
-            match item {
-                News::Accepted(connection, client) => {
-                    self.note(format_args!("accepted {connection:?} of client {client}"));
-                    let host = u8::try_from(client % 250).unwrap_or(0) + 1;
-                    let peer = Peer::Tcp(([10, 1, 0, host], 40_000).into());
-                    self.program.handle(now, Input::Accepted { connection, listener: ListenerId(0), peer });
-                }
-                News::Connected(token, connection) => {
-                    self.note(format_args!("connected {connection:?} for token {token}"));
-                    self.program.handle(now, Input::Connected { token, connection });
-                }
-                News::ConnectFailed(token) => {
-                    self.note(format_args!("connect failed for token {token}"));
-                    self.program.handle(now, Input::ConnectFailed { token, errno: REFUSED });
-                }
-                News::Signal(signal) => self.program.handle(now, Input::Signal(signal)),
-            }
-        }
-        busy
-    }
-
-    fn tell(&mut self, now: Instant, link: Link, connection: ConnectionId, owner: Owner, event: &Event) {
-        let name = self.name(link, owner);
-        match event {
-            Event::Bytes(bytes) => {
-                self.note(format_args!("{name} -> {}", Shown(bytes)));
-                self.program.handle(now, Input::Bytes { connection, bytes });
-            }
-            Event::Stalled => {
-                self.note(format_args!("{name} stalled"));
-                self.program.handle(now, Input::Stalled { connection });
-            }
-            Event::Drained => {
-                self.note(format_args!("{name} drained"));
-                self.program.handle(now, Input::Drained { connection });
-            }
-            Event::Closed(reason) => {
-                self.note(format_args!("{name} closed: {reason:?}"));
-                if let Some(key) = self.link_keys.get(&link) {
-                    self.checkers.told_of_end(*key, self.turn);
-                }
-                self.program.handle(now, Input::Closed { connection, reason: *reason });
-            }
-        }
-    }
-
-    fn poll_outputs(&mut self) -> bool {
-        for count in 0..OUTPUTS_PER_TURN {
-            // The output borrows the program, so what it asks for is carried out on the other fields.
-            let Some(output) = self.program.poll_output() else { return count > 0 };
-            match output {
-                Output::Connect { token, address } => {
-                    let delay = 1 + self.random.below(self.parameters.conditions.delay + 100);
-                    self.trace.line(self.now, format_args!("program connects to {address}, token {token}"));
-                    self.schedule.at(self.now + delay, Happening::ConnectDone { token });
-                }
-                Output::Send { connection, bytes } => {
-                    if let Some(link) = self.network.link_of(connection) {
-                        let name = name(&self.link_keys, link, self.network.owner(link));
-                        self.trace.line(self.now, format_args!("{name} <- {}", Shown(bytes)));
-                        self.network.program_sends(self.now, &mut self.schedule, self.turn, link, bytes);
-                    }
-                }
-                Output::Close { connection } => {
-                    if let Some(link) = self.network.link_of(connection) {
-                        let name = name(&self.link_keys, link, self.network.owner(link));
-                        self.trace.line(self.now, format_args!("program closes {name}"));
-                        self.network.program_closes(self.now, &mut self.schedule, link);
-                    }
-                }
-                Output::PauseReading { connection } => {
-                    if let Some(link) = self.network.link_of(connection) {
-                        self.network.set_paused(link, true);
-                    }
-                }
-                Output::ResumeReading { connection } => {
-                    if let Some(link) = self.network.link_of(connection) {
-                        self.network.set_paused(link, false);
-                    }
-                }
-                Output::StopListening => self.listening = false,
-                Output::Finished => self.finished = true,
-            }
-        }
-        self.checkers.violation(format!("more than {OUTPUTS_PER_TURN} outputs in turn {}", self.turn));
-        true
-    }
-
-    /// The next turn comes when there is news, or when the program asked for it; a driver may be a little late.
-    fn plan_next_turn(&mut self, busy: bool) {
-        if self.network.has_news() || !self.news.is_empty() {
-            let delay = self.random.below(30);
-            self.wake_program(delay);
-        }
-        let Some(timeout) = self.program.next_timeout() else { return };
-        let timeout = timeout.as_micros();
-        if timeout <= self.now && !busy {
-            self.idle_turns += 1;
-            if self.idle_turns > IDLE_TURNS {
-                let text = format!("the program spins: its timeout {timeout} us stays in the past");
-                self.checkers.violation(text);
-            }
-        } else {
-            self.idle_turns = 0;
-        }
-        let late = self.random.below(300);
-        let at = timeout.max(self.now).saturating_add(late);
-        if self.next_turn.is_none_or(|planned| at < planned) {
-            self.next_turn = Some(at);
-            self.schedule.at(at, Happening::Turn);
-        }
-    }
-
-    fn wake_program(&mut self, delay: u64) {
-        let at = self.now + delay;
-        if self.next_turn.is_none_or(|planned| at < planned) {
-            self.next_turn = Some(at);
-            self.schedule.at(at, Happening::Turn);
-        }
-    }
-
-    fn wake_for_news(&mut self) {
-        if self.network.has_news() {
-            self.wake_program(0);
-        }
-    }
-
-    fn check_limits(&mut self) {
-        if !self.program.keeps_limits() {
-            return;
-        }
-        // The service account's own connection comes on top, and the one that replaces it.
-        let backends = self.network.open_backends();
-        let limit = self.parameters.max_backends as usize + 2;
-        let pooled = self.parameters.thread_handling == ThreadHandling::PoolOfThreads;
-        if pooled && backends > limit {
-            self.checkers
-                .violation(format!("{backends} connections to the server, max_backends allows {limit}"));
-        }
-        let stalled: Vec<Link> = self.client_links.values().copied().collect();
-        for link in stalled {
-            // What was read before the program could pause its backend, and answers of its own.
-            let bound = 2 * self.parameters.conditions.receive_buffer + (64 << 10);
-            let sent = self.network.sent_while_stalled(link);
-            if sent > bound {
-                self.checkers.violation(format!("{sent} bytes were sent to a client that reads nothing"));
-            }
-        }
-    }
-
     fn arrive_at_peer(&mut self, link: Link) {
         match self.network.arrive_at_peer(link) {
             None => {}
@@ -453,10 +277,15 @@ impl<P: Subject> World<P> {
 
     fn connect_done(&mut self, token: u64) {
         let unlucky = self.parameters.faults.connect_failures && !self.calm && self.random.percent(10);
+        let full = self.parameters.faults.refusals && !self.calm && self.random.percent(10);
         if self.server_is_up && !unlucky {
             let (link, connection) = self.network.open(Owner::Server);
             self.news.push(News::Connected(token, connection));
-            self.server.accept(link);
+            if full {
+                self.server.turn_away(link);
+            } else {
+                self.server.accept(link);
+            }
             self.carry_out_server();
         } else {
             self.news.push(News::ConnectFailed(token));

@@ -1,0 +1,198 @@
+//! The driver's side of a run: one turn as the seam's documentation has it, and what must hold after it.
+
+use engine::ThreadHandling;
+use seam::{ConnectionId, Input, Instant, ListenerId, Output, Peer};
+
+use super::{News, World, name};
+use crate::network::{Event, Owner};
+use crate::schedule::Happening;
+use crate::server::Link;
+use crate::subject::Subject;
+use crate::trace::Shown;
+
+/// ECONNREFUSED.
+const REFUSED: i32 = 111;
+
+/// Turns without a tick of the clock, an input or an output that count as spinning.
+const IDLE_TURNS: u32 = 50;
+
+/// Outputs in one turn that count as never ending.
+const OUTPUTS_PER_TURN: u32 = 100_000;
+
+impl<P: Subject> World<P> {
+    /// One turn of the driver: what happened, the end of the turn, all outputs.
+    pub(super) fn run_turn(&mut self) {
+        self.turn += 1;
+        let now = Instant::from_micros(self.now);
+        let mut busy = self.tell_news(now);
+        for link in self.network.ready_links() {
+            for (connection, owner, event) in self.network.take_events(link) {
+                busy = true;
+                self.tell(now, link, connection, owner, &event);
+            }
+        }
+        self.program.handle(now, Input::TurnEnd);
+        busy |= self.poll_outputs();
+        for event in self.program.events() {
+            self.note(format_args!("event: {event}"));
+        }
+        self.check_limits();
+        self.plan_next_turn(busy);
+    }
+
+    fn tell_news(&mut self, now: Instant) -> bool {
+        let news = std::mem::take(&mut self.news);
+        let busy = !news.is_empty();
+        for item in news {
+            match item {
+                News::Accepted(connection, client) => {
+                    self.note(format_args!("accepted {connection:?} of client {client}"));
+                    let host = u8::try_from(client % 250).unwrap_or(0) + 1;
+                    let peer = Peer::Tcp(([10, 1, 0, host], 40_000).into());
+                    self.program.handle(now, Input::Accepted { connection, listener: ListenerId(0), peer });
+                }
+                News::Connected(token, connection) => {
+                    self.note(format_args!("connected {connection:?} for token {token}"));
+                    self.program.handle(now, Input::Connected { token, connection });
+                }
+                News::ConnectFailed(token) => {
+                    self.note(format_args!("connect failed for token {token}"));
+                    self.program.handle(now, Input::ConnectFailed { token, errno: REFUSED });
+                }
+                News::Signal(signal) => self.program.handle(now, Input::Signal(signal)),
+            }
+        }
+        busy
+    }
+
+    fn tell(&mut self, now: Instant, link: Link, connection: ConnectionId, owner: Owner, event: &Event) {
+        let name = self.name(link, owner);
+        match event {
+            Event::Bytes(bytes) => {
+                self.note(format_args!("{name} -> {}", Shown(bytes)));
+                self.program.handle(now, Input::Bytes { connection, bytes });
+            }
+            Event::Stalled => {
+                self.note(format_args!("{name} stalled"));
+                self.program.handle(now, Input::Stalled { connection });
+            }
+            Event::Drained => {
+                self.note(format_args!("{name} drained"));
+                self.program.handle(now, Input::Drained { connection });
+            }
+            Event::Closed(reason) => {
+                self.note(format_args!("{name} closed: {reason:?}"));
+                if let Some(key) = self.link_keys.get(&link) {
+                    self.checkers.told_of_end(*key, self.turn);
+                }
+                self.program.handle(now, Input::Closed { connection, reason: *reason });
+            }
+        }
+    }
+
+    fn poll_outputs(&mut self) -> bool {
+        for count in 0..OUTPUTS_PER_TURN {
+            // The output borrows the program, so what it asks for is carried out on the other fields.
+            let Some(output) = self.program.poll_output() else { return count > 0 };
+            match output {
+                Output::Connect { token, address } => {
+                    let delay = 1 + self.random.below(self.parameters.conditions.delay + 100);
+                    self.trace.line(self.now, format_args!("program connects to {address}, token {token}"));
+                    self.schedule.at(self.now + delay, Happening::ConnectDone { token });
+                }
+                Output::Send { connection, bytes } => {
+                    if let Some(link) = self.network.link_of(connection) {
+                        let name = name(&self.link_keys, link, self.network.owner(link));
+                        self.trace.line(self.now, format_args!("{name} <- {}", Shown(bytes)));
+                        self.network.program_sends(self.now, &mut self.schedule, self.turn, link, bytes);
+                    }
+                }
+                Output::Close { connection } => {
+                    if let Some(link) = self.network.link_of(connection) {
+                        let name = name(&self.link_keys, link, self.network.owner(link));
+                        self.trace.line(self.now, format_args!("program closes {name}"));
+                        self.network.program_closes(self.now, &mut self.schedule, link);
+                    }
+                }
+                Output::PauseReading { connection } => {
+                    if let Some(link) = self.network.link_of(connection) {
+                        self.network.set_paused(link, true);
+                    }
+                }
+                Output::ResumeReading { connection } => {
+                    if let Some(link) = self.network.link_of(connection) {
+                        self.network.set_paused(link, false);
+                    }
+                }
+                Output::StopListening => self.listening = false,
+                Output::Finished => self.finished = true,
+            }
+        }
+        self.checkers.violation(format!("more than {OUTPUTS_PER_TURN} outputs in turn {}", self.turn));
+        true
+    }
+
+    /// The next turn comes when there is news, or when the program asked for it; a driver may be a little late.
+    fn plan_next_turn(&mut self, busy: bool) {
+        if self.network.has_news() || !self.news.is_empty() {
+            let delay = self.random.below(30);
+            self.wake_program(delay);
+        }
+        let Some(timeout) = self.program.next_timeout() else { return };
+        let timeout = timeout.as_micros();
+        if timeout <= self.now && !busy {
+            self.idle_turns += 1;
+            if self.idle_turns > IDLE_TURNS {
+                let text = format!("the program spins: its timeout {timeout} us stays in the past");
+                self.checkers.violation(text);
+            }
+        } else {
+            self.idle_turns = 0;
+        }
+        let late = self.random.below(300);
+        let at = timeout.max(self.now).saturating_add(late);
+        if self.next_turn.is_none_or(|planned| at < planned) {
+            self.next_turn = Some(at);
+            self.schedule.at(at, Happening::Turn);
+        }
+    }
+
+    pub(super) fn wake_program(&mut self, delay: u64) {
+        let at = self.now + delay;
+        if self.next_turn.is_none_or(|planned| at < planned) {
+            self.next_turn = Some(at);
+            self.schedule.at(at, Happening::Turn);
+        }
+    }
+
+    pub(super) fn wake_for_news(&mut self) {
+        if self.network.has_news() {
+            self.wake_program(0);
+        }
+    }
+
+    fn check_limits(&mut self) {
+        if !self.program.keeps_limits() {
+            return;
+        }
+        // The service account's own connection comes on top, and the one that replaces it; so do connections for KILLs,
+        // which are needed most when all others are held.
+        let backends = self.network.open_backends();
+        let kills = if self.parameters.habits.kills { self.parameters.clients } else { 0 };
+        let limit = (self.parameters.max_backends + kills) as usize + 2;
+        let pooled = self.parameters.thread_handling == ThreadHandling::PoolOfThreads;
+        if pooled && backends > limit {
+            self.checkers
+                .violation(format!("{backends} connections to the server, max_backends allows {limit}"));
+        }
+        let stalled: Vec<Link> = self.client_links.values().copied().collect();
+        for link in stalled {
+            // What was read before the program could pause its backend, and answers of its own.
+            let bound = 2 * self.parameters.conditions.receive_buffer + (64 << 10);
+            let sent = self.network.sent_while_stalled(link);
+            if sent > bound {
+                self.checkers.violation(format!("{sent} bytes were sent to a client that reads nothing"));
+            }
+        }
+    }
+}
