@@ -138,3 +138,66 @@ impl Checkers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: ClientKey = ClientKey { client: 1, incarnation: 0 };
+
+    fn execution(number: u32, transaction: Option<u64>) -> Execution {
+        Execution {
+            token: Token { key: KEY, number },
+            thread_id: 7,
+            sent_at: (0, 0),
+            transaction,
+            fingerprint: "schema=alpha".to_owned(),
+            foreign_state: None,
+        }
+    }
+
+    /// Statements that were sent as the second and ran as the first, all answered.
+    fn found(runs: &[(Execution, Execution)]) -> Option<String> {
+        let mut checkers = Checkers::new(false, false);
+        for (ran, expected) in runs {
+            checkers.sent(vec![expected.clone()]);
+            checkers.executed(ran.clone(), Some(1));
+            checkers.answered(&[expected.token]);
+        }
+        checkers.found().map(str::to_owned)
+    }
+
+    #[test]
+    fn a_transaction_on_one_session_is_right_and_a_split_one_is_not() {
+        let right = [
+            (execution(1, Some(40)), execution(1, Some(3))),
+            (execution(2, Some(40)), execution(2, Some(3))),
+        ];
+        assert_eq!(found(&right), None);
+        let split = [
+            (execution(1, Some(40)), execution(1, Some(3))),
+            (execution(2, Some(41)), execution(2, Some(3))),
+        ];
+        assert!(found(&split).is_some_and(|text| text.contains("its predecessor")));
+    }
+
+    #[test]
+    fn another_state_is_found_once_the_answer_has_come() {
+        let other = Execution { fingerprint: "schema=beta".to_owned(), ..execution(1, None) };
+        assert!(
+            found(&[(other, execution(1, None))]).is_some_and(|text| text.contains("should have run under"))
+        );
+    }
+
+    #[test]
+    fn foreign_state_and_unknown_statements_are_found() {
+        let mut checkers = Checkers::new(true, false);
+        let foreign_state = Some(ClientKey { client: 2, incarnation: 0 });
+        checkers.sent(vec![execution(1, None)]);
+        checkers.executed(Execution { foreign_state, ..execution(1, None) }, None);
+        assert!(checkers.found().is_some_and(|text| text.contains("among the state of client 2_0")));
+        let mut checkers = Checkers::new(true, false);
+        checkers.executed(execution(1, None), None);
+        assert!(checkers.found().is_some_and(|text| text.contains("never sent")));
+    }
+}
