@@ -192,7 +192,7 @@ def pytest_pyfunc_call(pyfuncitem):
 
 def compare(item, site, transcript):
     """Keeps the direct run's transcript and holds the other against it."""
-    key = item.nodeid.replace(site.name, "*")
+    key = (item.path, item.originalname, str(sorted((k, str(v)) for k, v in item.callspec.params.items() if k != "site")))
     if not site.through:
         transcripts[key] = transcript
         return

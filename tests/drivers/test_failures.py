@@ -80,7 +80,7 @@ def test_server_stays_away(own_server, own_onramp):
     own_server.stop()
     answer = connection.query("SELECT 1")
     assert isinstance(answer, Err) and answer.state == "08S01", answer
-    assert answer.code in (2002, 2003, 1105, 1429), answer
+    assert "connect" in answer.message, answer
     own_server.start()
     deadline = time.monotonic() + 20
     answer = None
