@@ -13,9 +13,9 @@ pub(crate) struct Aftermath {
     pub(crate) last_insert_id: u64,
     /// The backend on which LAST_INSERT_ID() would say so by itself.
     pub(crate) insert_id_at: Option<usize>,
-    /// The statement's OK brought an insert id: whether LAST_INSERT_ID() has changed only the server knows (an explicit
-    /// value for the column is reported too, but does not change it).
-    pub(crate) insert_id_unsure: bool,
+    /// Whether LAST_INSERT_ID() has changed only the server knows: an OK reports an explicit value for the column too, which
+    /// does not change it.
+    pub(crate) insert_id: InsertId,
     /// ROW_COUNT(): affected rows, or -1 after a result set or an error.
     pub(crate) row_count: i64,
     /// FOUND_ROWS() after the latest result set; `None` where only the server knows.
@@ -24,13 +24,52 @@ pub(crate) struct Aftermath {
     pub(crate) diagnostics: Diagnostics,
 }
 
+/// How sure [`Aftermath::last_insert_id`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InsertId {
+    /// It is what it is.
+    Known,
+    /// The backend has to be asked. Its own value was 0 or the client's before, so that 0 means: not changed.
+    Unsure {
+        /// What the OK said; the best guess, should the backend be lost before it can be asked.
+        reported: u64,
+        /// LAST_INSERT_ID(expr) was called, so that 0 may also be meant.
+        assigned: bool,
+    },
+}
+
+/// Asks for LAST_INSERT_ID() and sets it to 0, as it is on every backend that nobody holds.
+pub(crate) const ASK_INSERT_ID: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID(0)";
+
+impl Aftermath {
+    /// The backend's answer to [`ASK_INSERT_ID`].
+    pub(crate) fn insert_id_told(&mut self, value: u64) {
+        if let InsertId::Unsure { assigned, .. } = self.insert_id
+            && (value != 0 || assigned)
+        {
+            self.last_insert_id = value;
+        }
+        self.insert_id = InsertId::Known;
+        self.insert_id_at = None;
+    }
+
+    /// The backend is lost.
+    pub(crate) fn insert_id_lost(&mut self) {
+        if let InsertId::Unsure { reported: reported @ 1.., .. } = self.insert_id {
+            self.last_insert_id = reported;
+        }
+        self.insert_id = InsertId::Known;
+        self.insert_id_at = None;
+    }
+}
+
 impl Default for Aftermath {
     /// After a login.
     fn default() -> Self {
         Self {
             last_insert_id: 0,
             insert_id_at: None,
-            insert_id_unsure: false,
+            insert_id: InsertId::Known,
             row_count: 0,
             found_rows: Some(0),
             diagnostics: Diagnostics::None,

@@ -239,10 +239,16 @@ impl Engine {
                 ahead.texts.push(statement);
             }
         }
-        // A pin makes the backend the client's own: LAST_INSERT_ID() has to be right there from now on.
-        let pins = !request.statement.effects.is_empty() || request.command == RequestKind::Prepare;
+        // A pin makes the backend the client's own: LAST_INSERT_ID() has to be right there from now on. So it has to be
+        // ahead of an insert that may or may not change it, where the next statement will be asked there too. On a backend
+        // that nobody holds it is 0.
+        let pins = !self.pins_of(key, request).is_empty();
         let reads_id = request.statement.reads.contains(Reads::LAST_INSERT_ID);
-        if (pins || reads_id) && client.aftermath.insert_id_at != Some(backend_key) {
+        let inserts = matches!(request.statement.kind, Kind::Insert | Kind::Replace | Kind::Load);
+        let needed = pins || reads_id || (inserts && client.in_transaction());
+        let there =
+            client.aftermath.last_insert_id == 0 || client.aftermath.insert_id_at == Some(backend_key);
+        if needed && !there {
             ahead.sets_insert_id = true;
             ahead.texts.push(format!("SET last_insert_id={}", client.aftermath.last_insert_id).into_bytes());
         }

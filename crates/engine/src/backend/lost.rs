@@ -92,7 +92,7 @@ impl Engine {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.backend = None;
         client.settled_on = None;
-        client.aftermath.insert_id_at = None;
+        client.aftermath.insert_id_lost();
         client.lost = match (client.pins.is_empty(), client.in_transaction()) {
             (false, _) => Some(Lost::PinnedState),
             (true, true) => Some(Lost::Transaction),
@@ -101,7 +101,6 @@ impl Engine {
         if matches!(client.phase, ClientPhase::Settling) {
             // What the statement left behind is lost with the backend, its answer is not.
             client.phase = ClientPhase::Idle;
-            client.aftermath.insert_id_unsure = false;
             client.aftermath.diagnostics = crate::aftermath::Diagnostics::None;
             self.resume.push(key);
         }

@@ -7,7 +7,7 @@ use wire::{CommandKind, Expect, StatusFlags};
 
 use super::kept::{first_field, rows_of};
 use super::{Afterwards, Change, InFlight, Owner, ServerError, Summary};
-use crate::aftermath::Diagnostics;
+use crate::aftermath::{ASK_INSERT_ID, Diagnostics, InsertId};
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::facts::Facts;
@@ -18,6 +18,9 @@ use crate::session::{Charset, SessionState};
 /// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: the schema was dropped, or the right to it taken. The client hears it once and
 /// then has none, so that it can choose another.
 const SCHEMA_GONE: [u16; 2] = [1049, 1044];
+
+/// ER_PARSE_ERROR.
+const PARSE_ERROR: u16 = 1064;
 
 /// ER_QUERY_INTERRUPTED: a KILL QUERY hit what went ahead of the statement.
 const QUERY_INTERRUPTED: u16 = 1317;
@@ -52,8 +55,11 @@ impl Engine {
             pins |= Pins::STATE_CHANGE;
         }
         let state = &mut self.clients[client];
-        // A statement that could not be prepared left nothing.
-        if command != RequestKind::Prepare || summary.error.is_none() {
+        // A text that could not be prepared or parsed left nothing, unless a part of it had run before.
+        let refused = summary.error.as_ref().is_some_and(|error| {
+            command == RequestKind::Prepare || (error.code == PARSE_ERROR && summary.status.is_none())
+        });
+        if !refused {
             state.pins |= pins;
         }
         let ended =
@@ -260,17 +266,10 @@ impl Engine {
         if !shared && in_transaction {
             return self.hold_on(key, client);
         }
-        if !shared && state.aftermath.insert_id_unsure {
+        if !shared && state.aftermath.insert_id != InsertId::Known {
             state.phase = ClientPhase::Settling;
             let owner = Owner::SaveInsertId { client };
-            return self.send_own(
-                key,
-                owner,
-                CommandKind::Query,
-                b"SELECT LAST_INSERT_ID()",
-                Expect::ResultSets,
-                0,
-            );
+            return self.send_own(key, owner, CommandKind::Query, ASK_INSERT_ID, Expect::ResultSets, 0);
         }
         if in_transaction {
             // A read that others shared has opened a transaction after all: nobody else may fall into it.
@@ -329,9 +328,7 @@ impl Engine {
 
     pub(crate) fn insert_id_saved(&mut self, key: usize, client: usize, summary: &Summary) {
         let value = first_field(&summary.kept).and_then(|field| String::from_utf8(field).ok()?.parse().ok());
-        let aftermath = &mut self.clients[client].aftermath;
-        aftermath.insert_id_unsure = false;
-        aftermath.last_insert_id = value.unwrap_or(aftermath.last_insert_id);
+        self.clients[client].aftermath.insert_id_told(value.unwrap_or(0));
         self.settle(key, client, false);
     }
 
@@ -391,15 +388,13 @@ impl Engine {
         if let Some(rows) = summary.found_rows.filter(|_| !about_diagnostics) {
             aftermath.found_rows = (!counted).then_some(rows);
         }
-        let returning =
-            matches!(request.statement.kind, Kind::Insert | Kind::Replace) && summary.rows.is_some();
-        if summary.last_insert_id != 0 || request.statement.sets_last_insert_id || returning {
-            aftermath.insert_id_unsure = true;
+        // RETURNING hides the id behind rows, an error hides it altogether.
+        let inserts = matches!(request.statement.kind, Kind::Insert | Kind::Replace | Kind::Load);
+        let hidden = inserts && (summary.rows.is_some() || summary.error.is_some());
+        let assigned = request.statement.sets_last_insert_id;
+        if summary.last_insert_id != 0 || hidden || assigned || statement.sets_insert_id {
+            aftermath.insert_id = InsertId::Unsure { reported: summary.last_insert_id, assigned };
             aftermath.insert_id_at = Some(key);
-            if summary.last_insert_id != 0 {
-                // The best guess, should the backend be lost before it can be asked.
-                aftermath.last_insert_id = summary.last_insert_id;
-            }
         }
         let nothing_new = summary.error.is_none() && summary.warnings == 0;
         if nothing_new && (about_diagnostics || request.leaves_diagnostics()) {

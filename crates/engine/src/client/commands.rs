@@ -16,8 +16,9 @@ use crate::scheduler::Need;
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;
 
-/// What mariadb-admin's flush commands and processlist of old send: relayed like any other.
+/// What mariadb-admin's flush commands, shutdown and processlist of old send: relayed like any other.
 const REFRESH: u8 = CommandKind::Refresh as u8;
+const SHUTDOWN: u8 = CommandKind::Shutdown as u8;
 const PROCESS_INFO: u8 = CommandKind::ProcessInfo as u8;
 
 impl Engine {
@@ -184,7 +185,7 @@ impl Engine {
                 self.prepared(key, statement, "mysqld_stmt_reset", answer, other(Expect::Simple));
             }
             Command::StmtSendLongData { .. } | Command::StmtClose(_) => self.pass_unanswered(key, raw),
-            Command::Unsupported(REFRESH) => self.queue_request(key, other(Expect::Simple)),
+            Command::Unsupported(REFRESH | SHUTDOWN) => self.queue_request(key, other(Expect::Simple)),
             Command::Unsupported(PROCESS_INFO) => self.queue_request(key, other(Expect::ResultSets)),
             Command::Unsupported(_) => self.answer_error(key, answer, &MySqlError::unknown_command()),
         }

@@ -254,10 +254,28 @@ impl Engine {
                 MySqlError::access_denied(&attempt.user, &host, !attempt.token.is_empty())
             }
         };
+        let changes_user = self.clients[key].identity.is_some();
+        if changes_user {
+            self.keep_user(key);
+        }
         self.answer_error(key, attempt.sequence, &error);
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
         self.event(Event::LoginRefused { peer, user, reason: error.message });
-        self.drop_client(key);
+        if !changes_user {
+            self.drop_client(key);
+        }
+    }
+
+    /// COM_CHANGE_USER was refused: the client stays who it was, but as after a reset, which comes first
+    /// (MariaDB's dispatch_command: change_user before acl_authenticate).
+    fn keep_user(&mut self, key: usize) {
+        if let Some(backend) = self.clients[key].backend.take() {
+            self.reset_backend(backend);
+        }
+        self.forget_state(key);
+        self.clients[key].settled_on = None;
+        self.clients[key].phase = Phase::Idle;
+        self.resume.push(key);
     }
 
     /// The password was right: the client is this account from here on.
