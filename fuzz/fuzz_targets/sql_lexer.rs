@@ -159,7 +159,9 @@ fn assert_calls_can_be_replaced(text: &[u8], found: &Classification, mode: LexMo
     }
     let again = classify(&replaced, mode);
     assert!(again.calls.is_empty(), "{:?} left in {:?}", again.calls, String::from_utf8_lossy(&replaced));
-    assert_eq!((again.kind, again.effects, again.several), (found.kind, found.effects, found.several));
+    // The id of a KILL may have been a call.
+    assert_eq!(std::mem::discriminant(&again.kind), std::mem::discriminant(&found.kind));
+    assert_eq!((again.effects, again.several), (found.effects, found.several));
 }
 
 fn assert_comments_say_nothing(input: &Input<'_>, mode: LexMode) {
