@@ -27,7 +27,7 @@ def comparable(column):
     (test_definitions_of_warnings is exact)."""
     column = column._replace(charset=character_set(column.charset))
     if not column.table and column.name in ("Level", "Code", "Message"):
-        return column._replace(kind=0, length=0, flags=0, decimals=0)
+        return column.name
     if any(function in column.name.upper() for function in ANSWERED_FROM_MEMORY):
         return column._replace(kind=0, length=0, flags=0)
     return column

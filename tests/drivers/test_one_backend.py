@@ -1,0 +1,72 @@
+"""Two clients on a single backend: the smallest programs in which one could see what the other left."""
+
+import pytest
+
+from conftest import Site
+from harness import raw
+from harness.onramp import Onramp
+from harness.programs import prepare_schemas
+
+
+@pytest.fixture(scope="session")
+def narrow(folder, server):
+    onramp = Onramp(server, folder, max_backends=1, backend_connect_timeout="2s").start()
+    yield onramp
+    onramp.stop()
+
+
+@pytest.fixture(params=["direct", "onramp"])
+def site(request, server):
+    """As elsewhere, but through an Onramp with one backend."""
+    if request.param == "direct":
+        return Site("direct", server, server)
+    narrow = request.getfixturevalue("narrow")
+    return Site("onramp", narrow, server, narrow)
+
+
+B_INSERTS = "B: INSERT INTO t1 (v) VALUES ('b')"
+B_READS = "B: SELECT 1"
+
+PROGRAMS = {
+    "insert with an explicit id": [B_INSERTS, "A: INSERT INTO t0 VALUES (1, 'x', 3)", "A: SELECT LAST_INSERT_ID()"],
+    "replace with an explicit id": [B_INSERTS, "A: REPLACE INTO t0 VALUES (1, 'x', 3)", "A: SELECT LAST_INSERT_ID()"],
+    "id kept by an update that did not happen": [
+        B_INSERTS, "A: INSERT INTO t0 VALUES (1, 'x', 0) ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)", "A: SELECT @@identity"],
+    "id set by the other's function": ["B: SELECT LAST_INSERT_ID(5)", "A: INSERT INTO t0 VALUES (1, 'x', 0)", "A: SELECT @@identity"],
+    "id of returning": ["A: INSERT INTO t0 (v) VALUES ('r') RETURNING v", B_INSERTS, "A: SELECT @@identity"],
+    "id set in an insert": ["A: INSERT INTO t0 (id, v) VALUES (LAST_INSERT_ID(5), 's')", B_INSERTS, "A: SELECT LAST_INSERT_ID() + 1"],
+    "id after a failure": [
+        "A: INSERT INTO t0 (v) VALUES ('one')", B_INSERTS, "A: INSERT INTO t0 (v) VALUES (REPEAT('x', 50))", B_INSERTS, "A: SELECT LAST_INSERT_ID()"],
+    "id set in an update": ["A: UPDATE t0 SET n = LAST_INSERT_ID(17)", B_INSERTS, "A: SELECT LAST_INSERT_ID()"],
+    "id before any insert": [B_INSERTS, "A: SELECT LAST_INSERT_ID()", "A: INSERT INTO t0 (v) SELECT LAST_INSERT_ID()", "A: SELECT v FROM t0"],
+    "rows found by insert select": ["A: SELECT 1", "A: INSERT INTO t0 (v) SELECT w FROM words WHERE w IS NOT NULL", B_READS, "A: SELECT FOUND_ROWS()"],
+    "row count": ["A: INSERT INTO t0 (v) VALUES ('a'), ('b')", B_INSERTS, "A: SELECT ROW_COUNT()", "A: SELECT ROW_COUNT()"],
+    "row count of a failure": ["A: INSERT INTO t0 (v) VALUES (REPEAT('x', 50))", B_INSERTS, "A: SELECT ROW_COUNT()"],
+    "warnings of the other": ["B: SELECT CAST('x' AS INT)", "A: SELECT COUNT(*) FROM words", "A: SHOW WARNINGS", "A: SHOW COUNT(*) WARNINGS", "A: SHOW ERRORS"],
+    "errors of the other": ["A: SELECT COUNT(*) FROM words", "B: SELECT missing", "A: SHOW ERRORS", "A: SHOW COUNT(*) ERRORS", "A: SELECT @@error_count", "A: SHOW WARNINGS"],
+    "own errors": ["A: USE forbidden", B_READS, "A: SELECT @@sql_mode", "A: SHOW WARNINGS", "A: SHOW COUNT(*) ERRORS"],
+    "own warnings through SET": ["A: CREATE TABLE IF NOT EXISTS words (a INT)", B_READS, "A: SET autocommit = 1", "A: SELECT @@error_count, @@warning_count"],
+    "after a syntax error": ["A: SELEC", B_READS, "A: SHOW WARNINGS"],
+    "after a signal": ["A: SIGNAL SQLSTATE '01234'", B_READS],
+    "after a failed set": ["A: SET no_such_variable = 1", B_READS, "A: SET sql_mode = 'NONSENSE'", B_READS],
+    "after a missing table": ["A: SELECT * FROM missing", B_READS, "A: UPDATE missing SET a = 1", B_READS],
+    "half of a set that fails": ["A: SET sql_mode = 'ANSI', time_zone = 'nowhere'", "B: SELECT @@sql_mode", "A: SELECT @@sql_mode, @@time_zone"],
+    "schemas": ["A: USE onramp_b", "B: SELECT DATABASE()", "A: SELECT DATABASE()", "A: SELECT w FROM words WHERE id = 1", "B: SELECT w FROM words WHERE id = 1"],
+    "charsets": ["A: SET NAMES latin1", "B: SELECT HEX('é')", "A: SELECT HEX('é')", "A: SELECT @@character_set_client", "B: SELECT @@character_set_client"],
+    "collation": ["A: SET NAMES utf8mb4 COLLATE utf8mb4_bin", "B: SELECT 'a' = 'A'", "A: SELECT 'a' = 'A'", "B: SELECT 'a' = 'A'"],
+    "transaction ends": ["A: BEGIN", "A: COMMIT", B_READS, "A: SET autocommit = 0", "A: COMMIT", B_READS],
+    "timestamp within one statement": ["A: SET STATEMENT timestamp = 86400 FOR SELECT NOW() < '1971-01-01'", "B: SELECT NOW() > '2000-01-01'"],
+    "isolation": ["A: SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE", "B: SELECT @@tx_isolation", "A: SELECT @@tx_isolation"],
+    "unscoped isolation": ["A: SET tx_isolation = 'READ-COMMITTED'", "B: SELECT @@tx_isolation", "A: SELECT @@tx_isolation", B_READS],
+}
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_two_clients(site, client, admin, note, name):
+    prepare_schemas(admin, 2)
+    clients = {"A": client(schema="onramp_a"), "B": client(schema="onramp_a")}
+    for number, step in enumerate(PROGRAMS[name]):
+        who, text = step.split(": ", 1)
+        answer = clients[who].query(text)
+        seen = answer.rows if isinstance(answer, raw.Rows) else answer
+        note(f"{number} {step}", seen)
