@@ -208,6 +208,10 @@ impl World {
 
     pub fn signal(&mut self, signal: Signal) {
         self.handle(Input::Signal(signal));
+        // Whoever still came in within that turn would go down with the process.
+        if signal == Signal::Stop {
+            self.end_turn();
+        }
     }
 
     pub fn wait(&mut self, time: Duration) {
