@@ -2,7 +2,7 @@
 //! diagnostics. On a connection of one's own they live in the server; here the client takes them along.
 
 use sql::{SessionCall, SessionFunction};
-use wire::{Column, ResultSetWriter, StatusFlags};
+use wire::{Column, ColumnDescription, ColumnType, ResultSetWriter, StatusFlags};
 
 use crate::backend::ServerError;
 
@@ -103,41 +103,82 @@ impl Diagnostics {
 
 impl Diagnostics {
     /// Of a short read that others had followed, so that only its error packet tells.
-    pub(crate) fn of_error(error: &ServerError, status: StatusFlags, deprecate_eof: bool) -> Self {
-        let reply = warnings_reply("Error", error.code, &error.message, status, deprecate_eof);
+    pub(crate) fn of_error(error: &ServerError, reader: Reader) -> Self {
+        let reply = warnings_reply("Error", error.code, &error.message, reader);
         Self::Saved { warnings: 1, errors: 1, reply }
     }
 
     /// Of a short read that others had followed: how many warnings there were is all that is known.
-    pub(crate) fn uncollected(warnings: u16, status: StatusFlags, deprecate_eof: bool) -> Self {
+    pub(crate) fn uncollected(warnings: u16, reader: Reader) -> Self {
         let text = format!("{warnings} warnings; their texts were not kept (statements_in_flight > 1)");
         // ER_UNKNOWN_ERROR: no code of the server's own would be true.
-        let reply = warnings_reply("Warning", 1105, text.as_bytes(), status, deprecate_eof);
+        let reply = warnings_reply("Warning", 1105, text.as_bytes(), reader);
         Self::Saved { warnings, errors: 0, reply }
     }
 }
 
-fn warning_columns() -> [Column<'static>; 3] {
-    [Column::text("Level"), Column::integer("Code"), Column::text("Message")]
+/// As the servers describe them (mysqld_show_warnings): 7 and 512 characters of at most four bytes, not null.
+fn warning_columns(collation: u8) -> [Column<'static>; 3] {
+    let text = |name, length| {
+        let description =
+            ColumnDescription { collation: u16::from(collation), length, flags: NOT_NULL, decimals: 39 };
+        Column { name, kind: ColumnType::VarString, description: Some(description) }
+    };
+    let code =
+        ColumnDescription { collation: 63, length: 4, flags: NOT_NULL | UNSIGNED | BINARY, decimals: 0 };
+    let code = Column { name: "Code", kind: ColumnType::Long, description: Some(code) };
+    [text("Level", 7 * 4), code, text("Message", 512 * 4)]
+}
+
+const NOT_NULL: u16 = 1;
+const UNSIGNED: u16 = 32;
+const BINARY: u16 = 128;
+
+/// How a client reads answers of our own.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader {
+    pub(crate) status: StatusFlags,
+    pub(crate) collation: u8,
+    pub(crate) deprecate_eof: bool,
+}
+
+impl Reader {
+    /// The flags that are about the session and not about the statement before.
+    fn status(self) -> StatusFlags {
+        StatusFlags(
+            self.status.0
+                & (StatusFlags::IN_TRANS.0
+                    | StatusFlags::AUTOCOMMIT.0
+                    | StatusFlags::NO_BACKSLASH_ESCAPES.0
+                    | StatusFlags::IN_TRANS_READONLY.0),
+        )
+    }
 }
 
 /// The answer to SHOW WARNINGS where there are none.
-pub(crate) fn no_warnings(status: StatusFlags, deprecate_eof: bool) -> Vec<u8> {
+pub(crate) fn no_warnings(reader: Reader) -> Vec<u8> {
     let (mut out, mut sequence) = (Vec::new(), 1);
-    ResultSetWriter::begin(&mut out, &mut sequence, &warning_columns(), status, deprecate_eof).finish();
+    ResultSetWriter::begin(
+        &mut out,
+        &mut sequence,
+        &warning_columns(reader.collation),
+        reader.status(),
+        reader.deprecate_eof,
+    )
+    .finish();
     out
 }
 
 /// An answer to SHOW WARNINGS with one row.
-fn warnings_reply(
-    level: &str,
-    code: u16,
-    text: &[u8],
-    status: StatusFlags,
-    deprecate_eof: bool,
-) -> Box<[u8]> {
+fn warnings_reply(level: &str, code: u16, text: &[u8], reader: Reader) -> Box<[u8]> {
     let (mut out, mut sequence) = (Vec::new(), 1);
-    let mut rows = ResultSetWriter::begin(&mut out, &mut sequence, &warning_columns(), status, deprecate_eof);
+    let mut rows = ResultSetWriter::begin(
+        &mut out,
+        &mut sequence,
+        &warning_columns(reader.collation),
+        reader.status(),
+        reader.deprecate_eof,
+    );
     rows.row(&[Some(level.as_bytes()), Some(code.to_string().as_bytes()), Some(text)]);
     rows.finish();
     out.into_boxed_slice()

@@ -357,7 +357,7 @@ impl ReplyReader {
         let first = front.bytes.get(HEADER_LEN).copied();
         if first.is_none_or(|first| self.passes(header, first)) {
             if let Stage::Rows { count, middle: Middle::Due } = self.stage {
-                self.insert_eof(header.sequence, self.status, 0, outlet);
+                self.insert_eof(header.sequence, self.before_rows(), 0, outlet);
                 self.stage = Stage::Rows { count, middle: Middle::Settled };
             }
             outlet.packet(front, self.shift);
@@ -402,7 +402,7 @@ impl ReplyReader {
             return;
         }
         if !self.options.client_deprecate_eof {
-            self.insert_eof(self.sequence, self.status, 0, outlet);
+            self.insert_eof(self.sequence, self.before_rows(), 0, outlet);
         }
         self.stage = prepared_definitions(columns, 0);
     }

@@ -14,6 +14,8 @@ const MOST_COLUMNS: u64 = 0xffff;
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
+    /// `INT`.
+    Long = 3,
     /// `DOUBLE`.
     Double = 5,
     /// `BIGINT`.
@@ -29,17 +31,32 @@ pub struct Column<'a> {
     pub name: &'a str,
     /// Its type; values are text all the same.
     pub kind: ColumnType,
+    /// How it is described, where that has to be what a server says of the same column.
+    pub description: Option<ColumnDescription>,
+}
+
+/// What a column definition says besides name and type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnDescription {
+    /// The collation's number.
+    pub collation: u16,
+    /// The greatest width, in bytes.
+    pub length: u32,
+    /// `NOT_NULL_FLAG` (1), `UNSIGNED_FLAG` (32), `BINARY_FLAG` (128) and so on.
+    pub flags: u16,
+    /// Digits behind the point; 31 and 39 mean no fixed number.
+    pub decimals: u8,
 }
 
 impl<'a> Column<'a> {
     /// A column of text.
     pub fn text(name: &'a str) -> Self {
-        Self { name, kind: ColumnType::VarString }
+        Self { name, kind: ColumnType::VarString, description: None }
     }
 
     /// A column of integers.
     pub fn integer(name: &'a str) -> Self {
-        Self { name, kind: ColumnType::LongLong }
+        Self { name, kind: ColumnType::LongLong, description: None }
     }
 }
 
@@ -189,12 +206,15 @@ pub fn parse_text_row(payload: &[u8]) -> Result<Vec<Option<&[u8]>>, WireError> {
 
 fn put_column_definition(out: &mut Vec<u8>, column: &Column<'_>) {
     // Character set, length in bytes and decimals as the servers send them for these types: 45 is utf8mb4_general_ci,
-    // 63 binary; 20 and 22 are the widths of a BIGINT and a DOUBLE; 31 means no fixed number of decimals.
-    let (collation, length, decimals): (u16, u32, u8) = match column.kind {
-        ColumnType::VarString => (45, 1024, 0),
-        ColumnType::LongLong => (63, 20, 0),
-        ColumnType::Double => (63, 22, 31),
-    };
+    // 63 binary; 11, 20 and 22 are the widths of an INT, a BIGINT and a DOUBLE; 31 means no fixed number of decimals.
+    let usual = |collation, length, decimals| ColumnDescription { collation, length, flags: 0, decimals };
+    let ColumnDescription { collation, length, flags, decimals } =
+        column.description.unwrap_or_else(|| match column.kind {
+            ColumnType::VarString => usual(45, 1024, 0),
+            ColumnType::Long => usual(63, 11, 0),
+            ColumnType::LongLong => usual(63, 20, 0),
+            ColumnType::Double => usual(63, 22, 31),
+        });
     put_lenenc_bytes(out, b"def");
     put_lenenc_bytes(out, b""); // schema
     put_lenenc_bytes(out, b""); // table
@@ -205,7 +225,7 @@ fn put_column_definition(out: &mut Vec<u8>, column: &Column<'_>) {
     put_u16(out, collation);
     put_u32(out, length);
     out.push(column.kind as u8);
-    put_u16(out, 0); // flags
+    put_u16(out, flags);
     out.push(decimals);
     put_u16(out, 0); // filler
 }

@@ -111,7 +111,8 @@ impl Writer {
                 self.end(status, *warnings, changes);
             }
         }
-        self.status = status;
+        // Whether more results follow is said at a result's end.
+        self.status = status.without(StatusFlags::MORE_RESULTS_EXISTS);
     }
 
     fn definitions(&mut self, columns: usize) {

@@ -44,8 +44,8 @@ impl Engine {
             // Only the first can have been answered in part.
             let begun = place == 0 && statement.summary.relayed > 0;
             match statement.owner {
-                Owner::Client { client, command } => self.statement_lost(client, command, begun),
-                Owner::ApplyState { client } => self.statement_lost(client, RequestKind::Other, false),
+                Owner::Client { client, .. } => self.statement_lost(client, begun),
+                Owner::ApplyState { client } => self.statement_lost(client, false),
                 Owner::SaveDiagnostics { client }
                 | Owner::SaveInsertId { client }
                 | Owner::ReadCharset { client } => self.holder_lost(client),
@@ -63,7 +63,7 @@ impl Engine {
     }
 
     /// The statement was with the server: whether it ran, and how far, nobody knows, so it is not sent again.
-    fn statement_lost(&mut self, key: usize, command: RequestKind, begun: bool) {
+    fn statement_lost(&mut self, key: usize, begun: bool) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let uploading = matches!(client.phase, ClientPhase::Running(Running::Uploading { .. }));
         let (transaction, pinned, killed) = (client.in_transaction(), !client.pins.is_empty(), client.killed);
@@ -71,7 +71,9 @@ impl Engine {
         client.settled_on = None;
         client.phase = ClientPhase::Idle;
         self.server_keeps_up(key);
-        let answer = self.take_request(key).map_or(1, |request| request.answer);
+        let request = self.take_request(key);
+        let (answer, command) =
+            request.map_or((1, RequestKind::Other), |request| (request.answer, request.command));
         if begun || uploading || self.clients[key].wants_end_for_loss {
             return self.close_client(key, "its backend was lost in the middle of a statement");
         }

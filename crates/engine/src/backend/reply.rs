@@ -143,6 +143,12 @@ impl Engine {
                 self.lend_permit(key);
                 self.resume.push(client);
             }
+            Owner::Abandoned if statement.summary.local_infile => {
+                self.close_backend(
+                    key,
+                    "its client went away before LOAD DATA LOCAL INFILE asked for the file",
+                );
+            }
             Owner::Abandoned if alone && statement.summary.relayed > LARGEST_UNWANTED => {
                 self.close_backend(key, "its client went away in the middle of a large result");
             }

@@ -374,7 +374,7 @@ impl Engine {
         if request.command == RequestKind::LoginSchema {
             return;
         }
-        let (status, deprecate_eof) = (self.clients[client].status, self.clients[client].deprecate_eof());
+        let reader = self.clients[client].reader();
         let aftermath = &mut self.clients[client].aftermath;
         let about_diagnostics = request.is_about_diagnostics();
         if request.sets_row_count() {
@@ -401,11 +401,11 @@ impl Engine {
             return;
         }
         aftermath.diagnostics = match (&summary.error, summary.warnings) {
-            (Some(error), _) if statement.shared => Diagnostics::of_error(error, status, deprecate_eof),
+            (Some(error), _) if statement.shared => Diagnostics::of_error(error, reader),
             // Short reads of other clients were behind it, so that the texts could not be fetched. Statements that
             // have ever warned are not shared, which leaves the first warning of a kind.
             (None, warnings) if statement.shared && warnings > 0 => {
-                Diagnostics::uncollected(warnings, status, deprecate_eof)
+                Diagnostics::uncollected(warnings, reader)
             }
             (Some(_), warnings) => Diagnostics::OnBackend { warnings: warnings.max(1), errors: 1 },
             (None, 0) => Diagnostics::None,

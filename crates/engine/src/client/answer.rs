@@ -53,7 +53,7 @@ impl Engine {
         // What the server would remember of an error of its own.
         let (code, sql_state) = (error.code, *error.sql_state);
         let kept = ServerError { code, sql_state, message: error.message.clone().into_bytes() };
-        state.aftermath.diagnostics = Diagnostics::of_error(&kept, state.status, state.deprecate_eof());
+        state.aftermath.diagnostics = Diagnostics::of_error(&kept, state.reader());
         state.aftermath.row_count = -1;
         let mut payload = Vec::new();
         let packet =

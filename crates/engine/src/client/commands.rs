@@ -336,7 +336,7 @@ impl Engine {
             Diagnostics::OnBackend { .. } if client.backend.is_some() => return false,
             Diagnostics::Saved { reply, .. } => self.outbox.send(client.connection, reply),
             Diagnostics::None | Diagnostics::OnBackend { .. } => {
-                let reply = aftermath::no_warnings(client.status, client.deprecate_eof());
+                let reply = aftermath::no_warnings(client.reader());
                 self.outbox.send(client.connection, &reply);
             }
         }

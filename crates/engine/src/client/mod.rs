@@ -20,7 +20,7 @@ use seam::{ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::IdentityId;
-use crate::aftermath::Aftermath;
+use crate::aftermath::{Aftermath, Reader};
 use crate::pins::Pins;
 use crate::request::Request;
 use crate::session::SessionId;
@@ -145,6 +145,11 @@ impl Client {
 
     pub(crate) fn deprecate_eof(&self) -> bool {
         self.capabilities.contains(Capabilities::DEPRECATE_EOF)
+    }
+
+    /// How it reads answers of our own.
+    pub(crate) fn reader(&self) -> Reader {
+        Reader { status: self.status, collation: self.collation, deprecate_eof: self.deprecate_eof() }
     }
 
     /// The capabilities that are fixed at a connection's login and change what statements do: a backend serves only

@@ -100,8 +100,7 @@ impl ReplyReader {
             }
             self.prelude_left -= 1;
             self.shift = self.shift.wrapping_sub(1);
-            // For the client nothing has come yet, so nothing more has been announced either.
-            self.status = ok.status.without(StatusFlags::MORE_RESULTS_EXISTS);
+            self.status = ok.status;
             outlet.event(ReplyEvent::PreludeOk(ok));
             return Ok(());
         }
@@ -124,7 +123,7 @@ impl ReplyReader {
             outlet.event(ReplyEvent::PreludeErr(err));
         } else {
             if matches!(self.stage, Stage::Rows { middle: Middle::Due, .. }) {
-                self.insert_eof(front.sequence(), self.status, 0, outlet);
+                self.insert_eof(front.sequence(), self.before_rows(), 0, outlet);
             }
             outlet.packet(front, self.shift);
             outlet.event(ReplyEvent::Err(err));
@@ -261,6 +260,11 @@ impl ReplyReader {
             outlet.packet(front, self.shift);
             Middle::Settled
         }
+    }
+
+    /// The status for an EOF between definitions and rows. Whether more results follow is said at a result's end.
+    pub(super) fn before_rows(&self) -> StatusFlags {
+        self.status.without(StatusFlags::MORE_RESULTS_EXISTS)
     }
 
     /// Writes an EOF that the backend did not send in front of its packet number `before`.

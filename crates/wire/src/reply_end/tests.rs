@@ -126,8 +126,8 @@ fn several_results_end_with_the_last() {
     let new: &[&[u8]] =
         &[OK_MORE, b"\x01", DEFINITION, b"\x011", END_MORE, OK_MORE, b"\x01", DEFINITION, b"\x012", END];
     let old: &[&[u8]] = &[
-        OK_MORE, b"\x01", DEFINITION, EOF_MORE, b"\x011", EOF_MORE, OK_MORE, b"\x01", DEFINITION, EOF_MORE,
-        b"\x012", EOF,
+        OK_MORE, b"\x01", DEFINITION, EOF, b"\x011", EOF_MORE, OK_MORE, b"\x01", DEFINITION, EOF, b"\x012",
+        EOF,
     ];
     let events = ["ok 000a", "rows 1", "ok 000a", "ok 000a", "rows 1", "ok 0002"];
     check(Expect::ResultSets, NEW, new, new, &events);
