@@ -90,7 +90,7 @@ impl Parameters {
         let roomy = random.percent(50);
         let faulty = random.percent(50);
         let max_backends = if roomy { clients + 2 } else { number(&mut random, 1, 6) };
-        Self {
+        let mut parameters = Self {
             seed,
             steps: if steps == 0 { random.between(1_000, 12_000) } else { steps },
             clients,
@@ -128,6 +128,7 @@ impl Parameters {
                 switch_percent: *random.pick(&[0, 20]),
             },
             habits: Habits {
+                contends: false,
                 settings: random.percent(70),
                 transactions: random.percent(70),
                 pins: random.percent(40),
@@ -149,7 +150,10 @@ impl Parameters {
             hurries: !roomy && random.percent(30),
             drains_early: random.percent(15),
             fault_interval: random.between(20_000, 2_000_000),
-        }
+        };
+        // A statement that waits for a row must lend its permit, or the one that would end the wait may not run.
+        parameters.habits.contends = !parameters.counts_permits() && random.percent(60);
+        parameters
     }
 
     /// Whether clients may see errors that a direct connection would not give.
@@ -181,6 +185,7 @@ impl Parameters {
         Habits {
             settings: draw(self.habits.settings),
             transactions: draw(self.habits.transactions),
+            contends: draw(self.habits.contends),
             pins: draw(self.habits.pins),
             prepared: draw(self.habits.prepared),
             diagnostics: draw(self.habits.diagnostics),

@@ -1,12 +1,13 @@
 //! The simulation tests itself: without a bug in the middle it finds none, and planted ones it finds.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use engine::Engine;
 use seam::{ConnectionId, Input, Instant, Output, Program};
 use simulator::subject::Owned;
 use simulator::token::Token;
-use simulator::{Outcome, Parameters, PassThrough, Subject, World, run_pass_through};
+use simulator::{Outcome, Parameters, PassThrough, Subject, World, run_engine, run_pass_through};
 
 #[test]
 fn clients_straight_on_the_server_see_what_they_expect() {
@@ -80,6 +81,21 @@ fn session_state_that_the_engine_does_not_move_is_found() {
         let engine = Engine::new(parameters.settings());
         let violation = run(engine, parameters, Bug::LosePrelude).violation;
         violation.is_some_and(|text| text.contains("should have run under") || text.contains("should be"))
+    });
+    assert!(found, "no seed found it");
+}
+
+/// The classic end of a thread pool: all permits wait for a row, and whoever holds it waits for a permit.
+#[test]
+fn permits_that_all_wait_for_a_lock_are_found() {
+    let found = (1..=40).any(|seed| {
+        let mut parameters = Parameters::draw(seed, 0);
+        parameters.permits = 1;
+        parameters.stall_limit = Duration::from_secs(3600);
+        parameters.habits.transactions = true;
+        parameters.habits.contends = true;
+        parameters.drains_early = false;
+        run_engine(parameters, false).violation.is_some_and(|text| text.contains("is forgotten"))
     });
     assert!(found, "no seed found it");
 }

@@ -13,6 +13,8 @@ pub struct Habits {
     pub settings: bool,
     /// Transactions.
     pub transactions: bool,
+    /// Changes a row that others change too.
+    pub contends: bool,
     /// State that cannot be moved: user variables, temporary tables, locks.
     pub pins: bool,
     /// Prepared statements.
@@ -165,6 +167,9 @@ impl Author {
     fn write(&mut self, _oracle: &Oracle) -> Step {
         let (token, table) = (self.token(), self.table());
         let id = self.random.between(1, 12);
+        if self.habits.contends && self.random.percent(30) {
+            return query(&format!("UPDATE hot SET value = '{token}' WHERE id = 1"));
+        }
         query(&match self.random.below(6) {
             0..=2 => format!("INSERT INTO {table} (value) VALUES ('{token}')"),
             3 => format!("INSERT INTO {table} (value) VALUES ('{token}'), ('second'), ('third')"),

@@ -72,6 +72,8 @@ pub struct Database {
     pub threads: Vec<u32>,
     /// Statements that ran since somebody looked last.
     pub executions: Vec<Execution>,
+    /// The session whose transaction has changed the row that everybody wants.
+    pub hot_row: Option<u32>,
     /// Kills not yet carried out.
     pub kills: Vec<Kill>,
     transactions: u64,

@@ -30,6 +30,9 @@ pub const VERSION: &str = "5.5.5-10.11.14-MariaDB-virtual";
 /// The service account's name.
 pub const SERVICE_USER: &str = "onramp";
 
+/// Microseconds after which a statement that waits for a lock looks again.
+const LOCK_RETRY: u64 = 5_000;
+
 /// What the server wants done with one of its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -290,6 +293,12 @@ impl Server {
     /// The command's time is over: its effects and its reply.
     fn finish(&mut self, link: Link, packet: &Packet) {
         let Some(conversation) = self.conversations.get_mut(&link) else { return };
+        let thread_id = conversation.thread_id;
+        if self.database.hot_row.is_some_and(|holder| holder != thread_id) && wants_hot_row(&packet.payload) {
+            conversation.running = Some(packet.clone());
+            self.actions.push((link, Action::WakeAfter(LOCK_RETRY)));
+            return;
+        }
         let Phase::Ready(session) = &mut conversation.phase else { return };
         let before = self.database.executions.len();
         let reply = commands::run(session, &mut self.database, &packet.payload);
@@ -412,6 +421,11 @@ impl Server {
             self.hang_up(link);
         }
     }
+}
+
+/// Whether a command changes the row that everybody wants.
+fn wants_hot_row(payload: &[u8]) -> bool {
+    payload.windows(10).any(|part| part == b"UPDATE hot")
 }
 
 impl Conversation {

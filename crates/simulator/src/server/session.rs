@@ -274,8 +274,9 @@ impl Session {
     }
 
     /// Ends the transaction, keeping its changes.
-    pub fn commit(&mut self, _database: &mut Database) {
+    pub fn commit(&mut self, database: &mut Database) {
         self.transaction = None;
+        database.hot_row.take_if(|holder| *holder == self.thread_id);
     }
 
     /// Ends the transaction, taking its changes back.
@@ -283,6 +284,7 @@ impl Session {
         for undo in self.transaction.take().into_iter().flat_map(|transaction| transaction.undo).rev() {
             database.undo(undo);
         }
+        database.hot_row.take_if(|holder| *holder == self.thread_id);
     }
 
     /// A statement is about to use a table: opens the transaction that autocommit=0 asks for. Under autocommit, a
