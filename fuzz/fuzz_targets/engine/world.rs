@@ -444,7 +444,8 @@ impl Client {
         let length = own.len();
         for piece in self.tail.windows(length) {
             let is_mark = piece.starts_with(MARK) && piece.ends_with(MARK);
-            assert!(!is_mark || piece == own.as_bytes(), "client {} got {piece:?}", self.number);
+            let found = String::from_utf8_lossy(piece);
+            assert!(!is_mark || found == own, "client {own} got what is for {found}");
         }
         self.tail.drain(..self.tail.len().saturating_sub(length - 1));
     }
