@@ -33,8 +33,6 @@ pub(crate) enum InsertId {
     Unsure {
         /// What the OK said; the best guess, should the backend be lost before it can be asked.
         reported: u64,
-        /// LAST_INSERT_ID(expr) was called, so that 0 may also be meant.
-        assigned: bool,
     },
 }
 
@@ -44,9 +42,7 @@ pub(crate) const ASK_INSERT_ID: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID
 impl Aftermath {
     /// The backend's answer to [`ASK_INSERT_ID`].
     pub(crate) fn insert_id_told(&mut self, value: u64) {
-        if let InsertId::Unsure { assigned, .. } = self.insert_id
-            && (value != 0 || assigned)
-        {
+        if value != 0 {
             self.last_insert_id = value;
         }
         self.insert_id = InsertId::Known;
@@ -55,7 +51,7 @@ impl Aftermath {
 
     /// The backend is lost.
     pub(crate) fn insert_id_lost(&mut self) {
-        if let InsertId::Unsure { reported: reported @ 1.., .. } = self.insert_id {
+        if let InsertId::Unsure { reported: reported @ 1.. } = self.insert_id {
             self.last_insert_id = reported;
         }
         self.insert_id = InsertId::Known;
@@ -144,7 +140,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// The flags that are about the session and not about the statement before.
-    fn status(self) -> StatusFlags {
+    pub(crate) fn status(self) -> StatusFlags {
         StatusFlags(
             self.status.0
                 & (StatusFlags::IN_TRANS.0

@@ -393,7 +393,7 @@ impl Engine {
         let hidden = inserts && (summary.rows.is_some() || summary.error.is_some());
         let assigned = request.statement.sets_last_insert_id;
         if summary.last_insert_id != 0 || hidden || assigned || statement.sets_insert_id {
-            aftermath.insert_id = InsertId::Unsure { reported: summary.last_insert_id, assigned };
+            aftermath.insert_id = InsertId::Unsure { reported: summary.last_insert_id };
             aftermath.insert_id_at = Some(key);
         }
         let nothing_new = summary.error.is_none() && summary.warnings == 0;

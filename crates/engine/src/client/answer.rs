@@ -15,7 +15,7 @@ impl Engine {
             header: 0x00,
             affected_rows: 0,
             last_insert_id: 0,
-            status: client.status,
+            status: client.reader().status(),
             warnings: 0,
             info: &[],
             session_changes: &[],
@@ -34,14 +34,14 @@ impl Engine {
                 header: 0xfe,
                 affected_rows: 0,
                 last_insert_id: 0,
-                status: client.status,
+                status: client.reader().status(),
                 warnings: 0,
                 info: &[],
                 session_changes: &[],
             }
             .put(&mut payload, false);
         } else {
-            EofPacket { warnings: 0, status: client.status }.put(&mut payload);
+            EofPacket { warnings: 0, status: client.reader().status() }.put(&mut payload);
         }
         self.send_packet_to(client.connection, sequence, &payload);
     }
