@@ -229,14 +229,14 @@ impl Session {
                 return self.rows(sequence, &vec![warning; usize::from(how.warnings % 3)], more);
             }
             "SELECT" => return self.rows(sequence, &self.selected(statement), more),
-            "BEGIN" | "START" => self.status = self.status | StatusFlags::IN_TRANS,
+            "BEGIN" | "START" => self.status |= StatusFlags::IN_TRANS,
             "COMMIT" | "ROLLBACK" => self.status = self.status.without(StatusFlags::IN_TRANS),
             "SET" if upper.contains("AUTOCOMMIT=0") => {
                 self.status = self.status.without(StatusFlags::AUTOCOMMIT);
             }
-            "SET" if upper.contains("AUTOCOMMIT=1") => self.status = self.status | StatusFlags::AUTOCOMMIT,
+            "SET" if upper.contains("AUTOCOMMIT=1") => self.status |= StatusFlags::AUTOCOMMIT,
             "INSERT" if !self.status.contains(StatusFlags::AUTOCOMMIT) => {
-                self.status = self.status | StatusFlags::IN_TRANS;
+                self.status |= StatusFlags::IN_TRANS;
             }
             _ => {}
         }

@@ -104,13 +104,12 @@ impl World {
     }
 
     fn of_side(&self, side: Side) -> impl Iterator<Item = ConnectionId> {
-        let ids = (0..).zip(&self.slots).filter_map(move |(index, slot)| {
+        (0..).zip(&self.slots).filter_map(move |(index, slot)| {
             let connection = slot.connection.as_ref()?;
             let is_client = matches!(connection.end, End::Client(_));
             (is_client == (side == Side::Clients))
                 .then_some(ConnectionId { index, generation: slot.generation })
-        });
-        ids
+        })
     }
 
     /// How a client marks its statements.
