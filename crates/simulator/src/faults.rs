@@ -127,20 +127,7 @@ impl Parameters {
                 slow_percent: *random.pick(&[0, 2, 20]),
                 switch_percent: *random.pick(&[0, 20]),
             },
-            habits: Habits {
-                contends: false,
-                settings: random.percent(70),
-                transactions: random.percent(70),
-                pins: random.percent(40),
-                prepared: random.percent(30),
-                diagnostics: random.percent(50),
-                strict: false,
-                rare: random.percent(50),
-                kills: faulty && random.percent(40),
-                pipelines: random.percent(30),
-                hostile: random.percent(40),
-                slow: random.percent(40),
-            },
+            habits: draw_habits(&mut random, faulty),
             faults: Faults {
                 backend_losses: faulty && random.percent(70),
                 crashes: faulty && random.percent(40),
@@ -238,6 +225,24 @@ impl Parameters {
             statement_memory: self.statement_memory,
             entropy,
         }
+    }
+}
+
+/// What clients may do in a run.
+fn draw_habits(random: &mut Random, faulty: bool) -> Habits {
+    Habits {
+        contends: false,
+        settings: random.percent(70),
+        transactions: random.percent(70),
+        pins: random.percent(40),
+        prepared: random.percent(30),
+        diagnostics: random.percent(50),
+        strict: false,
+        rare: random.percent(50),
+        kills: faulty && random.percent(40),
+        pipelines: random.percent(30),
+        hostile: random.percent(40),
+        slow: random.percent(40),
     }
 }
 
