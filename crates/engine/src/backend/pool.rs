@@ -86,14 +86,18 @@ impl Engine {
         }
     }
 
-    /// Opens a backend for a KILL, over the limit if it must be: when all are held is when it is needed.
+    /// Opens a backend for a KILL, one over the limit if it must be: when all are held is when it is needed.
     pub(crate) fn open_backend_for_urgent(&mut self, key: usize) {
         let (identity, class) = (self.clients[key].identity, self.clients[key].class());
         let opening = self
             .backends
             .iter()
             .any(|(_, b)| !b.is_ready() && Some(b.identity) == identity && b.class == class);
-        if !opening && self.may_open_backends(key) {
+        if opening || !self.may_open_backends(key) {
+            return;
+        }
+        let limit = self.backend_limit();
+        if self.backends.len() < limit || self.close_idle_backend() || self.backends.len() == limit {
             self.open_backend(key);
         }
     }
@@ -130,7 +134,9 @@ impl Engine {
         match backend.afterwards {
             Afterwards::Keep => {
                 backend.since = self.now;
-                if self.draining.is_some() {
+                // While draining nobody comes any more; those who wait still need one.
+                let needed = self.scheduler.in_need() > 0 || !self.urgent.is_empty();
+                if self.draining.is_some() && !needed {
                     return self.quit_backend(key);
                 }
                 if !self.idle.contains(&key) {
