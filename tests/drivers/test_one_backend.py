@@ -48,6 +48,8 @@ PROGRAMS = {
     "part of the warnings, of no warnings": ["B: SELECT CAST('x' AS INT)", "A: SELECT COUNT(*) FROM words", "A: SHOW WARNINGS LIMIT 1", "A: SHOW ERRORS LIMIT 5"],
     "errors among warnings": ["A: INSERT INTO t0 (v, n) VALUES (REPEAT('x', 50), 1000)", B_READS, "A: SHOW ERRORS"],
     "first insert id of a new session": [B_INSERTS, "A: SELECT LAST_INSERT_ID()", "A: SELECT @@identity"],
+    "id and the other's failing statement": [
+        B_INSERTS, "A: SELECT LAST_INSERT_ID()", "B: SELEC", "A: SELECT LAST_INSERT_ID()", "B: SELECT missing", "A: SELECT LAST_INSERT_ID()"],
     "own errors": ["A: USE forbidden", B_READS, "A: SELECT @@sql_mode", "A: SHOW WARNINGS", "A: SHOW COUNT(*) ERRORS"],
     "own warnings through SET": ["A: CREATE TABLE IF NOT EXISTS words (a INT)", B_READS, "A: SET autocommit = 1", "A: SELECT @@error_count, @@warning_count"],
     "after a syntax error": ["A: SELEC", B_READS, "A: SHOW WARNINGS"],
