@@ -55,8 +55,8 @@ pub struct Engine {
     /// Logins by their deadline: all have the same time, so that the first is always the next.
     pub(crate) logins: VecDeque<(Instant, usize, u32)>,
     pub(crate) awaiting_accounts: Vec<(usize, u32)>,
-    /// KILLs that wait for a backend.
-    pub(crate) urgent: Vec<(usize, u32)>,
+    /// KILLs that wait for a backend, and since when.
+    pub(crate) urgent: Vec<(usize, u32, Instant)>,
     /// Clients that are idle again and may have sent ahead.
     pub(crate) resume: Vec<usize>,
     /// Schemas that a user was allowed to use, and when.

@@ -75,7 +75,7 @@ impl Engine {
 
     /// What must not wait for a permit, since it may be what frees one: KILL, and the end of a transaction.
     fn start_urgent(&mut self) {
-        for (key, id) in std::mem::take(&mut self.urgent) {
+        for (key, id, since) in std::mem::take(&mut self.urgent) {
             let waits = self.clients.get(key).is_some_and(|client| {
                 let urgent = client.request.as_ref().is_some_and(|request| request.urgent);
                 client.id == id && urgent && matches!(client.phase, Phase::Queued)
@@ -86,9 +86,13 @@ impl Engine {
             let held = self.clients[key].backend;
             match held.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => self.send_request(key, backend),
+                None if self.now.since(since) >= self.settings.backend_connect_timeout => {
+                    let error = self.lack_error();
+                    self.cancel_queued(key, &error);
+                }
                 None => {
                     self.open_backend_for_urgent(key);
-                    self.urgent.push((key, id));
+                    self.urgent.push((key, id, since));
                 }
             }
         }

@@ -169,20 +169,27 @@ impl Engine {
             if queued.max(since) + limit > self.now {
                 break;
             }
-            let error = if self.server.is_up() {
-                self.limit_reached("max_backends", u64::from(self.settings.max_backends));
-                MySqlError::no_backend(self.settings.max_backends)
-            } else {
-                self.unreachable_error()
-            };
+            let error = self.lack_error();
             self.cancel_queued(key as usize, &error);
+        }
+    }
+
+    /// Why a statement has found no backend in time.
+    pub(crate) fn lack_error(&mut self) -> MySqlError {
+        if self.server.is_up() {
+            self.limit_reached("max_backends", u64::from(self.settings.max_backends));
+            MySqlError::no_backend(self.settings.max_backends)
+        } else {
+            self.unreachable_error()
         }
     }
 
     /// When the next statement will have waited too long for a backend.
     pub(crate) fn next_giving_up(&self) -> Option<seam::Instant> {
-        let since = self.lacking_since?;
-        let (_, queued) = self.scheduler.oldest_in_need()?;
-        Some(queued.max(since) + self.settings.backend_connect_timeout)
+        let limit = self.settings.backend_connect_timeout;
+        let urgent = self.urgent.iter().map(|&(_, _, since)| since + limit).min();
+        let waiting = self.lacking_since.zip(self.scheduler.oldest_in_need());
+        let waiting = waiting.map(|(since, (_, queued))| queued.max(since) + limit);
+        urgent.into_iter().chain(waiting).min()
     }
 }

@@ -79,7 +79,7 @@ impl Engine {
             self.backends[key].afterwards = Afterwards::Close;
             self.drop_client(client);
         } else if command == RequestKind::LoginSchema {
-            self.login_schema_checked(key, client, &statement.summary);
+            self.login_schema_checked(key, client, &request, &statement.summary);
         } else {
             self.settle(key, client, statement.summary.error.is_some());
         }
@@ -131,7 +131,8 @@ impl Engine {
         self.let_go(key, client);
     }
 
-    pub(crate) fn answer_server_error(&mut self, client: usize, request: &Request, error: &ServerError) {
+    /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.
+    fn answer_server_error(&mut self, client: usize, request: &Request, error: &ServerError) {
         let login = request.command == RequestKind::LoginSchema;
         let sequence = if login { self.clients[client].login_sequence } else { request.answer };
         let mut payload = Vec::new();
@@ -224,24 +225,13 @@ impl Engine {
         self.sessions.release(std::mem::replace(&mut self.backends[key].session, session));
     }
 
-    fn login_schema_checked(&mut self, key: usize, client: usize, summary: &Summary) {
-        let sequence = self.clients[client].login_sequence;
-        let connection = self.clients[client].connection;
-        match &summary.error {
-            Some(error) => {
-                let mut payload = Vec::new();
-                wire::ErrPacket { code: error.code, sql_state: error.sql_state, message: &error.message }
-                    .put(&mut payload);
-                self.send_packet_to(connection, sequence, &payload);
-                let reason = String::from_utf8_lossy(&error.message).into_owned();
-                self.close_client(client, &reason);
-            }
-            None => {
-                self.remember_schema(client);
-                self.answer_ok(client, sequence);
-                self.settle(key, client, false);
-            }
+    fn login_schema_checked(&mut self, key: usize, client: usize, request: &Request, summary: &Summary) {
+        if let Some(error) = &summary.error {
+            return self.answer_server_error(client, request, error);
         }
+        self.remember_schema(client);
+        self.answer_ok(client, self.clients[client].login_sequence);
+        self.settle(key, client, false);
     }
 
     /// After the answer: keep the backend, save what it knows, or let it go.

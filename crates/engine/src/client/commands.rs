@@ -278,7 +278,7 @@ impl Engine {
         client.request = Some(Box::new(request));
         client.phase = Phase::Queued;
         if urgent {
-            self.urgent.push((key, client.id));
+            self.urgent.push((key, client.id, self.now));
         } else {
             let need = if client.backend.is_some() { Need::Holds } else { Need::Any };
             let in_transaction = client.in_transaction();
