@@ -141,13 +141,14 @@ pub(crate) struct Reader {
 impl Reader {
     /// The flags that are about the session and not about the statement before.
     pub(crate) fn status(self) -> StatusFlags {
-        StatusFlags(
-            self.status.0
-                & (StatusFlags::IN_TRANS.0
-                    | StatusFlags::AUTOCOMMIT.0
-                    | StatusFlags::NO_BACKSLASH_ESCAPES.0
-                    | StatusFlags::IN_TRANS_READONLY.0),
-        )
+        /// SERVER_STATUS_ANSI_QUOTES, MariaDB's.
+        const ANSI_QUOTES: u16 = 1 << 15;
+        let session = StatusFlags::IN_TRANS.0
+            | StatusFlags::AUTOCOMMIT.0
+            | StatusFlags::NO_BACKSLASH_ESCAPES.0
+            | StatusFlags::IN_TRANS_READONLY.0
+            | ANSI_QUOTES;
+        StatusFlags(self.status.0 & session)
     }
 }
 

@@ -355,6 +355,8 @@ impl Engine {
 
     /// Leaves the server in the orderly way, and says that nothing is left to do.
     fn stop(&mut self) {
+        // Whoever comes in the same turn is refused.
+        self.draining.get_or_insert(self.now);
         let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
         for key in all {
             self.drop_client(key);

@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use crate::server::database::Execution;
 use crate::token::{ClientKey, Token};
 
+/// Connections to the server without a statement in between that count as a storm: more than all clients of a run could
+/// ask for while the server is down or turns everybody away.
+const IDLE_CONNECTS: u64 = 1_000;
+
 /// Watches all parts of a run.
 #[derive(Debug)]
 pub struct Checkers {
@@ -16,6 +20,8 @@ pub struct Checkers {
     told_of_end: BTreeMap<ClientKey, u64>,
     /// A client's transactions, by the oracle's number, and where they ran.
     transactions: BTreeMap<(ClientKey, u64), (u32, u64)>,
+    /// Connections to the server since a statement ran.
+    idle_connects: u64,
     /// Statements that ran.
     pub executed: u64,
     /// Statements that were answered as on a connection of their own.
@@ -41,6 +47,7 @@ impl Checkers {
             statements: BTreeMap::new(),
             told_of_end: BTreeMap::new(),
             transactions: BTreeMap::new(),
+            idle_connects: 0,
             executed: 0,
             answered: 0,
         }
@@ -83,9 +90,20 @@ impl Checkers {
         self.told_of_end.insert(key, turn);
     }
 
+    /// The program connects to the server once more.
+    pub fn connects(&mut self) {
+        self.idle_connects += 1;
+        if self.idle_connects > IDLE_CONNECTS {
+            self.violation(format!(
+                "{IDLE_CONNECTS} connections to the server, and no statement ran on them"
+            ));
+        }
+    }
+
     /// A statement ran on the server, having left the program in this turn.
     pub fn executed(&mut self, ran: Execution, sent_in_turn: Option<u64>) {
         self.executed += 1;
+        self.idle_connects = 0;
         let token = ran.token;
         if let Some(foreign) = ran.foreign_state {
             self.violation(format!(

@@ -62,7 +62,7 @@ pub enum Kind {
     Delete,
     /// `CALL`.
     Call,
-    /// `DO`.
+    /// `DO`, `SIGNAL`, `RESIGNAL`.
     Do,
     /// `SET` in all its forms but MariaDB's `SET STATEMENT ... FOR`, which has the kind of its inner statement.
     Set,

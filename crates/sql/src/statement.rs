@@ -87,7 +87,8 @@ fn data_statement(scanner: &mut Scanner<'_>, word: &[u8]) -> Option<Kind> {
         b"replace" => Kind::Replace,
         b"commit" => Kind::Commit,
         b"savepoint" => Kind::Savepoint,
-        b"do" => Kind::Do,
+        // SIGNAL does nothing but fail or warn.
+        b"do" | b"signal" | b"resignal" => Kind::Do,
         b"use" => Kind::Use,
         b"explain" | b"describe" | b"desc" => Kind::Explain,
         b"call" => {

@@ -269,7 +269,6 @@ fn more_reasons_to_pin() {
             "WITH a AS (SELECT 1) INSERT t SELECT 1",
             "xyz",
             "123",
-            "SIGNAL SQLSTATE '45000'",
         ],
     );
     effects("unknown", Kind::Admin, &["BINLOG 'abc'"]);
@@ -416,6 +415,7 @@ fn assignments() {
         ],
     );
     check("SET STATEMENT timestamp = 5 FOR UPDATE t SET a = 1", Kind::Update, "session_variable", "");
+    check("SIGNAL SQLSTATE '45000'", Kind::Do, "", "");
     let read = "SET STATEMENT max_statement_time=1 FOR SELECT 1";
     assert!(!check(read, Kind::Select, "session_variable", "").plain_read);
 }

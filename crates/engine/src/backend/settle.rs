@@ -100,7 +100,10 @@ impl Engine {
         self.sessions.release(session);
         self.backends[key].trackers = true;
         if insert_id {
-            self.clients[client].aftermath.insert_id_at = Some(key);
+            // It has to be 0 again before anybody else gets the backend.
+            let aftermath = &mut self.clients[client].aftermath;
+            aftermath.insert_id_at = Some(key);
+            aftermath.insert_id = InsertId::Unsure { reported: 0 };
         }
     }
 
@@ -382,7 +385,7 @@ impl Engine {
         let inserts = matches!(request.statement.kind, Kind::Insert | Kind::Replace | Kind::Load);
         let hidden = inserts && (summary.rows.is_some() || summary.error.is_some());
         let assigned = request.statement.sets_last_insert_id;
-        if summary.last_insert_id != 0 || hidden || assigned || statement.sets_insert_id {
+        if summary.last_insert_id != 0 || hidden || assigned {
             aftermath.insert_id = InsertId::Unsure { reported: summary.last_insert_id };
             aftermath.insert_id_at = Some(key);
         }

@@ -99,6 +99,7 @@ impl<P: Subject> World<P> {
                     let delay = 1 + self.random.below(self.parameters.conditions.delay + 100);
                     self.trace.line(self.now, format_args!("program connects to {address}, token {token}"));
                     self.schedule.at(self.now + delay, Happening::ConnectDone { token });
+                    self.checkers.connects();
                 }
                 Output::Send { connection, bytes } => {
                     if let Some(link) = self.network.link_of(connection) {
