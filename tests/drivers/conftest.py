@@ -9,13 +9,15 @@ import pytest
 
 from harness import raw
 from harness.onramp import Onramp
-from harness.server import ADMIN, Server, make_template
+from harness.server import ADMIN, Server, end_in_order_on_sigterm, make_template
 from harness.transcript import Transcript
 
 # Fewer than the clients of most suites, so that clients share backends and change places on them.
 MAX_BACKENDS = 4
 
 transcripts = {}
+
+end_in_order_on_sigterm()
 
 
 class Site:

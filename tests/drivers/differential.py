@@ -21,12 +21,13 @@ from types import SimpleNamespace
 from harness import raw
 from harness.onramp import Onramp
 from harness.programs import KINDS, Session, first_difference, prepare_schemas, random_step
-from harness.server import ADMIN, Server, make_template
+from harness.server import ADMIN, Server, end_in_order_on_sigterm, make_template
 from harness.transcript import same, shorten
 
 
 def main():
     options = parse()
+    end_in_order_on_sigterm()
     end = time.monotonic() + options.seconds
     seeds = [options.seed] if options.only else None
     with tempfile.TemporaryDirectory(prefix="onramp-differential-") as folder:

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "drivers"))
 from harness import raw  # noqa: E402
 from harness.onramp import Onramp  # noqa: E402
 from harness.raw import Closed, Err, Ok, Rows  # noqa: E402
-from harness.server import ADMIN, Server, make_template  # noqa: E402
+from harness.server import ADMIN, Server, end_in_order_on_sigterm, make_template  # noqa: E402
 
 START = 1_000_000  # the balance that every account begins with
 
@@ -137,6 +137,7 @@ class Worker(threading.Thread):
 
 def main():
     options = parse()
+    end_in_order_on_sigterm()
     print(f"seed {options.seed}, {options.connections} connections, {options.seconds} s")
     threading.stack_size(256 << 10)  # a thousand threads with the usual 8 MiB each are many gigabytes of addresses
     with tempfile.TemporaryDirectory(prefix="onramp-ledger-") as folder:

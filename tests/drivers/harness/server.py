@@ -48,6 +48,15 @@ OPTIONS = [
 ]
 
 
+def end_in_order_on_sigterm():
+    """SIGTERM ends like Ctrl-C, so that what was started is stopped; further ones must not interrupt that."""
+    def end(*_):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+
+
 def free_port():
     """A TCP port of 127.0.0.1 that nobody listens on."""
     with socket.socket() as probe:
@@ -119,10 +128,8 @@ class Server:
         raise RuntimeError(f"mariadbd did not come up:\n{self.log.read_text()[-3000:]}")
 
     def stop(self):
-        """Stops in an orderly way; nothing to do where it does not run."""
-        if self.process is None:
-            return
-        if self.process.poll() is None:
+        """Stops in an orderly way; after a kill only its socket is left to remove."""
+        if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
                 self.process.wait(60)
@@ -130,6 +137,7 @@ class Server:
                 self.process.kill()
                 self.process.wait()
         self.process = None
+        Path(self.socket).unlink(missing_ok=True)
 
     def kill(self):
         """kill -9."""
