@@ -183,6 +183,29 @@ def own_onramp(folder):
         onramp.stop()
 
 
+# What differs on purpose, each with its row in docs/DIFFERENCES.md. A test of this list that passes fails the run: then
+# the row and the entry have had their time.
+DIFFERENCES = {
+    "test_dropped_user[onramp": "accounts are read again after accounts_refresh",
+    "test_password_change[onramp": "backends for the old password cannot be opened any more",
+    "test_dropped_schema[onramp": "error 1049, and no schema afterwards",
+    "test_collation_of_results[onramp": "the collation number of results follows the connection",
+    "test_connection_id[onramp": "column names of expressions around replaced calls",
+    "test_change_user_refused[onramp-app-app-secret-forbidden]": "COM_CHANGE_USER to a forbidden schema closes",
+    "test_change_user_refused[onramp-app-app-secret-onramp_missing]": "COM_CHANGE_USER to a missing schema closes",
+    "test_global_variable_change_is_seen_by_new_sessions[onramp": "SET GLOBAL is seen by new backends",
+    "test_init_connect[onramp": "init_connect is not run for clients",
+    "test_own_row_in_the_process_list[onramp": "SHOW PROCESSLIST shows backends",
+}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for name, reason in DIFFERENCES.items():
+            if item.name.startswith(name):
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem):
     result = yield

@@ -17,6 +17,8 @@ pub(crate) struct Request {
     pub(crate) answer: u8,
     /// The collation of a `SET NAMES x COLLATE y`, which no tracker reports.
     pub(crate) collation: Option<Box<[u8]>>,
+    /// `INSERT ... SELECT` and the like: FOUND_ROWS() counts what was read.
+    pub(crate) inserts_selection: bool,
     /// It uses no table, as far as it matters for diagnostics that are kept.
     pub(crate) without_tables: bool,
     /// It waits for no permit: it may be what frees one.
@@ -96,6 +98,7 @@ impl Request {
             statement: Statement::none(),
             answer: 1,
             collation: None,
+            inserts_selection: false,
             without_tables: false,
             urgent: false,
             prepared: false,
@@ -133,6 +136,7 @@ impl Request {
             statement,
             answer,
             collation,
+            inserts_selection: false,
             without_tables: false,
             urgent: false,
             prepared: false,

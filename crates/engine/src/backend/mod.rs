@@ -146,6 +146,8 @@ pub(crate) struct Summary {
     pub(crate) warnings: u16,
     /// The last result was a result set, of so many rows.
     pub(crate) rows: Option<u64>,
+    /// The rows that an `INSERT ... SELECT` read, as the OK says in words.
+    pub(crate) copied_rows: Option<u64>,
     /// The rows of the latest result set, whatever came after it.
     pub(crate) found_rows: Option<u64>,
     pub(crate) error: Option<ServerError>,

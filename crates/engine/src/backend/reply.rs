@@ -43,6 +43,7 @@ impl ReplySink for Relay<'_> {
                 summary.warnings = ok.warnings;
                 if ok.header == 0x00 {
                     summary.affected_rows = ok.affected_rows;
+                    summary.copied_rows = records(ok.info);
                     summary.rows = None;
                 }
                 if ok.last_insert_id != 0 {
@@ -71,6 +72,12 @@ impl ReplySink for Relay<'_> {
             ReplyEvent::Prepared { .. } => summary.rows = None,
         }
     }
+}
+
+/// The number in `Records: 3  Duplicates: 0  Warnings: 0` (ER_INSERT_INFO).
+fn records(info: &[u8]) -> Option<u64> {
+    let number = info.strip_prefix(b"Records: ")?.split(|b| !b.is_ascii_digit()).next()?;
+    std::str::from_utf8(number).ok()?.parse().ok()
 }
 
 impl Summary {

@@ -378,7 +378,10 @@ impl Engine {
         }
         // SQL_CALC_FOUND_ROWS may also stand in a prepared statement: then only the server knows.
         let counted = request.statement.effects.contains(Effects::FOUND_ROWS) || request.executes_prepared();
-        if let Some(rows) = summary.found_rows.filter(|_| !about_diagnostics) {
+        // A count of warnings is a SELECT for the servers; a list of them is none.
+        let list = about_diagnostics && request.statement.kind != Kind::Other;
+        let copied = summary.copied_rows.filter(|_| request.inserts_selection);
+        if let Some(rows) = summary.found_rows.filter(|_| !list).or(copied) {
             aftermath.found_rows = (!counted).then_some(rows);
         }
         // RETURNING hides the id behind rows, an error hides it altogether.

@@ -211,6 +211,8 @@ impl Engine {
         request.without_tables = !matches!(self.clients[key].aftermath.diagnostics, Diagnostics::None)
             && matches!(request.statement.kind, Kind::Select | Kind::Do)
             && !text.windows(4).any(|word| word.eq_ignore_ascii_case(b"from"));
+        request.inserts_selection = matches!(request.statement.kind, Kind::Insert | Kind::Replace)
+            && text.windows(6).any(|word| word.eq_ignore_ascii_case(b"select"));
         self.queue_request(key, request);
     }
 
@@ -331,7 +333,7 @@ impl Engine {
     /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then. The server
     /// is asked only about what it is known to keep for this client: anything else would be another's.
     fn show_saved_warnings(&mut self, key: usize) -> bool {
-        let client = &self.clients[key];
+        let client = &mut self.clients[key];
         match &client.aftermath.diagnostics {
             Diagnostics::OnBackend { .. } if client.backend.is_some() => return false,
             Diagnostics::Saved { reply, .. } => self.outbox.send(client.connection, reply),
@@ -340,6 +342,7 @@ impl Engine {
                 self.outbox.send(client.connection, &reply);
             }
         }
+        client.aftermath.row_count = -1;
         true
     }
 
