@@ -17,6 +17,8 @@ pub(crate) struct Request {
     pub(crate) answer: u8,
     /// The collation of a `SET NAMES x COLLATE y`, which no tracker reports.
     pub(crate) collation: Option<Box<[u8]>>,
+    /// FOUND_ROWS() is the number of its rows.
+    pub(crate) counts_rows: bool,
     /// `INSERT ... SELECT` and the like: FOUND_ROWS() counts what was read.
     pub(crate) inserts_selection: bool,
     /// It uses no table, as far as it matters for diagnostics that are kept.
@@ -98,6 +100,7 @@ impl Request {
             statement: Statement::none(),
             answer: 1,
             collation: None,
+            counts_rows: false,
             inserts_selection: false,
             without_tables: false,
             urgent: false,
@@ -123,6 +126,7 @@ impl Request {
         statement: Statement,
         answer: u8,
     ) -> Self {
+        let counts_rows = counts_rows(statement.kind, text);
         let collation = match &statement.charset {
             CharsetSetting::Names { collation: Some(span) } => {
                 Some(text[span.clone()].to_ascii_lowercase().into())
@@ -136,6 +140,7 @@ impl Request {
             statement,
             answer,
             collation,
+            counts_rows,
             inserts_selection: false,
             without_tables: false,
             urgent: false,
@@ -166,9 +171,11 @@ impl Request {
                 || (self.command == RequestKind::Other && !self.executes_prepared()))
     }
 
-    /// Neither preparing a statement nor COM_STATISTICS touches ROW_COUNT().
+    /// Neither preparing a statement, nor COM_STATISTICS, nor GET DIAGNOSTICS touches ROW_COUNT().
     pub(crate) fn sets_row_count(&self) -> bool {
-        self.command != RequestKind::Prepare && self.expect != Expect::Statistics
+        self.statement.kind != Kind::ShowDiagnostics
+            && self.command != RequestKind::Prepare
+            && self.expect != Expect::Statistics
     }
 
     /// COM_STMT_EXECUTE.
@@ -180,6 +187,33 @@ impl Request {
     pub(crate) fn text(&self) -> Option<&[u8]> {
         let single = self.raw.len() < wire::HEADER_LEN + wire::MAX_PAYLOAD;
         single.then(|| &self.raw[wire::HEADER_LEN + 1..])
+    }
+}
+
+/// Whether FOUND_ROWS() follows a statement's result: selections do, and those SHOW and DESCRIBE that are selections from
+/// INFORMATION_SCHEMA for the server (sql_parse.cc: prepare_schema_table). Tried on MariaDB 10.11.
+fn counts_rows(kind: Kind, text: &[u8]) -> bool {
+    const NO_SELECTION: [&[u8]; 9] = [
+        b"create",
+        b"grants",
+        b"engine",
+        b"master",
+        b"binary",
+        b"binlog",
+        b"slave",
+        b"processlist",
+        b"privileges",
+    ];
+    let mut words = text.split(|b| !b.is_ascii_alphabetic()).filter(|word| !word.is_empty());
+    match kind {
+        Kind::Select => true,
+        Kind::Show => {
+            words.nth(1).is_some_and(|word| !NO_SELECTION.iter().any(|no| word.eq_ignore_ascii_case(no)))
+        }
+        Kind::Explain => {
+            words.next().is_some_and(|word| word.len() >= 4 && word[..4].eq_ignore_ascii_case(b"desc"))
+        }
+        _ => false,
     }
 }
 

@@ -72,7 +72,10 @@ impl Engine {
                 status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
         }
         self.note_aftermath(key, client, &request, statement);
-        if request.statement.charset == CharsetSetting::Unsure && statement.summary.error.is_none() {
+        let charset_unsure =
+            request.statement.charset == CharsetSetting::Unsure && statement.summary.error.is_none();
+        // On a backend of its own the server knows, and a question would only disturb FOUND_ROWS() there.
+        if charset_unsure && self.clients[client].pins.is_empty() {
             return self.read_charset(key, client);
         }
         if request.statement.releases_connection && statement.summary.error.is_none() {
@@ -321,7 +324,15 @@ impl Engine {
 
     pub(crate) fn insert_id_saved(&mut self, key: usize, client: usize, summary: &Summary) {
         let value = first_field(&summary.kept).and_then(|field| String::from_utf8(field).ok()?.parse().ok());
-        self.clients[client].aftermath.insert_id_told(value.unwrap_or(0));
+        let aftermath = &mut self.clients[client].aftermath;
+        match value {
+            Some(value) => aftermath.insert_id_told(value),
+            None => {
+                // Killed, most likely: nobody may find the id there.
+                aftermath.insert_id_lost();
+                self.backends[key].afterwards = Afterwards::Close;
+            }
+        }
         self.settle(key, client, false);
     }
 
@@ -376,13 +387,19 @@ impl Engine {
                 _ => -1,
             };
         }
-        // SQL_CALC_FOUND_ROWS may also stand in a prepared statement: then only the server knows.
-        let counted = request.statement.effects.contains(Effects::FOUND_ROWS) || request.executes_prepared();
-        // A count of warnings is a SELECT for the servers; a list of them is none.
-        let list = about_diagnostics && request.statement.kind != Kind::Other;
+        // What pins may do anything (SQL_CALC_FOUND_ROWS, a CALL, CREATE ... SELECT, a prepared statement): then only the
+        // server knows, and the client stays there.
+        let counted = !request.statement.effects.is_empty() || request.executes_prepared();
+        if counted && summary.error.is_none() {
+            aftermath.found_rows = None;
+        }
+        let found = summary.found_rows.filter(|_| request.counts_rows);
         let copied = summary.copied_rows.filter(|_| request.inserts_selection);
-        if let Some(rows) = summary.found_rows.filter(|_| !list).or(copied) {
-            aftermath.found_rows = (!counted).then_some(rows);
+        // SELECT ... INTO has no result set and finds nothing, so to say.
+        let into =
+            request.statement.kind == Kind::Select && summary.error.is_none() && summary.rows.is_none();
+        if let Some(rows) = found.or(copied).or(into.then_some(0)).filter(|_| !counted) {
+            aftermath.found_rows = Some(rows);
         }
         // RETURNING hides the id behind rows, an error hides it altogether.
         let inserts = matches!(request.statement.kind, Kind::Insert | Kind::Replace | Kind::Load);

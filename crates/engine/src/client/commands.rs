@@ -369,6 +369,8 @@ impl Engine {
         let text = format!("SELECT {count} AS `@@session.{name}_count`");
         let mut request = Request::query(&text);
         request.statement.reads = sql::Reads::DIAGNOSTICS;
+        // A count of warnings is a SELECT for the servers.
+        request.counts_rows = true;
         self.queue_request(key, request);
         true
     }
