@@ -60,7 +60,8 @@ fn counters(server: &Server) -> [u64; 3] {
 fn assert_counts(server: &Server, before: [u64; 3], report: &Value, line: &str) {
     let after = counters(server);
     // What a transaction had done before it failed is not reported: 20 statements at most (oltp_read_write).
-    let errors: u64 = report["errors"].as_array().into_iter().flatten().map(|error| count(error, "/count")).sum();
+    let errors: u64 =
+        report["errors"].as_array().into_iter().flatten().map(|error| count(error, "/count")).sum();
     let slack = SLACK + 20 * errors;
     for (index, name) in ["read", "write", "other"].iter().enumerate() {
         let reported = count(report, &format!("/queries/{name}"));
