@@ -190,7 +190,7 @@ def pinning(client):
         "BEGIN NOT ATOMIC SET @a = 3; SELECT @a; END", "SELECT LAST_INSERT_ID(42)",
         "BEGIN", "START TRANSACTION READ ONLY", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "SAVEPOINT s", "ROLLBACK TO s", "RELEASE SAVEPOINT s",
         "COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "SET autocommit = 0", "SET @@autocommit = 0", "SET profiling = 0",
-        "SET SESSION TRANSACTION READ ONLY", "CREATE TABLE IF NOT EXISTS words (a INT)", "SET CHARACTER SET latin1", "SET character_set_results = NULL",
+        "SET SESSION TRANSACTION READ ONLY", "CREATE TABLE IF NOT EXISTS words (a INT)", "SET character_set_results = NULL",
         "SET character_set_client = latin1, character_set_connection = utf8mb4", "SET character_set_connection = latin1",
         "SET character_set_results = utf8mb4",
     ]

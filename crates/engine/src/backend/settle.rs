@@ -396,8 +396,10 @@ impl Engine {
         let found = summary.found_rows.filter(|_| request.counts_rows);
         let copied = summary.copied_rows.filter(|_| request.inserts_selection);
         // SELECT ... INTO has no result set and finds nothing, so to say.
-        let into =
-            request.statement.kind == Kind::Select && summary.error.is_none() && summary.rows.is_none();
+        let into = request.command == RequestKind::Query
+            && request.statement.kind == Kind::Select
+            && summary.error.is_none()
+            && summary.rows.is_none();
         if let Some(rows) = found.or(copied).or(into.then_some(0)).filter(|_| !counted) {
             aftermath.found_rows = Some(rows);
         }
