@@ -193,9 +193,7 @@ DIFFERENCES = {
     "test_connection_id[onramp": "column names of expressions around replaced calls",
     "test_change_user_refused[onramp-app-app-secret-forbidden]": "COM_CHANGE_USER to a forbidden schema closes",
     "test_change_user_refused[onramp-app-app-secret-onramp_missing]": "COM_CHANGE_USER to a missing schema closes",
-    "test_global_variable_change_is_seen_by_new_sessions[onramp": "SET GLOBAL is seen by new backends",
     "test_init_connect[onramp": "init_connect is not run for clients",
-    "test_own_row_in_the_process_list[onramp": "SHOW PROCESSLIST shows backends",
 }
 
 
