@@ -25,15 +25,12 @@ impl Pins {
     pub const CHARACTER_SET: Self = Self::own(1 << 2);
     /// The server reported a change of state that neither the lexer nor another tracker explains.
     pub const STATE_CHANGE: Self = Self::own(1 << 3);
-    /// The command's text spans several packets and was not looked at.
-    pub const LARGE_STATEMENT: Self = Self::own(1 << 4);
 
-    const NAMES: [(Self, &'static str); 5] = [
+    const NAMES: [(Self, &'static str); 4] = [
         (Self::PREPARED_STATEMENT, "prepared_statement"),
         (Self::THREAD_HANDLING, "thread_handling"),
         (Self::CHARACTER_SET, "character_set"),
         (Self::STATE_CHANGE, "state_change"),
-        (Self::LARGE_STATEMENT, "large_statement"),
     ];
 
     const fn own(own: u8) -> Self {

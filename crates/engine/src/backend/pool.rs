@@ -68,12 +68,7 @@ impl Engine {
         if !self.may_open_backends(key) {
             return;
         }
-        let (identity, class) = (self.clients[key].identity, self.clients[key].class());
-        let opening = self
-            .backends
-            .iter()
-            .filter(|(_, b)| !b.is_ready() && Some(b.identity) == identity && b.class == class)
-            .count();
+        let opening = self.opening_for(key);
         // As many as could run at once, and no more than there are statements in need. While the server is not known to
         // answer, one attempt is enough.
         let free_permits = self.scheduler.free_permits();
@@ -88,18 +83,20 @@ impl Engine {
 
     /// Opens a backend for a KILL, one over the limit if it must be: when all are held is when it is needed.
     pub(crate) fn open_backend_for_urgent(&mut self, key: usize) {
-        let (identity, class) = (self.clients[key].identity, self.clients[key].class());
-        let opening = self
-            .backends
-            .iter()
-            .any(|(_, b)| !b.is_ready() && Some(b.identity) == identity && b.class == class);
-        if opening || !self.may_open_backends(key) {
+        if self.opening_for(key) > 0 || !self.may_open_backends(key) {
             return;
         }
         let limit = self.backend_limit();
         if self.backends.len() < limit || self.close_idle_backend() || self.backends.len() == limit {
             self.open_backend(key);
         }
+    }
+
+    /// Backends under way that will fit this client.
+    fn opening_for(&self, key: usize) -> usize {
+        let (identity, class) = (self.clients[key].identity, self.clients[key].class());
+        let fits = |backend: &Backend| Some(backend.identity) == identity && backend.class == class;
+        self.backends.iter().filter(|(_, backend)| !backend.is_ready() && fits(backend)).count()
     }
 
     /// Whether an attempt to connect makes sense now.
