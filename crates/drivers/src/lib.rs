@@ -12,8 +12,10 @@
 
 mod clock;
 mod counters;
+mod driver;
 mod epoll;
 mod listen_address;
+mod listen_socket;
 mod settings;
 mod signaller;
 mod slots;
@@ -21,7 +23,9 @@ mod socket_options;
 mod unix_listener;
 
 pub use counters::Counters;
+pub use driver::{Driver, DriverChoice, DriverKind, Opened, probe_uring};
 pub use epoll::EpollDriver;
 pub use listen_address::ListenAddress;
+pub use listen_socket::ListenSocket;
 pub use settings::Settings;
 pub use signaller::Signaller;

@@ -31,6 +31,16 @@ impl<T> Slots<T> {
         self.entries.len() - self.vacant.len()
     }
 
+    /// Bytes of memory held, without what the values hold elsewhere.
+    pub(crate) fn allocated(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry<T>>() + self.vacant.capacity() * size_of::<u32>()
+    }
+
+    /// All values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.entries.iter().filter_map(|entry| entry.occupant.as_ref())
+    }
+
     /// Puts a value into the slot freed last, or a new one. Gives it back where all 4 billion slots are taken.
     pub(crate) fn insert(&mut self, value: T) -> Result<ConnectionId, T> {
         if let Some(index) = self.vacant.pop() {

@@ -5,23 +5,21 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
 
-/// A listening TCP socket. Accepted sockets inherit no-delay and keep-alive from it on Linux.
+/// A TCP socket to listen with, not bound yet. Accepted sockets inherit no-delay and keep-alive from it on Linux.
 ///
 /// `IPV6_V6ONLY` is off whatever `net.ipv6.bindv6only` says: MySQL documents that `::` takes IPv4 peers too.
 ///
 /// # Errors
-/// What the system says to `socket`, `bind` or `listen`.
-pub(crate) fn tcp_listener(address: SocketAddr, backlog: u32) -> io::Result<OwnedFd> {
+/// What the system says to `socket` or `setsockopt`.
+pub(crate) fn tcp_listener(address: SocketAddr) -> io::Result<OwnedFd> {
     let socket = tcp_socket(address)?;
     // So that a restart does not wait for the old connections' TIME_WAIT; two listeners still exclude each other.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, false)?;
     }
-    bind(&socket, &address)?;
-    listen(&socket, listen_backlog(backlog))?;
     Ok(socket)
 }
 
@@ -111,13 +109,15 @@ fn last_errno() -> Errno {
 mod tests {
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
-    use rustix::net::{accept, connect, getsockname};
+    use rustix::net::{accept, connect, getsockname, listen};
 
     use super::*;
 
     #[test]
     fn accepted_sockets_inherit_their_options() {
-        let listener = tcp_listener((Ipv4Addr::LOCALHOST, 0).into(), 8).unwrap();
+        let listener = tcp_listener((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        bind(&listener, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        listen(&listener, 8).unwrap();
         let address = SocketAddr::try_from(getsockname(&listener).unwrap()).unwrap();
         let _peer = TcpStream::connect(address).unwrap();
         let accepted = accept(&listener).unwrap();

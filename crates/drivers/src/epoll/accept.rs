@@ -7,22 +7,19 @@ use std::time::Duration;
 
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with, getsockname};
+use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
 use seam::{ConnectionId, Input, Instant, ListenerId, Peer, Program};
 
 use super::EpollDriver;
 use super::connection::{Connection, Phase};
 use super::token::Token;
-use crate::ListenAddress;
-use crate::socket_options::{peer_uid, tcp_listener};
-use crate::unix_listener::{SocketFile, unix_listener};
+use crate::ListenSocket;
+use crate::socket_options::peer_uid;
 
-/// A listening socket.
+/// A listening socket and whether it is listened to.
 #[derive(Debug)]
 pub(super) struct Listener {
-    /// Dropped before the socket: while we listen nobody can take the file for stale and put another in its place.
-    kind: Kind,
-    socket: OwnedFd,
+    socket: ListenSocket,
     /// The system had no room for one more connection: epoll is not asked before this time.
     paused_until: Option<Instant>,
     /// How many connections there were at the pause; as soon as there are fewer, it is over.
@@ -35,41 +32,18 @@ impl Listener {
     }
 }
 
-#[derive(Debug)]
-enum Kind {
-    Tcp,
-    Unix {
-        /// Held for its drop.
-        _file: SocketFile,
-    },
-}
-
 /// After the system ran out of descriptors, which our own closes may not be what frees. Short enough for a client not
 /// to notice, long enough for ten tries a second to cost nothing.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 impl EpollDriver {
-    pub(super) fn open_listener(
-        &mut self,
-        address: &ListenAddress,
-        backlog: u32,
-    ) -> io::Result<ListenAddress> {
+    pub(super) fn add_listener(&mut self, socket: ListenSocket) -> io::Result<ListenerId> {
         let id = u16::try_from(self.listeners.len())
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "more than 65,536 listeners"))?;
-        let (socket, kind, actual) = match address {
-            ListenAddress::Tcp(address) => {
-                let socket = tcp_listener(*address, backlog)?;
-                let actual = SocketAddr::try_from(getsockname(&socket)?)?;
-                (socket, Kind::Tcp, ListenAddress::Tcp(actual))
-            }
-            ListenAddress::Unix(path) => {
-                let (socket, file) = unix_listener(path, backlog)?;
-                (socket, Kind::Unix { _file: file }, address.clone())
-            }
-        };
-        epoll::add(&self.epoll, &socket, Token::Listener(ListenerId(id)).into(), EventFlags::IN)?;
-        self.listeners.push(Listener { kind, socket, paused_until: None, connections_at_pause: 0 });
-        Ok(actual)
+        let id = ListenerId(id);
+        epoll::add(&self.epoll, &socket, Token::Listener(id).into(), EventFlags::IN)?;
+        self.listeners.push(Listener { socket, paused_until: None, connections_at_pause: 0 });
+        Ok(id)
     }
 
     /// Accepts what waits at one listener, up to the turn's share.
@@ -136,14 +110,12 @@ impl EpollDriver {
 
 impl Listener {
     fn peer(&self, socket: &OwnedFd, address: Option<SocketAddrAny>) -> Result<Peer, Errno> {
-        match self.kind {
-            Kind::Tcp => {
-                let address = SocketAddr::try_from(address.ok_or(Errno::CONNABORTED)?)?;
-                // An IPv4 peer of a listener on [::] is an IPv4 peer to the accounts.
-                Ok(Peer::Tcp(SocketAddr::new(address.ip().to_canonical(), address.port())))
-            }
-            Kind::Unix { .. } => Ok(Peer::Unix { uid: peer_uid(socket.as_fd())? }),
+        if self.socket.is_unix() {
+            return Ok(Peer::Unix { uid: peer_uid(socket.as_fd())? });
         }
+        let address = SocketAddr::try_from(address.ok_or(Errno::CONNABORTED)?)?;
+        // An IPv4 peer of a listener on [::] is an IPv4 peer to the accounts.
+        Ok(Peer::Tcp(SocketAddr::new(address.ip().to_canonical(), address.port())))
     }
 }
 

@@ -58,6 +58,13 @@ pub(super) struct Unsent {
     pub(super) stalled: bool,
 }
 
+impl Unsent {
+    /// Bytes of memory held.
+    pub(super) fn allocated(&self) -> usize {
+        size_of::<Self>() + self.bytes.capacity()
+    }
+}
+
 impl Connection {
     pub(super) fn new(socket: OwnedFd, phase: Phase) -> Self {
         Self { socket, phase, unsent: None, watched: None }

@@ -19,12 +19,12 @@ use std::time::Duration;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventFlags};
 use rustix::io::Errno;
-use seam::{ConnectionId, Input, Instant, Output, Program};
+use seam::{ConnectionId, Input, Instant, ListenerId, Output, Program};
 
 use crate::clock::Clock;
 use crate::signaller::Mailbox;
 use crate::slots::Slots;
-use crate::{Counters, ListenAddress, Settings, Signaller};
+use crate::{Counters, ListenAddress, ListenSocket, Settings, Signaller};
 use accept::Listener;
 use connection::{Connection, Phase};
 use token::Token;
@@ -43,7 +43,7 @@ pub struct EpollDriver {
     events: Vec<Event>,
     receive_buffer: Box<[u8]>,
     connections: Slots<Connection>,
-    /// The place is the [`seam::ListenerId`].
+    /// The place is the [`ListenerId`].
     listeners: Vec<Listener>,
     notices: VecDeque<Notice>,
     /// When to look again at connections that the program closed, in order. Deadlines that a connection no longer has
@@ -80,14 +80,27 @@ impl EpollDriver {
         })
     }
 
-    /// Listens on one more address, whose [`seam::ListenerId`] is its place in the order of these calls. `backlog` is how
+    /// Listens on one more address, whose [`ListenerId`] is its place in the order of these calls. `backlog` is how
     /// many connections may wait to be accepted; the system's own limit (`net.core.somaxconn`) is silently applied.
     /// Returns the address with the port that the system chose where it was 0.
     ///
     /// # Errors
     /// `AddrInUse` where somebody listens there already; otherwise what the system says.
     pub fn listen(&mut self, address: &ListenAddress, backlog: u32) -> io::Result<ListenAddress> {
-        self.open_listener(address, backlog)
+        let (shares, actual) = ListenSocket::open(address, backlog, 1)?;
+        for share in shares {
+            self.attach(share)?;
+        }
+        Ok(actual)
+    }
+
+    /// Accepts on a share of a listening address. Its [`ListenerId`] is its place in the order of these calls and those
+    /// of [`EpollDriver::listen`].
+    ///
+    /// # Errors
+    /// `InvalidInput` after 65,536 listeners; otherwise what the system says.
+    pub fn attach(&mut self, socket: ListenSocket) -> io::Result<ListenerId> {
+        self.add_listener(socket)
     }
 
     /// A way to reach the loop from other threads.
@@ -118,9 +131,19 @@ impl EpollDriver {
         }
     }
 
-    /// What has been done so far.
+    /// What has been done so far. Looks at every connection.
     pub fn counters(&self) -> Counters {
-        Counters { open_connections: self.connections.len() as u64, ..self.counters }
+        let unsent = self.connections.iter().filter_map(|connection| connection.unsent.as_ref());
+        let notices = self.notices.capacity() * size_of::<Notice>();
+        let closes = self.close_deadlines.capacity() * size_of::<(Instant, ConnectionId)>();
+        Counters {
+            open_connections: self.connections.len() as u64,
+            send_buffer_bytes: unsent.map(|unsent| unsent.allocated() as u64).sum(),
+            receive_buffer_bytes: self.receive_buffer.len() as u64,
+            connection_table_bytes: (self.connections.allocated() + notices + closes) as u64,
+            ring_bytes: (self.events.capacity() * size_of::<Event>()) as u64,
+            ..self.counters
+        }
     }
 
     /// Fills `events`, waiting for the first no longer than `timeout`, or forever.

@@ -1,0 +1,181 @@
+//! One driver out of two: which, and why.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use seam::{ListenerId, Program};
+
+use crate::{Counters, EpollDriver, ListenAddress, ListenSocket, Settings, Signaller};
+
+/// What somebody may ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DriverChoice {
+    /// io_uring where it can be used, else epoll.
+    #[default]
+    Auto,
+    /// io_uring or nothing.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+impl FromStr for DriverChoice {
+    type Err = String;
+
+    /// # Errors
+    /// The words that there are, for any other.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "uring" => Ok(Self::Uring),
+            "epoll" => Ok(Self::Epoll),
+            _ => Err(format!("{text:?} is none of auto, uring, epoll")),
+        }
+    }
+}
+
+impl fmt::Display for DriverChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Uring => "uring",
+            Self::Epoll => "epoll",
+        })
+    }
+}
+
+/// What one may get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverKind {
+    /// io_uring.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+impl fmt::Display for DriverKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Uring => "uring",
+            Self::Epoll => "epoll",
+        })
+    }
+}
+
+/// Runs a [`Program`] on what the system offers.
+///
+/// [`Driver::listen`] or [`Driver::attach`] as often as there are addresses, [`Driver::signaller`] for whoever may end
+/// it, then [`Driver::run`], once. It may be opened on one thread and run on another.
+pub enum Driver {
+    /// On epoll.
+    Epoll(Box<EpollDriver>),
+}
+
+/// A driver and how it was chosen.
+pub struct Opened {
+    /// The driver.
+    pub driver: Driver,
+    /// Why [`DriverChoice::Auto`] did not take io_uring.
+    pub fallback: Option<String>,
+}
+
+impl Driver {
+    /// A driver without listeners or connections. Its clock starts here.
+    ///
+    /// # Errors
+    /// `InvalidInput` for [`Settings`] out of range; `Unsupported` with the reason where io_uring was asked for and cannot
+    /// be used; else what the system says.
+    pub fn open(choice: DriverChoice, settings: Settings) -> io::Result<Opened> {
+        let epoll = |settings| EpollDriver::new(settings).map(|driver| Self::Epoll(Box::new(driver)));
+        match choice {
+            DriverChoice::Epoll => Ok(Opened { driver: epoll(settings)?, fallback: None }),
+            DriverChoice::Auto => Ok(Opened { driver: epoll(settings)?, fallback: probe_uring().err() }),
+            DriverChoice::Uring => {
+                let reason = probe_uring().err().unwrap_or_default();
+                Err(io::Error::new(io::ErrorKind::Unsupported, reason))
+            }
+        }
+    }
+
+    /// Which one it is.
+    pub fn kind(&self) -> DriverKind {
+        match self {
+            Self::Epoll(_) => DriverKind::Epoll,
+        }
+    }
+
+    /// Listens on one more address, whose [`ListenerId`] is its place in the order of these calls and those of
+    /// [`Driver::attach`]. `backlog` is how many connections may wait to be accepted; the system's own limit
+    /// (`net.core.somaxconn`) is silently applied. Returns the address with the port that the system chose where it was
+    /// 0.
+    ///
+    /// # Errors
+    /// `AddrInUse` where somebody listens there already; otherwise what the system says.
+    pub fn listen(&mut self, address: &ListenAddress, backlog: u32) -> io::Result<ListenAddress> {
+        match self {
+            Self::Epoll(driver) => driver.listen(address, backlog),
+        }
+    }
+
+    /// Accepts on a share of a listening address.
+    ///
+    /// # Errors
+    /// `InvalidInput` after 65,536 listeners; otherwise what the system says.
+    pub fn attach(&mut self, socket: ListenSocket) -> io::Result<ListenerId> {
+        match self {
+            Self::Epoll(driver) => driver.attach(socket),
+        }
+    }
+
+    /// A way to reach the loop from other threads.
+    ///
+    /// # Errors
+    /// None at present; a driver may need a descriptor for each.
+    pub fn signaller(&self) -> io::Result<Signaller> {
+        match self {
+            Self::Epoll(driver) => driver.signaller(),
+        }
+    }
+
+    /// Runs turns until the program says [`seam::Output::Finished`]. The first turn does not wait, so that a program can
+    /// begin by itself. Afterwards all listeners and connections are closed; those that the program closed before keep
+    /// their time to send what is unsent (5 seconds, up to 60 while their peers read), unless one more signal comes.
+    ///
+    /// # Errors
+    /// Where waiting itself fails, which is a bug or a kernel without memory. Trouble with a connection is the
+    /// program's to hear.
+    pub fn run<P: Program>(&mut self, program: &mut P) -> io::Result<()> {
+        match self {
+            Self::Epoll(driver) => driver.run(program),
+        }
+    }
+
+    /// What has been done so far.
+    pub fn counters(&self) -> Counters {
+        match self {
+            Self::Epoll(driver) => driver.counters(),
+        }
+    }
+}
+
+/// Tries out what the io_uring driver needs.
+///
+/// # Errors
+/// Why io_uring cannot be used, with the cause that an operator can lift, as one sentence without a full stop.
+pub fn probe_uring() -> Result<(), String> {
+    Err("this build has no io_uring driver".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_read_as_they_are_written() {
+        for choice in [DriverChoice::Auto, DriverChoice::Uring, DriverChoice::Epoll] {
+            assert_eq!(choice.to_string().parse(), Ok(choice));
+        }
+        assert!("io_uring".parse::<DriverChoice>().unwrap_err().contains("auto, uring, epoll"));
+    }
+}
