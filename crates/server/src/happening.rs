@@ -3,8 +3,7 @@
 use std::io;
 
 use engine::Event;
-
-use crate::private_server::Access;
+use private_server::Access;
 
 /// How many happenings may wait. The worker never blocks on the queue: beyond this it counts what it could not report.
 pub(crate) const QUEUE_LENGTH: usize = 4096;

@@ -14,8 +14,6 @@ mod addresses;
 mod happening;
 mod logging;
 mod open_files;
-mod passwd;
-mod private_server;
 mod program;
 mod serve;
 mod worker;

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use config::Configuration;
 use drivers::Signaller;
+use private_server::{Access, ClientPlace, PrivateServer, Report};
 use rustix::rand::{GetRandomFlags, getrandom};
 use seam::{Address, Signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::happening::{Happening, QUEUE_LENGTH};
-use crate::private_server::{Access, PrivateServer};
 use crate::worker::Worker;
 use crate::{addresses, logging, open_files};
 
@@ -61,7 +61,7 @@ fn serve(mut configuration: Configuration) -> Result<(), String> {
     let mut private_server = None;
     let mut access = None;
     if configuration.backends.is_empty() {
-        let server = PrivateServer::start(&configuration, sender)?;
+        let server = start_private_server(&configuration, sender)?;
         match wait_for_server(&happenings)? {
             Some(ready) => access = Some(ready),
             None => return stop_server(&server, &happenings),
@@ -102,6 +102,26 @@ fn forward_signals(happenings: SyncSender<Happening>) -> Result<(), String> {
         .map_err(|error| format!("no thread for signals: {error}"))
 }
 
+fn start_private_server(
+    configuration: &Configuration,
+    happenings: SyncSender<Happening>,
+) -> Result<PrivateServer, String> {
+    let settings = private_server::Settings {
+        programs: configuration.server_directory.clone(),
+        max_connections: configuration.engine.max_backends,
+        max_allowed_packet: configuration.engine.max_allowed_packet,
+        ..private_server::Settings::new(configuration.data_dir.clone())
+    };
+    PrivateServer::start(settings, move |report| {
+        let happening = match report {
+            Report::Ready(access) => Happening::ServerReady(access),
+            Report::Failed(reason) => Happening::ServerFailed(reason),
+            Report::Stopped => Happening::ServerStopped,
+        };
+        let _ = happenings.send(happening);
+    })
+}
+
 /// Until the private server answers. `None` where we are asked to end before it does.
 fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, String> {
     loop {
@@ -132,12 +152,20 @@ fn run(
     getrandom(&mut configuration.engine.entropy, GetRandomFlags::empty())
         .map_err(|error| format!("the system has no random bytes: {error}"))?;
     if let Some(access) = access {
-        access.write_client_file(worker.listening())?;
+        access.write_client_file(worker.listening().first().map(client_place).as_ref())?;
     }
     let shutdown_timeout = configuration.shutdown_timeout();
     worker.begin(configuration.engine);
     say_ready(worker.listening(), access);
     wait_for_worker(happenings, worker.signaller(), shutdown_timeout)
+}
+
+fn client_place(listening: &drivers::ListenAddress) -> ClientPlace {
+    match (addresses::reachable(listening), listening) {
+        (Some(tcp), _) => ClientPlace::Tcp(tcp),
+        (None, drivers::ListenAddress::Unix(socket)) => ClientPlace::Unix(socket.clone()),
+        (None, drivers::ListenAddress::Tcp(tcp)) => ClientPlace::Tcp(*tcp),
+    }
 }
 
 fn say_ready(listening: &[drivers::ListenAddress], access: Option<&Access>) {

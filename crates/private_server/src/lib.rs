@@ -16,28 +16,35 @@
 //! One thread does all of it, and it lives as long as the process: the kernel ties the server's life to the thread
 //! that started it (`PR_SET_PDEATHSIG`, prctl(2)).
 
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "it starts a process and waits for it, off the data path"
+)]
+
 mod accounts;
 mod command_line;
 mod folder;
 mod initialise;
+mod passwd;
 mod process;
 mod programs;
+mod settings;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use config::Configuration;
 use zeroize::Zeroizing;
 
+pub use self::settings::{Settings, ThreadHandling};
+
 use self::accounts::Accounts;
-use self::command_line::Tuning;
 use self::folder::Folder;
 use self::process::{Process, Started};
 use self::programs::Programs;
-use crate::addresses;
-use crate::happening::Happening;
 
 /// The first wait before a server that died is started again; it doubles up to [`LONGEST_BACK_OFF`].
 const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
@@ -48,44 +55,64 @@ const WELL_AFTER: Duration = Duration::from_secs(60);
 /// How often the thread looks whether the server still runs and whether it has been told to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A private server, seen from the main thread.
-pub(crate) struct PrivateServer {
+/// A private server, seen by whoever started it. Dropping it stops the server too, but nobody waits for that.
+#[derive(Debug)]
+pub struct PrivateServer {
     stop: Sender<Stop>,
 }
 
 /// Tells the thread to stop its server.
 struct Stop;
 
+/// What becomes of a private server. After [`Report::Failed`] or [`Report::Stopped`] nothing more is reported.
+pub enum Report {
+    /// The server answers.
+    Ready(Access),
+    /// The server cannot be started, and why.
+    Failed(String),
+    /// The server has been stopped, or told to.
+    Stopped,
+}
+
 /// How to reach the server that has come up.
-pub(crate) struct Access {
+pub struct Access {
     /// The server's socket.
-    pub(crate) socket: PathBuf,
-    /// The name of the account that Onramp itself uses.
-    pub(crate) service_user: String,
+    pub socket: PathBuf,
+    /// The server's name and version, as people say it: `MariaDB 10.11.19`.
+    pub version: String,
+    /// The server's process. It is another one where the server died and was started again.
+    pub process: u32,
+    /// The name of the account that Onramp itself uses. It may log in from this machine alone.
+    pub service_user: String,
     /// Its password.
-    pub(crate) service_password: Zeroizing<String>,
-    admin_password: Zeroizing<String>,
+    pub service_password: Zeroizing<String>,
+    /// The name of the account with all rights, for whoever started the server.
+    pub admin_user: String,
+    /// Its password, as it was first set.
+    pub admin_password: Zeroizing<String>,
     client_file: PathBuf,
 }
 
+/// Where client programs connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientPlace {
+    /// To an address.
+    Tcp(SocketAddr),
+    /// To a socket with this path.
+    Unix(PathBuf),
+}
+
 impl PrivateServer {
-    /// Looks for the server's programs, takes the folder, and starts the thread that does the rest. The answer is
-    /// [`Happening::ServerReady`] or [`Happening::ServerFailed`].
+    /// Looks for the server's programs, takes the folder, and starts the thread that does the rest. What becomes of it
+    /// is told to `report`, on that thread.
     ///
     /// # Errors
     /// A line that says what is missing or in the way.
-    pub(crate) fn start(
-        configuration: &Configuration,
-        happenings: SyncSender<Happening>,
-    ) -> Result<Self, String> {
-        let programs = Programs::find(&configuration.server_directory)?;
-        let folder = Folder::take(&configuration.data_dir)?;
+    pub fn start(settings: Settings, report: impl Fn(Report) + Send + 'static) -> Result<Self, String> {
+        let programs = Programs::find(&settings.programs)?;
+        let folder = Folder::take(&settings.folder)?;
         let (stop, stops) = channel();
-        let tuning = Tuning {
-            max_backends: configuration.engine.max_backends,
-            max_allowed_packet: configuration.engine.max_allowed_packet,
-        };
-        let keeper = Keeper { programs, folder, tuning, stops, happenings };
+        let keeper = Keeper { programs, folder, settings, stops, report };
         std::thread::Builder::new()
             .name(String::from("private server"))
             .spawn(move || keeper.keep())
@@ -93,34 +120,37 @@ impl PrivateServer {
         Ok(Self { stop })
     }
 
-    /// Stops the server in an orderly way. The answer is [`Happening::ServerStopped`].
-    pub(crate) fn stop(&self) {
+    /// Stops the server in an orderly way. The answer is [`Report::Stopped`].
+    pub fn stop(&self) {
         let _ = self.stop.send(Stop);
     }
 }
 
 impl Access {
-    /// Writes the options with which client programs reach the server through us, at the first of our addresses.
+    /// Writes the options with which client programs reach the server by way of `place`.
     ///
     /// # Errors
     /// A line that names the file.
-    pub(crate) fn write_client_file(&self, listening: &[drivers::ListenAddress]) -> Result<(), String> {
-        let tcp: Option<SocketAddr> = listening.first().and_then(addresses::reachable);
-        let place = match (tcp, listening.first()) {
-            (Some(tcp), _) => format!("protocol=tcp\nhost={}\nport={}\n", tcp.ip(), tcp.port()),
-            (None, Some(socket)) => format!("protocol=socket\nsocket={socket}\n"),
-            (None, None) => String::new(),
+    pub fn write_client_file(&self, place: Option<&ClientPlace>) -> Result<(), String> {
+        let place = match place {
+            Some(ClientPlace::Tcp(tcp)) => {
+                format!("protocol=tcp\nhost={}\nport={}\n", tcp.ip(), tcp.port())
+            }
+            Some(ClientPlace::Unix(socket)) => {
+                format!("protocol=socket\nsocket={}\n", socket.display())
+            }
+            None => String::new(),
         };
         let text = Zeroizing::new(format!(
             "[client]\nuser={}\npassword={}\n{place}",
-            accounts::ADMIN_USER,
+            self.admin_user,
             self.admin_password.as_str()
         ));
         folder::write_private(&self.client_file, &text)
     }
 
     /// The option of client programs that names the file.
-    pub(crate) fn client_option(&self) -> String {
+    pub fn client_option(&self) -> String {
         let path = self.client_file.display().to_string();
         let plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte));
         if plain { format!("--defaults-file={path}") } else { format!("--defaults-file='{path}'") }
@@ -128,12 +158,12 @@ impl Access {
 }
 
 /// The thread's own: everything it needs to bring a server up and keep it up.
-struct Keeper {
+struct Keeper<R> {
     programs: Programs,
     folder: Folder,
-    tuning: Tuning,
+    settings: Settings,
     stops: Receiver<Stop>,
-    happenings: SyncSender<Happening>,
+    report: R,
 }
 
 /// Why the thread's work ends.
@@ -150,22 +180,22 @@ impl From<String> for Ending {
     }
 }
 
-impl Keeper {
+impl<R: Fn(Report)> Keeper<R> {
     fn keep(self) {
         let ended = match self.bring_up_and_watch() {
-            Ending::Told => Happening::ServerStopped,
-            Ending::Failed(reason) => Happening::ServerFailed(reason),
+            Ending::Told => Report::Stopped,
+            Ending::Failed(reason) => Report::Failed(reason),
         };
-        // Unlocked before the main thread learns of the end.
-        let Self { folder, happenings, .. } = self;
+        // Unlocked before anybody learns of the end.
+        let Self { folder, report, .. } = self;
         drop(folder);
-        let _ = happenings.send(ended);
+        report(ended);
     }
 
     fn bring_up_and_watch(&self) -> Ending {
         match self.bring_up() {
             Ok((process, access)) => {
-                let _ = self.happenings.send(Happening::ServerReady(access));
+                (self.report)(Report::Ready(access));
                 self.watch(process)
             }
             Err(ending) => ending,
@@ -194,7 +224,7 @@ impl Keeper {
         let accounts = Accounts::prepare(&self.folder)?;
         let statements = accounts.statements(&self.programs);
         let init_file = self.folder.write_init_file(&statements)?;
-        let started = Process::start(&self.programs, &self.folder, &self.tuning, Some(&init_file), &asked);
+        let started = Process::start(&self.programs, &self.folder, &self.settings, Some(&init_file), &asked);
         // It holds passwords; the server has read it once it answers.
         let _ = std::fs::remove_file(&init_file);
         let process = match started? {
@@ -204,8 +234,11 @@ impl Keeper {
         let admin_password = accounts.keep(&self.folder)?;
         let access = Access {
             socket: self.folder.socket().into(),
+            version: self.programs.version.clone(),
+            process: process.id(),
             service_user: String::from(accounts::SERVICE_USER),
             service_password: accounts.service_password.clone(),
+            admin_user: String::from(accounts::ADMIN_USER),
             admin_password,
             client_file: self.folder.shown().join("client.cnf"),
         };
@@ -234,7 +267,7 @@ impl Keeper {
                 }
                 back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 let asked = || self.told_to_stop();
-                match Process::start(&self.programs, &self.folder, &self.tuning, None, &asked) {
+                match Process::start(&self.programs, &self.folder, &self.settings, None, &asked) {
                     Ok(Started::Ready(process)) => break process,
                     Ok(Started::Stopped) => return Ending::Told,
                     Err(reason) => tracing::error!("{reason}; trying again in {} s", back_off.as_secs()),

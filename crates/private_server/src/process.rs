@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::command_line::{self, Tuning};
+use super::command_line;
 use super::folder::{Folder, PROGRESS_INTERVAL};
 use super::programs::Programs;
-use super::{Ending, LOOK, Stop};
+use super::{Ending, LOOK, Settings, Stop};
 
 /// How long we wait for a server to stop before we leave it to itself. It has been told; the next start waits for it.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ impl Process {
     pub(crate) fn start(
         programs: &Programs,
         folder: &Folder,
-        tuning: &Tuning,
+        settings: &Settings,
         init_file: Option<&Path>,
         asked: &dyn Fn() -> bool,
     ) -> Result<Started, String> {
@@ -55,7 +55,7 @@ impl Process {
         let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).map_err(failed)?;
         let log_start = log.metadata().map_err(failed)?.len();
         let lock = folder.inheritable_lock().map_err(failed)?;
-        let mut command = command_line::server(programs, folder, tuning, init_file);
+        let mut command = command_line::server(programs, folder, settings, init_file);
         command.stdout(log.try_clone().map_err(failed)?).stderr(log);
         let mut process = Self::spawn(command)?;
         drop(lock);
@@ -151,6 +151,11 @@ impl Process {
         if let Some(pid) = self.pid() {
             let _ = kill_process(pid, Signal::TERM);
         }
+    }
+
+    /// The process's number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Not another's, as a child that we have not waited for keeps its id.

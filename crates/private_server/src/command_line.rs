@@ -6,15 +6,7 @@ use std::process::Command;
 
 use super::folder::{Folder, RunAs};
 use super::programs::{Flavour, Programs};
-
-/// What the server has to fit.
-#[derive(Clone, Debug)]
-pub(crate) struct Tuning {
-    /// Connections that Onramp may open.
-    pub(crate) max_backends: u32,
-    /// The largest statement, in bytes.
-    pub(crate) max_allowed_packet: usize,
-}
+use super::settings::{Settings, ThreadHandling};
 
 /// Connections beside the backends: the service account's, and people's who connect past Onramp.
 const OTHER_CONNECTIONS: u32 = 32;
@@ -30,7 +22,7 @@ const LARGEST_BUFFER_POOL: u64 = 8 << 30;
 pub(crate) fn server(
     programs: &Programs,
     folder: &Folder,
-    tuning: &Tuning,
+    settings: &Settings,
     init_file: Option<&Path>,
 ) -> Command {
     let mut command = as_user(programs, folder.run_as(), &programs.server);
@@ -45,7 +37,7 @@ pub(crate) fn server(
     if let Some(init_file) = init_file {
         command.arg(with_path("--init-file=", init_file));
     }
-    command.args(settings(tuning, memory()));
+    command.args(arguments(settings, memory()));
     match programs.flavour {
         Flavour::MariaDb { .. } => {}
         // Its second protocol would listen on a port of its own.
@@ -53,6 +45,7 @@ pub(crate) fn server(
             command.arg("--mysqlx=OFF").args(mysql_login_argument(programs));
         }
     }
+    command.args(&settings.arguments);
     command
 }
 
@@ -92,20 +85,18 @@ pub(crate) fn mysql_login_argument(programs: &Programs) -> Option<&'static str> 
     }
 }
 
-fn settings(tuning: &Tuning, memory: u64) -> Vec<String> {
-    let connections = tuning.max_backends.saturating_add(OTHER_CONNECTIONS);
-    let buffer_pool = (memory / BUFFER_POOL_SHARE).clamp(SMALLEST_BUFFER_POOL, LARGEST_BUFFER_POOL);
-    vec![
-        // The Unix socket alone: nobody reaches the server past Onramp from another machine. Names are never looked up for
-        // it, and without --skip-name-resolve a client on 127.0.0.1 counts as `localhost`, as people expect.
-        String::from("--skip-networking"),
+fn arguments(settings: &Settings, memory: u64) -> Vec<String> {
+    let connections = settings.max_connections.saturating_add(OTHER_CONNECTIONS);
+    let share = (memory / BUFFER_POOL_SHARE).clamp(SMALLEST_BUFFER_POOL, LARGEST_BUFFER_POOL);
+    let mut arguments = network(settings.port);
+    arguments.extend([
         // Backends, and some for the service account and for people.
         format!("--max-connections={connections}"),
         // A backend that is closed leaves its thread to the next.
-        format!("--thread-cache-size={}", tuning.max_backends.min(16_384)),
+        format!("--thread-cache-size={}", settings.max_connections.min(16_384)),
         // A statement that Onramp lets pass must not be refused here. The server rounds down to 1024.
-        format!("--max-allowed-packet={}", tuning.max_allowed_packet),
-        format!("--innodb-buffer-pool-size={buffer_pool}"),
+        format!("--max-allowed-packet={}", settings.max_allowed_packet),
+        format!("--innodb-buffer-pool-size={}", settings.buffer_pool.unwrap_or(share)),
         // A commit that was acknowledged is on disk.
         String::from("--innodb-flush-log-at-trx-commit=1"),
         // No replicas, so nothing would read it; each commit is one flush cheaper.
@@ -115,7 +106,25 @@ fn settings(tuning: &Tuning, memory: u64) -> Vec<String> {
         // What Debian's and Fedora's packages and newer versions set: all of Unicode.
         String::from("--character-set-server=utf8mb4"),
         String::from("--collation-server=utf8mb4_general_ci"),
-    ]
+    ]);
+    match settings.thread_handling {
+        // The default, which some builds of MySQL take no other word for.
+        ThreadHandling::OneThreadPerConnection => {}
+        handling @ ThreadHandling::PoolOfThreads => {
+            arguments.push(format!("--thread-handling={}", handling.name()));
+        }
+    }
+    arguments
+}
+
+/// Names are never looked up, and without --skip-name-resolve a client on 127.0.0.1 counts as `localhost`, as people
+/// expect.
+fn network(port: Option<u16>) -> Vec<String> {
+    match port {
+        // The Unix socket alone: nobody reaches the server past Onramp from another machine.
+        None => vec![String::from("--skip-networking")],
+        Some(port) => vec![String::from("--bind-address=127.0.0.1"), format!("--port={port}")],
+    }
 }
 
 fn with_path(option: &str, path: &Path) -> OsString {
@@ -147,12 +156,31 @@ mod tests {
 
     #[test]
     fn the_buffer_pool_follows_memory_within_bounds() {
-        let tuning = Tuning { max_backends: 128, max_allowed_packet: 64 << 20 };
+        let settings = Settings { max_connections: 128, ..Settings::new("/d".into()) };
         for (memory, expected) in [(0, 128 << 20), (4 << 30, 1 << 30), (1 << 40, 8_u64 << 30)] {
             let argument = format!("--innodb-buffer-pool-size={expected}");
-            assert!(settings(&tuning, memory).contains(&argument), "{memory}");
+            assert!(arguments(&settings, memory).contains(&argument), "{memory}");
         }
-        assert!(settings(&tuning, 0).contains(&String::from("--max-connections=160")));
+        assert!(arguments(&settings, 0).contains(&String::from("--max-connections=160")));
+    }
+
+    #[test]
+    fn what_is_asked_for_reaches_the_command_line() {
+        let plain = arguments(&Settings::new("/d".into()), 0);
+        assert!(plain.contains(&String::from("--skip-networking")), "{plain:?}");
+        assert!(!plain.iter().any(|argument| argument.starts_with("--thread-handling")), "{plain:?}");
+        let asked = Settings {
+            port: Some(3310),
+            buffer_pool: Some(512 << 20),
+            thread_handling: ThreadHandling::PoolOfThreads,
+            ..Settings::new("/d".into())
+        };
+        let asked = arguments(&asked, 0);
+        for argument in ["--port=3310", "--bind-address=127.0.0.1", "--innodb-buffer-pool-size=536870912"] {
+            assert!(asked.contains(&String::from(argument)), "{asked:?}");
+        }
+        assert!(asked.contains(&String::from("--thread-handling=pool-of-threads")), "{asked:?}");
+        assert!(!asked.contains(&String::from("--skip-networking")), "{asked:?}");
     }
 
     #[test]
