@@ -1,6 +1,7 @@
 //! The engine itself: its tables, its turn, its timers.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seam::{CloseReason, ConnectionId, Input, Instant, Output, Program, Signal};
@@ -14,10 +15,12 @@ use crate::entropy::Entropy;
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::history::History;
+use crate::letter::Letter;
 use crate::outbox::Outbox;
 use crate::scheduler::Scheduler;
 use crate::session::Sessions;
-use crate::settings::{Settings, ThreadHandling};
+use crate::settings::Settings;
+use crate::workers::Workers;
 
 /// The core of `onramp serve`: the thread pool as a state machine without I/O.
 ///
@@ -26,6 +29,12 @@ use crate::settings::{Settings, ThreadHandling};
 /// worth a line in a log, and may be called at any time. Nothing is sent, scheduled or timed out but in a turn.
 pub struct Engine {
     pub(crate) settings: Settings,
+    pub(crate) workers: Arc<Workers>,
+    /// Which of them this is.
+    pub(crate) worker: usize,
+    letters: VecDeque<(usize, Letter)>,
+    /// Since when this worker has waited for a permit of another, or has asked the others.
+    pub(crate) wanting_since: Option<Instant>,
     pub(crate) now: Instant,
     pub(crate) outbox: Outbox,
     events: VecDeque<Event>,
@@ -108,20 +117,31 @@ const SAY_AGAIN: Duration = Duration::from_secs(60);
 const KNOWN_SCHEMAS: usize = 4096;
 
 impl Engine {
-    /// An engine that knows nothing yet; it asks for its first connection to the server in its first turn.
+    /// The only worker of its pool.
     ///
     /// # Panics
     ///
-    /// If there is no server, or a bound is zero: the table of options does not let that through.
+    /// As [`Self::join`].
     pub fn new(settings: Settings) -> Self {
+        let workers = Workers::new(&settings, 1);
+        Self::join(settings, workers, 0)
+    }
+
+    /// One of several workers, the one with this number from 0. It knows nothing yet, and asks for its first connection to
+    /// the server in its first turn. All have the same settings but for their entropy.
+    ///
+    /// # Panics
+    ///
+    /// If there is no server, a bound is zero (the table of options does not let that through), or there is no such worker.
+    pub fn join(settings: Settings, workers: Arc<Workers>, worker: usize) -> Self {
         assert!(!settings.server.is_empty(), "there is a server to connect to");
-        assert!(settings.max_backends > 0 && settings.max_connections > 0, "bounds are at least one");
-        let permits = match settings.thread_handling {
-            ThreadHandling::PoolOfThreads => settings.permits,
-            ThreadHandling::OneThreadPerConnection => u32::MAX,
-        };
+        assert!(worker < workers.count() as usize, "a worker of this pool");
         Self {
-            scheduler: Scheduler::new(&settings, permits),
+            scheduler: Scheduler::new(&settings, Arc::clone(&workers), worker),
+            workers,
+            worker,
+            letters: VecDeque::new(),
+            wanting_since: None,
             entropy: Entropy::new(settings.entropy),
             now: Instant::START,
             outbox: Outbox::default(),
@@ -159,6 +179,25 @@ impl Engine {
     /// The oldest event not yet reported.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// The next message for another worker, and for which; whoever runs the engines hands it to [`Self::read_letter`] of
+    /// that one. To be asked for at the end of each turn.
+    pub fn poll_letter(&mut self) -> Option<(usize, Letter)> {
+        self.letters.pop_front()
+    }
+
+    /// Takes in a message of another worker. A turn has to follow, with an end.
+    pub fn read_letter(&mut self, letter: &Letter) {
+        match letter {
+            Letter::Wake => {}
+            Letter::Kill(kill) => self.kill_for_worker(kill),
+            Letter::Killed(killed) => self.killed_by_worker(killed),
+        }
+    }
+
+    pub(crate) fn write_letter(&mut self, worker: usize, letter: Letter) {
+        self.letters.push_back((worker, letter));
     }
 
     /// How full the tables are now.
@@ -287,6 +326,7 @@ impl Engine {
     }
 
     fn turn_end(&mut self) {
+        self.workers.awake(self.worker);
         self.control_turn();
         self.expire_logins();
         self.scheduler.kick_up(self.now);
@@ -304,6 +344,7 @@ impl Engine {
             self.drain_client(key);
         }
         self.dispatch();
+        self.serve_other_workers();
         self.control_turn();
         for key in std::mem::take(&mut self.dirty) {
             let backend = &mut self.backends[key];
@@ -388,6 +429,7 @@ impl Program for Engine {
             Input::Closed { connection, reason } => self.closed(connection, reason),
             Input::Signal(Signal::Drain) => self.drain(),
             Input::Signal(Signal::Stop) => self.stop(),
+            Input::Signal(Signal::Wake) => {}
             Input::TurnEnd => self.turn_end(),
         }
     }
@@ -407,6 +449,7 @@ impl Program for Engine {
             self.scheduler.next_kick_up(),
             self.next_giving_up(),
             self.next_stall(),
+            self.next_asking(),
             self.draining,
             server,
             (!self.resume.is_empty()).then_some(self.now),

@@ -104,6 +104,8 @@ pub enum Signal {
     Drain,
     /// Give up at once (a second SIGTERM or SIGINT).
     Stop,
+    /// There is something to look at beside the sockets: another worker's message.
+    Wake,
 }
 
 /// Everything that a program can ask of its driver.

@@ -25,6 +25,9 @@ pub struct Parameters {
     pub steps: u64,
     /// How many clients.
     pub clients: u32,
+    /// How many engines with common permits stand in the middle; never drawn, so that a seed means the same run whatever
+    /// it is asked with.
+    pub workers: u32,
     /// `permits`.
     pub permits: u32,
     /// `statements_in_flight`.
@@ -94,6 +97,7 @@ impl Parameters {
             seed,
             steps: if steps == 0 { random.between(1_000, 12_000) } else { steps },
             clients,
+            workers: 1,
             permits: number(&mut random, 1, 6),
             in_flight: if random.percent(40) { 1 } else { number(&mut random, 2, 8) },
             stall_limit: if random.percent(60) {
@@ -256,10 +260,11 @@ impl fmt::Display for Parameters {
         writeln!(f, "seed {}", self.seed)?;
         writeln!(
             f,
-            "  {} clients, {} happenings; permits {}, statements_in_flight {}, shared_backends {}, max_backends {}, max_connections {}, \
+            "  {} clients, {} happenings; {} workers, permits {}, statements_in_flight {}, shared_backends {}, max_backends {}, max_connections {}, \
              statement_memory {}, stall_limit {:?}, {:?}, {:?}",
             self.clients,
             self.steps,
+            self.workers,
             self.permits,
             self.in_flight,
             self.shared_backends,

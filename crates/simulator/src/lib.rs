@@ -12,6 +12,7 @@
 pub mod checkers;
 pub mod client;
 pub mod faults;
+pub mod fleet;
 pub mod network;
 pub mod protocol;
 pub mod random;
@@ -23,6 +24,7 @@ pub mod trace;
 pub mod world;
 
 pub use faults::Parameters;
+pub use fleet::Fleet;
 pub use subject::{PassThrough, Subject};
 pub use world::{Outcome, World};
 
@@ -30,7 +32,11 @@ use engine::Engine;
 
 /// Runs the engine. With `echo`, the trace goes to standard output.
 pub fn run_engine(parameters: Parameters, echo: bool) -> Outcome {
-    World::new(Engine::new(parameters.settings()), parameters, echo).run()
+    let settings = parameters.settings();
+    match parameters.workers {
+        1 => World::new(Engine::new(settings), parameters, echo).run(),
+        several => World::new(Fleet::new(&settings, several), parameters, echo).run(),
+    }
 }
 
 /// Runs a program that only passes bytes on: the simulation's test of itself.

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use simulator::{Outcome, Parameters, run_engine, run_pass_through};
 
 const USAGE: &str =
-    "usage: simulate --seed N | --seeds COUNT [--from N] [--steps N] [--pass-through] [--strict] [--quiet]
+    "usage: simulate --seed N | --seeds COUNT [--from N] [--steps N] [--workers N] [--pass-through] [--strict] [--quiet]
   --seed N        run one seed and print its trace
   --seeds COUNT   run so many seeds, from --from on (1 if not given), up to the first that fails
   --steps N       happenings before the calm; drawn from the seed if not given
+  --workers N     so many engines with common permits in the middle; 1 if not given
   --pass-through  without the engine: clients straight on the server, to test the simulation itself
   --strict        ask for warnings and row counts at any time, not only right after the statement
   --keep-going    with --seeds: list all seeds that fail
@@ -18,6 +19,7 @@ struct Arguments {
     first: u64,
     count: u64,
     steps: u64,
+    workers: u32,
     pass_through: bool,
     strict: bool,
     keep_going: bool,
@@ -28,6 +30,7 @@ impl Arguments {
     fn parameters(&self, seed: u64) -> Parameters {
         let mut parameters = Parameters::draw(seed, self.steps);
         parameters.habits.strict = self.strict;
+        parameters.workers = self.workers;
         parameters
     }
 }
@@ -67,6 +70,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         first: 1,
         count: 0,
         steps: 0,
+        workers: 1,
         pass_through: false,
         strict: false,
         keep_going: false,
@@ -84,6 +88,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             "--seeds" => arguments.count = number()?,
             "--from" => arguments.first = number()?,
             "--steps" => arguments.steps = number()?,
+            "--workers" => arguments.workers = u32::try_from(number()?).ok().filter(|&workers| workers > 0)?,
             "--pass-through" => arguments.pass_through = true,
             "--keep-going" => arguments.keep_going = true,
             "--strict" => arguments.strict = true,
@@ -115,7 +120,9 @@ fn report(seed: u64, arguments: &Arguments, outcome: &Outcome, violation: &str) 
     }
     println!("\nseed {seed} went wrong: {violation}");
     let steps = if arguments.steps == 0 { String::new() } else { format!(" --steps {}", arguments.steps) };
+    let workers =
+        if arguments.workers == 1 { String::new() } else { format!(" --workers {}", arguments.workers) };
     let mode = if arguments.pass_through { " --pass-through" } else { "" };
     let strict = if arguments.strict { " --strict" } else { "" };
-    println!("replay: cargo run -p simulator -- --seed {seed}{steps}{mode}{strict}");
+    println!("replay: cargo run -p simulator -- --seed {seed}{steps}{workers}{mode}{strict}");
 }

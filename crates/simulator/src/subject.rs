@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use engine::Engine;
-use seam::{ConnectionId, Input, Instant, Output, Program, Signal};
+use seam::{Address, ConnectionId, Input, Instant, Output, Program, Signal};
 
 use crate::faults::server_address;
 
@@ -43,8 +43,8 @@ pub struct PassThrough {
 /// An output that owns its bytes.
 #[derive(Clone, Debug)]
 pub enum Owned {
-    /// [`Output::Connect`] to the first server.
-    Connect(u64),
+    /// [`Output::Connect`].
+    Connect(u64, Address),
     /// [`Output::Send`].
     Send(ConnectionId, Vec<u8>),
     /// [`Output::Close`].
@@ -63,7 +63,7 @@ impl Owned {
     /// A copy of what another program asks for.
     pub fn copy(output: &Output<'_>) -> Self {
         match output {
-            Output::Connect { token, .. } => Self::Connect(*token),
+            Output::Connect { token, address } => Self::Connect(*token, address.clone()),
             Output::Send { connection, bytes } => Self::Send(*connection, bytes.to_vec()),
             Output::Close { connection } => Self::Close(*connection),
             Output::PauseReading { connection } => Self::Pause(*connection),
@@ -76,7 +76,7 @@ impl Owned {
     /// The output itself.
     pub fn output(&self) -> Output<'_> {
         match self {
-            Self::Connect(token) => Output::Connect { token: *token, address: server_address(1) },
+            Self::Connect(token, address) => Output::Connect { token: *token, address: address.clone() },
             Self::Send(connection, bytes) => Output::Send { connection: *connection, bytes },
             Self::Close(connection) => Output::Close { connection: *connection },
             Self::Pause(connection) => Output::PauseReading { connection: *connection },
@@ -99,7 +99,7 @@ impl Program for PassThrough {
             Input::Accepted { connection, .. } => {
                 self.next_token += 1;
                 self.waiting.insert(self.next_token, (connection, Vec::new()));
-                self.outputs.push_back(Owned::Connect(self.next_token));
+                self.outputs.push_back(Owned::Connect(self.next_token, server_address(1)));
             }
             Input::Connected { token, connection } => match self.waiting.remove(&token) {
                 Some((client, bytes)) => {
@@ -143,7 +143,7 @@ impl Program for PassThrough {
                 }
             }
             Input::Signal(Signal::Drain | Signal::Stop) => self.outputs.push_back(Owned::Finished),
-            Input::TurnEnd => {}
+            Input::Signal(Signal::Wake) | Input::TurnEnd => {}
         }
     }
 

@@ -85,9 +85,11 @@ impl Server {
 }
 
 impl Engine {
-    /// Begins a backend for a client's user, capabilities and character set.
+    /// Begins a backend for a client's user, capabilities and character set. The right to one more has been taken.
     pub(crate) fn open_backend(&mut self, key: usize) {
-        let (Some(identity), Some(facts)) = (self.clients[key].identity, &self.facts) else { return };
+        let (Some(identity), Some(facts)) = (self.clients[key].identity, &self.facts) else {
+            return self.workers.give_backend();
+        };
         let class = self.clients[key].class();
         let (login_collation, login_charset) = facts.charset_of_login(self.clients[key].collation);
         let state = SessionState { charset: login_charset.clone(), ..SessionState::default() };
@@ -255,6 +257,7 @@ impl Engine {
     /// Takes a backend out of all tables. Its connection has been closed, or has ended.
     pub(crate) fn remove_backend(&mut self, key: usize) {
         let backend = self.backends.remove(key);
+        self.workers.give_backend();
         if backend.permit == Permit::Held {
             self.scheduler.finish();
         }

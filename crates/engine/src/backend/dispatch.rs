@@ -35,26 +35,37 @@ impl Engine {
         self.start_urgent();
         self.lend_stalled_permits();
         let mut backend_free = true;
+        let mut wanting = false;
         while let Some(key) = self.scheduler.peek(backend_free) {
-            let key = key as usize;
-            match self.start_shared(key) {
+            match self.start_shared(key as usize) {
                 Sharing::Started => continue,
                 Sharing::Full => break,
-                Sharing::Alone if !self.scheduler.has_permit() => break,
                 Sharing::Alone => {}
             }
+            if !self.scheduler.take_permit(key) {
+                // Said first and tried again then: whoever gives a permit back in between looks at who wants one.
+                self.scheduler.want(Some(key));
+                if !self.scheduler.take_permit(key) {
+                    wanting = true;
+                    break;
+                }
+            }
+            let key = key as usize;
             let held = self.clients[key].backend;
             match held.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => self.start_alone(key, backend),
                 None => {
+                    self.scheduler.finish();
                     self.open_backends_for(key);
                     backend_free = self.start_one_behind();
                 }
             }
         }
+        self.note_want_of_permits(wanting);
         self.note_lack_of_backends(!backend_free);
     }
 
+    /// The statement, whose permit has been taken, leaves the queue.
     fn start_alone(&mut self, key: usize, backend: usize) {
         self.scheduler.start(key_u32(key));
         self.backends[backend].permit = Permit::Held;
@@ -65,7 +76,9 @@ impl Engine {
     /// user behind it goes on where a backend is idle for it.
     fn start_one_behind(&mut self) -> bool {
         for key in self.scheduler.first_in_need(LOOK_BEHIND) {
-            if let Some(backend) = self.idle_backend_for(key as usize) {
+            if let Some(backend) = self.idle_backend_for(key as usize)
+                && self.scheduler.take_permit(key)
+            {
                 self.start_alone(key as usize, backend);
                 return true;
             }
@@ -101,7 +114,7 @@ impl Engine {
     /// A statement that has run for `thread_pool_stall_limit` may be waiting for a lock whose owner waits for a permit: it
     /// lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer counts).
     fn lend_stalled_permits(&mut self) {
-        if self.scheduler.waiting() == 0 || self.scheduler.has_permit() {
+        if !self.scheduler.is_short_of_permits() {
             return;
         }
         for (_, backend) in &mut self.backends {
@@ -115,7 +128,7 @@ impl Engine {
 
     /// When the next permit is lent because of a stall.
     pub(crate) fn next_stall(&self) -> Option<seam::Instant> {
-        if self.scheduler.waiting() == 0 || self.scheduler.has_permit() {
+        if !self.scheduler.is_short_of_permits() {
             return None;
         }
         let held = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Held);
@@ -132,10 +145,10 @@ impl Engine {
             return Sharing::Alone;
         }
         let shared = self.shared_backends_for(key);
-        let enough = shared.running >= self.settings.shared_backends as usize;
+        let enough = shared.running >= self.workers.shared_backends(self.worker) as usize;
         match shared.with_room {
-            Some(backend) if enough || !self.scheduler.has_permit() => {
-                self.scheduler.start_shared(key_u32(key));
+            Some(backend) if enough || !self.scheduler.has_permit(key_u32(key)) => {
+                self.scheduler.start(key_u32(key));
                 self.send_request(key, backend);
                 Sharing::Started
             }

@@ -160,9 +160,11 @@ impl Engine {
     /// Remembers since when statements wait for a backend, and gives up those that have waited too long.
     pub(crate) fn note_lack_of_backends(&mut self, lacking: bool) {
         if !lacking || self.scheduler.in_need() == 0 {
+            self.workers.lack_backend(self.worker, false);
             self.lacking_since = None;
             return;
         }
+        self.ask_for_backends();
         let since = *self.lacking_since.get_or_insert(self.now);
         let limit = self.settings.backend_connect_timeout;
         while let Some((key, queued)) = self.scheduler.oldest_in_need() {

@@ -4,6 +4,7 @@ pub(crate) mod connect;
 pub(crate) mod dispatch;
 pub(crate) mod kept;
 pub(crate) mod lost;
+pub(crate) mod others;
 pub(crate) mod pool;
 pub(crate) mod reply;
 pub(crate) mod settle;

@@ -1,5 +1,7 @@
 //! Which backend serves a client's statement.
 
+use std::sync::Arc;
+
 use super::{Afterwards, Backend, Phase};
 use crate::client::Client;
 use crate::engine::Engine;
@@ -74,7 +76,7 @@ impl Engine {
         let free_permits = self.scheduler.free_permits();
         let useful = if self.server.is_up() { self.scheduler.in_need().min(free_permits) } else { 1 };
         for _ in opening..useful.max(1) {
-            if self.backends.len() >= self.backend_limit() && !self.close_idle_backend() {
+            if !self.workers.take_backend(0) && !(self.close_idle_backend() && self.workers.take_backend(0)) {
                 break;
             }
             self.open_backend(key);
@@ -86,8 +88,9 @@ impl Engine {
         if self.opening_for(key) > 0 || !self.may_open_backends(key) {
             return;
         }
-        let limit = self.backend_limit();
-        if self.backends.len() < limit || self.close_idle_backend() || self.backends.len() == limit {
+        let workers = Arc::clone(&self.workers);
+        let mut made_room = || self.close_idle_backend() && workers.take_backend(0);
+        if workers.take_backend(0) || made_room() || workers.take_backend(1) {
             self.open_backend(key);
         }
     }
@@ -106,16 +109,8 @@ impl Engine {
         self.server.may_connect(self.now) && refused.is_none_or(|until| until <= self.now)
     }
 
-    /// `max_backends`; a backend per client where that is asked for.
-    pub(crate) fn backend_limit(&self) -> usize {
-        match self.settings.thread_handling {
-            crate::ThreadHandling::OneThreadPerConnection => usize::MAX,
-            crate::ThreadHandling::PoolOfThreads => self.settings.max_backends as usize,
-        }
-    }
-
     /// Closes the backend that has been idle longest; false where none is.
-    fn close_idle_backend(&mut self) -> bool {
+    pub(crate) fn close_idle_backend(&mut self) -> bool {
         let Some(&longest) = self.idle.first() else { return false };
         self.quit_backend(longest);
         true

@@ -35,13 +35,14 @@ impl Engine {
                 self.scheduler.remove(key_u32(key));
             }
             Phase::Preparing | Phase::Running(_) | Phase::Settling => self.abandon_statement(key),
-            Phase::AwaitingServer | Phase::Login(_) | Phase::Idle => {}
+            Phase::AwaitingServer | Phase::Login(_) | Phase::Idle | Phase::Killing { .. } => {}
         }
         self.take_request(key);
         self.forget_session(key);
         let client = self.clients.remove(key);
         self.buffered -= client.counted;
         self.client_ids.remove(&client.id);
+        self.workers.give_client();
         self.set_role(client.connection, Role::Free);
     }
 

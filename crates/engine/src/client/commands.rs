@@ -72,7 +72,7 @@ impl Engine {
         self.buffered += client.counted;
         client.input = input;
         self.update_reading(key);
-        if self.buffered > self.settings.statement_memory {
+        if self.statement_memory_is_used_up() {
             let limit = self.settings.statement_memory;
             self.limit_reached("statement_memory", limit as u64);
             if matches!(self.clients[key].phase, Phase::Idle) {
@@ -287,7 +287,7 @@ impl Engine {
             let lane = self.scheduler.lane(in_transaction, &mut client.tickets);
             self.scheduler.enqueue(self.now, key_u32(key), lane, need);
         }
-        if self.buffered > self.settings.statement_memory {
+        if self.statement_memory_is_used_up() {
             let limit = self.settings.statement_memory;
             self.limit_reached("statement_memory", limit as u64);
             self.cancel_queued(key, &MySqlError::statement_memory(limit));
@@ -308,6 +308,11 @@ impl Engine {
         } else {
             self.resume.push(key);
         }
+    }
+
+    /// Each worker has an even share of it.
+    fn statement_memory_is_used_up(&self) -> bool {
+        self.buffered > self.settings.statement_memory / self.workers.count() as usize
     }
 
     /// The request of a client, with its bytes taken off the account.

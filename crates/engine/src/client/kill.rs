@@ -10,6 +10,7 @@ use super::Phase;
 use crate::backend::{Afterwards, Owner};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::letter::{Kill, Killed, Letter, Outcome, Rights};
 use crate::request::{Request, RequestKind};
 
 /// The id of the first client: half of what the four bytes of a greeting can say.
@@ -19,11 +20,13 @@ pub(crate) const FIRST_ID: u32 = 1 << 31;
 const STUCK: std::time::Duration = std::time::Duration::from_secs(1);
 
 impl Engine {
-    /// An id that no client has now.
+    /// An id that no client has now. Ids of one worker are a pool's number of workers apart, so that an id says whose it is.
     pub(crate) fn next_client_id(&mut self) -> u32 {
+        let count = self.workers.count();
         loop {
-            let id = FIRST_ID | (self.last_client_id.wrapping_add(1) & (FIRST_ID - 1));
-            self.last_client_id = id;
+            let turn = self.last_client_id.wrapping_add(1) % (FIRST_ID / count);
+            self.last_client_id = turn;
+            let id = FIRST_ID | (turn * count + u32::try_from(self.worker).expect("one of a u32"));
             if !self.client_ids.contains_key(&id) {
                 return id;
             }
@@ -48,68 +51,89 @@ impl Engine {
 
     /// Does what a KILL of a client of ours asks for. False where it concerns none: then the server decides.
     fn kill_statement(&mut self, key: usize, target: KillTarget, answer: u8) -> bool {
-        let Some(id) = target.id.filter(|&id| id >= u64::from(FIRST_ID) && id <= u64::from(u32::MAX)) else {
-            return false;
-        };
-        let victim = u32::try_from(id).ok().and_then(|id| self.client_ids.get(&id).copied());
-        let Some(victim) = victim else {
-            self.answer_error(key, answer, &MySqlError::no_such_client(id));
-            return true;
-        };
-        if !self.may_kill(key, victim) {
-            self.answer_error(key, answer, &MySqlError::kill_denied(id));
+        let id = target.id.and_then(|id| u32::try_from(id).ok());
+        let Some(victim) = id.filter(|&id| id >= FIRST_ID) else { return false };
+        let query_only = target.query_only;
+        if victim == self.clients[key].id {
+            self.kill_itself(key, query_only, answer);
             return true;
         }
-        self.kill_client(key, victim, target.query_only, answer);
+        let Some(identity) = self.clients[key].identity else { return false };
+        let rights = Rights::of(&self.identities.identity(identity).account);
+        let owner = ((victim - FIRST_ID) % self.workers.count()) as usize;
+        if owner == self.worker {
+            let outcome = self.kill_victim(victim, query_only, &rights);
+            self.kill_settled(key, victim, outcome, answer);
+        } else {
+            self.clients[key].phase = Phase::Killing { answer };
+            let killer = (key, self.clients[key].id);
+            let kill = Kill { from: self.worker, killer, victim, query_only, rights };
+            self.write_letter(owner, Letter::Kill(kill));
+        }
         true
     }
 
-    /// The servers' rule: one's own connections, or all with SUPER or CONNECTION ADMIN.
-    fn may_kill(&self, killer: usize, victim: usize) -> bool {
-        let account = |key: usize| {
-            self.clients[key].identity.map(|identity| &self.identities.identity(identity).account)
-        };
-        let (Some(killer), Some(victim)) = (account(killer), account(victim)) else { return false };
-        killer.may_kill || (killer.user == victim.user && killer.host == victim.host)
+    /// A client that kills itself hears of it as the servers say it.
+    fn kill_itself(&mut self, key: usize, query_only: bool, answer: u8) {
+        if query_only {
+            return self.answer_error(key, answer, &MySqlError::interrupted());
+        }
+        self.answer_error(key, answer, &MySqlError::killed());
+        self.close_client(key, "killed");
     }
 
-    fn kill_client(&mut self, killer: usize, victim: usize, query_only: bool, answer: u8) {
-        match self.clients[victim].phase {
-            Phase::Queued => {
-                if query_only {
-                    self.cancel_queued(victim, &MySqlError::interrupted());
-                } else {
-                    self.close_client(victim, "killed");
-                }
-                self.kill_done(killer, victim, query_only, answer);
-            }
-            Phase::Preparing | Phase::Running(_) if killer != victim => {
-                self.kill_running(killer, victim, query_only, answer);
-            }
-            _ => {
-                self.kill_done(killer, victim, query_only, answer);
-                if !query_only && self.clients.contains(victim) {
-                    self.close_client(victim, "killed");
-                }
-            }
+    /// Another worker's client wants one of ours killed.
+    pub(crate) fn kill_for_worker(&mut self, kill: &Kill) {
+        let outcome = self.kill_victim(kill.victim, kill.query_only, &kill.rights);
+        let killed = Killed { killer: kill.killer, victim: kill.victim, outcome };
+        self.write_letter(kill.from, Letter::Killed(killed));
+    }
+
+    /// Another worker has done what a client of ours asked for, unless that has gone meanwhile.
+    pub(crate) fn killed_by_worker(&mut self, killed: &Killed) {
+        let (key, id) = killed.killer;
+        let Some(client) = self.clients.get_mut(key).filter(|client| client.id == id) else { return };
+        let Phase::Killing { answer } = client.phase else { return };
+        client.phase = Phase::Idle;
+        self.resume.push(key);
+        self.kill_settled(key, killed.victim, killed.outcome, answer);
+    }
+
+    fn kill_settled(&mut self, killer: usize, victim: u32, outcome: Outcome, answer: u8) {
+        let victim = u64::from(victim);
+        match outcome {
+            Outcome::Done => self.answer_ok(killer, answer),
+            Outcome::NoSuchClient => self.answer_error(killer, answer, &MySqlError::no_such_client(victim)),
+            Outcome::Denied => self.answer_error(killer, answer, &MySqlError::kill_denied(victim)),
+            Outcome::AskServer(thread_id) => self.queue_kill(killer, thread_id, true),
         }
     }
 
-    /// A client that kills itself hears of it as the servers say it.
-    fn kill_done(&mut self, killer: usize, victim: usize, query_only: bool, answer: u8) {
-        match (killer == victim, query_only) {
-            (false, _) => self.answer_ok(killer, answer),
-            (true, true) => self.answer_error(killer, answer, &MySqlError::interrupted()),
-            (true, false) => self.answer_error(killer, answer, &MySqlError::killed()),
+    fn kill_victim(&mut self, id: u32, query_only: bool, rights: &Rights) -> Outcome {
+        let Some(&victim) = self.client_ids.get(&id) else { return Outcome::NoSuchClient };
+        let account =
+            self.clients[victim].identity.map(|identity| &self.identities.identity(identity).account);
+        if !account.is_some_and(|account| rights.cover(account)) {
+            return Outcome::Denied;
+        }
+        match self.clients[victim].phase {
+            Phase::Preparing | Phase::Running(_) => self.kill_running(victim, query_only),
+            Phase::Queued if query_only => {
+                self.cancel_queued(victim, &MySqlError::interrupted());
+                Outcome::Done
+            }
+            _ if query_only => Outcome::Done,
+            _ => {
+                self.close_client(victim, "killed");
+                Outcome::Done
+            }
         }
     }
 
     /// The server ends the statement, asked by the killer's own account. The backend is not used again afterwards: a
     /// late KILL must not hit the statement of another client.
-    fn kill_running(&mut self, killer: usize, victim: usize, query_only: bool, answer: u8) {
-        let Some(backend) = self.clients[victim].backend else {
-            return self.answer_ok(killer, answer);
-        };
+    fn kill_running(&mut self, victim: usize, query_only: bool) -> Outcome {
+        let Some(backend) = self.clients[victim].backend else { return Outcome::Done };
         let backend = &mut self.backends[backend];
         let others = backend
             .in_flight
@@ -121,12 +145,12 @@ impl Engine {
             if !query_only {
                 self.close_client(victim, "killed");
             }
-            return self.answer_ok(killer, answer);
+            return Outcome::Done;
         }
         backend.afterwards = Afterwards::Close;
         let thread_id = u64::from(backend.thread_id);
         self.clients[victim].killed = !query_only;
-        self.queue_kill(killer, thread_id, true);
+        Outcome::AskServer(thread_id)
     }
 
     fn queue_kill(&mut self, killer: usize, thread_id: u64, query_only: bool) {

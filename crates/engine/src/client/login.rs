@@ -328,12 +328,11 @@ impl Engine {
 
     /// A new peer. Beyond `max_connections` it is told so and let go.
     pub(crate) fn client_accepted(&mut self, connection: seam::ConnectionId, peer: Peer) {
-        let limit = self.settings.max_connections as usize;
-        if self.clients.len() >= limit || self.draining.is_some() {
+        if self.draining.is_some() || !self.workers.take_client() {
             let error = if self.draining.is_some() {
                 MySqlError::shutdown()
             } else {
-                self.limit_reached("max_connections", limit as u64);
+                self.limit_reached("max_connections", u64::from(self.settings.max_connections));
                 MySqlError::too_many_connections()
             };
             self.send_early_error(connection, &error);

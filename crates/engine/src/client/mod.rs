@@ -9,6 +9,7 @@
 //! | `Preparing` | its session state to be applied on its backend |
 //! | `Running` | its reply's end |
 //! | `Settling` | what the reply left behind to be saved from its backend |
+//! | `Killing` | another worker to kill a client of its own |
 
 pub(crate) mod answer;
 pub(crate) mod close;
@@ -85,6 +86,10 @@ pub(crate) enum Phase {
     Preparing,
     Running(Running),
     Settling,
+    Killing {
+        /// The sequence number of the answer.
+        answer: u8,
+    },
 }
 
 /// What a running statement is doing.

@@ -83,6 +83,12 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         Some(Head { client, arrival: node.arrival, since: node.since })
     }
 
+    /// The queue of a waiting client, and its place in the order of all arrivals.
+    pub(super) fn place(&self, client: u32) -> Option<(usize, u64)> {
+        let node = self.nodes.get(client as usize)?.as_ref()?;
+        Some((usize::from(node.queue), node.arrival))
+    }
+
     /// The first of a queue, in order.
     pub(super) fn first(&self, queue: usize, count: usize) -> impl Iterator<Item = u32> {
         let follow = |&client: &u32| {

@@ -9,6 +9,8 @@
 //! Within each queue, statements whose client already holds a backend are kept apart from those that still need one: when
 //! every backend is held, the former must go on, since only they can free one. Between the two, the earlier goes first.
 //!
+//! Permits, and the order in which statements came, are common to all workers of a pool ([`Workers`]); the queues are not.
+//!
 //! The rules are those of Percona Server's thread pool (`threadpool_unix.cc`: `connection_is_high_prio`, tickets) with
 //! MariaDB's kick-up timer, over one pool instead of groups.
 
@@ -16,11 +18,13 @@ mod list;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use seam::Instant;
 
 use crate::settings::{HighPrioMode, Settings};
+use crate::workers::{Place, Workers};
 use list::{Head, Lists};
 
 /// Where a statement waits.
@@ -39,29 +43,29 @@ pub(crate) enum Need {
     Any,
 }
 
-/// The two queues, and the permits.
+/// The two queues of a worker, and its permits.
 pub(crate) struct Scheduler {
-    permits: u32,
+    workers: Arc<Workers>,
+    /// Which of them this is.
+    worker: usize,
+    /// Permits that this worker holds.
     running: u32,
     mode: HighPrioMode,
     tickets: u32,
     kick_up: Duration,
     lists: Lists<4>,
-    /// Counts entries into queues, so that the heads of two lists can be put in order.
-    arrivals: u64,
 }
 
 impl Scheduler {
-    pub(crate) fn new(settings: &Settings, permits: u32) -> Self {
-        assert!(permits > 0, "without a permit nothing would ever run");
+    pub(crate) fn new(settings: &Settings, workers: Arc<Workers>, worker: usize) -> Self {
         Self {
-            permits,
+            workers,
+            worker,
             running: 0,
             mode: settings.high_prio_mode,
             tickets: settings.high_prio_tickets,
             kick_up: settings.prio_kickup_timer,
             lists: Lists::new(),
-            arrivals: 0,
         }
     }
 
@@ -90,8 +94,7 @@ impl Scheduler {
 
     /// Queues the statement of a client, which must not be waiting yet.
     pub(crate) fn enqueue(&mut self, now: Instant, client: u32, lane: Lane, need: Need) {
-        self.arrivals += 1;
-        self.lists.push(queue(lane, need), client, self.arrivals, now);
+        self.lists.push(queue(lane, need), client, self.workers.arrival(), now);
     }
 
     /// Takes a client's statement out of its queue: the client has gone, or was killed. False where it did not wait.
@@ -108,21 +111,20 @@ impl Scheduler {
             .map(|head| head.client)
     }
 
-    /// Whether a permit is free.
-    pub(crate) fn has_permit(&self) -> bool {
-        self.running < self.permits
+    /// Whether a permit is free for a waiting statement.
+    pub(crate) fn has_permit(&self, client: u32) -> bool {
+        self.place(client).is_some_and(|place| self.workers.has_permit(self.worker, place))
     }
 
-    /// Takes a statement out of its queue and gives it a permit.
+    /// Takes a permit for a waiting statement, if one is free for it. [`Self::start`] or [`Self::finish`] comes next.
+    pub(crate) fn take_permit(&mut self, client: u32) -> bool {
+        let taken = self.place(client).is_some_and(|place| self.workers.take_permit(self.worker, place));
+        self.running += u32::from(taken);
+        taken
+    }
+
+    /// Takes a statement out of its queue: it has a permit, its own or that of the backend it is sent to.
     pub(crate) fn start(&mut self, client: u32) {
-        assert!(self.has_permit(), "a statement starts with a permit");
-        let waited = self.lists.remove(client);
-        debug_assert!(waited.is_some(), "only a waiting statement starts");
-        self.running += 1;
-    }
-
-    /// Takes a statement out of its queue without a permit: it shares the permit of the backend it is sent to.
-    pub(crate) fn start_shared(&mut self, client: u32) {
         let waited = self.lists.remove(client);
         debug_assert!(waited.is_some(), "only a waiting statement starts");
     }
@@ -131,12 +133,24 @@ impl Scheduler {
     pub(crate) fn finish(&mut self) {
         assert!(self.running > 0, "a permit is given back once");
         self.running -= 1;
+        self.workers.give_permit();
     }
 
     /// Takes a permit again for a statement that had lent it (its client was slow to read). Never waits, so that more
     /// statements than permits may run for a moment: a statement in mid-reply cannot be put back into a queue.
     pub(crate) fn resume(&mut self) {
         self.running += 1;
+        self.workers.force_permit();
+    }
+
+    /// Tells the other workers which statement of this one waits for nothing but a permit, if any.
+    pub(crate) fn want(&self, client: Option<u32>) {
+        self.workers.want(self.worker, client.and_then(|client| self.place(client)));
+    }
+
+    /// Whether statements wait, here or with another worker, while no permit is free.
+    pub(crate) fn is_short_of_permits(&self) -> bool {
+        (self.waiting() > 0 || self.workers.others_want(self.worker)) && self.workers.free_permits() == 0
     }
 
     /// Moves statements that have waited too long in the low queue to the end of the high one.
@@ -147,8 +161,8 @@ impl Scheduler {
                     break;
                 }
                 self.lists.remove(head.client);
-                self.arrivals += 1;
-                self.lists.push(queue(Lane::High, need), head.client, self.arrivals, head.since);
+                let arrival = self.workers.arrival();
+                self.lists.push(queue(Lane::High, need), head.client, arrival, head.since);
             }
         }
     }
@@ -187,14 +201,21 @@ impl Scheduler {
         (0..4).map(|queue| self.lists.len(queue)).sum()
     }
 
-    /// Permits not in use.
+    /// Permits not in use by any worker.
     pub(crate) fn free_permits(&self) -> usize {
-        self.permits.saturating_sub(self.running) as usize
+        self.workers.free_permits() as usize
     }
 
-    /// Permits in use.
+    /// Permits in use by this worker.
     pub(crate) fn running(&self) -> u32 {
         self.running
+    }
+
+    /// Where a waiting statement stands among those of all workers.
+    fn place(&self, client: u32) -> Option<Place> {
+        let (queue, arrival) = self.lists.place(client)?;
+        let high = queue < self::queue(Lane::Low, Need::Holds);
+        Some(if high { Place::high(arrival) } else { Place::low(arrival) })
     }
 
     /// The earlier of the two heads of a lane.

@@ -7,6 +7,7 @@ use seam::Instant;
 
 use super::{Lane, Need, Scheduler};
 use crate::settings::{HighPrioMode, Settings};
+use crate::workers::Workers;
 
 fn scheduler(permits: u32, mode: HighPrioMode, tickets: u32) -> Scheduler {
     let settings = Settings {
@@ -15,7 +16,7 @@ fn scheduler(permits: u32, mode: HighPrioMode, tickets: u32) -> Scheduler {
         prio_kickup_timer: Duration::from_millis(1000),
         ..Settings::default()
     };
-    Scheduler::new(&settings, permits)
+    Scheduler::new(&settings, Workers::new(&Settings { permits, ..settings.clone() }, 1), 0)
 }
 
 fn at(millis: u64) -> Instant {
@@ -25,8 +26,8 @@ fn at(millis: u64) -> Instant {
 /// Starts all that may start and says who.
 fn run(scheduler: &mut Scheduler, backend_free: bool) -> Vec<u32> {
     let mut started = Vec::new();
-    while scheduler.has_permit()
-        && let Some(client) = scheduler.peek(backend_free)
+    while let Some(client) = scheduler.peek(backend_free)
+        && scheduler.take_permit(client)
     {
         scheduler.start(client);
         started.push(client);
@@ -141,7 +142,7 @@ proptest! {
                 Step::Start { backend_free } => {
                     let expected = model.first(backend_free);
                     prop_assert_eq!(s.peek(backend_free), expected);
-                    if let Some(client) = expected && s.has_permit() {
+                    if let Some(client) = expected && s.take_permit(client) {
                         s.start(client);
                         model.waiting.retain(|entry| entry.0 != client);
                         running += 1;

@@ -176,11 +176,11 @@ impl<P: Subject> World<P> {
         if !self.program.keeps_limits() {
             return;
         }
-        // The service account's own connection comes on top, and the one that replaces it; so do connections for KILLs,
+        // Each worker has a connection of the service account on top, and the one that replaces it; so do connections for KILLs,
         // which are needed most when all others are held.
         let backends = self.network.open_backends();
         let kills = if self.parameters.habits.kills { self.parameters.clients } else { 0 };
-        let limit = (self.parameters.max_backends + kills) as usize + 2;
+        let limit = (self.parameters.max_backends + kills + 2 * self.parameters.workers) as usize;
         let pooled = self.parameters.thread_handling == ThreadHandling::PoolOfThreads;
         if pooled && backends > limit {
             self.checkers

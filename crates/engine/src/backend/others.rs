@@ -1,0 +1,64 @@
+//! What a worker asks of the others of its pool, and does for them.
+
+use seam::Instant;
+
+use crate::engine::Engine;
+use crate::letter::Letter;
+
+impl Engine {
+    /// Remembers since when the first statement has waited for nothing but a permit, or that none does.
+    pub(crate) fn note_want_of_permits(&mut self, wanting: bool) {
+        if !wanting {
+            self.scheduler.want(None);
+            self.wanting_since = None;
+            return;
+        }
+        let since = *self.wanting_since.get_or_insert(self.now);
+        // The permits are with others, whose statements may be waiting for what ours hold: they lend what is stalled, but
+        // have to look.
+        if self.now.since(since) >= self.settings.stall_limit {
+            self.wanting_since = Some(self.now);
+            self.wake_others();
+        }
+    }
+
+    /// When the others are asked to lend what is stalled.
+    pub(crate) fn next_asking(&self) -> Option<Instant> {
+        let since = self.wanting_since.filter(|_| self.workers.count() > 1)?;
+        Some(since + self.settings.stall_limit)
+    }
+
+    /// Statements of ours need a backend. Where we may not open one, another worker may have an idle one to close.
+    pub(crate) fn ask_for_backends(&mut self) {
+        if self.workers.backends_are_full() && self.workers.lack_backend(self.worker, true) {
+            self.wake_others();
+        }
+    }
+
+    /// Hands on what is free: a permit by waking who has waited longest for one, and the place of an idle backend.
+    pub(crate) fn serve_other_workers(&mut self) {
+        if self.workers.count() == 1 {
+            return;
+        }
+        self.workers.shares(self.worker, self.sharing.len());
+        if let Some(worker) = self.workers.next_to_wake(self.worker) {
+            self.write_letter(worker, Letter::Wake);
+        }
+        if !self.idle.is_empty()
+            && let Some(worker) = self.workers.who_lacks_backend(self.worker)
+        {
+            self.close_idle_backend();
+            if self.workers.wake(worker) {
+                self.write_letter(worker, Letter::Wake);
+            }
+        }
+    }
+
+    fn wake_others(&mut self) {
+        for worker in 0..self.workers.count() as usize {
+            if worker != self.worker && self.workers.wake(worker) {
+                self.write_letter(worker, Letter::Wake);
+            }
+        }
+    }
+}

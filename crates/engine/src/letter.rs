@@ -1,0 +1,66 @@
+//! What workers tell each other. Everything else they have in common is in [`crate::Workers`].
+
+use crate::accounts::Account;
+
+/// A message from one worker of a pool to another. Carried by whoever runs the engines, in the order in which they were
+/// written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Letter {
+    /// Look at what is shared: a permit is free, or somebody needs a backend.
+    Wake,
+    /// A client wants a client of the recipient killed.
+    Kill(Kill),
+    /// The answer to that.
+    Killed(Killed),
+}
+
+/// KILL of a client that another worker has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// The killer's worker.
+    pub(crate) from: usize,
+    /// The killer's slot there, and its id.
+    pub(crate) killer: (usize, u32),
+    /// Whom it is about.
+    pub(crate) victim: u32,
+    pub(crate) query_only: bool,
+    pub(crate) rights: Rights,
+}
+
+/// What became of a [`Kill`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Killed {
+    pub(crate) killer: (usize, u32),
+    pub(crate) victim: u32,
+    pub(crate) outcome: Outcome,
+}
+
+/// What there is to say to the killer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    NoSuchClient,
+    Denied,
+    /// The server has to end a statement: on this thread of it.
+    AskServer(u64),
+}
+
+/// Whose connections a client may kill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rights {
+    /// Everybody's: SUPER or CONNECTION ADMIN.
+    all: bool,
+    user: Vec<u8>,
+    host: String,
+}
+
+impl Rights {
+    pub(crate) fn of(account: &Account) -> Self {
+        Self { all: account.may_kill, user: account.user.clone(), host: account.host.clone() }
+    }
+
+    /// The servers' rule: one's own connections, or all.
+    pub(crate) fn cover(&self, victim: &Account) -> bool {
+        self.all || (self.user == victim.user && self.host == victim.host)
+    }
+}

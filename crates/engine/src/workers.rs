@@ -1,0 +1,318 @@
+//! What the workers of one pool share: permits, and the counts that have a bound.
+//!
+//! Each worker is an [`crate::Engine`] on a driver of its own, with its own clients and backends. What limits the server's
+//! work is one for all of them, so that no worker keeps permits while another has statements waiting: permits go by the
+//! order in which statements arrived, whoever's they are. A worker that finds none says so here ([`Workers::want`]), and
+//! whoever gives one back wakes it.
+//!
+//! All of it is a few atomic numbers. With one worker, or several on one thread as in the simulator, it is deterministic.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+
+use crate::settings::{Settings, ThreadHandling};
+
+/// What the workers of one pool share.
+#[derive(Debug)]
+pub struct Workers {
+    /// Statements that may execute at the same time.
+    permits: u32,
+    running: AtomicU32,
+    max_backends: u32,
+    backends: AtomicU32,
+    max_connections: u32,
+    clients: AtomicU32,
+    shared_backends: u32,
+    /// Counts statements that had to queue: the order of all queues.
+    arrivals: AtomicU64,
+    seats: Box<[Seat]>,
+}
+
+/// What one worker says about itself.
+#[derive(Debug)]
+struct Seat {
+    /// Where its first statement that waits for nothing but a permit stands; [`NOBODY`] where there is none.
+    wants: AtomicU64,
+    /// It has statements and may not open a backend for them: as many as may be are open.
+    lacks_backend: AtomicBool,
+    /// How many backends it runs shared reads on.
+    sharing: AtomicU32,
+    /// It has been woken and has not looked yet.
+    woken: AtomicBool,
+}
+
+/// No statement waits for a permit.
+const NOBODY: u64 = u64::MAX;
+
+/// What is added to the place of statements of the low queue: arrivals never count so far.
+const LOW: u64 = 1 << 62;
+
+impl Workers {
+    /// The common ground of `count` workers with the same settings.
+    ///
+    /// # Panics
+    ///
+    /// If a bound or `count` is zero: the table of options does not let that through.
+    pub fn new(settings: &Settings, count: u32) -> Arc<Self> {
+        assert!(count > 0, "somebody has to work");
+        assert!(settings.permits > 0, "without a permit nothing would ever run");
+        assert!(settings.max_backends > 0 && settings.max_connections > 0, "bounds are at least one");
+        let (permits, max_backends) = match settings.thread_handling {
+            ThreadHandling::PoolOfThreads => (settings.permits, settings.max_backends),
+            ThreadHandling::OneThreadPerConnection => (u32::MAX, u32::MAX - 1),
+        };
+        let seat = || Seat {
+            wants: AtomicU64::new(NOBODY),
+            lacks_backend: AtomicBool::new(false),
+            sharing: AtomicU32::new(0),
+            woken: AtomicBool::new(false),
+        };
+        Arc::new(Self {
+            permits,
+            running: AtomicU32::new(0),
+            max_backends,
+            backends: AtomicU32::new(0),
+            max_connections: settings.max_connections,
+            clients: AtomicU32::new(0),
+            shared_backends: settings.shared_backends,
+            arrivals: AtomicU64::new(0),
+            seats: (0..count).map(|_| seat()).collect(),
+        })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.seats.len()).expect("made from a u32")
+    }
+
+    /// Permits in use.
+    pub fn running(&self) -> u32 {
+        self.running.load(SeqCst)
+    }
+
+    /// The next place in the order of arrival.
+    pub(crate) fn arrival(&self) -> u64 {
+        self.arrivals.fetch_add(1, SeqCst)
+    }
+
+    /// Takes a permit for the statement at `place`, unless all are in use or promised to statements of other workers that
+    /// have waited longer.
+    pub(crate) fn take_permit(&self, worker: usize, place: Place) -> bool {
+        self.running
+            .fetch_update(SeqCst, SeqCst, |running| {
+                self.may_take(worker, place, running).then(|| running + 1)
+            })
+            .is_ok()
+    }
+
+    /// Whether [`Self::take_permit`] would succeed now.
+    pub(crate) fn has_permit(&self, worker: usize, place: Place) -> bool {
+        self.may_take(worker, place, self.running())
+    }
+
+    fn may_take(&self, worker: usize, place: Place, running: u32) -> bool {
+        let older = self.others(worker).filter(|(_, seat)| {
+            let wants = seat.wants.load(SeqCst);
+            wants != NOBODY && wants.saturating_add(self.slack()) < place.0
+        });
+        let promised = u32::try_from(older.count()).expect("fewer than workers");
+        running.saturating_add(promised) < self.permits
+    }
+
+    /// A worker leaves a permit to an older statement of another only where that is older by more than so many arrivals.
+    /// Handing over costs a turn in which the permit is idle; within what runs at once, order means nothing.
+    fn slack(&self) -> u64 {
+        u64::from(self.permits) * 4
+    }
+
+    /// Takes a permit whether or not one is free.
+    pub(crate) fn force_permit(&self) {
+        self.running.fetch_add(1, SeqCst);
+    }
+
+    /// Gives a permit back.
+    pub(crate) fn give_permit(&self) {
+        let before = self.running.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "a permit is given back once");
+    }
+
+    /// Permits not in use.
+    pub(crate) fn free_permits(&self) -> u32 {
+        self.permits.saturating_sub(self.running())
+    }
+
+    /// Says which statement of this worker is the first to wait for nothing but a permit.
+    pub(crate) fn want(&self, worker: usize, place: Option<Place>) {
+        self.seats[worker].wants.store(place.map_or(NOBODY, |place| place.0), SeqCst);
+    }
+
+    /// Whether another worker waits for a permit.
+    pub(crate) fn others_want(&self, worker: usize) -> bool {
+        self.others(worker).any(|(_, seat)| seat.wants.load(SeqCst) != NOBODY)
+    }
+
+    /// The worker, other than this one, that has waited longest for a permit, if one is free and that worker has not been
+    /// woken yet.
+    pub(crate) fn next_to_wake(&self, worker: usize) -> Option<usize> {
+        if self.free_permits() == 0 {
+            return None;
+        }
+        let waiting = self.others(worker).map(|(other, seat)| (seat.wants.load(SeqCst), other));
+        let (_, first) = waiting.filter(|&(wants, _)| wants != NOBODY).min()?;
+        self.wake(first).then_some(first)
+    }
+
+    /// Whether a worker has to be woken; false where that is under way.
+    pub(crate) fn wake(&self, worker: usize) -> bool {
+        !self.seats[worker].woken.swap(true, SeqCst)
+    }
+
+    /// This worker looks at everything now.
+    pub(crate) fn awake(&self, worker: usize) {
+        // Most of the time nobody has woken it, and reading leaves the cache line with all of them.
+        if self.seats[worker].woken.load(SeqCst) {
+            self.seats[worker].woken.store(false, SeqCst);
+        }
+    }
+
+    /// Takes the right to open one more backend; up to `beyond` more than `max_backends`.
+    pub(crate) fn take_backend(&self, beyond: u32) -> bool {
+        let limit = self.max_backends.saturating_add(beyond);
+        self.backends
+            .fetch_update(SeqCst, SeqCst, |backends| (backends < limit).then(|| backends + 1))
+            .is_ok()
+    }
+
+    /// Whether there are `max_backends`.
+    pub(crate) fn backends_are_full(&self) -> bool {
+        self.backends.load(SeqCst) >= self.max_backends
+    }
+
+    /// Gives that right back.
+    pub(crate) fn give_backend(&self) {
+        let before = self.backends.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "a backend is closed once");
+    }
+
+    /// Says whether this worker needs a backend that it may not open. True where that is news.
+    pub(crate) fn lack_backend(&self, worker: usize, lacks: bool) -> bool {
+        let seat = &self.seats[worker].lacks_backend;
+        lacks != seat.load(SeqCst) && seat.swap(lacks, SeqCst) != lacks && lacks
+    }
+
+    /// A worker that needs a backend of another, which answers this by closing an idle one.
+    pub(crate) fn who_lacks_backend(&self, worker: usize) -> Option<usize> {
+        let (first, seat) = self.others(worker).find(|(_, seat)| seat.lacks_backend.load(SeqCst))?;
+        seat.lacks_backend.swap(false, SeqCst).then_some(first)
+    }
+
+    /// Counts one more client in, unless there are `max_connections`.
+    pub(crate) fn take_client(&self) -> bool {
+        let limit = self.max_connections;
+        self.clients.fetch_update(SeqCst, SeqCst, |clients| (clients < limit).then(|| clients + 1)).is_ok()
+    }
+
+    /// A client has gone.
+    pub(crate) fn give_client(&self) {
+        let before = self.clients.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "a client goes once");
+    }
+
+    /// On how many backends a worker may run shared reads: `shared_backends` less those of the others, but at least its
+    /// even share.
+    pub(crate) fn shared_backends(&self, worker: usize) -> u32 {
+        let others: u32 = self.others(worker).map(|(_, seat)| seat.sharing.load(SeqCst)).sum();
+        let share = self.shared_backends.div_ceil(self.count());
+        self.shared_backends.saturating_sub(others).max(share)
+    }
+
+    /// Says on how many backends this worker runs shared reads.
+    pub(crate) fn shares(&self, worker: usize, backends: usize) {
+        let backends = u32::try_from(backends).unwrap_or(u32::MAX);
+        let seat = &self.seats[worker].sharing;
+        if seat.load(SeqCst) != backends {
+            seat.store(backends, SeqCst);
+        }
+    }
+
+    /// All workers but this one.
+    fn others(&self, worker: usize) -> impl Iterator<Item = (usize, &Seat)> {
+        self.seats.iter().enumerate().filter(move |&(other, _)| other != worker)
+    }
+}
+
+/// Where a statement stands in the order of all workers' queues: high before low, then by arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    pub(crate) fn high(arrival: u64) -> Self {
+        Self(arrival)
+    }
+
+    pub(crate) fn low(arrival: u64) -> Self {
+        Self(arrival | LOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_workers(permits: u32) -> Arc<Workers> {
+        Workers::new(&Settings { permits, max_backends: 2, max_connections: 2, ..Settings::default() }, 2)
+    }
+
+    #[test]
+    fn a_permit_is_left_to_a_statement_that_has_waited_much_longer() {
+        let workers = two_workers(1);
+        let (old, young) = (Place::low(10), Place::low(10 + workers.slack() + 1));
+        assert!(workers.take_permit(0, young));
+        assert!(!workers.take_permit(1, old));
+        workers.want(1, Some(old));
+        workers.give_permit();
+        assert_eq!(workers.next_to_wake(0), Some(1));
+        assert_eq!(workers.next_to_wake(0), None, "once is enough");
+        assert!(!workers.take_permit(0, young), "it is promised");
+        assert!(workers.take_permit(0, Place::low(10 + workers.slack())), "about as old");
+        workers.give_permit();
+        assert!(workers.take_permit(0, Place::high(u64::from(u32::MAX))), "the high queue goes first");
+        workers.give_permit();
+        workers.awake(1);
+        assert!(workers.take_permit(1, old));
+        workers.want(1, None);
+        assert!(!workers.others_want(0));
+        assert_eq!(workers.running(), 1);
+    }
+
+    #[test]
+    fn bounds_hold_for_all_together() {
+        let workers = two_workers(1);
+        assert!(workers.take_backend(0) && workers.take_backend(0) && !workers.take_backend(0));
+        assert!(workers.take_backend(1), "one more for what is urgent");
+        workers.give_backend();
+        assert!(workers.take_client() && workers.take_client() && !workers.take_client());
+        workers.give_client();
+        assert!(workers.take_client());
+    }
+
+    #[test]
+    fn a_lack_of_backends_is_answered_by_one_worker() {
+        let workers = two_workers(1);
+        assert!(workers.lack_backend(0, true));
+        assert!(!workers.lack_backend(0, true), "said already");
+        assert_eq!(workers.who_lacks_backend(0), None);
+        assert_eq!(workers.who_lacks_backend(1), Some(0));
+        assert_eq!(workers.who_lacks_backend(1), None);
+    }
+
+    #[test]
+    fn idle_workers_leave_their_share_of_shared_backends() {
+        let workers = two_workers(1);
+        assert_eq!(workers.shared_backends(0), 4);
+        workers.shares(1, 1);
+        assert_eq!(workers.shared_backends(0), 3);
+        workers.shares(1, 4);
+        assert_eq!(workers.shared_backends(0), 2);
+    }
+}

@@ -1,0 +1,156 @@
+//! Several workers of one pool as one program: what a process with as many threads does, one turn after the other.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use engine::{Engine, Letter, Settings, Workers};
+use seam::{ConnectionId, Input, Instant, Output, Program};
+
+use crate::subject::{Owned, Subject};
+
+/// Engines that share their permits. New clients go to them in turn; letters arrive a turn later.
+pub struct Fleet {
+    engines: Vec<Engine>,
+    /// Whose a connection is.
+    owners: BTreeMap<ConnectionId, usize>,
+    accepted: usize,
+    letters: VecDeque<(usize, Letter)>,
+    finished: Vec<bool>,
+    stopped_listening: bool,
+    now: Instant,
+    /// Which engine is being asked for outputs.
+    asking: usize,
+    current: Option<Owned>,
+}
+
+impl Fleet {
+    /// `count` workers.
+    pub fn new(settings: &Settings, count: u32) -> Self {
+        let workers = Workers::new(settings, count);
+        let join = |worker: u32| {
+            let mut settings = settings.clone();
+            settings.entropy[0] ^= worker.to_le_bytes()[0];
+            Engine::join(settings, workers.clone(), worker as usize)
+        };
+        Self {
+            engines: (0..count).map(join).collect(),
+            owners: BTreeMap::new(),
+            accepted: 0,
+            letters: VecDeque::new(),
+            finished: vec![false; count as usize],
+            stopped_listening: false,
+            now: Instant::START,
+            asking: 0,
+            current: None,
+        }
+    }
+
+    /// Tokens of all engines in one space.
+    fn outer_token(&self, worker: usize, token: u64) -> u64 {
+        token * self.engines.len() as u64 + worker as u64
+    }
+
+    fn inner_token(&self, token: u64) -> (usize, u64) {
+        let count = self.engines.len() as u64;
+        ((token % count) as usize, token / count)
+    }
+
+    fn owner(&self, connection: ConnectionId) -> usize {
+        *self.owners.get(&connection).expect("the network names only connections that it has told")
+    }
+
+    fn turn_end(&mut self) {
+        for (worker, letter) in std::mem::take(&mut self.letters) {
+            self.engines[worker].read_letter(&letter);
+        }
+        for engine in &mut self.engines {
+            engine.handle(self.now, Input::TurnEnd);
+            self.letters.extend(std::iter::from_fn(|| engine.poll_letter()));
+        }
+        self.asking = 0;
+    }
+}
+
+impl Program for Fleet {
+    fn handle(&mut self, now: Instant, input: Input<'_>) {
+        self.now = now;
+        let (worker, input) = match input {
+            Input::TurnEnd => return self.turn_end(),
+            Input::Signal(signal) => {
+                for engine in &mut self.engines {
+                    engine.handle(now, Input::Signal(signal));
+                }
+                return;
+            }
+            Input::Accepted { connection, .. } => {
+                let worker = self.accepted % self.engines.len();
+                self.accepted += 1;
+                self.owners.insert(connection, worker);
+                (worker, input)
+            }
+            Input::Connected { token, connection } => {
+                let (worker, token) = self.inner_token(token);
+                self.owners.insert(connection, worker);
+                (worker, Input::Connected { token, connection })
+            }
+            Input::ConnectFailed { token, errno } => {
+                let (worker, token) = self.inner_token(token);
+                (worker, Input::ConnectFailed { token, errno })
+            }
+            Input::Closed { connection, reason } => {
+                let worker = self.owner(connection);
+                self.owners.remove(&connection);
+                (worker, Input::Closed { connection, reason })
+            }
+            Input::Bytes { connection, .. }
+            | Input::Stalled { connection }
+            | Input::Drained { connection } => (self.owner(connection), input),
+        };
+        self.engines[worker].handle(now, input);
+    }
+
+    fn poll_output(&mut self) -> Option<Output<'_>> {
+        while self.asking < self.engines.len() {
+            let worker = self.asking;
+            let output = self.engines[worker].poll_output().map(|output| Owned::copy(&output));
+            match output {
+                None => self.asking += 1,
+                Some(Owned::Finished) => self.finished[worker] = true,
+                Some(Owned::StopListening) if self.stopped_listening => {}
+                Some(output) => {
+                    self.stopped_listening |= matches!(output, Owned::StopListening);
+                    self.current = Some(match output {
+                        Owned::Connect(token, address) => {
+                            Owned::Connect(self.outer_token(worker, token), address)
+                        }
+                        output => output,
+                    });
+                    return self.current.as_ref().map(Owned::output);
+                }
+            }
+        }
+        if self.finished.iter().all(|&finished| finished) {
+            self.finished.fill(false);
+            return Some(Output::Finished);
+        }
+        None
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let letters = (!self.letters.is_empty()).then_some(self.now);
+        self.engines.iter().filter_map(Engine::next_timeout).chain(letters).min()
+    }
+}
+
+impl Subject for Fleet {
+    fn events(&mut self) -> Vec<String> {
+        let mut events = Vec::new();
+        for (worker, engine) in self.engines.iter_mut().enumerate() {
+            events.extend(std::iter::from_fn(|| engine.poll_event()).map(|event| format!("{worker}: {event}")));
+        }
+        events
+    }
+
+    fn keeps_limits(&self) -> bool {
+        true
+    }
+}
