@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use drivers::DriverChoice;
 use engine::Settings;
 
 use crate::{BackendUrl, ListenAddress};
@@ -20,6 +21,10 @@ pub struct Configuration {
     pub server_directory: PathBuf,
     /// Connections that the kernel holds for us until they are accepted.
     pub back_log: u32,
+    /// How many event loops there are, from 1.
+    pub workers: u32,
+    /// What they run on.
+    pub driver: DriverChoice,
     /// The least important line that is still logged.
     pub log_level: LogLevel,
     /// Bytes that one receive may bring.
@@ -57,6 +62,8 @@ impl Configuration {
             data_dir: PathBuf::new(),
             server_directory: PathBuf::new(),
             back_log: 0,
+            workers: 1,
+            driver: DriverChoice::Auto,
             log_level: LogLevel::Info,
             receive_buffer: 0,
             client_output_buffer: 0,

@@ -34,7 +34,8 @@ fn option(key: &str, value: &DeValue<'_>) -> Result<&'static OptionSpec, String>
     if key == FILE_OPTION {
         return Err(format!("{FILE_OPTION} names the file and cannot stand in it"));
     }
-    if let Some(option) = OPTIONS.iter().find(|option| option.name == key) {
+    // As it is written in the table: a file has no dashes.
+    if let Some(option) = OptionSpec::find(key).filter(|_| !key.contains('-')) {
         return Ok(option);
     }
     if value.is_table() {

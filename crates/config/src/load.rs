@@ -108,7 +108,9 @@ fn variables<'a>(
         }
         let place = Place::Environment(String::from(variable));
         let name = name.to_ascii_lowercase();
-        let Some(option) = OPTIONS.iter().find(|option| option.environment() == variable) else {
+        // In capitals: `ONRAMP_permits` is a slip.
+        let written = variable.bytes().all(|byte| !byte.is_ascii_lowercase());
+        let Some(option) = OptionSpec::find(&name).filter(|_| written) else {
             match nearest(&name, OPTIONS.iter().map(|option| option.name)).and_then(OptionSpec::find) {
                 None => continue,
                 Some(option) => {

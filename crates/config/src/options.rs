@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use drivers::DriverChoice;
 use engine::{HighPrioMode, ThreadHandling};
 
 use crate::LogLevel;
@@ -39,6 +40,8 @@ impl OptionSpec {
     /// The option of this name, with `-` or `_`.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         let name = name.replace('-', "_");
+        let known = OTHER_NAMES.iter().find(|(other, _)| *other == name);
+        let name = known.map_or(&*name, |(_, name)| name);
         OPTIONS.iter().find(|option| option.name == name)
     }
 }
@@ -69,6 +72,9 @@ impl Section {
         }
     }
 }
+
+/// Names under which some options are known from in-server thread pools.
+pub(crate) const OTHER_NAMES: [(&str, &str); 1] = [("thread_pool_size", "workers")];
 
 /// The option that names the file itself, and so cannot stand in it.
 pub(crate) const FILE_OPTION: &str = "config";
@@ -126,6 +132,17 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         example: "one-thread-per-connection",
         doc: "How clients share the server: few backends with permits and queues, or a backend per client and no \
               queue. The second is there for comparison.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "workers",
+        // More loops than cores would only wait for each other; 1024 is what in-server pools allow.
+        kind: Kind::Count(1..=1024, |configuration| &mut configuration.workers),
+        default: "1",
+        example: "4",
+        doc: "Event loops, each a thread with its own share of the clients and backends; permits and all limits are \
+              common to them (statement_memory is shared out evenly). One serves over 100,000 short statements a second; \
+              where Onramp has cores to itself and needs more than one of them, raise it. Known as thread_pool_size too.",
         section: Section::Scheduling,
     },
     OptionSpec {
@@ -350,6 +367,19 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         default: "",
         example: "/etc/onramp.toml",
         doc: "A file with options, one `name = value` a line (TOML). No file is read unless one is named here.",
+        section: Section::Program,
+    },
+    OptionSpec {
+        name: "driver",
+        kind: Kind::Word(&[
+            ("auto", |configuration| configuration.driver = DriverChoice::Auto),
+            ("uring", |configuration| configuration.driver = DriverChoice::Uring),
+            ("epoll", |configuration| configuration.driver = DriverChoice::Epoll),
+        ]),
+        default: "auto",
+        example: "epoll",
+        doc: "What the event loops run on. With uring (io_uring) clients cost no file descriptors, so that 100,000 of them \
+              fit under any limit of open files. auto takes it where the kernel allows it, else epoll, and says why.",
         section: Section::Program,
     },
     OptionSpec {

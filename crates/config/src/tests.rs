@@ -307,6 +307,15 @@ fn the_texts_name_every_option() {
     assert_eq!(OptionSpec::find("max-backends").map(|option| option.name), Some("max_backends"));
 }
 
+#[test]
+fn names_of_in_server_pools_are_understood_everywhere() {
+    assert_eq!(with_flags(&["--thread-pool-size=3"]).unwrap().workers, 3);
+    assert_eq!(with(&[], &[("ONRAMP_THREAD_POOL_SIZE", "4")]).unwrap().workers, 4);
+    assert_eq!(with_file("thread_pool_size = 5\n").unwrap().workers, 5);
+    let error = with_flags(&["--workers=1", "--thread-pool-size=2"]);
+    assert!(message(error).contains("given twice"));
+}
+
 /// docs/OPTIONS.md is written by this test when UPDATE_DOCS is set, and compared with the table otherwise.
 #[test]
 fn the_reference_page_is_that_of_the_table() {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 
 use config::{BackendTarget, BackendUrl, ListenAddress};
-use drivers::EpollDriver;
+use drivers::ListenSocket;
 use seam::Address;
 
 /// All addresses of all backends, in order.
@@ -27,22 +27,27 @@ pub(crate) fn resolve(backends: &[BackendUrl]) -> Result<Vec<Address>, String> {
     Ok(found)
 }
 
-/// Listens on each address; returns them with the ports that the system chose where they were 0.
+/// Listens on each address; returns the sockets of each worker, and the addresses with the ports that the system chose
+/// where they were 0.
 ///
 /// # Errors
 /// A line that names the address, the option and what may be in the way.
 pub(crate) fn listen(
-    driver: &mut EpollDriver,
     addresses: &[ListenAddress],
     back_log: u32,
-) -> Result<Vec<drivers::ListenAddress>, String> {
+    workers: usize,
+) -> Result<(Vec<Vec<ListenSocket>>, Vec<drivers::ListenAddress>), String> {
     let mut listening = Vec::new();
+    let mut sockets: Vec<Vec<ListenSocket>> = (0..workers).map(|_| Vec::new()).collect();
     for address in addresses {
         let before = listening.len();
         let mut missing = None;
         for one in listen_addresses(address)? {
-            match driver.listen(&one, back_log) {
-                Ok(actual) => listening.push(actual),
+            match ListenSocket::open(&one, back_log, workers) {
+                Ok((shares, actual)) => {
+                    sockets.iter_mut().zip(shares).for_each(|(sockets, share)| sockets.push(share));
+                    listening.push(actual);
+                }
                 // A name may stand for an IPv6 address on a machine without IPv6; one that works is enough.
                 Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => missing = Some(error),
                 Err(error) => return Err(refusal(address, &error)),
@@ -52,7 +57,7 @@ pub(crate) fn listen(
             return Err(refusal(address, &error));
         }
     }
-    Ok(listening)
+    Ok((sockets, listening))
 }
 
 /// How a client on this machine reaches a listening address: as `host` and `port`, or `None` for a Unix socket.

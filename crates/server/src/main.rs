@@ -1,7 +1,7 @@
 //! The onramp program: a thread pool for any MySQL server.
 //!
-//! `serve` is a straight line: options, then limits, sockets, the private server if there is none, one worker with the
-//! engine on its driver, and at last the wait for signals ([`serve`]).
+//! `serve` is a straight line: options, then limits, sockets, the private server if there is none, the workers, each
+//! with an engine on a driver, and at last the wait for signals ([`serve`]).
 
 // The rest of the workspace takes time, names and processes as input. They come from here.
 #![allow(
@@ -16,7 +16,7 @@ mod logging;
 mod open_files;
 mod program;
 mod serve;
-mod worker;
+mod workers;
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -5,15 +5,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use config::Configuration;
-use drivers::Signaller;
 use private_server::{Access, ClientPlace, PrivateServer, Report};
-use rustix::rand::{GetRandomFlags, getrandom};
 use seam::{Address, Signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::happening::{Happening, QUEUE_LENGTH};
-use crate::worker::Worker;
+use crate::workers::Workers;
 use crate::{addresses, logging, open_files};
 
 /// After the second signal the event loop has this long to end. It closes everything at once and needs milliseconds;
@@ -55,8 +53,8 @@ fn serve(mut configuration: Configuration) -> Result<(), String> {
     forward_signals(sender.clone())?;
     // Listening comes before the private server, which takes seconds: a port in use is said at once, and clients that
     // come early wait in the kernel's queue.
-    let worker = Worker::listen(&configuration, sender.clone())?;
-    say_what_is_started(&configuration);
+    let workers = Workers::listen(&configuration, &sender)?;
+    say_what_is_started(&configuration, &workers);
 
     let mut private_server = None;
     let mut access = None;
@@ -68,18 +66,20 @@ fn serve(mut configuration: Configuration) -> Result<(), String> {
         }
         private_server = Some(server);
     }
-    let served = run(configuration, &worker, access.as_ref(), &happenings);
+    let served = run(configuration, &workers, access.as_ref(), &happenings);
     let stopped = private_server.as_ref().map_or(Ok(()), |server| stop_server(server, &happenings));
     served.and(stopped)
 }
 
-fn say_what_is_started(configuration: &Configuration) {
+fn say_what_is_started(configuration: &Configuration, workers: &Workers) {
     let servers: Vec<_> = configuration.backends.iter().map(ToString::to_string).collect();
     let engine = &configuration.engine;
     tracing::info!(
-        "onramp {} in front of {}: permits = {}, max_backends = {}, max_connections = {}",
+        "onramp {} in front of {}: workers = {}, driver = {}, permits = {}, max_backends = {}, max_connections = {}",
         env!("CARGO_PKG_VERSION"),
         if servers.is_empty() { String::from("a private server") } else { servers.join(", ") },
+        workers.count(),
+        workers.driver(),
         engine.permits,
         engine.max_backends,
         engine.max_connections
@@ -137,10 +137,10 @@ fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, S
     }
 }
 
-/// Serves until the event loop ends, which takes signals or a defect.
+/// Serves until the event loops end, which takes signals or a defect.
 fn run(
     mut configuration: Configuration,
-    worker: &Worker,
+    workers: &Workers,
     access: Option<&Access>,
     happenings: &Receiver<Happening>,
 ) -> Result<(), String> {
@@ -149,15 +149,13 @@ fn run(
         configuration.engine.service_user.clone_from(&access.service_user);
         configuration.engine.service_password = access.service_password.clone();
     }
-    getrandom(&mut configuration.engine.entropy, GetRandomFlags::empty())
-        .map_err(|error| format!("the system has no random bytes: {error}"))?;
     if let Some(access) = access {
-        access.write_client_file(worker.listening().first().map(client_place).as_ref())?;
+        access.write_client_file(workers.listening().first().map(client_place).as_ref())?;
     }
     let shutdown_timeout = configuration.shutdown_timeout();
-    worker.begin(configuration.engine);
-    say_ready(worker.listening(), access);
-    wait_for_worker(happenings, worker.signaller(), shutdown_timeout)
+    workers.begin(&configuration.engine)?;
+    say_ready(workers.listening(), access);
+    wait_for_workers(happenings, workers, shutdown_timeout)
 }
 
 fn client_place(listening: &drivers::ListenAddress) -> ClientPlace {
@@ -185,14 +183,16 @@ fn say_ready(listening: &[drivers::ListenAddress], access: Option<&Access>) {
     }
 }
 
-fn wait_for_worker(
+fn wait_for_workers(
     happenings: &Receiver<Happening>,
-    signaller: &Signaller,
+    workers: &Workers,
     shutdown_timeout: Duration,
 ) -> Result<(), String> {
     let mut signals_seen = 0;
     let mut deadline: Option<Instant> = None;
-    loop {
+    let mut left = workers.count();
+    let mut outcome = Ok(());
+    while left > 0 {
         let happening = match deadline {
             None => happenings.recv().ok(),
             Some(deadline) => {
@@ -202,7 +202,13 @@ fn wait_for_worker(
         match happening {
             None => return Err(String::from("the event loop does not end; giving up")),
             Some(Happening::WorkerEnded(result)) => {
-                return result.map_err(|error| format!("the event loop has ended: {error}"));
+                left -= 1;
+                if let Err(error) = result {
+                    // Its clients are gone, and what they held of the common bounds with them: nothing to go on with.
+                    outcome = outcome.and(Err(format!("an event loop has ended: {error}")));
+                    workers.signal(Signal::Stop);
+                    deadline = deadline.or(Some(Instant::now() + STOP_TIMEOUT));
+                }
             }
             Some(Happening::Event(event)) => logging::event(&event),
             Some(Happening::EventsLost(count)) => {
@@ -218,14 +224,15 @@ fn wait_for_worker(
                          SIGTERM) ends at once",
                         shutdown_timeout.as_secs()
                     );
-                    signaller.send(Signal::Drain);
+                    workers.signal(Signal::Drain);
                 } else {
-                    signaller.send(Signal::Stop);
+                    workers.signal(Signal::Stop);
                     deadline = deadline.or(Some(Instant::now() + STOP_TIMEOUT));
                 }
             }
         }
     }
+    outcome
 }
 
 /// Stops the private server and waits for it, or not, where we are asked once more to end.

@@ -20,7 +20,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("wire", &[]),
     ("sql", &[]),
     ("engine", &["seam", "sql", "wire"]),
-    ("config", &["engine"]),
+    ("config", &["drivers", "engine"]),
     ("drivers", &["seam"]),
     ("bench", &["drivers", "seam", "wire"]),
     ("private_server", &[]),

@@ -145,7 +145,8 @@ impl Subject for Fleet {
     fn events(&mut self) -> Vec<String> {
         let mut events = Vec::new();
         for (worker, engine) in self.engines.iter_mut().enumerate() {
-            events.extend(std::iter::from_fn(|| engine.poll_event()).map(|event| format!("{worker}: {event}")));
+            events
+                .extend(std::iter::from_fn(|| engine.poll_event()).map(|event| format!("{worker}: {event}")));
         }
         events
     }

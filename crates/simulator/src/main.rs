@@ -88,7 +88,9 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             "--seeds" => arguments.count = number()?,
             "--from" => arguments.first = number()?,
             "--steps" => arguments.steps = number()?,
-            "--workers" => arguments.workers = u32::try_from(number()?).ok().filter(|&workers| workers > 0)?,
+            "--workers" => {
+                arguments.workers = u32::try_from(number()?).ok().filter(|&workers| workers > 0)?
+            }
             "--pass-through" => arguments.pass_through = true,
             "--keep-going" => arguments.keep_going = true,
             "--strict" => arguments.strict = true,

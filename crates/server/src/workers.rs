@@ -1,0 +1,181 @@
+//! The threads of the event loops, one for each worker of the pool.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+
+use config::Configuration;
+use drivers::{Driver, DriverKind, ListenAddress, ListenSocket, Opened, Signaller};
+use engine::{Engine, Letter, Settings};
+use rustix::rand::{GetRandomFlags, getrandom};
+use seam::Signal;
+
+use crate::addresses;
+use crate::happening::Happening;
+use crate::program::{Post, Reporting};
+
+/// Event loops that listen. They serve once they are told to; dropped before that, they close their listeners and end.
+pub(crate) struct Workers {
+    begin: Vec<Sender<Begin>>,
+    listening: Vec<ListenAddress>,
+    signallers: Vec<Signaller>,
+    driver: DriverKind,
+}
+
+/// What a worker needs to begin.
+struct Begin {
+    settings: Settings,
+    pool: Arc<engine::Workers>,
+    post: Post,
+}
+
+impl Workers {
+    /// Opens the listeners and starts the threads. The kernel holds clients that come early.
+    ///
+    /// # Errors
+    /// A line that says which address cannot be listened on, or what the system lacks.
+    pub(crate) fn listen(
+        configuration: &Configuration,
+        happenings: &SyncSender<Happening>,
+    ) -> Result<Self, String> {
+        let count = configuration.workers as usize;
+        let (shares, listening) = addresses::listen(&configuration.listen, configuration.back_log, count)?;
+        let mut workers =
+            Self { begin: Vec::new(), listening, signallers: Vec::new(), driver: DriverKind::Epoll };
+        for (number, sockets) in shares.into_iter().enumerate() {
+            let (begin, begun) = channel();
+            let started = start_thread(number, configuration, sockets, begun, happenings.clone())?;
+            if let Some(reason) = started.fallback.filter(|_| number == 0) {
+                tracing::info!("driver: epoll, because io_uring cannot be used: {reason}");
+            }
+            workers.driver = started.driver;
+            workers.signallers.push(started.signaller);
+            workers.begin.push(begin);
+        }
+        Ok(workers)
+    }
+
+    /// Where they listen, with the ports that the system chose.
+    pub(crate) fn listening(&self) -> &[ListenAddress] {
+        &self.listening
+    }
+
+    /// What they run on.
+    pub(crate) fn driver(&self) -> DriverKind {
+        self.driver
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.begin.len()
+    }
+
+    /// Begins to serve. [`Happening::WorkerEnded`] is the last that comes from each.
+    ///
+    /// # Errors
+    /// Where the system has no random bytes.
+    pub(crate) fn begin(&self, settings: &Settings) -> Result<(), String> {
+        let count = u32::try_from(self.count()).expect("thread_pool_size is a u32");
+        let pool = engine::Workers::new(settings, count);
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| channel::<Letter>()).unzip();
+        for (number, (begin, letters)) in self.begin.iter().zip(receivers).enumerate() {
+            let mut settings = settings.clone();
+            getrandom(&mut settings.entropy, GetRandomFlags::empty())
+                .map_err(|error| format!("the system has no random bytes: {error}"))?;
+            let addressees = senders.iter().cloned().zip(self.signallers.iter().cloned()).collect();
+            let post = Post { number, letters, addressees };
+            // The thread waits for this; were it gone, there would be a panic's message on the standard error stream.
+            let _ = begin.send(Begin { settings, pool: Arc::clone(&pool), post });
+        }
+        Ok(())
+    }
+
+    /// Tells all of them something.
+    pub(crate) fn signal(&self, signal: Signal) {
+        for signaller in &self.signallers {
+            signaller.send(signal);
+        }
+    }
+}
+
+/// What is known of a worker whose driver stands.
+struct Started {
+    driver: DriverKind,
+    fallback: Option<String>,
+    signaller: Signaller,
+}
+
+/// Starts a thread that opens its driver and waits to begin. A driver stays on the thread that it was made on.
+fn start_thread(
+    number: usize,
+    configuration: &Configuration,
+    sockets: Vec<ListenSocket>,
+    begun: Receiver<Begin>,
+    happenings: SyncSender<Happening>,
+) -> Result<Started, String> {
+    let (answer, answered) = channel();
+    let configuration = configuration.clone();
+    let run = move || {
+        let opened = open(&configuration, sockets).and_then(|opened| {
+            let signaller = opened.driver.signaller().map_err(no_loop)?;
+            let started = Started { driver: opened.driver.kind(), fallback: opened.fallback, signaller };
+            Ok((opened.driver, started))
+        });
+        match opened {
+            Ok((driver, started)) => {
+                let _ = answer.send(Ok(started));
+                serve(driver, &begun, &happenings);
+            }
+            Err(reason) => {
+                let _ = answer.send(Err(reason));
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name(format!("worker {number}"))
+        .spawn(run)
+        .map_err(|error| format!("no thread for the event loop: {error}"))?;
+    answered.recv().map_err(|_| String::from("the event loop does not start"))?
+}
+
+fn open(configuration: &Configuration, sockets: Vec<ListenSocket>) -> Result<Opened, String> {
+    let settings = drivers::Settings {
+        receive_buffer: configuration.receive_buffer,
+        high_water: configuration.client_output_buffer,
+        ..drivers::Settings::default()
+    };
+    let mut opened = Driver::open(configuration.driver, settings).map_err(no_loop)?;
+    for socket in sockets {
+        opened.driver.attach(socket).map_err(no_loop)?;
+    }
+    Ok(opened)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn no_loop(error: io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::Unsupported => {
+            format!("driver = uring: {error}; auto takes epoll where io_uring cannot be used")
+        }
+        _ => format!("no event loop: {error}"),
+    }
+}
+
+fn serve(mut driver: Driver, begun: &Receiver<Begin>, happenings: &SyncSender<Happening>) {
+    let Ok(Begin { settings, pool, post }) = begun.recv() else { return };
+    let number = post.number;
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        let engine = Engine::join(settings, pool, number);
+        let mut program = Reporting::new(engine, post, happenings.clone());
+        let result = driver.run(&mut program);
+        program.report();
+        tracing::debug!("worker {number} has ended: {:?}", driver.counters());
+        result
+    }));
+    // The panic's own message is on the standard error stream already.
+    let ended = ended.unwrap_or_else(|_| Err(io::Error::other("it panicked; this is a defect of onramp")));
+    // Listeners and connections go before the main thread learns of the end and lets the process go.
+    drop(driver);
+    let _ = happenings.send(Happening::WorkerEnded(ended));
+}
