@@ -32,12 +32,13 @@ A thread pool for any MySQL server: clients connect here, few connections go to 
 Commands:
   serve          serve clients; starts a private server where no --backend is given
   bench          load generator for any MySQL server or proxy
+  doctor         what limits this machine, and the command that lifts it
   docs options   print the reference page of all options
   help           print this text
 
 Options:
   -V, --version  print the version
-  -h, --help     print this text; also after serve and bench
+  -h, --help     print this text; also after serve, bench and doctor
 ";
 
 fn main() -> ExitCode {
@@ -60,12 +61,16 @@ fn main() -> ExitCode {
         ["serve", ..] => serve::command(&arguments[1..]),
         ["help", "bench"] => bench::run(&[String::from("help")]),
         ["bench", ..] => bench::run(&arguments[1..]),
+        ["help", "doctor"] => doctor::run(&[String::from("--help")]),
+        ["doctor", ..] => doctor::run(&arguments[1..]),
         ["docs", "options"] => print(&config::reference_page()),
         ["docs", ..] => usage_error("there is one page: onramp docs options"),
-        [command, ..] => match config::nearest(command, ["serve", "bench", "docs", "help", "version"]) {
-            Some(name) => usage_error(&format!("unknown command {command:?}; did you mean {name}?")),
-            None => usage_error(&format!("unknown command {command:?}; `onramp help` lists them all")),
-        },
+        [command, ..] => {
+            match config::nearest(command, ["serve", "bench", "doctor", "docs", "help", "version"]) {
+                Some(name) => usage_error(&format!("unknown command {command:?}; did you mean {name}?")),
+                None => usage_error(&format!("unknown command {command:?}; `onramp help` lists them all")),
+            }
+        }
     }
 }
 

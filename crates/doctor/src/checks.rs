@@ -1,0 +1,45 @@
+//! The judgement: a pure function of the machine and of what is about to run.
+
+mod hints;
+mod memory;
+mod network;
+mod open_files;
+mod server;
+mod threads;
+mod uring;
+
+use crate::{Finding, Machine, Request};
+
+/// Judges every limit that matters for `request`, in the order of the table. Looks at nothing but its arguments.
+pub fn examine(machine: &Machine, request: &Request) -> Vec<Finding> {
+    let checks: [Check; 19] = [
+        uring::io_uring,
+        open_files::of_the_process,
+        open_files::ceiling,
+        open_files::of_the_system,
+        uring::locked_memory,
+        network::accept_queue,
+        network::syn_queue,
+        network::local_ports,
+        network::tcp_memory,
+        network::packet_queue,
+        network::conntrack,
+        network::conntrack_buckets,
+        memory::memory,
+        threads::threads,
+        threads::memory_maps,
+        server::connections,
+        hints::huge_pages,
+        hints::cpu_quota,
+        hints::swap,
+    ];
+    checks.iter().filter_map(|check| check(machine, request)).collect()
+}
+
+/// `None` where the limit does not matter for what is about to run.
+type Check = fn(&Machine, &Request) -> Option<Finding>;
+
+/// Event loops of one process.
+fn workers(machine: &Machine, request: &Request) -> u64 {
+    request.workers.map_or_else(|| machine.cores.unwrap_or(1), u64::from)
+}

@@ -1,0 +1,51 @@
+//! The server's own limit of connections.
+
+use crate::finding::{Amount, Check, Finding, Verdict, grouped};
+use crate::{Machine, Remedy, Request, Role};
+
+/// The service account's connection, the server's own administrators, and a few that are still closing.
+const BESIDE_BACKENDS: u64 = 8;
+
+pub(super) fn connections(machine: &Machine, request: &Request) -> Option<Finding> {
+    const SUBJECT: &str = "max_connections of the server";
+    // A load generator on its own is aimed at the server itself, and opens them all there.
+    let (needed, why) = if request.role == Role::Bench {
+        machine.server.as_ref()?;
+        let why = "the load generator opens all of them there, unless it goes through Onramp".to_owned();
+        (u64::from(request.connections) + BESIDE_BACKENDS, why)
+    } else {
+        let why = format!(
+            "Onramp opens max_backends = {} connections to the server, however many clients there are",
+            grouped(u64::from(request.max_backends))
+        );
+        (u64::from(request.max_backends) + BESIDE_BACKENDS, why)
+    };
+    match &machine.server {
+        None => {
+            let ask = "give --backend mysql://user:password@host:port/ to have it asked";
+            let finding = Finding::new(Check::ServerConnections, SUBJECT, Verdict::Unknown, ask);
+            Some(finding.amounts(Amount::Unread, Amount::Count(needed)))
+        }
+        Some(Err(reason)) => {
+            let why = format!("the server cannot be asked: {reason}");
+            let finding = Finding::new(Check::ServerConnections, SUBJECT, Verdict::Unknown, why);
+            Some(finding.amounts(Amount::Unread, Amount::Count(needed)))
+        }
+        Some(Ok(answer)) => {
+            let finding =
+                Finding::at_least(Check::ServerConnections, SUBJECT, Some(answer.max_connections), needed)
+                    .because(format!("{why} ({})", answer.version))
+                    .lifted_by(Remedy::Command {
+                        now: format!("SET GLOBAL max_connections = {needed};"),
+                        lasting: format!(
+                            "max_connections = {needed} under [mysqld] in the server's option file"
+                        ),
+                    });
+            let fitting = answer.max_connections.saturating_sub(BESIDE_BACKENDS);
+            if request.role == Role::Bench || fitting == 0 {
+                return Some(finding);
+            }
+            Some(finding.lifted_by(Remedy::Advice(format!("or lower max_backends of Onramp to {fitting}"))))
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! io_uring, and the memory that its rings had to lock once.
+
+use drivers::{DriverChoice, DriverKind};
+
+use crate::finding::{Amount, Check, Finding, Verdict};
+use crate::{Machine, Remedy, Request};
+
+/// A receive that stays armed (`IORING_RECV_MULTISHOT`) is the youngest thing that the driver needs.
+const OLDEST_KERNEL: (u64, u64) = (6, 0);
+
+/// Since then rings are charged to the control group's memory (Linux 5.12, `io_uring/memmap.c` today).
+const RINGS_LOCK_NO_MEMORY: (u64, u64) = (5, 12);
+
+/// What the sockets are driven with here.
+pub(super) fn driver(machine: &Machine, request: &Request) -> DriverKind {
+    match request.driver {
+        DriverChoice::Epoll => DriverKind::Epoll,
+        DriverChoice::Uring => DriverKind::Uring,
+        DriverChoice::Auto if usable(machine).is_ok() => DriverKind::Uring,
+        DriverChoice::Auto => DriverKind::Epoll,
+    }
+}
+
+/// Whether io_uring can be used: as it was tried out, else as far as the settings tell.
+fn usable(machine: &Machine) -> Result<(), String> {
+    match &machine.uring {
+        Some(probe) => probe.clone(),
+        None => by_settings(machine),
+    }
+}
+
+fn by_settings(machine: &Machine) -> Result<(), String> {
+    match machine.kernel {
+        None => return Err("the version of the kernel cannot be read".to_owned()),
+        Some(kernel) if kernel < OLDEST_KERNEL => {
+            let (version, patch) = OLDEST_KERNEL;
+            return Err(format!("Linux {} is older than {version}.{patch}", machine.release));
+        }
+        Some(_) => {}
+    }
+    // Documentation/admin-guide/sysctl/kernel.rst: 1 leaves it to CAP_SYS_ADMIN and the group io_uring_group, 2 to nobody.
+    match machine.uring_disabled {
+        0 => Ok(()),
+        1 if machine.is_administrator() => Ok(()),
+        value => Err(format!("kernel.io_uring_disabled is {value}")),
+    }
+}
+
+pub(super) fn io_uring(machine: &Machine, request: &Request) -> Option<Finding> {
+    const SUBJECT: &str = "io_uring";
+    let state = usable(machine);
+    let (verdict, why) = match (request.driver, &state) {
+        (DriverChoice::Epoll, _) => (Verdict::Ok, "epoll was asked for".to_owned()),
+        (_, Ok(())) => (Verdict::Ok, "clients take no open files".to_owned()),
+        (DriverChoice::Uring, Err(reason)) => {
+            (Verdict::Short, format!("io_uring was asked for and cannot be used: {reason}"))
+        }
+        (DriverChoice::Auto, Err(reason)) => {
+            (Verdict::Hint, format!("epoll is used, and each client takes an open file: {reason}"))
+        }
+    };
+    let found = Amount::words(if state.is_ok() { "usable" } else { "not usable" });
+    let needed = match request.driver {
+        DriverChoice::Epoll => Amount::Unread,
+        DriverChoice::Uring | DriverChoice::Auto => Amount::words("usable"),
+    };
+    Some(
+        Finding::new(Check::IoUring, SUBJECT, verdict, why).amounts(found, needed).lifted_by(remedy(machine)),
+    )
+}
+
+fn remedy(machine: &Machine) -> Remedy {
+    let too_old = machine.kernel.is_some_and(|kernel| kernel < OLDEST_KERNEL);
+    let closed = machine.uring_disabled > 1 || machine.uring_disabled == 1 && !machine.is_administrator();
+    if too_old {
+        let (version, patch) = OLDEST_KERNEL;
+        Remedy::Advice(format!("use Linux {version}.{patch} or newer"))
+    } else if closed {
+        Remedy::sysctl("kernel.io_uring_disabled", 0)
+    } else {
+        Remedy::Advice(
+            "in a container, allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile \
+             (Docker: --security-opt seccomp=PROFILE.json)"
+                .to_owned(),
+        )
+    }
+}
+
+pub(super) fn locked_memory(machine: &Machine, request: &Request) -> Option<Finding> {
+    const SUBJECT: &str = "RLIMIT_MEMLOCK";
+    let found = machine.process.locked_memory?;
+    let needs_none = machine.kernel.is_some_and(|kernel| kernel >= RINGS_LOCK_NO_MEMORY);
+    let (verdict, why) = if request.driver == DriverChoice::Epoll || needs_none {
+        (Verdict::Ok, "rings lock no memory since Linux 5.12")
+    } else {
+        (Verdict::Hint, "before Linux 5.12 the rings of io_uring are locked memory")
+    };
+    let hard = if found.hard == u64::MAX { Amount::Unlimited } else { Amount::Bytes(found.hard) };
+    let finding = Finding::new(Check::LockedMemory, SUBJECT, verdict, why)
+        .amounts(hard, Amount::Unread)
+        .lifted_by(Remedy::unit("LimitMEMLOCK=infinity", "ulimit -l unlimited"));
+    // Without a limit there is nothing to lift.
+    if found.hard == u64::MAX {
+        return Some(Finding { verdict: Verdict::Ok, remedies: Vec::new(), ..finding });
+    }
+    Some(finding)
+}
+
+impl Machine {
+    fn is_administrator(&self) -> bool {
+        self.process.is_administrator
+    }
+}

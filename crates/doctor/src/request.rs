@@ -1,0 +1,76 @@
+//! What is about to run.
+
+use std::fmt;
+
+use drivers::DriverChoice;
+
+/// What the machine is judged for. [`Default`] is what `onramp serve` does without options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Clients at the same time, from 1.
+    pub connections: u32,
+    /// Which side of them is on this machine.
+    pub role: Role,
+    /// How sockets are driven. Whoever has opened a driver already names what it got.
+    pub driver: DriverChoice,
+    /// Event loops of one process, from 1; `None` for one per core.
+    pub workers: Option<u32>,
+    /// Connections to the server, as the option of this name.
+    pub max_backends: u32,
+    /// Connections that wait to be accepted, per address, as the option of this name.
+    pub back_log: u32,
+    /// Pairs of a local and a remote address over which a load generator spreads its connections, from 1.
+    pub address_pairs: u32,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            connections: 100_000,
+            role: Role::Serve,
+            driver: DriverChoice::Auto,
+            workers: None,
+            max_backends: 128,
+            back_log: 4096,
+            address_pairs: 1,
+        }
+    }
+}
+
+/// Which side of the clients' connections is on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Onramp: it accepts them.
+    Serve,
+    /// The load generator: it opens them.
+    Bench,
+    /// Both, as two processes.
+    Both,
+}
+
+impl Role {
+    /// Whether Onramp runs here.
+    pub(crate) fn serves(self) -> bool {
+        self != Self::Bench
+    }
+
+    /// Whether a load generator runs here.
+    pub(crate) fn connects(self) -> bool {
+        self != Self::Serve
+    }
+
+    /// Ends of one client's connection on this machine.
+    pub(crate) fn ends(self) -> u64 {
+        if self == Self::Both { 2 } else { 1 }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Serve => "serve",
+            Self::Bench => "bench",
+            Self::Both => "both",
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! The one question to a server: how many connections it takes. A login and a statement, one after the other.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use config::{BackendTarget, BackendUrl};
+use sha2::{Digest as _, Sha256};
+use wire::{
+    AuthSwitch, Capabilities, CommandKind, EOF_HEADER, ERR_HEADER, ErrPacket, Greeting, LoginRequest,
+    OK_HEADER, WireError, native_password, parse_column_count, parse_text_row, read_message,
+};
+
+/// What a server says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerAnswer {
+    /// Its `max_connections`.
+    pub max_connections: u64,
+    /// Its `version`.
+    pub version: String,
+}
+
+/// Logs in as `backend` says, asks, and leaves. Takes a few times [`TIMEOUT`] at most.
+///
+/// # Errors
+/// Why not, in words that hold no password.
+pub(crate) fn ask(backend: &BackendUrl) -> Result<ServerAnswer, String> {
+    let mut connection = connect(&backend.target)?;
+    log_in(&mut connection, backend)?;
+    query(&mut connection)
+}
+
+/// A person waits in front of the terminal; a server that is alive answers in milliseconds.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Far above all that is asked for here.
+const LONGEST_MESSAGE: usize = 64 << 10;
+
+/// utf8mb4_general_ci: every server since MySQL 5.5 and MariaDB 5.5 knows it.
+const COLLATION: u8 = 45;
+
+const NATIVE_PASSWORD: &[u8] = b"mysql_native_password";
+const CACHING_SHA2_PASSWORD: &[u8] = b"caching_sha2_password";
+
+/// Messages to and from a server. The sequence numbers of a command and its answer run on.
+struct Connection {
+    stream: Box<dyn Stream>,
+    unread: Vec<u8>,
+    sequence: u8,
+    /// Whether nobody else can read along, so that a password may be sent as it is.
+    is_private: bool,
+}
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+impl Connection {
+    fn new(stream: impl Stream + 'static, is_private: bool) -> Self {
+        Self { stream: Box::new(stream), unread: Vec::new(), sequence: 0, is_private }
+    }
+
+    fn send(&mut self, payload: &[u8]) -> Result<(), String> {
+        let mut bytes = Vec::new();
+        wire::put_message(&mut bytes, &mut self.sequence, payload);
+        self.stream.write_all(&bytes).map_err(|error| error.to_string())
+    }
+
+    /// The next message, which is no error.
+    fn receive(&mut self) -> Result<Vec<u8>, String> {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some(message) =
+                read_message(&self.unread, self.sequence, LONGEST_MESSAGE).map_err(words)?
+            {
+                let payload = message.payload.to_vec();
+                let consumed = message.consumed;
+                self.sequence = message.last_sequence.wrapping_add(1);
+                self.unread.drain(..consumed);
+                if payload.first() == Some(&ERR_HEADER) {
+                    let error = ErrPacket::parse(&payload).map_err(words)?;
+                    return Err(format!("error {}: {}", error.code, String::from_utf8_lossy(error.message)));
+                }
+                return Ok(payload);
+            }
+            match self.stream.read(&mut buffer).map_err(|error| error.to_string())? {
+                0 => return Err("it closed the connection".to_owned()),
+                count => self.unread.extend_from_slice(&buffer[..count]),
+            }
+        }
+    }
+}
+
+fn connect(target: &BackendTarget) -> Result<Connection, String> {
+    let set_up = |error: std::io::Error| format!("{error}");
+    match target {
+        BackendTarget::Unix(path) => {
+            let stream = UnixStream::connect(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            stream.set_read_timeout(Some(TIMEOUT)).map_err(set_up)?;
+            stream.set_write_timeout(Some(TIMEOUT)).map_err(set_up)?;
+            Ok(Connection::new(stream, true))
+        }
+        BackendTarget::Tcp { host, port } => {
+            let addresses =
+                (host.as_str(), *port).to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
+            let mut reason = format!("{host} has no address");
+            for address in addresses {
+                match TcpStream::connect_timeout(&address, TIMEOUT) {
+                    Ok(stream) => {
+                        stream.set_read_timeout(Some(TIMEOUT)).map_err(set_up)?;
+                        stream.set_write_timeout(Some(TIMEOUT)).map_err(set_up)?;
+                        return Ok(Connection::new(stream, false));
+                    }
+                    Err(error) => reason = format!("{address}: {error}"),
+                }
+            }
+            Err(reason)
+        }
+    }
+}
+
+fn log_in(connection: &mut Connection, backend: &BackendUrl) -> Result<(), String> {
+    let payload = connection.receive()?;
+    let greeting = Greeting::parse(&payload).map_err(words)?;
+    // The account's own method, where it is another, is asked for in an AuthSwitch.
+    let plugin = match greeting.auth_plugin {
+        CACHING_SHA2_PASSWORD => CACHING_SHA2_PASSWORD,
+        _ => NATIVE_PASSWORD,
+    };
+    let response = response(plugin, &backend.password, &greeting.scramble)?;
+    let mut request = Vec::new();
+    LoginRequest {
+        capabilities: Capabilities::LONG_PASSWORD
+            | Capabilities::PROTOCOL_41
+            | Capabilities::TRANSACTIONS
+            | Capabilities::SECURE_CONNECTION
+            | Capabilities::PLUGIN_AUTH,
+        mariadb_extended: 0,
+        max_packet_size: LONGEST_MESSAGE as u32,
+        collation: COLLATION,
+        user: backend.user.as_bytes(),
+        auth_response: &response,
+        schema: None,
+        auth_plugin: Some(plugin),
+        attributes: b"",
+    }
+    .put(&mut request);
+    connection.send(&request)?;
+    loop {
+        let payload = connection.receive()?;
+        match payload[..] {
+            [OK_HEADER, ..] => return Ok(()),
+            [EOF_HEADER, ..] => {
+                let switch = AuthSwitch::parse(&payload).map_err(words)?;
+                let answer =
+                    self::response(switch.plugin, &backend.password, &switch.scramble().unwrap_or_default())?;
+                connection.send(&answer)?;
+            }
+            // https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html
+            [MORE_DATA, FAST_AUTH_SUCCESS] => {}
+            [MORE_DATA, PERFORM_FULL_AUTHENTICATION] if connection.is_private => {
+                connection.send(&[backend.password.as_bytes(), b"\0"].concat())?;
+            }
+            [MORE_DATA, PERFORM_FULL_AUTHENTICATION] => {
+                return Err("caching_sha2_password wants the password itself, which is not sent in the clear over TCP; \
+                            log in once with another client, or give the socket"
+                    .to_owned());
+            }
+            _ => return Err(words(WireError::Malformed { what: "answer to the login request" })),
+        }
+    }
+}
+
+const MORE_DATA: u8 = 1;
+const FAST_AUTH_SUCCESS: u8 = 3;
+const PERFORM_FULL_AUTHENTICATION: u8 = 4;
+
+fn response(plugin: &[u8], password: &str, scramble: &[u8; 20]) -> Result<Vec<u8>, String> {
+    if password.is_empty() {
+        return Ok(Vec::new());
+    }
+    match plugin {
+        NATIVE_PASSWORD => {
+            let stage1 = native_password::stage1(password.as_bytes());
+            Ok(native_password::token(&stage1, scramble).to_vec())
+        }
+        // XOR(SHA256(password), SHA256(SHA256(SHA256(password)), scramble)).
+        CACHING_SHA2_PASSWORD => {
+            let first = Sha256::digest(password);
+            let mask = Sha256::new().chain_update(Sha256::digest(first)).chain_update(scramble).finalize();
+            Ok(first.iter().zip(mask).map(|(byte, mask)| byte ^ mask).collect())
+        }
+        other => {
+            Err(format!("the account uses {}, which is not spoken here", String::from_utf8_lossy(other)))
+        }
+    }
+}
+
+fn query(connection: &mut Connection) -> Result<ServerAnswer, String> {
+    connection.sequence = 0;
+    let mut command = vec![CommandKind::Query as u8];
+    command.extend_from_slice(b"SELECT @@max_connections, @@version");
+    connection.send(&command)?;
+    let columns = parse_column_count(&connection.receive()?).map_err(words)?;
+    // The definitions, and the EOF after them: it was not agreed to leave it out.
+    for _ in 0..=columns {
+        connection.receive()?;
+    }
+    let payload = connection.receive()?;
+    let row = parse_text_row(&payload).map_err(words)?;
+    let malformed = || "its answer is not a number and a version".to_owned();
+    let [Some(max_connections), Some(version)] = row[..] else { return Err(malformed()) };
+    let max_connections = std::str::from_utf8(max_connections).map_err(|_| malformed())?;
+    Ok(ServerAnswer {
+        max_connections: max_connections.parse().map_err(|_| malformed())?,
+        version: String::from_utf8_lossy(version).into_owned(),
+    })
+}
+
+fn words(error: WireError) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests;
