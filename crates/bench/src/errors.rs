@@ -43,6 +43,21 @@ impl Failure {
         (2000..3000).contains(&self.code)
     }
 
+    /// Whether the server had no room, or no time, for one connection more. Any other refusal of a login is a refusal of
+    /// all logins.
+    pub fn is_of_capacity(&self) -> bool {
+        [
+            TOO_MANY_CONNECTIONS,
+            OUT_OF_RESOURCES,
+            CANNOT_CREATE_THREAD,
+            TOO_MANY_USER_CONNECTIONS,
+            USER_LIMIT_REACHED,
+            TOO_MANY_PREPARED,
+            ClientError::Handshake as u16,
+        ]
+        .contains(&self.code)
+    }
+
     /// What to do about it, where that is known.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self.code {
@@ -50,6 +65,10 @@ impl Failure {
             UNKNOWN_DATABASE => "run `onramp bench prepare` first, or name another with --db",
             TOO_MANY_CONNECTIONS => {
                 "the server's max_connections is reached: raise it, or use fewer --connections"
+            }
+            TOO_MANY_USER_CONNECTIONS => "raise the account's MAX_USER_CONNECTIONS, or the server's variable",
+            CANNOT_CREATE_THREAD => {
+                "the server's machine has a limit on threads: see ulimit -u and pids.max there"
             }
             ACCESS_DENIED => "see --user and --password (or ONRAMP_BENCH_PASSWORD)",
             TOO_MANY_PREPARED => "raise the server's max_prepared_stmt_count, or run without --prepared",
@@ -78,14 +97,22 @@ impl std::fmt::Display for Failure {
 // Servers' numbers, from `share/messages_to_clients.txt` (MySQL) and `share/errmsg-utf8.txt` (MariaDB).
 /// ER_CON_COUNT_ERROR.
 const TOO_MANY_CONNECTIONS: u16 = 1040;
+/// ER_OUT_OF_RESOURCES.
+const OUT_OF_RESOURCES: u16 = 1041;
 /// ER_ACCESS_DENIED_ERROR.
 const ACCESS_DENIED: u16 = 1045;
 /// ER_BAD_DB_ERROR.
 pub const UNKNOWN_DATABASE: u16 = 1049;
 /// ER_HOST_IS_BLOCKED.
 const HOST_BLOCKED: u16 = 1129;
+/// ER_CANT_CREATE_THREAD.
+const CANNOT_CREATE_THREAD: u16 = 1135;
 /// ER_NO_SUCH_TABLE.
 pub const NO_SUCH_TABLE: u16 = 1146;
+/// ER_TOO_MANY_USER_CONNECTIONS.
+const TOO_MANY_USER_CONNECTIONS: u16 = 1203;
+/// ER_USER_LIMIT_REACHED.
+const USER_LIMIT_REACHED: u16 = 1226;
 /// ER_MAX_PREPARED_STMT_COUNT_REACHED.
 const TOO_MANY_PREPARED: u16 = 1461;
 

@@ -8,15 +8,16 @@ mod connection;
 mod connector;
 mod events;
 mod logins;
+mod opening;
 mod schedule;
 
 use std::time::Duration;
 
 use seam::{Address, CloseReason, ConnectionId, Input, Instant, Output, Program, Signal};
 
-use crate::errors::{ClientError, Failure};
+use crate::errors::{ClientError, ErrorCounts, Failure};
 use crate::login::Credentials;
-use crate::machine::processor_time;
+use crate::machine::{ProcessorTime, resident_memory};
 use crate::options::RunOptions;
 use crate::outbox::Outbox;
 use crate::progress::Progress;
@@ -26,6 +27,7 @@ use crate::workload::Plan;
 use crate::workload::encode::Source;
 use connection::{Connection, State};
 use connector::{Connector, LOGINS_IN_PROGRESS};
+use opening::Opening;
 use schedule::Schedule;
 
 /// Puts load on a server, as a [`Program`] for a driver. [`Generator::into_outcome`] after the driver's run.
@@ -42,6 +44,7 @@ pub struct Generator<'a> {
     outbox: Outbox,
     statistics: Statistics,
     connector: Connector,
+    opening: Opening,
     schedule: Schedule,
     phase: Phase,
     /// Connections that are logged in.
@@ -57,12 +60,18 @@ pub struct Generator<'a> {
 pub struct Outcome {
     /// All that was counted.
     pub statistics: Statistics,
-    /// How long it took until all connections stood.
+    /// How long it took until all connections stood, or until that was given up.
     pub connecting: Duration,
+    /// How many stood then.
+    pub connected: u32,
+    /// What went wrong until then.
+    pub connecting_errors: ErrorCounts,
+    /// What this process held.
+    pub memory: Memory,
     /// How long was measured.
     pub measured: Duration,
     /// Processor time of this process in the measured time.
-    pub processor: Duration,
+    pub processor: ProcessorTime,
     /// How evenly the connections were served.
     pub fairness: Option<Fairness>,
     /// Events that had begun and not ended when the measured time was over.
@@ -79,6 +88,17 @@ pub struct Outcome {
     pub interrupted: bool,
 }
 
+/// Resident memory of this process, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Before the first connection.
+    pub before: u64,
+    /// When all connections stood and nothing had been sent over them.
+    pub connected: u64,
+    /// At the end of the measured time.
+    pub measured: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// The first turn has not come.
@@ -92,13 +112,15 @@ enum Phase {
     },
     Measuring {
         since: Instant,
-        processor: Duration,
+        processor: ProcessorTime,
         report: Option<Instant>,
         loaded: Instant,
     },
     /// Statements that are out may come back.
     Finishing {
         deadline: Instant,
+        /// None of the connections before this one awaits a reply.
+        answered: u32,
     },
     Finished,
 }
@@ -134,6 +156,7 @@ impl<'a> Generator<'a> {
             outbox: Outbox::default(),
             statistics: Statistics::default(),
             connector: Connector::new(bound, options.connect_rate),
+            opening: Opening::default(),
             schedule: Schedule::new(options.rate),
             phase: Phase::New,
             up: 0,
@@ -152,6 +175,7 @@ impl<'a> Generator<'a> {
     }
 
     fn begin(&mut self, now: Instant) {
+        self.outcome.memory.before = resident_memory();
         if self.options.tables.workload().reconnects() {
             self.begin_load(now);
             return;
@@ -164,9 +188,8 @@ impl<'a> Generator<'a> {
     /// Everybody begins.
     fn begin_load(&mut self, now: Instant) {
         self.progress = None;
-        if let Phase::Connecting { since } = self.phase {
-            self.outcome.connecting = now.since(since);
-        }
+        self.opened(now);
+        self.outcome.memory.connected = resident_memory();
         let report = self.next_report(now);
         self.phase = Phase::WarmingUp { since: now, report };
         if self.options.warmup.is_zero() {
@@ -176,9 +199,18 @@ impl<'a> Generator<'a> {
             arrivals.begin(now, &mut self.source.random);
         }
         if self.options.think_time.is_zero() {
-            (0..self.options.connections).for_each(|number| self.become_available(now, number));
+            self.schedule.starting = 0..self.options.connections;
+            self.begin_due_events(now);
         } else {
             self.spread_over_think_time(now);
+        }
+    }
+
+    /// The connecting is over, well or not.
+    fn opened(&mut self, now: Instant) {
+        if let Phase::Connecting { since } = self.phase {
+            self.outcome.connecting = now.since(since);
+            self.outcome.connected = self.up;
         }
     }
 
@@ -194,7 +226,7 @@ impl<'a> Generator<'a> {
 
     fn begin_measuring(&mut self, now: Instant, report: Option<Instant>, loaded: Instant) {
         self.statistics.begin();
-        self.phase = Phase::Measuring { since: now, processor: processor_time(), report, loaded };
+        self.phase = Phase::Measuring { since: now, processor: ProcessorTime::now(), report, loaded };
         if self.options.events > 0 {
             self.schedule.remaining = Some(self.options.events.saturating_sub(u64::from(self.schedule.open)));
         }
@@ -208,7 +240,6 @@ impl<'a> Generator<'a> {
     fn turn_end(&mut self, now: Instant) {
         match self.phase {
             Phase::New => self.begin(now),
-            Phase::Connecting { .. } if self.up == self.options.connections => self.begin_load(now),
             Phase::Connecting { .. } | Phase::Finishing { .. } | Phase::Finished => {}
             Phase::WarmingUp { since, report } => {
                 self.begin_due_events(now);
@@ -232,8 +263,15 @@ impl<'a> Generator<'a> {
             }
         }
         self.make_connections(now);
-        if let Phase::Finishing { deadline } = self.phase {
-            if now >= deadline || !self.connections.iter().any(|connection| connection.state.awaits_reply()) {
+        if matches!(self.phase, Phase::Connecting { .. }) {
+            self.end_opening(now);
+        }
+        if let Phase::Finishing { deadline, answered } = &mut self.phase {
+            let awaits = |connection: &Connection| connection.state.awaits_reply();
+            // Nothing is sent any more, so those that have been passed need not be looked at again.
+            let rest = &self.connections[*answered as usize..];
+            *answered += rest.iter().position(awaits).unwrap_or(rest.len()) as u32;
+            if now >= *deadline || *answered == self.options.connections {
                 self.end();
             }
         }
@@ -258,14 +296,16 @@ impl<'a> Generator<'a> {
     fn finish(&mut self, now: Instant) {
         if let Phase::Measuring { since, processor, .. } = self.phase {
             self.outcome.measured = now.since(since);
-            self.outcome.processor = processor_time().saturating_sub(processor);
+            self.outcome.processor = ProcessorTime::now().since(processor);
+            self.outcome.memory.measured = resident_memory();
             self.count_unfinished(now);
         }
         if matches!(self.phase, Phase::Finishing { .. } | Phase::Finished) {
             return;
         }
+        self.opened(now);
         self.progress = None;
-        self.phase = Phase::Finishing { deadline: now + GRACE };
+        self.phase = Phase::Finishing { deadline: now + GRACE, answered: 0 };
         for number in 0..self.options.connections {
             if matches!(self.connections[number as usize].state, State::Ready { .. }) {
                 self.leave(number);
@@ -363,7 +403,7 @@ impl Program for Generator<'_> {
                 let end = (!self.options.time.is_zero()).then(|| since + self.options.time);
                 earliest([end, report])
             }
-            Phase::Finishing { deadline } => return Some(deadline),
+            Phase::Finishing { deadline, .. } => return Some(deadline),
             Phase::Finished => return None,
         };
         earliest([earliest([phase, self.connector.next_timeout()]), self.schedule.next_timeout()])

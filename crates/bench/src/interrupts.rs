@@ -1,6 +1,6 @@
 //! Ctrl-C ends a run early, with its summary; a second one at once.
 
-use drivers::{EpollDriver, Signaller};
+use drivers::{Driver, Signaller};
 use seam::Signal;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
@@ -17,7 +17,7 @@ pub struct Interrupts {
 ///
 /// # Errors
 /// Where the system gives no descriptor or no thread.
-pub fn forward(driver: &EpollDriver) -> Result<Interrupts, Failure> {
+pub fn forward(driver: &Driver) -> Result<Interrupts, Failure> {
     let failed = |error| Failure::new(ClientError::Lost, format!("signals cannot be watched: {error}"));
     let signaller = driver.signaller().map_err(failed)?;
     let signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;

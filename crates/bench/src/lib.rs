@@ -6,7 +6,9 @@
 //! | module | holds |
 //! |---|---|
 //! | `options` | the command line |
-//! | `target`, `limits` | addresses, and whether the machine has the descriptors and ports |
+//! | `run` | a run from its beginning to its report |
+//! | `target`, `local_addresses` | where connections go to, and where they come from so that ports suffice |
+//! | `limits`, `machine` | whether there are descriptors enough; what is used of the machine |
 //! | `script`, `prepare` | lists of statements over a few connections: making, dropping and checking tables |
 //! | `generator` | the load: connections, events, phases of a run |
 //! | `workload`, `distribution` | what an event sends, and about which rows |
@@ -23,6 +25,7 @@ mod errors;
 mod generator;
 mod interrupts;
 mod limits;
+mod local_addresses;
 mod login;
 mod machine;
 mod options;
@@ -31,6 +34,7 @@ mod prepare;
 mod progress;
 mod reply;
 mod report;
+mod run;
 mod script;
 mod statistics;
 mod target;
@@ -40,19 +44,14 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Parser as _;
-use drivers::EpollDriver;
+use drivers::{Driver, DriverChoice};
 use seam::Address;
 
-use distribution::{Distribution, Random};
 use errors::{ClientError, Failure};
-use generator::{Generator, Outcome};
 use login::Credentials;
-use options::{Action, CommandLine, RunOptions, ServerOptions, TableOptions};
-use report::Context;
+use options::{Action, CommandLine, ServerOptions, TableOptions};
 use script::{Stage, execute};
 use target::Target;
-use workload::Tables;
-use workload::encode::Source;
 
 /// Runs the words after `onramp bench`, prints what it has to say, and returns the exit code of [`status`].
 pub fn run(args: &[String]) -> ExitCode {
@@ -72,7 +71,7 @@ pub fn status(args: &[String]) -> u8 {
     };
     let result = match command_line.action {
         Action::Prepare(options) => prepare_tables(&options),
-        Action::Run(options) => run_load(&options),
+        Action::Run(options) => run::run_load(&options),
         Action::Cleanup(options) => drop_tables(&options),
         Action::Check(options) => check_ledger(&options),
     };
@@ -129,76 +128,6 @@ fn check_ledger(options: &ServerOptions) -> Result<(), Trouble> {
     Err(Trouble::Failed("the sum of balances is not what was put in".to_owned()))
 }
 
-fn run_load(options: &RunOptions) -> Result<(), Trouble> {
-    let tables = &options.tables;
-    tables.check().map_err(Trouble::Options)?;
-    limits::allow_open_files(options.connections).map_err(Trouble::Failed)?;
-    // Tables are looked for in the schema; without tables there need not be one.
-    let schema = (tables.workload().tables() != Tables::None).then_some(tables.server.db.as_str());
-    let credentials = credentials(&tables.server, schema);
-    let remotes = answering(&tables.server, &credentials, &probe(tables))?;
-    if tables.server.socket.is_none() {
-        limits::check_local_ports(options.connections, remotes.len(), tables.server.local_address.len())
-            .map_err(Trouble::Failed)?;
-    }
-    let addresses = target::spread(&remotes, &tables.server.local_address);
-    let seed = seed(tables);
-    let mut random = Random::new(seed);
-    let run = random.next() as u32;
-    let rows = Distribution::new(tables.shape(), tables.table_size);
-    let source = Source::new(random, rows, tables.tables, run);
-    let outcome = generate(options, credentials, addresses, source)?;
-    let context =
-        Context { options, seed, machine: machine::Machine::describe(), version: env!("CARGO_PKG_VERSION") };
-    // A run that ended before the load began has nothing to report but its error.
-    if !outcome.measured.is_zero() {
-        print!("{}", report::summary(&outcome, &context));
-    }
-    if let Some(path) = &options.json {
-        let text = format!("{:#}\n", report::to_json(&outcome, &context));
-        std::fs::write(path, text)
-            .map_err(|error| Trouble::Failed(format!("cannot write {}: {error}", path.display())))?;
-    }
-    verdict(outcome)
-}
-
-fn generate(
-    options: &RunOptions,
-    credentials: Credentials,
-    addresses: Vec<Address>,
-    source: Source,
-) -> Result<Outcome, Failure> {
-    let mut driver = new_driver()?;
-    let interrupts = interrupts::forward(&driver)?;
-    let mut generator = Generator::new(options, credentials, addresses, source);
-    let ran = driver.run(&mut generator);
-    drop(interrupts);
-    ran.map_err(|error| Failure::new(ClientError::Lost, format!("the event loop failed: {error}")))?;
-    Ok(generator.into_outcome())
-}
-
-fn verdict(outcome: Outcome) -> Result<(), Trouble> {
-    match outcome.failure {
-        Some(failure) => Err(failure.into()),
-        None if outcome.statistics.mismatches > 0 => {
-            Err(Trouble::Failed(format!("{} answers were wrong", outcome.statistics.mismatches)))
-        }
-        None if outcome.measured.is_zero() => {
-            Err(Trouble::Failed("interrupted before the measured time".to_owned()))
-        }
-        None => Ok(()),
-    }
-}
-
-/// One statement that fails at once where the run would.
-fn probe(options: &TableOptions) -> String {
-    match options.workload().tables() {
-        Tables::None => "SELECT 1".to_owned(),
-        Tables::Sbtest => format!("SELECT id FROM sbtest{} LIMIT 1", options.tables),
-        Tables::Ledger => "SELECT id FROM ledger_marker LIMIT 1".to_owned(),
-    }
-}
-
 /// The address of the first target.
 fn first_answering(options: &ServerOptions, credentials: &Credentials) -> Result<Address, Trouble> {
     let mut addresses = answering(options, credentials, "SELECT 1")?;
@@ -246,7 +175,9 @@ fn seed(options: &TableOptions) -> u64 {
     options.seed.unwrap_or_else(clock)
 }
 
-fn new_driver() -> Result<EpollDriver, Failure> {
-    EpollDriver::new(drivers::Settings::default())
+/// For a few connections, as scripts have them: one driver is as good as another, and this one is always there.
+fn new_driver() -> Result<Driver, Failure> {
+    Driver::open(DriverChoice::Epoll, drivers::Settings::default())
+        .map(|opened| opened.driver)
         .map_err(|error| Failure::new(ClientError::Lost, format!("no event loop: {error}")))
 }

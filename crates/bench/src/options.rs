@@ -11,6 +11,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use drivers::DriverChoice;
 use zeroize::Zeroizing;
 
 use crate::distribution::Shape;
@@ -25,7 +26,8 @@ use crate::workload::{Tables, Workload};
     after_help = "Examples:\n  \
         onramp bench prepare --tables 4 --table-size 100000\n  \
         onramp bench run point_select --tables 4 --table-size 100000 --connections 4000 --time 30\n  \
-        onramp bench run ledger --connections 64 --rate 500 && onramp bench check\n\n\
+        onramp bench run ledger --connections 64 --rate 500 && onramp bench check\n  \
+        onramp bench run point_select --connections 100000 --warmup 5\n\n\
         Exit codes: 0 done, 1 the run or a check failed, 2 wrong options.",
     max_term_width = 110,
     disable_version_flag = true
@@ -61,7 +63,8 @@ pub struct ServerOptions {
     /// Unix socket, in place of host and port
     #[arg(long, value_name = "PATH", alias = "mysql-socket")]
     pub socket: Option<PathBuf>,
-    /// Local addresses to connect from, as a list or repeated: each has its own ports
+    /// Local addresses to connect from, as a list or repeated: each has its own ports [default: where the server is on
+    /// the loopback device, as many of 127.0.0.1, 127.0.0.2 and on as the ports require; else the system's choice]
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS", conflicts_with = "socket")]
     pub local_address: Vec<IpAddr>,
     /// User name
@@ -166,9 +169,13 @@ pub struct RunOptions {
     /// from the moment at which an event was due
     #[arg(long, value_name = "PER_SECOND", value_parser = positive)]
     pub rate: Option<f64>,
-    /// New connections per second at most
+    /// New connections per second at most [default: as fast as the server takes them, 256 logins at a time]
     #[arg(long, value_name = "PER_SECOND", value_parser = positive)]
     pub connect_rate: Option<f64>,
+    /// How to talk to the system: uring (a connection takes no file descriptor), epoll, or auto, which is uring where it
+    /// can be used
+    #[arg(long, default_value_t = DriverChoice::Auto, value_name = "DRIVER")]
+    pub driver: DriverChoice,
     /// Use prepared statements (COM_STMT_PREPARE, COM_STMT_EXECUTE) in place of texts
     #[arg(long)]
     pub prepared: bool,

@@ -3,9 +3,14 @@
 mod json;
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::time::Duration;
 
+use drivers::DriverKind;
+
+use crate::errors::ErrorCounts;
 use crate::generator::Outcome;
+use crate::local_addresses::grouped;
 use crate::machine::Machine;
 use crate::options::RunOptions;
 use crate::statistics::Period;
@@ -19,6 +24,10 @@ pub struct Context<'a> {
     pub options: &'a RunOptions,
     /// The seed that was used.
     pub seed: u64,
+    /// What talked to the system.
+    pub driver: DriverKind,
+    /// Those that connections came from; none where the system chose.
+    pub local_addresses: &'a [IpAddr],
     /// Where the load came from.
     pub machine: Machine,
     /// What the load generator calls itself.
@@ -35,6 +44,16 @@ pub fn summary(outcome: &Outcome, context: &Context<'_>) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write_summary(&mut out, outcome, context);
+    out
+}
+
+/// What went wrong before the load began; empty where nothing did.
+pub fn errors_while_connecting(outcome: &Outcome) -> String {
+    let mut out = String::new();
+    if outcome.connecting_errors.total() > 0 {
+        // Writing to a String cannot fail.
+        let _ = write_error_counts(&mut out, "errors while connecting:", &outcome.connecting_errors);
+    }
     out
 }
 
@@ -85,20 +104,30 @@ fn write_summary(out: &mut String, outcome: &Outcome, context: &Context<'_>) -> 
     writeln!(out, "transactions:      {events} ({:.2} per sec.)", per_second(events, measured))?;
     writeln!(out, "rows read:         {}", total.rows)?;
     writeln!(out, "reconnects:        {}", total.reconnects)?;
+    if options.tables.workload().reconnects() {
+        writeln!(out, "connects:          {events} ({:.2} per sec.)", per_second(events, measured))?;
+    }
+    out.push_str(&errors_while_connecting(outcome));
     write_errors(out, outcome)?;
     write_latencies(out, outcome, context)?;
-    write_load(out, outcome)
+    write_load(out, outcome)?;
+    write_generator(out, outcome, context)
 }
 
 fn write_errors(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
-    writeln!(out, "errors:            {}", outcome.statistics.errors.total())?;
-    for (code, count, example) in outcome.statistics.errors.iter() {
-        writeln!(out, "    {code}: {count}, such as {example:?}")?;
-    }
+    write_error_counts(out, "errors:           ", &outcome.statistics.errors)?;
     let mismatches = outcome.statistics.mismatches;
     if mismatches > 0 {
         writeln!(out, "WRONG ANSWERS:     {mismatches}, such as")?;
         writeln!(out, "    {}", outcome.statistics.mismatch.as_deref().unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+fn write_error_counts(out: &mut String, title: &str, errors: &ErrorCounts) -> std::fmt::Result {
+    writeln!(out, "{title} {}", errors.total())?;
+    for (code, count, example) in errors.iter() {
+        writeln!(out, "    {code}: {count}, such as {example:?}")?;
     }
     Ok(())
 }
@@ -129,12 +158,41 @@ fn write_load(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     if outcome.not_begun > 0 {
         writeln!(out, "due and not begun at the end: {}", outcome.not_begun)?;
     }
+    Ok(())
+}
+
+/// What the load took of the machine that it came from.
+fn write_generator(out: &mut String, outcome: &Outcome, context: &Context<'_>) -> std::fmt::Result {
+    let processor = outcome.processor;
     writeln!(
         out,
-        "load generator: {:.3} s of processor time, {:.2} us per query; all connections stood after {:.3} s",
-        outcome.processor.as_secs_f64(),
-        micros_per_query(outcome),
+        "load generator: {}, {:.3} s of processor time, {:.2} us per query ({:.2} user, {:.2} system)",
+        context.driver,
+        processor.total.as_secs_f64(),
+        micros_per_query(outcome, processor.total),
+        micros_per_query(outcome, processor.user),
+        micros_per_query(outcome, processor.system),
+    )?;
+    writeln!(
+        out,
+        "    {:.1} MB resident, {} bytes for each idle connection",
+        outcome.memory.measured as f64 / 1e6,
+        bytes_per_connection(outcome)
+    )?;
+    if context.options.tables.workload().reconnects() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "    all {} connections stood after {:.3} s, from {}",
+        grouped(outcome.connected.into()),
         outcome.connecting.as_secs_f64(),
+        match context.local_addresses {
+            [] => "the system's choice of local address".to_owned(),
+            [only] => only.to_string(),
+            [first, .., last] =>
+                format!("{} local addresses, {first} to {last}", context.local_addresses.len()),
+        }
     )
 }
 
@@ -145,9 +203,15 @@ fn per_second(count: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
 }
 
-fn micros_per_query(outcome: &Outcome) -> f64 {
+fn micros_per_query(outcome: &Outcome, time: Duration) -> f64 {
     let queries = outcome.statistics.total.queries.total();
-    if queries == 0 { 0.0 } else { outcome.processor.as_secs_f64() * 1e6 / queries as f64 }
+    if queries == 0 { 0.0 } else { time.as_secs_f64() * 1e6 / queries as f64 }
+}
+
+/// What resident memory grew by while the connections were made.
+fn bytes_per_connection(outcome: &Outcome) -> u64 {
+    let grown = outcome.memory.connected.saturating_sub(outcome.memory.before);
+    grown.checked_div(outcome.connected.into()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use seam::{Address, ConnectionId, Input, Instant, Output, Program};
 
 use crate::errors::{ClientError, Failure};
@@ -327,6 +328,18 @@ pub fn connect_failure(address: &Address, errno: i32) -> Failure {
     let (code, where_to_look) = match address {
         Address::Tcp { .. } => (ClientError::Connect, "see --host and --port"),
         Address::Unix(_) => (ClientError::SocketConnect, "see --socket"),
+    };
+    let where_to_look = match Errno::from_raw_os_error(errno) {
+        Errno::ADDRNOTAVAIL => {
+            "every local port to there is in use or in TIME_WAIT (60 s after a close): more --local-address or --host, \
+             fewer --connections, a lower rate, or a wider net.ipv4.ip_local_port_range"
+        }
+        Errno::MFILE => "the limit of open files of this process is reached: see ulimit -n",
+        Errno::NFILE => "the limit of open files of this machine is reached: see sysctl fs.file-max",
+        Errno::NOBUFS | Errno::NOMEM => {
+            "the kernel has no memory for more sockets: see sysctl net.ipv4.tcp_mem"
+        }
+        _ => where_to_look,
     };
     Failure::new(code, format!("cannot connect to {address}: {error}; {where_to_look}"))
 }

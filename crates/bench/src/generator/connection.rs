@@ -26,8 +26,10 @@ pub struct Connection {
     pub events: u64,
     /// Counts the connects, so that the answer to one that was given up is not taken for the next one's.
     pub attempt: u32,
-    /// Failures since the last login.
-    pub failures: u32,
+    /// Failures since the last login; before the load begins, failures in all.
+    pub failures: u16,
+    /// How far down the list of addresses it is from its own, whose ports were used up.
+    pub detours: u16,
 }
 
 /// Where a connection is in its life.
@@ -81,6 +83,7 @@ impl Connection {
             events: 0,
             attempt: 0,
             failures: 0,
+            detours: 0,
         }
     }
 }

@@ -13,8 +13,11 @@ use crate::workload::statement::{Kind, Statement};
 use crate::workload::{Expected, Tables};
 
 impl Generator<'_> {
-    /// Begins the events whose moment has come: after a pause, or as arrivals on idle connections.
+    /// Begins the events whose moment has come: at the beginning, after a pause, or as arrivals on idle connections.
     pub(super) fn begin_due_events(&mut self, now: Instant) {
+        for number in self.schedule.take_starting() {
+            self.become_available(now, number);
+        }
         while let Some((due, number)) = self.schedule.thinking.front().copied() {
             if due > now {
                 break;

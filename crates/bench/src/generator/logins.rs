@@ -1,5 +1,6 @@
 //! How the connections of a run come about, and what happens when one is lost.
 
+use rustix::io::Errno;
 use seam::{ConnectionId, Instant};
 
 use super::connection::State;
@@ -22,7 +23,7 @@ pub enum Closed {
 
 /// While all connections are made, one of them may fail this often in a row: a server whose backlog overflows for a
 /// moment resets some.
-const FAILURES_AT_START: u32 = 8;
+const FAILURES_AT_START: u16 = 8;
 
 impl Generator<'_> {
     /// Begins as many connects as may begin, and gives up those that take too long.
@@ -42,9 +43,16 @@ impl Generator<'_> {
             connection.attempt = connection.attempt.wrapping_add(1);
             connection.state = State::Connecting;
             self.connector.began(now, number, connection.attempt);
-            let address = self.addresses[number as usize % self.addresses.len()].clone();
-            self.outbox.connect(token(number, connection.attempt), address);
+            let token = token(number, connection.attempt);
+            let address = self.addresses[self.address_of(number)].clone();
+            self.outbox.connect(token, address);
         }
+    }
+
+    /// The place of the address that a connection uses.
+    fn address_of(&self, number: u32) -> usize {
+        let detours = self.connections[number as usize].detours as usize;
+        (number as usize + detours) % self.addresses.len()
     }
 
     pub(super) fn connected(&mut self, token: u64, id: ConnectionId) {
@@ -64,11 +72,29 @@ impl Generator<'_> {
 
     pub(super) fn connect_failed(&mut self, now: Instant, token: u64, errno: i32) {
         let Some(number) = self.asked_for(token) else { return };
-        let failure = connect_failure(&self.addresses[number as usize % self.addresses.len()], errno);
+        if errno == Errno::ADDRNOTAVAIL.raw_os_error() && self.make_detour(number) {
+            return;
+        }
+        let failure = connect_failure(&self.addresses[self.address_of(number)], errno);
         if matches!(self.phase, Phase::Connecting { .. }) && !is_passing(errno) {
+            self.outcome.connecting_errors.record(&failure);
             return self.fail(now, failure);
         }
         self.lost(now, number, failure, Closed::Already);
+    }
+
+    /// Where one address has no port left, another may have one. False after a round over all of them.
+    fn make_detour(&mut self, number: u32) -> bool {
+        let connection = &mut self.connections[number as usize];
+        connection.detours += 1;
+        if connection.detours as usize >= self.addresses.len() {
+            connection.detours = 0;
+            return false;
+        }
+        connection.state = State::Down;
+        self.connector.settled();
+        self.connector.enqueue(number);
+        true
     }
 
     /// The connection that waits for the answer with this token.
@@ -139,12 +165,23 @@ impl Generator<'_> {
     /// A login that a server refuses, or leaves without an answer, at the start will be refused again; later the server
     /// may be full for a while.
     fn login_refused(&mut self, now: Instant, number: u32, failure: Failure) {
-        if matches!(self.phase, Phase::Connecting { .. }) {
+        if !matches!(self.phase, Phase::Connecting { .. }) {
+            return self.lost(now, number, failure, Closed::ByUs);
+        }
+        self.outcome.connecting_errors.record(&failure);
+        if !failure.is_of_capacity() {
+            // It is the same for all of them.
             let text =
                 format!("{} (connection {} of {})", failure.text, self.up + 1, self.options.connections);
             return self.fail(now, Failure { text, ..failure });
         }
-        self.lost(now, number, failure, Closed::ByUs);
+        let connection = &mut self.connections[number as usize];
+        if let Some(id) = connection.state.connection() {
+            self.outbox.close(id);
+        }
+        connection.state = State::Down;
+        self.connector.settled();
+        self.give_up(now, failure);
     }
 
     fn logged_in(&mut self, number: u32, id: ConnectionId, session: Session) {
@@ -178,7 +215,10 @@ impl Generator<'_> {
             return;
         }
         self.connector.settled();
-        if std::mem::take(&mut connection.failures) > 0 && running {
+        self.opening.made();
+        // Until the load begins failures add up: a server that lets a connection in and drops it, again and again, must
+        // come to an end.
+        if running && std::mem::take(&mut connection.failures) > 0 {
             self.statistics.record_reconnect();
         }
         connection.state = State::Ready { connection: id };
@@ -216,7 +256,7 @@ impl Generator<'_> {
             self.outbox.close(id);
         }
         connection.state = State::Down;
-        connection.failures += 1;
+        connection.failures = connection.failures.saturating_add(1);
         let failures = connection.failures;
         if self.is_running() {
             let tolerated = self.options.ignore_errors != IgnoreErrors::None;
@@ -224,13 +264,14 @@ impl Generator<'_> {
                 return;
             }
         } else if matches!(self.phase, Phase::Connecting { .. }) {
+            self.outcome.connecting_errors.record(&failure);
             if failures > FAILURES_AT_START {
-                return self.fail(now, failure);
+                return self.give_up(now, failure);
             }
         } else {
             return;
         }
-        self.connector.retry(now, number, failures - 1);
+        self.connector.retry(now, number, u32::from(failures) - 1);
     }
 
     /// Counts an error. False where the run ends because of it.
@@ -258,7 +299,6 @@ fn token(number: u32, attempt: u32) -> u64 {
 
 /// Errors of connecting that pass when a backlog has room again.
 fn is_passing(errno: i32) -> bool {
-    use rustix::io::Errno;
     [Errno::AGAIN, Errno::CONNRESET, Errno::TIMEDOUT, Errno::INTR]
         .iter()
         .any(|passing| passing.raw_os_error() == errno)

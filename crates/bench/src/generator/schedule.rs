@@ -1,6 +1,7 @@
 //! When events begin.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 use seam::Instant;
@@ -10,6 +11,8 @@ use crate::distribution::Random;
 /// Connections that have nothing to do, and what they wait for.
 #[derive(Debug)]
 pub struct Schedule {
+    /// Connections that have not begun since the load began.
+    pub starting: Range<u32>,
     /// Waiting for an arrival, or for good when there are no more events; first in, first out, so that all get their
     /// turn.
     pub idle: VecDeque<u32>,
@@ -23,10 +26,15 @@ pub struct Schedule {
     pub open: u32,
 }
 
+/// All connections begin together, but the statements of 100,000 in one turn would need a buffer of megabytes, and the
+/// first answers would wait for the last statement. 4,096 take a few milliseconds.
+const STARTS_PER_TURN: u32 = 4096;
+
 impl Schedule {
     /// Nobody waits; `rate` in events per second.
     pub fn new(rate: Option<f64>) -> Self {
         Self {
+            starting: 0..0,
             idle: VecDeque::new(),
             thinking: VecDeque::new(),
             arrivals: rate.map(Arrivals::new),
@@ -40,8 +48,19 @@ impl Schedule {
         self.remaining != Some(0)
     }
 
+    /// The connections that begin in this turn.
+    pub fn take_starting(&mut self) -> Range<u32> {
+        let Range { start, end } = self.starting;
+        let next = end.min(start.saturating_add(STARTS_PER_TURN));
+        self.starting = next..end;
+        start..next
+    }
+
     /// When something here is due.
     pub fn next_timeout(&self) -> Option<Instant> {
+        if !self.starting.is_empty() {
+            return Some(Instant::START);
+        }
         let thought = self.thinking.front().map(|(due, _)| *due);
         let arrival = match &self.arrivals {
             Some(arrivals) if !self.idle.is_empty() && self.may_begin() => Some(arrivals.next()),
@@ -139,6 +158,16 @@ mod tests {
         let due = Instant::from_micros(10_000);
         assert_eq!(counted_from(due, due + Duration::from_micros(900)), due + Duration::from_micros(900));
         assert_eq!(counted_from(due, due + Duration::from_micros(1_100)), due);
+    }
+
+    #[test]
+    fn all_begin_in_as_few_turns_as_it_takes() {
+        let mut schedule = Schedule::new(None);
+        schedule.starting = 0..10_000;
+        assert_eq!(schedule.next_timeout(), Some(Instant::START));
+        let turns: Vec<_> = std::iter::repeat_with(|| schedule.take_starting()).take(4).collect();
+        assert_eq!(turns, [0..4096, 4096..8192, 8192..10_000, 10_000..10_000]);
+        assert_eq!(schedule.next_timeout(), None);
     }
 
     #[test]

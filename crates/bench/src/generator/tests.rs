@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Parser as _;
+use rustix::io::Errno;
 use wire::{Capabilities, Greeting, StatusFlags};
 
 use super::*;
@@ -23,6 +24,7 @@ enum Answer {
 
 enum Delivery {
     Connected { token: u64, index: u32 },
+    ConnectFailed { token: u64, errno: i32 },
     Bytes { connection: ConnectionId, bytes: Vec<u8> },
     Closed { connection: ConnectionId },
 }
@@ -33,11 +35,26 @@ struct World<'a, F> {
     now: Instant,
     deliveries: BTreeMap<(Instant, u64), Delivery>,
     sent: u64,
+    /// By index: where it was to go.
+    addresses: Vec<Address>,
     /// By index: whether it is logged in; `None` when it is closed.
     connections: Vec<Option<bool>>,
     /// Statements in the order of their arrival, with the connection.
     log: Vec<(u32, String)>,
     answer: F,
+    /// What becomes of the connect with this number, counted from 0, to this address.
+    admit: fn(u32, &Address) -> Admission,
+}
+
+/// What becomes of a connect.
+enum Admission {
+    In,
+    /// The system says no.
+    Errno(Errno),
+    /// The server says no in place of its greeting.
+    Refused(u16),
+    /// The login is accepted and the connection closed right after it.
+    Dropped,
 }
 
 impl<'a, F: FnMut(u32, &str) -> Answer> World<'a, F> {
@@ -53,9 +70,11 @@ impl<'a, F: FnMut(u32, &str) -> Answer> World<'a, F> {
             now: Instant::START,
             deliveries: BTreeMap::new(),
             sent: 0,
+            addresses: Vec::new(),
             connections: Vec::new(),
             log: Vec::new(),
             answer,
+            admit: |_, _| Admission::In,
         }
     }
 
@@ -85,7 +104,14 @@ impl<'a, F: FnMut(u32, &str) -> Answer> World<'a, F> {
             Delivery::Connected { token, index } => {
                 let connection = id(index);
                 self.generator.handle(self.now, Input::Connected { token, connection });
-                self.post(Duration::ZERO, Delivery::Bytes { connection, bytes: greeting() });
+                let bytes = match (self.admit)(index, &self.addresses[index as usize]) {
+                    Admission::Refused(code) => refusal(code),
+                    _ => greeting(),
+                };
+                self.post(Duration::ZERO, Delivery::Bytes { connection, bytes });
+            }
+            Delivery::ConnectFailed { token, errno } => {
+                self.generator.handle(self.now, Input::ConnectFailed { token, errno });
             }
             Delivery::Bytes { connection, bytes } => {
                 if self.connections[connection.index as usize].is_some() {
@@ -102,21 +128,20 @@ impl<'a, F: FnMut(u32, &str) -> Answer> World<'a, F> {
     }
 
     fn carry_out(&mut self) -> bool {
+        let mut asked = Vec::new();
         let mut received = Vec::new();
         let mut finished = false;
         while let Some(output) = self.generator.poll_output() {
             match output {
-                Output::Connect { token, .. } => {
-                    let index = self.connections.len() as u32;
-                    self.connections.push(Some(false));
-                    self.sent += 1;
-                    self.deliveries.insert((self.now + HOP, self.sent), Delivery::Connected { token, index });
-                }
+                Output::Connect { token, address } => asked.push((token, address)),
                 Output::Send { connection, bytes } => received.push((connection, bytes.to_vec())),
                 Output::Close { connection } => self.connections[connection.index as usize] = None,
                 Output::Finished => finished = true,
                 other => panic!("{other:?}"),
             }
+        }
+        for (token, address) in asked {
+            self.connect(token, &address);
         }
         for (connection, bytes) in received {
             self.serve(connection, &bytes);
@@ -124,10 +149,26 @@ impl<'a, F: FnMut(u32, &str) -> Answer> World<'a, F> {
         finished
     }
 
+    fn connect(&mut self, token: u64, address: &Address) {
+        let index = self.connections.len() as u32;
+        self.connections.push(Some(false));
+        let delivery = match (self.admit)(index, address) {
+            Admission::Errno(errno) => Delivery::ConnectFailed { token, errno: errno.raw_os_error() },
+            _ => Delivery::Connected { token, index },
+        };
+        self.sent += 1;
+        self.deliveries.insert((self.now + HOP, self.sent), delivery);
+        self.addresses.push(address.clone());
+    }
+
     fn serve(&mut self, connection: ConnectionId, bytes: &[u8]) {
         let Some(logged_in) = &mut self.connections[connection.index as usize] else { return };
         if !std::mem::replace(logged_in, true) {
             self.post(HOP, Delivery::Bytes { connection, bytes: ok(2, false) });
+            let address = &self.addresses[connection.index as usize];
+            if matches!((self.admit)(connection.index, address), Admission::Dropped) {
+                self.post(2 * HOP, Delivery::Closed { connection });
+            }
             return;
         }
         let text = String::from_utf8(bytes[5..].to_vec()).unwrap();
@@ -202,6 +243,13 @@ fn ok(sequence: u8, in_transaction: bool) -> Vec<u8> {
 
 fn error(code: u16) -> Vec<u8> {
     packets(&[&[b"\xff".as_slice(), &code.to_le_bytes(), b"#HY000something"].concat()])
+}
+
+/// In place of a greeting.
+fn refusal(code: u16) -> Vec<u8> {
+    let mut bytes = error(code);
+    bytes[3] = 0;
+    bytes
 }
 
 /// One row with one column.
@@ -429,4 +477,139 @@ fn statements_that_never_come_back_do_not_hold_up_the_end() {
     assert_eq!(outcome.unfinished, 2);
     assert!(outcome.oldest > Duration::from_millis(990));
     assert_eq!(outcome.fairness.map(|fairness| fairness.min), Some(0));
+}
+
+fn answer_all(_: u32, _: &str) -> Answer {
+    Answer::Bytes(row("c"))
+}
+
+#[test]
+fn all_connections_stand_before_the_load_begins() {
+    let options = options("point_select --connections 5000 --time 0.01");
+    let mut world = World::new(&options, answer_all);
+    // Some are reset on the way, and made again.
+    world.admit = |index, _| match index % 10 {
+        3 => Admission::Errno(Errno::CONNRESET),
+        7 => Admission::Dropped,
+        _ => Admission::In,
+    };
+    world.run();
+    let first_statement = world.log[0].0;
+    assert!(world.connections.len() > 5000 && first_statement < 5000);
+    let outcome = world.generator.into_outcome();
+    assert!(outcome.failure.is_none());
+    assert_eq!(outcome.connected, 5000);
+    let codes: Vec<_> =
+        outcome.connecting_errors.iter().map(|(code, count, _)| (code, count > 100)).collect();
+    assert_eq!(codes, [(2002, true), (2013, true)]);
+    assert_eq!(outcome.statistics.errors.total(), 0, "they are no errors of the load");
+    assert_eq!(outcome.fairness.map(|fairness| fairness.min > 0), Some(true));
+}
+
+#[test]
+fn a_run_without_all_its_connections_fails_and_counts_them() {
+    let options = options("point_select --connections 1000 --time 1");
+    let mut world = World::new(&options, answer_all);
+    world.admit = |index, _| if index < 900 { Admission::In } else { Admission::Refused(1040) };
+    world.run();
+    assert!(world.log.is_empty(), "nothing is measured");
+    let outcome = world.generator.into_outcome();
+    let failure = outcome.failure.unwrap();
+    assert_eq!(failure.code, 1040);
+    assert!(
+        failure
+            .text
+            .contains("100 of 1,000 connections could not be made, 900 were; the first one: something"),
+        "{failure}"
+    );
+    assert_eq!(outcome.connecting_errors.iter().collect::<Vec<_>>(), [(1040, 100, "something")]);
+    assert_eq!((outcome.connected, outcome.measured), (900, Duration::ZERO));
+}
+
+#[test]
+fn a_full_server_is_not_asked_100_000_times() {
+    let options = options("point_select --connections 100000 --time 1");
+    let mut world = World::new(&options, answer_all);
+    world.admit = |index, _| if index < 500 { Admission::In } else { Admission::Refused(1040) };
+    world.run();
+    assert!(world.connections.len() < 1500, "{}", world.connections.len());
+    let text = world.generator.into_outcome().failure.unwrap().text;
+    assert!(
+        text.contains("of 100,000 connections could not be made, 500 were, and the rest was not tried"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_refusal_of_everybody_ends_the_run_at_once() {
+    let options = options("point_select --connections 1000 --time 1");
+    let mut world = World::new(&options, answer_all);
+    world.admit = |_, _| Admission::Refused(1045);
+    world.run();
+    let failure = world.generator.into_outcome().failure.unwrap();
+    assert!(failure.code == 1045 && failure.text.contains("connection 1 of 1000"), "{failure}");
+}
+
+#[test]
+fn a_server_that_drops_whom_it_lets_in_comes_to_an_end() {
+    // More than are under way at a time, so that they never stand all together.
+    let options = options("point_select --connections 1000 --time 1");
+    let mut world = World::new(&options, answer_all);
+    world.admit = |_, _| Admission::Dropped;
+    world.run();
+    let outcome = world.generator.into_outcome();
+    let failure = outcome.failure.unwrap();
+    assert!(
+        failure.code == 2013 && failure.text.contains("of 1,000 connections could not be made"),
+        "{failure}"
+    );
+    assert!(outcome.connecting_errors.total() <= 1000 * 9);
+}
+
+fn local(number: u8) -> Address {
+    Address::Tcp {
+        remote: ([127, 0, 0, 1], 3306).into(),
+        local: Some(std::net::Ipv4Addr::new(127, 0, 0, number).into()),
+    }
+}
+
+#[test]
+fn an_address_without_ports_is_left_for_the_next() {
+    let options = options("point_select --connections 90 --time 0.01");
+    let mut world = World::new(&options, answer_all);
+    world.generator.addresses = vec![local(1), local(2), local(3)];
+    world.admit = |_, address| {
+        if *address == local(2) { Admission::Errno(Errno::ADDRNOTAVAIL) } else { Admission::In }
+    };
+    world.run();
+    let used = |number| world.addresses.iter().filter(|address| **address == local(number)).count();
+    assert_eq!([used(1), used(2), used(3)], [30, 30, 60]);
+    let outcome = world.generator.into_outcome();
+    assert!(outcome.failure.is_none() && outcome.connecting_errors.total() == 0);
+    assert_eq!(outcome.connected, 90);
+}
+
+#[test]
+fn no_ports_at_all_end_the_run_with_what_to_do() {
+    let options = options("point_select --connections 90 --time 1");
+    let mut world = World::new(&options, answer_all);
+    world.generator.addresses = vec![local(1), local(2), local(3)];
+    world.admit = |_, _| Admission::Errno(Errno::ADDRNOTAVAIL);
+    world.run();
+    let failure = world.generator.into_outcome().failure.unwrap();
+    assert!(failure.code == 2003 && failure.text.contains("--local-address"), "{failure}");
+}
+
+#[test]
+fn an_interrupt_while_connecting_ends_the_run() {
+    let options = options("point_select --connections 1000 --time 1");
+    let mut world = World::new(&options, answer_all);
+    world.generator.handle(world.now, Input::TurnEnd);
+    world.carry_out();
+    world.generator.handle(world.now, Input::Signal(Signal::Drain));
+    world.run();
+    assert!(world.now <= Instant::START + HOP);
+    let outcome = world.generator.into_outcome();
+    assert!(outcome.interrupted && outcome.failure.is_none());
+    assert_eq!((outcome.connected, outcome.measured), (0, Duration::ZERO));
 }

@@ -2,14 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Context, QUANTILES, micros_per_query, per_second};
+use super::{Context, QUANTILES, bytes_per_connection, micros_per_query, per_second};
+use crate::errors::ErrorCounts;
 use crate::generator::Outcome;
 use crate::options::{RandType, RunOptions};
 
-/// The whole report. Times are in seconds, latencies in milliseconds. The password is not part of it.
+/// The whole report. Times are in seconds, latencies in milliseconds, memory in bytes. The password is not part of it.
 pub fn to_json(outcome: &Outcome, context: &Context<'_>) -> Value {
     let total = &outcome.statistics.total;
     let events = total.latencies.count();
+    let processor = outcome.processor;
     json!({
         "version": context.version,
         "server_version": outcome.server_version,
@@ -18,9 +20,13 @@ pub fn to_json(outcome: &Outcome, context: &Context<'_>) -> Value {
             "kernel": context.machine.kernel,
             "processor": context.machine.processor,
         },
+        "driver": context.driver.to_string(),
+        "local_addresses": context.local_addresses,
         "options": options(context.options, context.seed),
         "measured": outcome.measured.as_secs_f64(),
         "connecting": outcome.connecting.as_secs_f64(),
+        "connected": outcome.connected,
+        "connecting_errors": errors(&outcome.connecting_errors),
         "queries": {
             "read": total.queries.read,
             "write": total.queries.write,
@@ -31,7 +37,7 @@ pub fn to_json(outcome: &Outcome, context: &Context<'_>) -> Value {
         "events": { "total": events, "per_second": per_second(events, outcome.measured) },
         "rows": total.rows,
         "latency": latency(outcome),
-        "errors": errors(outcome),
+        "errors": errors(&outcome.statistics.errors),
         "reconnects": total.reconnects,
         "wrong_answers": outcome.statistics.mismatches,
         "wrong_answer": outcome.statistics.mismatch,
@@ -40,8 +46,12 @@ pub fn to_json(outcome: &Outcome, context: &Context<'_>) -> Value {
         })),
         "unfinished": { "events": outcome.unfinished, "oldest": outcome.oldest.as_secs_f64() },
         "not_begun": outcome.not_begun,
-        "processor_time": outcome.processor.as_secs_f64(),
-        "processor_micros_per_query": micros_per_query(outcome),
+        "processor_time": processor.total.as_secs_f64(),
+        "processor_micros_per_query": micros_per_query(outcome, processor.total),
+        "processor_user_micros_per_query": micros_per_query(outcome, processor.user),
+        "processor_system_micros_per_query": micros_per_query(outcome, processor.system),
+        "resident_memory": outcome.memory.measured,
+        "memory_per_connection": bytes_per_connection(outcome),
         "interrupted": outcome.interrupted,
         "failure": outcome.failure.as_ref().map(ToString::to_string),
     })
@@ -58,9 +68,11 @@ fn latency(outcome: &Outcome) -> Value {
     Value::Object(object)
 }
 
-fn errors(outcome: &Outcome) -> Value {
-    let errors = outcome.statistics.errors.iter();
-    errors.map(|(code, count, example)| json!({ "code": code, "count": count, "example": example })).collect()
+fn errors(errors: &ErrorCounts) -> Value {
+    errors
+        .iter()
+        .map(|(code, count, example)| json!({ "code": code, "count": count, "example": example }))
+        .collect()
 }
 
 fn options(options: &RunOptions, seed: u64) -> Value {
@@ -87,6 +99,7 @@ fn options(options: &RunOptions, seed: u64) -> Value {
         "think_time_ms": options.think_time.as_secs_f64() * 1000.0,
         "rate": options.rate,
         "connect_rate": options.connect_rate,
+        "driver": options.driver.to_string(),
         "prepared": options.prepared,
         "ignore_errors": format!("{:?}", options.ignore_errors),
     })

@@ -2,6 +2,8 @@ use clap::Parser as _;
 
 use super::*;
 use crate::errors::{Failure, IgnoreErrors};
+use crate::generator::Memory;
+use crate::machine::ProcessorTime;
 use crate::options::{Action, CommandLine};
 use crate::statistics::{Fairness, Statistics};
 use crate::workload::statement::Kind;
@@ -16,7 +18,7 @@ fn options(line: &str) -> RunOptions {
 
 fn context(options: &RunOptions) -> Context<'_> {
     let machine = Machine { cores: 2, kernel: "Linux 6.18".to_owned(), processor: String::new() };
-    Context { options, seed: 42, machine, version: "0.1.0" }
+    Context { options, seed: 42, driver: DriverKind::Epoll, local_addresses: &[], machine, version: "0.1.0" }
 }
 
 fn outcome() -> Outcome {
@@ -31,7 +33,13 @@ fn outcome() -> Outcome {
     Outcome {
         statistics,
         measured: Duration::from_secs(2),
-        processor: Duration::from_micros(1010),
+        connected: 64,
+        memory: Memory { before: 1_000_000, connected: 1_064_000, measured: 2_500_000 },
+        processor: ProcessorTime {
+            total: Duration::from_micros(1010),
+            user: Duration::from_micros(202),
+            system: Duration::from_micros(808),
+        },
         fairness: Some(Fairness { min: 1, median: 2, max: 3 }),
         server_version: "10.11.6-MariaDB".to_owned(),
         ..Outcome::default()
@@ -64,11 +72,41 @@ fn the_summary_names_the_figures() {
         "errors:            2",
         "1213: 2, such as \"Deadlock found\"",
         "min 1, median 2, max 3",
-        "10.00 us per query",
+        "epoll, 0.001 s of processor time, 10.00 us per query (2.00 user, 8.00 system)",
+        "2.5 MB resident, 1000 bytes for each idle connection",
+        "all 64 connections stood after 0.000 s, from the system's choice",
     ] {
         assert!(text.contains(expected), "{expected:?} is not in:\n{text}");
     }
-    assert!(!text.contains("WRONG"));
+    assert!(!text.contains("WRONG") && !text.contains("while connecting"));
+}
+
+#[test]
+fn what_went_wrong_before_the_load_is_told_apart() {
+    let mut outcome = outcome();
+    outcome.connecting_errors.record(&Failure { code: 2013, text: "reset".to_owned() });
+    let options = options("");
+    let text = summary(&outcome, &context(&options));
+    assert!(
+        text.contains("errors while connecting: 1\n    2013: 1, such as \"reset\"\nerrors:            2\n"),
+        "{text}"
+    );
+    assert_eq!(to_json(&outcome, &context(&options))["connecting_errors"][0]["code"], 2013);
+}
+
+#[test]
+fn storms_of_connects_name_their_rate() {
+    let options = options("connect");
+    assert!(summary(&outcome(), &context(&options)).contains("connects:          100 (50.00 per sec.)"));
+}
+
+#[test]
+fn the_addresses_that_were_used_are_named() {
+    let options = options("");
+    let locals = ["127.0.0.1", "127.0.0.2", "127.0.0.3"].map(|local| local.parse().unwrap());
+    let context = Context { local_addresses: &locals, ..context(&options) };
+    assert!(summary(&outcome(), &context).contains("from 3 local addresses, 127.0.0.1 to 127.0.0.3"));
+    assert_eq!(to_json(&outcome(), &context)["local_addresses"][2], "127.0.0.3");
 }
 
 #[test]
@@ -94,6 +132,11 @@ fn json_has_the_figures_and_no_password() {
     assert_eq!(json["errors"][0]["count"], 2);
     assert_eq!(json["events_per_connection"]["max"], 3);
     assert_eq!(json["machine"]["cores"], 2);
+    assert_eq!(json["driver"], "epoll");
+    assert_eq!((&json["connected"], &json["resident_memory"]), (&64.into(), &2_500_000.into()));
+    assert_eq!(json["memory_per_connection"], 1000);
+    let system = json["processor_system_micros_per_query"].as_f64().unwrap();
+    assert!((system - 8.0).abs() < 1e-9, "{system}");
     let p50 = json["latency"]["p50"].as_f64().unwrap();
     assert!((p50 / 50.0 - 1.0).abs() < 0.001, "{p50}");
     assert!(!json.to_string().contains("hidden"));

@@ -1,0 +1,157 @@
+//! `onramp bench run`, step by step: a driver, what the machine allows, a server that answers, the load, the report.
+
+use std::net::IpAddr;
+
+use drivers::{Driver, DriverChoice, DriverKind};
+use seam::Address;
+
+use crate::distribution::{Distribution, Random};
+use crate::errors::{ClientError, Failure};
+use crate::generator::{Generator, Outcome};
+use crate::local_addresses::{Demand, Ports, TimeWait, choose, describe};
+use crate::login::Credentials;
+use crate::options::{RunOptions, ServerOptions, TableOptions};
+use crate::report::Context;
+use crate::script::{Stage, execute};
+use crate::workload::Tables;
+use crate::workload::encode::Source;
+use crate::{Trouble, answering, credentials, interrupts, limits, machine, report, seed, target};
+
+/// Puts the load on and reports.
+pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
+    let tables = &options.tables;
+    tables.check().map_err(Trouble::Options)?;
+    let mut driver = open_driver(options)?;
+    // Tables are looked for in the schema; without tables there need not be one.
+    let schema = (tables.workload().tables() != Tables::None).then_some(tables.server.db.as_str());
+    let credentials = credentials(&tables.server, schema);
+    let remotes = answering(&tables.server, &credentials, &probe(tables))?;
+    let locals = local_addresses(options, &remotes, &credentials)?;
+    let addresses = target::spread(&remotes, &locals);
+    let seed = seed(tables);
+    let mut random = Random::new(seed);
+    let run = random.next() as u32;
+    let rows = Distribution::new(tables.shape(), tables.table_size);
+    let source = Source::new(random, rows, tables.tables, run);
+    let outcome = generate(&mut driver, options, credentials, addresses, source)?;
+    let context = Context {
+        options,
+        seed,
+        driver: driver.kind(),
+        local_addresses: &locals,
+        machine: machine::Machine::describe(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    // A run that ended before the load began has nothing to report but its errors.
+    if outcome.measured.is_zero() {
+        eprint!("{}", report::errors_while_connecting(&outcome));
+    } else {
+        print!("{}", report::summary(&outcome, &context));
+    }
+    if let Some(path) = &options.json {
+        let text = format!("{:#}\n", report::to_json(&outcome, &context));
+        std::fs::write(path, text)
+            .map_err(|error| Trouble::Failed(format!("cannot write {}: {error}", path.display())))?;
+    }
+    verdict(outcome)
+}
+
+/// The driver of the load, with the descriptors that it takes.
+fn open_driver(options: &RunOptions) -> Result<Driver, Trouble> {
+    let opened = Driver::open(options.driver, drivers::Settings::default())
+        .map_err(|error| Trouble::Failed(format!("--driver {}: {error}", options.driver)))?;
+    if let Some(reason) = &opened.fallback {
+        eprintln!("epoll in place of io_uring: {reason}");
+    }
+    let kind = opened.driver.kind();
+    limits::allow_open_files(options.connections, kind, || match (kind, options.driver) {
+        (DriverKind::Epoll, DriverChoice::Epoll) => drivers::probe_uring().err(),
+        _ => opened.fallback,
+    })
+    .map_err(Trouble::Failed)?;
+    Ok(opened.driver)
+}
+
+/// The local addresses to connect from, each of them tried. None means that the system chooses.
+fn local_addresses(
+    options: &RunOptions,
+    remotes: &[Address],
+    credentials: &Credentials,
+) -> Result<Vec<IpAddr>, Trouble> {
+    let given = &options.tables.server.local_address;
+    // Where the range cannot be read, connecting will tell.
+    let Some(ports) = Ports::read() else { return Ok(given.clone()) };
+    let demand = if options.tables.workload().reconnects() {
+        let rates = [options.rate, options.connect_rate].into_iter().flatten();
+        Demand::reconnecting(options.connections, rates.reduce(f64::min), TimeWait::read())
+    } else {
+        Demand::standing(options.connections)
+    };
+    let locals = choose(remotes, given, demand, ports).map_err(Trouble::Failed)?;
+    if given.is_empty() {
+        if let Some(text) = describe(demand, &locals) {
+            eprintln!("{text}");
+        }
+    }
+    try_each(&locals, remotes, &options.tables.server, credentials)?;
+    Ok(locals)
+}
+
+/// A server may know the account from one address and not from another, which had better be said before the run.
+fn try_each(
+    locals: &[IpAddr],
+    remotes: &[Address],
+    server: &ServerOptions,
+    credentials: &Credentials,
+) -> Result<(), Trouble> {
+    for local in locals {
+        let Some(address) = target::spread(remotes, &[*local]).into_iter().next() else { continue };
+        if let Err(failure) = execute(&address, credentials, 1, vec![Stage::single("SELECT 1")]) {
+            return Err(Trouble::Failed(format!(
+                "from the local address {local}: {failure}. Connections come from {} local addresses: allow the account \
+                 {:?} from each of them, or name others with --local-address",
+                locals.len(),
+                server.user,
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn generate(
+    driver: &mut Driver,
+    options: &RunOptions,
+    credentials: Credentials,
+    addresses: Vec<Address>,
+    source: Source,
+) -> Result<Outcome, Failure> {
+    let interrupts = interrupts::forward(driver)?;
+    let mut generator = Generator::new(options, credentials, addresses, source);
+    let ran = driver.run(&mut generator);
+    drop(interrupts);
+    ran.map_err(|error| Failure::new(ClientError::Lost, format!("the event loop failed: {error}")))?;
+    Ok(generator.into_outcome())
+}
+
+fn verdict(outcome: Outcome) -> Result<(), Trouble> {
+    match outcome.failure {
+        Some(failure) => Err(failure.into()),
+        None if outcome.statistics.mismatches > 0 => {
+            Err(Trouble::Failed(format!("{} answers were wrong", outcome.statistics.mismatches)))
+        }
+        None if outcome.measured.is_zero() => Err(Trouble::Failed(format!(
+            "interrupted before the measured time, with {} connections",
+            outcome.connected
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// One statement that fails at once where the run would.
+fn probe(options: &TableOptions) -> String {
+    match options.workload().tables() {
+        Tables::None => "SELECT 1".to_owned(),
+        Tables::Sbtest => format!("SELECT id FROM sbtest{} LIMIT 1", options.tables),
+        Tables::Ledger => "SELECT id FROM ledger_marker LIMIT 1".to_owned(),
+    }
+}
