@@ -53,7 +53,7 @@ impl ProcessorTime {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let ticks = user_and_system_ticks(&stat).unwrap_or_default();
         let per_second = rustix::param::clock_ticks_per_second().max(1) as f64;
-        let [user, system] = ticks.map(|ticks| Duration::from_secs_f64(ticks as f64 / per_second));
+        let [user, system] = ticks.map(|ticks| Duration::from_secs_f64(f64::from(ticks) / per_second));
         Self { total, user, system }
     }
 

@@ -138,6 +138,55 @@ fn workloads_without_tables() {
 }
 
 #[test]
+fn hundreds_of_connections_on_each_driver() {
+    let server = Server::start();
+    assert_eq!(bench(&server, "prepare --table-size 1000"), 0);
+    let mut drivers = vec!["epoll"];
+    match drivers::probe_uring() {
+        Ok(()) => drivers.push("uring"),
+        Err(reason) => eprintln!("without io_uring: {reason}"),
+    }
+    for driver in drivers {
+        let before = counters(&server);
+        let locals = "--local-address 127.0.0.1,127.0.0.2,127.0.0.3";
+        let line =
+            format!("point_select --table-size 1000 --connections 300 --time 1 {locals} --driver {driver}");
+        let (code, report) = run(&server, &line);
+        assert_eq!(code, 0, "{report:#}");
+        let read = count(&report, "/queries/read");
+        // Those that were out at the end, and the probe.
+        let counted = counters(&server)[0] - before[0];
+        assert!((read..=read + 300 + SLACK).contains(&counted), "{read} reported, {counted} counted");
+        assert_eq!(report["driver"], driver);
+        assert_eq!(count(&report, "/connected"), 300);
+        assert_eq!(count(&report, "/wrong_answers"), 0);
+        assert_eq!(report["errors"], Value::Array(Vec::new()));
+        assert_eq!(report["connecting_errors"], Value::Array(Vec::new()));
+        assert_eq!(report["local_addresses"].as_array().unwrap().len(), 3);
+        assert!(count(&report, "/events_per_connection/min") > 0, "{report:#}");
+        assert!(count(&report, "/resident_memory") > 0);
+
+        let (code, report) = run(&server, &format!("connect --connections 300 --time 1 --driver {driver}"));
+        assert_eq!(code, 0, "{report:#}");
+        assert!(count(&report, "/events/total") > 0);
+        assert_eq!(report["errors"], Value::Array(Vec::new()));
+    }
+    let (code, report) = run(&server, "echo --connections 2 --time 0.2");
+    assert_eq!(code, 0);
+    let kind = if drivers::probe_uring().is_ok() { "uring" } else { "epoll" };
+    assert_eq!((&report["driver"], &report["options"]["driver"]), (&kind.into(), &"auto".into()));
+}
+
+#[test]
+fn an_account_is_tried_from_each_local_address() {
+    let server = Server::start();
+    server.query("CREATE USER narrow@'127.0.0.1'; GRANT ALL ON *.* TO narrow@'127.0.0.1'");
+    let line = format!("run echo --time 0.2 --user narrow --password= --port {}", server.port);
+    assert_eq!(bench::status(&words(&line)), 0);
+    assert_eq!(bench::status(&words(&format!("{line} --local-address 127.0.0.1,127.0.0.2"))), 1);
+}
+
+#[test]
 fn the_ledger_stays_in_balance() {
     let server = Server::start();
     assert_eq!(bench(&server, "prepare ledger --table-size 20"), 0);
@@ -198,6 +247,12 @@ fn errors_end_a_run_with_their_reason() {
     let (code, report) = run(&server, "echo --connections 600 --time 1");
     assert_eq!(code, 1);
     assert!(report["failure"].as_str().unwrap().contains("1040"), "{report:#}");
+    assert!(
+        report["failure"].as_str().unwrap().contains("of 600 connections could not be made"),
+        "{report:#}"
+    );
+    assert!(count(&report, "/connected") >= 490, "{report:#}");
+    assert_eq!(report["connecting_errors"][0]["code"], 1040);
     // A duplicate key is not among the errors that are ignored.
     assert_eq!(bench(&server, "prepare"), 0);
     assert_eq!(bench(&server, "prepare"), 1, "the table is there already");
