@@ -3,16 +3,17 @@
 # make check      formatting, lints, documentation, dependencies
 # make fuzz       every fuzz target for FUZZ_SECONDS each
 # make simulate   the engine on SEEDS seeds
+# make compare    Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
 
 # What `make serve` passes on, such as ARGUMENTS="--listen 127.0.0.1:3307".
 ARGUMENTS ?=
 FUZZ_SECONDS ?= 10
 SEEDS ?= 200
 
-.PHONY: help serve test check docs-options fuzz simulate
+.PHONY: help serve test check docs-options fuzz simulate compare
 
 help:
-	@sed -n 's/^# //p' Makefile | sed '/^$$/q'
+	@sed -n '/^$$/q; s/^# //p' Makefile
 
 serve:
 	@command -v cargo >/dev/null || { echo "Rust is needed: https://rustup.rs" >&2; exit 1; }
@@ -24,6 +25,7 @@ serve:
 test:
 	@.ci/install test
 	cargo test --workspace --locked
+	python3 -B -m unittest discover --quiet --start-directory tests/benchmark
 	@if [ -x tests/drivers/run ]; then tests/drivers/run; fi
 
 check:
@@ -52,3 +54,9 @@ fuzz:
 
 simulate:
 	cargo run --locked --package simulator -- --seeds $(SEEDS)
+
+# About an hour; `make compare ARGUMENTS=--quick` takes a few minutes. MYSQL_HOME names a MySQL server's folder.
+compare:
+	@.ci/install test
+	cargo build --release --locked --package onramp
+	exec python3 tests/benchmark/main.py $(ARGUMENTS)

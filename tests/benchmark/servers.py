@@ -1,0 +1,187 @@
+"""MySQL and MariaDB servers of our own: private folders, tables in memory, one account."""
+
+import os
+from pathlib import Path
+
+from processes import Failed, Program, find, finish, free_port, greets
+
+USER = "bench"
+PASSWORD = "bench"
+TABLES = 4
+ROWS = 100_000
+
+# Connections that we never come near, below the limit of open files by what tables and logs need.
+FILES_ASIDE = 1_000
+# MariaDB's own upper bound of max_connections.
+MOST_CONNECTIONS = 100_000
+
+# One statement a line, as --init-file wants it.
+ACCOUNTS = f"""\
+CREATE DATABASE IF NOT EXISTS sbtest;
+CREATE USER IF NOT EXISTS {USER}@'%' IDENTIFIED BY '{PASSWORD}';
+GRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION;
+"""
+
+
+class Server:
+    """One server process. Subclasses say how their kind is installed and started."""
+
+    def __init__(self, name: str, folder: Path, open_files: int) -> None:
+        """`folder` is the server's own and is made here."""
+        self.name = name
+        self.folder = folder
+        self.port = free_port()
+        self.socket = folder / "socket"
+        self.max_connections = min(open_files - FILES_ASIDE, MOST_CONNECTIONS)
+        self.open_files = open_files
+        self.program = Program(name, [], folder / "log")
+        folder.mkdir(parents=True)
+        (folder / "tmp").mkdir()
+
+    def install(self) -> None:
+        """Makes the data folder."""
+        raise NotImplementedError
+
+    def command(self) -> list[str]:
+        """The server's command line."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Starts it and waits until it takes connections."""
+        accounts = self.folder / "accounts.sql"
+        accounts.write_text(self.accounts())
+        self.program.command = [*self.command(), *self._shared_options(), f"--init-file={accounts}"]
+        self.program.start(lambda: greets(self.port))
+
+    def accounts(self) -> str:
+        """What it does at each start."""
+        return ACCOUNTS
+
+    def prepare(self, onramp: Path) -> None:
+        """Creates the tables, over the Unix socket: this login lets MySQL keep the password's hash, so that those over
+        TCP need no encrypted channel (caching_sha2_password)."""
+        finish(
+            [str(onramp), "bench", "prepare", "--socket", str(self.socket), "--user", USER,
+             "--tables", str(TABLES), "--table-size", str(ROWS)],
+            self.folder / "prepare.log", environment={"ONRAMP_BENCH_PASSWORD": PASSWORD})
+
+    def stop(self) -> None:
+        """Ends it."""
+        self.program.stop()
+
+    def _shared_options(self) -> list[str]:
+        return [
+            f"--datadir={self.folder / 'data'}", f"--tmpdir={self.folder / 'tmp'}", f"--socket={self.socket}",
+            f"--port={self.port}", "--bind-address=127.0.0.1", "--skip-name-resolve", "--skip-log-bin",
+            f"--max-connections={self.max_connections}", f"--open-files-limit={self.open_files}",
+            "--back-log=4096",  # the kernel's default bound (net.core.somaxconn)
+            "--innodb-buffer-pool-size=512M",  # the tables take about 100 MB
+            "--performance-schema=OFF",  # MariaDB's default, for both
+        ]
+
+
+class MariaDb(Server):
+    """MariaDB, with a thread per connection or with its pool."""
+
+    def __init__(self, name: str, folder: Path, open_files: int, thread_handling: str) -> None:
+        """`thread_handling` is one-thread-per-connection or pool-of-threads."""
+        super().__init__(name, folder, open_files)
+        self.thread_handling = thread_handling
+
+    def install(self) -> None:
+        """Makes the data folder."""
+        installer = find("mariadb-install-db")
+        if installer is None:
+            raise Failed("mariadb-install-db is not installed")
+        finish(
+            [installer, *_as_root(), "--no-defaults", f"--datadir={self.folder / 'data'}", "--skip-test-db",
+             f"--tmpdir={self.folder / 'tmp'}", "--auth-root-authentication-method=normal"],
+            self.folder / "install.log")
+
+    def accounts(self) -> str:
+        """Anonymous accounts, which would win over bench@'%', are taken away."""
+        return "DELETE FROM mysql.global_priv WHERE User = '';\nFLUSH PRIVILEGES;\n" + ACCOUNTS
+
+    def command(self) -> list[str]:
+        """The server's command line."""
+        return [_mariadbd(), "--no-defaults", *_as_root(), f"--thread-handling={self.thread_handling}"]
+
+
+class MySql(Server):
+    """MySQL 8.0 and newer, with a thread per connection or with the thread_pool plugin."""
+
+    def __init__(self, name: str, folder: Path, open_files: int, installation: "Installation", pool: bool) -> None:
+        """`pool` loads the plugin."""
+        super().__init__(name, folder, open_files)
+        self.installation = installation
+        self.pool = pool
+
+    def install(self) -> None:
+        """Makes the data folder."""
+        finish(
+            [*self.installation.command(), *_as_root(), f"--datadir={self.folder / 'data'}", "--initialize-insecure"],
+            self.folder / "install.log")
+
+    def command(self) -> list[str]:
+        """The server's command line. The plugin's tables of the performance schema stay out."""
+        pool = ["--plugin-load-add=thread_pool=thread_pool.so"] if self.pool else []
+        return [*self.installation.command(), *_as_root(), "--mysqlx=OFF", "--secure-file-priv=NULL", *pool]
+
+
+class Installation:
+    """Where MySQL's programs are: an unpacked distribution, or the root of another system's tree."""
+
+    def __init__(self, home: Path) -> None:
+        """Raises Failed where there is no server below `home`."""
+        candidates = [home / folder / "mysqld" for folder in ("bin", "sbin", "libexec", "usr/sbin")]
+        found = next((path for path in candidates if path.is_file()), None)
+        if found is None:
+            raise Failed(f"{home} has no bin/mysqld, sbin/mysqld or usr/sbin/mysqld")
+        self.program = found
+        self.home = home
+        self.base = found.parent.parent
+
+    def plugins(self) -> Path:
+        """The folder of plugins."""
+        candidates = [self.base / "lib" / "plugin", self.base / "lib" / "mysql" / "plugin",
+                      self.base / "lib64" / "mysql" / "plugin"]
+        return next((path for path in candidates if path.is_dir()), candidates[0])
+
+    @property
+    def has_pool(self) -> bool:
+        """Whether the thread_pool plugin is there."""
+        return (self.plugins() / "thread_pool.so").is_file()
+
+    def command(self) -> list[str]:
+        """How to start the server. One from another system's tree runs with that system's loader and libraries."""
+        loader = self.home / "lib64" / "ld-linux-x86-64.so.2"
+        with_loader: list[str] = []
+        if loader.exists():
+            libraries = [*self.home.glob("usr/lib/*-linux-gnu"), *self.home.glob("lib/*-linux-gnu")]
+            with_loader = [str(loader), "--library-path", ":".join(map(str, libraries))]
+        options = ["--no-defaults", f"--basedir={self.base}", f"--plugin-dir={self.plugins()}"]
+        messages = [self.base / "share" / "mysql", self.base / "share"]
+        folder = next((path for path in messages if (path / "english" / "errmsg.sys").is_file()), None)
+        if folder is not None:
+            options.append(f"--lc-messages-dir={folder}")
+        charsets = next((path / "charsets" for path in messages if (path / "charsets").is_dir()), None)
+        if charsets is not None:
+            options.append(f"--character-sets-dir={charsets}")
+        return [*with_loader, str(self.program), *options]
+
+
+def mariadb_is_installed() -> bool:
+    """Whether MariaDB's server and its installer are there."""
+    return find("mariadbd") is not None and find("mariadb-install-db") is not None
+
+
+def _mariadbd() -> str:
+    path = find("mariadbd")
+    if path is None:
+        raise Failed("mariadbd is not installed")
+    return path
+
+
+def _as_root() -> list[str]:
+    """A server refuses to run as root unless told to."""
+    return ["--user=root"] if os.geteuid() == 0 else []
