@@ -143,6 +143,7 @@ impl<'a> Generator<'a> {
         source: Source,
     ) -> Self {
         let workload = options.tables.workload();
+        let memory = Memory { before: resident_memory(), ..Memory::default() };
         // In the connect workload the number of connections is the bound.
         let bound = if workload.reconnects() { options.connections } else { LOGINS_IN_PROGRESS };
         Self {
@@ -162,7 +163,7 @@ impl<'a> Generator<'a> {
             up: 0,
             progress: None,
             failing_since: None,
-            outcome: Outcome::default(),
+            outcome: Outcome { memory, ..Outcome::default() },
         }
     }
 
@@ -175,7 +176,6 @@ impl<'a> Generator<'a> {
     }
 
     fn begin(&mut self, now: Instant) {
-        self.outcome.memory.before = resident_memory();
         if self.options.tables.workload().reconnects() {
             self.begin_load(now);
             return;

@@ -23,32 +23,49 @@ const KEPT_OF_ERROR: usize = 1024;
 pub enum Expect {
     /// The results of COM_QUERY or COM_STMT_EXECUTE, or the OK of a simpler command.
     Results,
+    /// The same, and somebody wants to see the first row.
+    FirstRow,
     /// The answer to COM_STMT_PREPARE.
     Prepare,
 }
 
 /// Reads one reply after the other: [`ReplyReader::start`], then [`ReplyReader::read`] until the reply is complete,
-/// then the accessors.
+/// then the accessors. Holds memory beside itself only between the pieces of a packet, for an error, and for a row that
+/// somebody wants to see: there is one reader for each of a hundred thousand connections.
 #[derive(Debug)]
 pub struct ReplyReader {
     stage: Stage,
     deprecate_eof: bool,
+    keep_row: bool,
+    /// Of the next packet.
     sequence: u8,
+    status: StatusFlags,
+    rows: u32,
+    prepared: u32,
+    /// A packet of which a piece has come.
+    begun: Option<Box<Begun>>,
+    kept: Kept,
+}
+
+/// A packet that comes in pieces.
+#[derive(Debug, Default)]
+struct Begun {
     header: [u8; HEADER_LEN],
     header_filled: u8,
-    /// Payload bytes of the current packet that are still to come.
+    /// Payload bytes that are still to come, once the header is there.
     missing: u32,
-    /// The front of a packet that comes in pieces.
-    kept: [u8; KEPT],
-    kept_filled: u8,
-    /// The front of the first row, whole if it fits.
-    row: [u8; KEPT],
-    row_filled: u8,
-    rows: u32,
-    status: StatusFlags,
-    prepared: u32,
-    /// An ERR packet that comes in pieces, or the one that ended the reply; else empty and unallocated.
-    error: Vec<u8>,
+    /// As much of its front as anybody wants to know.
+    front: Vec<u8>,
+}
+
+/// What is kept of a reply beyond its figures.
+#[derive(Debug)]
+enum Kept {
+    Nothing,
+    /// The payload of the first row, cut after [`KEPT`] bytes.
+    Row(Box<[u8]>),
+    /// The payload of the ERR packet that ended the reply, cut after [`KEPT_OF_ERROR`] bytes.
+    Error(Box<[u8]>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +75,7 @@ enum Stage {
     /// The first packet of a prepare reply.
     PrepareFirst,
     /// Definitions of columns, and an EOF after them unless it is deprecated.
-    Columns { left: u64 },
+    Columns { left: u32 },
     /// Rows until an EOF, or an OK in its place.
     Rows,
     /// Definitions of a prepared statement's parameters, then of its columns.
@@ -84,33 +101,27 @@ impl ReplyReader {
         Self {
             stage: Stage::Complete,
             deprecate_eof,
+            keep_row: false,
             sequence: 1,
-            header: [0; HEADER_LEN],
-            header_filled: 0,
-            missing: 0,
-            kept: [0; KEPT],
-            kept_filled: 0,
-            row: [0; KEPT],
-            row_filled: 0,
-            rows: 0,
             status: StatusFlags::NONE,
+            rows: 0,
             prepared: 0,
-            error: Vec::new(),
+            begun: None,
+            kept: Kept::Nothing,
         }
     }
 
     /// A command has been sent; its reply is next.
     pub fn start(&mut self, expect: Expect) {
         self.stage = match expect {
-            Expect::Results => Stage::First,
+            Expect::Results | Expect::FirstRow => Stage::First,
             Expect::Prepare => Stage::PrepareFirst,
         };
+        self.keep_row = expect == Expect::FirstRow;
         self.sequence = 1;
-        self.header_filled = 0;
-        self.kept_filled = 0;
-        self.row_filled = 0;
         self.rows = 0;
-        self.error = Vec::new();
+        self.begun = None;
+        self.kept = Kept::Nothing;
     }
 
     /// Takes in bytes. `Some(consumed)` when the reply is complete: bytes beyond that belong to no reply.
@@ -120,16 +131,24 @@ impl ReplyReader {
     pub fn read(&mut self, bytes: &[u8]) -> Result<Option<usize>, WireError> {
         let mut rest = bytes;
         while self.stage != Stage::Complete {
-            if !self.take_header(&mut rest)? {
-                return Ok(None);
+            if self.begun.is_none() {
+                if let Some((header, after)) = rest.split_first_chunk::<HEADER_LEN>() {
+                    let length = self.begin_packet(*header)?;
+                    if let Some((payload, after)) = after.split_at_checked(length) {
+                        rest = after;
+                        self.packet(length, payload)?;
+                        continue;
+                    }
+                    self.begun = Some(Box::new(Begun {
+                        header: *header,
+                        header_filled: HEADER_LEN as u8,
+                        missing: length as u32,
+                        front: Vec::new(),
+                    }));
+                    rest = after;
+                }
             }
-            let missing = self.missing as usize;
-            if self.kept_filled == 0 && self.error.is_empty() && rest.len() >= missing {
-                let (payload, after) = rest.split_at(missing);
-                rest = after;
-                self.header_filled = 0;
-                self.packet(payload)?;
-            } else if !self.take_piece(&mut rest)? {
+            if rest.is_empty() || !self.take_piece(&mut rest)? {
                 return Ok(None);
             }
         }
@@ -138,11 +157,9 @@ impl ReplyReader {
 
     /// How the reply ended.
     pub fn ending(&self) -> Ending<'_> {
-        if self.error.is_empty() {
-            return Ending::Ok;
-        }
+        let Kept::Error(payload) = &self.kept else { return Ending::Ok };
         // The packet was parsed when it came in.
-        ErrPacket::parse(&self.error).map_or(Ending::Ok, Ending::Error)
+        ErrPacket::parse(payload).map_or(Ending::Ok, Ending::Error)
     }
 
     /// How many rows it had, over all its results.
@@ -150,9 +167,9 @@ impl ReplyReader {
         self.rows
     }
 
-    /// The payload of its first row, cut after 64 bytes.
+    /// The payload of its first row, cut after 64 bytes; empty unless [`Expect::FirstRow`] was.
     pub fn first_row(&self) -> &[u8] {
-        &self.row[..self.row_filled as usize]
+        if let Kept::Row(payload) = &self.kept { payload } else { &[] }
     }
 
     /// The status flags of its last OK or EOF.
@@ -165,66 +182,52 @@ impl ReplyReader {
         self.prepared
     }
 
-    /// Completes the header at the front of the current packet. False where bytes ran out.
-    fn take_header(&mut self, rest: &mut &[u8]) -> Result<bool, WireError> {
-        let filled = self.header_filled as usize;
-        if filled == HEADER_LEN {
-            return Ok(true);
-        }
-        let take = rest.len().min(HEADER_LEN - filled);
-        self.header[filled..filled + take].copy_from_slice(&rest[..take]);
-        *rest = &rest[take..];
-        self.header_filled += take as u8;
-        if filled + take < HEADER_LEN {
-            return Ok(false);
-        }
-        let [low, middle, high, sequence] = self.header;
-        self.missing = u32::from_le_bytes([low, middle, high, 0]);
+    /// A header is complete: how long the payload is.
+    fn begin_packet(&mut self, header: [u8; HEADER_LEN]) -> Result<usize, WireError> {
+        let [low, middle, high, sequence] = header;
         if sequence != self.sequence {
             return Err(WireError::WrongSequence { expected: self.sequence, found: sequence });
         }
-        if self.missing as usize == MAX_PAYLOAD {
+        let length = u32::from_le_bytes([low, middle, high, 0]) as usize;
+        if length == MAX_PAYLOAD {
             return Err(WireError::TooLarge { limit: MAX_PAYLOAD - 1 });
         }
         self.sequence = sequence.wrapping_add(1);
-        Ok(true)
+        Ok(length)
     }
 
     /// Takes a part of a packet that is not there as a whole. False where it goes on beyond these bytes.
     fn take_piece(&mut self, rest: &mut &[u8]) -> Result<bool, WireError> {
-        let take = rest.len().min(self.missing as usize);
-        let (piece, after) = rest.split_at(take);
-        *rest = after;
-        self.missing -= take as u32;
-        let is_error = !self.error.is_empty() || self.kept_filled == 0 && piece.first() == Some(&ERR_HEADER);
-        if is_error {
-            let room = KEPT_OF_ERROR.saturating_sub(self.error.len());
-            self.error.extend_from_slice(&piece[..take.min(room)]);
-        } else {
-            let filled = self.kept_filled as usize;
-            let keep = take.min(KEPT - filled);
-            self.kept[filled..filled + keep].copy_from_slice(&piece[..keep]);
-            self.kept_filled += keep as u8;
+        let mut begun = self.begun.take().unwrap_or_default();
+        let filled = begun.header_filled as usize;
+        if filled < HEADER_LEN {
+            let (piece, after) = rest.split_at(rest.len().min(HEADER_LEN - filled));
+            begun.header[filled..filled + piece.len()].copy_from_slice(piece);
+            begun.header_filled += piece.len() as u8;
+            *rest = after;
+            if (begun.header_filled as usize) < HEADER_LEN {
+                self.begun = Some(begun);
+                return Ok(false);
+            }
+            begun.missing = self.begin_packet(begun.header)? as u32;
         }
-        if self.missing > 0 {
+        let (piece, after) = rest.split_at(rest.len().min(begun.missing as usize));
+        *rest = after;
+        begun.missing -= piece.len() as u32;
+        let is_error = begun.front.first().or(piece.first()) == Some(&ERR_HEADER);
+        let room = if is_error { KEPT_OF_ERROR } else { KEPT }.saturating_sub(begun.front.len());
+        begun.front.extend_from_slice(&piece[..piece.len().min(room)]);
+        if begun.missing > 0 {
+            self.begun = Some(begun);
             return Ok(false);
         }
-        self.header_filled = 0;
-        if is_error {
-            let error = std::mem::take(&mut self.error);
-            self.packet(&error)?;
-        } else {
-            let kept = self.kept;
-            let filled = std::mem::take(&mut self.kept_filled) as usize;
-            self.packet(&kept[..filled])?;
-        }
+        let [low, middle, high, _] = begun.header;
+        self.packet(u32::from_le_bytes([low, middle, high, 0]) as usize, &begun.front)?;
         Ok(true)
     }
 
-    /// A packet is complete; of a long one only the front may be here. Its length is in the header.
-    fn packet(&mut self, payload: &[u8]) -> Result<(), WireError> {
-        let [low, middle, high, _] = self.header;
-        let length = u32::from_le_bytes([low, middle, high, 0]) as usize;
+    /// A packet is complete; of a long one only the front may be here.
+    fn packet(&mut self, length: usize, payload: &[u8]) -> Result<(), WireError> {
         let first = *payload.first().ok_or(WireError::Malformed { what: "empty packet in a reply" })?;
         // Neither a definition nor a row begins with this byte.
         if first == ERR_HEADER {
@@ -237,7 +240,9 @@ impl ReplyReader {
                     Err(WireError::Malformed { what: "LOAD DATA LOCAL was not asked for" })
                 }
                 _ => {
-                    let left = Reader::of("column count", payload).lenenc_int()?;
+                    let count = Reader::of("column count", payload).lenenc_int()?;
+                    let left =
+                        u32::try_from(count).map_err(|_| WireError::Malformed { what: "column count" })?;
                     self.stage = Stage::Columns { left };
                     Ok(())
                 }
@@ -277,12 +282,10 @@ impl ReplyReader {
         if first == EOF_HEADER && length < end_below {
             return self.ended(payload);
         }
-        if self.rows == 0 {
-            let keep = payload.len().min(KEPT);
-            self.row[..keep].copy_from_slice(&payload[..keep]);
-            self.row_filled = keep as u8;
+        if self.rows == 0 && self.keep_row {
+            self.kept = Kept::Row(payload[..payload.len().min(KEPT)].into());
         }
-        self.rows += 1;
+        self.rows = self.rows.saturating_add(1);
         Ok(())
     }
 
@@ -305,7 +308,7 @@ impl ReplyReader {
 
     fn failed(&mut self, payload: &[u8]) -> Result<(), WireError> {
         ErrPacket::parse(payload)?;
-        self.error = payload[..payload.len().min(KEPT_OF_ERROR)].to_vec();
+        self.kept = Kept::Error(payload[..payload.len().min(KEPT_OF_ERROR)].into());
         self.stage = Stage::Complete;
         Ok(())
     }

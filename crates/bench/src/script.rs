@@ -247,7 +247,7 @@ impl<'a> Script<'a> {
             out.push(wire::CommandKind::Query as u8);
             (stage.text)(number, out);
         });
-        reply.start(Expect::Results);
+        reply.start(Expect::FirstRow);
         self.lanes[lane] = Lane::Busy { connection, reply };
         self.next += 1;
         self.in_flight += 1;

@@ -118,6 +118,6 @@ mod tests {
 
     #[test]
     fn a_connection_is_small() {
-        assert!(size_of::<Connection>() <= 384, "{}", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 160, "{}", size_of::<Connection>());
     }
 }

@@ -89,7 +89,8 @@ impl Generator<'_> {
         } else {
             self.outbox.send_command(id, |out| put_query(out, statement, source, &subject, number));
         }
-        connection.reply.start(Expect::Results);
+        let checked = step.expected != Expected::Anything;
+        connection.reply.start(if checked { Expect::FirstRow } else { Expect::Results });
         connection.state = State::Executing { connection: id };
     }
 

@@ -73,11 +73,20 @@ fn rows_in_both_protocols() {
     let new = reply(&[&[1], COLUMN, &row, b"\x01x", OK_AS_EOF]);
     let old = reply(&[&[1], COLUMN, EOF, &row, b"\x01x", EOF]);
     for (deprecate_eof, bytes) in [(true, new), (false, old)] {
-        let reader = read(deprecate_eof, Expect::Results, &bytes);
+        let reader = read(deprecate_eof, Expect::FirstRow, &bytes);
         assert_eq!(reader.rows(), 2);
         assert_eq!(reader.first_row(), &row[..KEPT]);
         assert_eq!(reader.status(), StatusFlags(0x22));
+        let reader = read(deprecate_eof, Expect::Results, &bytes);
+        assert_eq!((reader.rows(), reader.first_row()), (2, &[] as &[u8]), "nobody asked for it");
     }
+}
+
+#[test]
+fn a_complete_reply_holds_no_memory() {
+    let reader = read(true, Expect::Results, &reply(&[&[1], COLUMN, &long_row(), OK_AS_EOF]));
+    assert!(reader.begun.is_none() && matches!(reader.kept, Kept::Nothing));
+    assert!(size_of::<ReplyReader>() <= 56, "{}", size_of::<ReplyReader>());
 }
 
 #[test]
