@@ -38,8 +38,3 @@ pub fn examine(machine: &Machine, request: &Request) -> Vec<Finding> {
 
 /// `None` where the limit does not matter for what is about to run.
 type Check = fn(&Machine, &Request) -> Option<Finding>;
-
-/// Event loops of one process.
-fn workers(machine: &Machine, request: &Request) -> u64 {
-    request.workers.map_or_else(|| machine.cores.unwrap_or(1), u64::from)
-}

@@ -32,10 +32,9 @@ pub(crate) struct CommandLine {
     /// How sockets are driven: auto, uring or epoll
     #[arg(long, default_value_t = DriverChoice::Auto)]
     driver: DriverChoice,
-    /// Event loops of one process [default: one per core]
-    // More than this are no processors, but a slip of the fingers.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    workers: Option<u32>,
+    /// Event loops of one process, as for `onramp serve`
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: u32,
     /// The server to ask for its max_connections, as for `onramp serve`; the environment keeps the password out of the
     /// list of processes
     #[arg(long, value_name = "URL", env = "ONRAMP_BACKEND", hide_env_values = true)]
@@ -46,9 +45,10 @@ pub(crate) struct CommandLine {
     /// Connections that wait to be accepted, as for `onramp serve`
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=65_535))]
     back_log: u32,
-    /// Pairs of a local and a remote address over which the load generator spreads its connections
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_535))]
-    address_pairs: u32,
+    /// Pairs of a local and a remote address over which the load generator spreads its connections [default: one, or as
+    /// many as it takes where both ends are here]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    address_pairs: Option<u32>,
     /// Print JSON
     #[arg(long, conflicts_with = "print_sysctl")]
     json: bool,

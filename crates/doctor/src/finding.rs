@@ -44,7 +44,11 @@ impl Finding {
             Some(_) => Verdict::Ok,
         };
         let mut finding = Self::new(check, subject, verdict, "");
-        finding.found = found.map_or(Amount::Unread, Amount::Count);
+        finding.found = match found {
+            None => Amount::Unread,
+            Some(ENDLESS..) => Amount::Unlimited,
+            Some(found) => Amount::Count(found),
+        };
         finding.needed = Amount::Count(needed);
         finding
     }
@@ -62,6 +66,15 @@ impl Finding {
         self
     }
 
+    /// What is needed, as the end of a sentence about what was found.
+    pub(crate) fn comparison(&self) -> String {
+        match (self.verdict, &self.needed) {
+            (Verdict::Ok | Verdict::Unknown, _) | (_, Amount::Unread) => String::new(),
+            (Verdict::Hint, needed) => format!("; {needed} is better"),
+            (Verdict::Short, needed) => format!(", {needed} needed"),
+        }
+    }
+
     /// Adds a remedy, unless there is nothing to lift.
     #[must_use]
     pub(crate) fn lifted_by(mut self, remedy: Remedy) -> Self {
@@ -77,10 +90,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.verdict {
             Verdict::Unknown => write!(f, "{} is unknown", self.subject)?,
-            _ => write!(f, "{} is {}", self.subject, self.found)?,
-        }
-        if matches!(self.verdict, Verdict::Short | Verdict::Hint) {
-            write!(f, ", {} needed", self.needed)?;
+            _ => write!(f, "{} is {}{}", self.subject, self.found, self.comparison())?,
         }
         match self.remedies.first() {
             Some(remedy) => write!(f, ": {}", remedy.now()),
@@ -88,6 +98,9 @@ impl fmt::Display for Finding {
         }
     }
 }
+
+/// From here on a number stands for no limit: `fs.file-max` is 2^63 - 1 on new systems.
+const ENDLESS: u64 = 1 << 62;
 
 /// How a limit compares with what is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,10 +145,6 @@ pub enum Amount {
 impl Amount {
     pub(crate) fn words(text: &str) -> Self {
         Self::Words(text.to_owned())
-    }
-
-    pub(crate) fn count_or_unlimited(count: Option<u64>) -> Self {
-        count.map_or(Self::Unlimited, Self::Count)
     }
 
     /// The number, where it is one: bytes in bytes.

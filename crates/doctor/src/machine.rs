@@ -71,6 +71,8 @@ pub(crate) struct Process {
     pub(crate) may_raise_limits: bool,
     /// CAP_SYS_ADMIN.
     pub(crate) is_administrator: bool,
+    /// System calls are filtered (seccomp), as in most containers.
+    pub(crate) is_filtered: bool,
 }
 
 /// Settings of the network. Those of a network namespace: a container has its own.
@@ -173,6 +175,8 @@ impl Process {
             locked_memory: parse::limit(&limits, "Max locked memory"),
             may_raise_limits: may(CAP_SYS_RESOURCE),
             is_administrator: may(CAP_SYS_ADMIN),
+            // SECCOMP_MODE_FILTER of `linux/seccomp.h`.
+            is_filtered: parse::field(status, "Seccomp:") == Some("2"),
         }
     }
 }

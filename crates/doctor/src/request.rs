@@ -13,14 +13,15 @@ pub struct Request {
     pub role: Role,
     /// How sockets are driven. Whoever has opened a driver already names what it got.
     pub driver: DriverChoice,
-    /// Event loops of one process, from 1; `None` for one per core.
-    pub workers: Option<u32>,
+    /// Event loops of one process, from 1.
+    pub workers: u32,
     /// Connections to the server, as the option of this name.
     pub max_backends: u32,
     /// Connections that wait to be accepted, per address, as the option of this name.
     pub back_log: u32,
-    /// Pairs of a local and a remote address over which a load generator spreads its connections, from 1.
-    pub address_pairs: u32,
+    /// Pairs of a local and a remote address over which a load generator spreads its connections, from 1; `None` for one
+    /// pair, or as many as it takes where both ends are on this machine (all of 127.0.0.0/8 are).
+    pub address_pairs: Option<u32>,
 }
 
 impl Default for Request {
@@ -29,10 +30,10 @@ impl Default for Request {
             connections: 100_000,
             role: Role::Serve,
             driver: DriverChoice::Auto,
-            workers: None,
+            workers: 1,
             max_backends: 128,
             back_log: 4096,
-            address_pairs: 1,
+            address_pairs: None,
         }
     }
 }

@@ -26,9 +26,12 @@ pub struct ServerAnswer {
 /// # Errors
 /// Why not, in words that hold no password.
 pub(crate) fn ask(backend: &BackendUrl) -> Result<ServerAnswer, String> {
-    let mut connection = connect(&backend.target)?;
-    log_in(&mut connection, backend)?;
-    query(&mut connection)
+    ask_over(&mut connect(&backend.target)?, backend)
+}
+
+fn ask_over(connection: &mut Connection, backend: &BackendUrl) -> Result<ServerAnswer, String> {
+    log_in(connection, backend)?;
+    query(connection)
 }
 
 /// A person waits in front of the terminal; a server that is alive answers in milliseconds.

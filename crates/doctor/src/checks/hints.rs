@@ -1,6 +1,5 @@
 //! What slows down rather than stops.
 
-use super::workers;
 use crate::finding::{Amount, Check, Finding, Verdict};
 use crate::{Machine, Remedy, Request};
 
@@ -25,17 +24,19 @@ pub(super) fn cpu_quota(machine: &Machine, request: &Request) -> Option<Finding>
         let finding = Finding::new(Check::CpuQuota, SUBJECT, Verdict::Ok, "no share of the cores is set");
         return Some(finding.amounts(Amount::Unlimited, Amount::Unread));
     };
-    let workers = workers(machine, request);
+    let workers = u64::from(request.workers);
     let verdict = if hundredths < workers.saturating_mul(100) { Verdict::Hint } else { Verdict::Ok };
     let found = Amount::Words(format!("{}.{:02} cores", hundredths / 100, hundredths % 100));
     let why = "a worker that has used up the share stands still, with all of its clients, until the next period (100 ms)";
     let finding = Finding::new(Check::CpuQuota, SUBJECT, verdict, why)
-        .amounts(found, Amount::Words(format!("{workers} for as many workers")))
+        .amounts(found, Amount::Words(format!("{workers}.00 cores")))
         .lifted_by(Remedy::unit(
             format!("CPUQuota={}%", workers.saturating_mul(100)),
             format!("systemctl set-property --runtime UNIT CPUQuota={}%", workers.saturating_mul(100)),
-        ))
-        .lifted_by(Remedy::Advice(format!("or use {} workers", (hundredths / 100).max(1))));
+        ));
+    if hundredths >= 100 {
+        return Some(finding.lifted_by(Remedy::Advice(format!("or workers = {}", hundredths / 100))));
+    }
     Some(finding)
 }
 

@@ -22,11 +22,12 @@ pub(super) fn memory(machine: &Machine, request: &Request) -> Option<Finding> {
         .role
         .ends()
         .saturating_mul(u64::from(request.connections).saturating_mul(each).saturating_add(OURS_AT_REST));
-    let (subject, found) = match (machine.memory.available, machine.group.memory_left) {
-        (available, Some(left)) if available.is_none_or(|available| left < available) => {
-            ("the control group's free memory", Some(left))
-        }
-        (available, _) => ("MemAvailable", available),
+    let available = machine.memory.available;
+    // The control group's limit, where it leaves less than there is.
+    let group = machine.group.memory.filter(|group| available.is_none_or(|available| group.left < available));
+    let (subject, found) = match group {
+        Some(group) => ("room below memory.max", Some(group.left)),
+        None => ("MemAvailable", available),
     };
     let verdict = match found {
         None => Verdict::Unknown,
@@ -40,19 +41,17 @@ pub(super) fn memory(machine: &Machine, request: &Request) -> Option<Finding> {
         grouped(per_socket),
         if request.role.ends() == 2 { ", and both ends are here" } else { "" }
     );
-    let finding = Finding::new(Check::Memory, subject, verdict, why)
+    let mut finding = Finding::new(Check::Memory, subject, verdict, why)
         .amounts(found.map_or(Amount::Unread, Amount::Bytes), Amount::Bytes(needed));
-    let mebibytes = needed.div_ceil(1 << 20);
-    let finding = if machine.group.memory_left.is_some() && found == machine.group.memory_left {
-        finding
+    if let Some(group) = group {
+        let mebibytes = group.used.saturating_add(needed).div_ceil(1 << 20);
+        finding = finding
             .lifted_by(Remedy::unit(
                 format!("MemoryMax={mebibytes}M"),
                 format!("systemctl set-property --runtime UNIT MemoryMax={mebibytes}M"),
             ))
-            .lifted_by(Remedy::Advice(format!("for a container: --memory {mebibytes}m")))
-    } else {
-        finding
-    };
+            .lifted_by(Remedy::Advice(format!("for a container: --memory {mebibytes}m")));
+    }
     let fitting = found.unwrap_or(0).saturating_sub(request.role.ends() * OURS_AT_REST)
         / each.saturating_mul(request.role.ends()).max(1);
     Some(finding.lifted_by(Remedy::Advice(format!(

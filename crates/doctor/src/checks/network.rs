@@ -56,7 +56,7 @@ pub(super) fn syn_queue(machine: &Machine, request: &Request) -> Option<Finding>
 const WIDEST_RANGE: (u64, u64) = (1024, 65_535);
 
 pub(super) fn local_ports(machine: &Machine, request: &Request) -> Option<Finding> {
-    const SUBJECT: &str = "net.ipv4.ip_local_port_range";
+    const SUBJECT: &str = "room in net.ipv4.ip_local_port_range";
     let network = &machine.network;
     let ports = network.port_range.map(|(low, high)| (high - low + 1) - network.reserved_in_range);
     if !request.role.connects() {
@@ -71,31 +71,39 @@ pub(super) fn local_ports(machine: &Machine, request: &Request) -> Option<Findin
         return Some(widened(finding, network.port_range));
     }
     let needed = u64::from(request.connections);
-    let pairs = u64::from(request.address_pairs.max(1));
-    let room = ports.map(|ports| ports * pairs);
-    let why = format!(
-        "each pair of a local and a remote address has {} ports, and the load generator uses {}",
-        ports.map_or("?".to_owned(), grouped),
-        if pairs == 1 { "one pair".to_owned() } else { format!("{} pairs", grouped(pairs)) },
-    );
-    let finding = Finding::at_least(Check::LocalPorts, SUBJECT, room, needed).because(why);
+    let widest = dependable((WIDEST_RANGE.1 - WIDEST_RANGE.0 + 1).saturating_sub(network.reserved_in_range));
+    let ports = ports.map(dependable);
+    let pairs_with = |ports: u64| needed.div_ceil(ports.max(1));
+    let now = ports.map_or(1, pairs_with);
+    let pairs = match request.address_pairs {
+        Some(pairs) => u64::from(pairs.max(1)),
+        None if request.role.serves() => now,
+        None => 1,
+    };
+    let finding = Finding::at_least(Check::LocalPorts, SUBJECT, ports.map(|ports| ports * pairs), needed)
+        .because(format!(
+            "each pair of a local and a remote address has {} ports that can be counted on, and the load generator uses \
+             {}",
+            ports.map_or("?".to_owned(), grouped),
+            if pairs == 1 { "one pair".to_owned() } else { format!("{} pairs", grouped(pairs)) },
+        ));
     // Nothing is gained by a wider range where it saves no address.
-    let widest = WIDEST_RANGE.1 - WIDEST_RANGE.0 + 1;
-    let with = |ports: u64| needed.div_ceil(ports.max(1));
-    let (now, widened_to) = (with(ports.unwrap_or(1)), with(widest.saturating_sub(reserved(network))));
-    let finding = if widened_to < now { widened(finding, network.port_range) } else { finding };
-    if widened_to <= pairs {
+    let finding = if pairs_with(widest) < now { widened(finding, network.port_range) } else { finding };
+    if pairs_with(widest) <= pairs {
         return Some(finding);
     }
     Some(finding.lifted_by(Remedy::Advice(format!(
-        "give the load generator {widened_to} local addresses with the range {} {}, or {now} with the present one (on \
-         the loopback device all of 127.0.0.0/8 are there: --local-address 127.0.0.1,127.0.0.2 and on)",
-        WIDEST_RANGE.0, WIDEST_RANGE.1
+        "give the load generator {} local addresses with the range {} {}, or {now} with the present one \
+         (--local-address A,B; on the loopback device all of 127.0.0.0/8 are there)",
+        pairs_with(widest),
+        WIDEST_RANGE.0,
+        WIDEST_RANGE.1
     ))))
 }
 
-fn reserved(network: &crate::machine::Network) -> u64 {
-    network.reserved_in_range
+/// The last tenth is found slowly: the kernel tries ports one after the other, and some are others' or in TIME_WAIT.
+fn dependable(ports: u64) -> u64 {
+    ports - ports / 10
 }
 
 fn widened(finding: Finding, range: Option<(u64, u64)>) -> Finding {
@@ -103,7 +111,12 @@ fn widened(finding: Finding, range: Option<(u64, u64)>) -> Finding {
         return finding;
     }
     let (low, high) = WIDEST_RANGE;
-    finding.lifted_by(Remedy::sysctl("net.ipv4.ip_local_port_range", format!("{low} {high}")))
+    finding
+        .lifted_by(Remedy::sysctl("net.ipv4.ip_local_port_range", format!("{low} {high}")))
+        .lifted_by(Remedy::Advice(
+            "keep the ports of this machine's own servers out of it: net.ipv4.ip_local_reserved_ports = 3306,33060"
+                .to_owned(),
+        ))
 }
 
 pub(super) fn tcp_memory(machine: &Machine, request: &Request) -> Option<Finding> {
@@ -113,19 +126,29 @@ pub(super) fn tcp_memory(machine: &Machine, request: &Request) -> Option<Finding
     let network = &machine.network;
     let receive = network.tcp_rmem_least.unwrap_or(LEAST);
     let send = network.tcp_wmem_least.unwrap_or(LEAST);
-    let each = receive.saturating_add(send);
-    // Both ends on one machine need no more: bytes on their way wait at one end of each direction.
-    let needed = u64::from(request.connections).saturating_mul(each).div_ceil(machine.page_size.max(1));
-    let pressure = network.tcp_mem.map(|[_, pressure, _]| pressure);
+    // A client's statement is on its way, or the reply to it, not both. Where both ends are here it is counted twice: with
+    // the sender until it is acknowledged, and with the receiver until it is read.
+    let (each, words) = match request.role.ends() {
+        2 => (receive.saturating_add(send), "the least that both ends"),
+        _ => (receive.max(send), "the least that it"),
+    };
+    let connections = u64::from(request.connections);
+    let needed = connections.saturating_mul(each).div_ceil(machine.page_size.max(1));
     let why = format!(
-        "pages from which on buffers shrink; idle sockets hold none, and if all {} clients have bytes in flight at once, \
-         the least for each is {} + {} bytes (tcp_rmem, tcp_wmem)",
-        grouped(u64::from(request.connections)),
-        grouped(receive),
-        grouped(send)
+        "idle sockets hold none; if all {} clients have a statement or a reply on its way at once, {words} may hold for each \
+         is {} bytes (tcp_rmem, tcp_wmem), here in pages",
+        grouped(connections),
+        grouped(each)
     );
-    let finding = Finding::at_least(Check::TcpMemory, SUBJECT, pressure, needed).because(why);
-    let Some([low, _, high]) = network.tcp_mem else { return Some(finding) };
+    let Some([low, pressure, high]) = network.tcp_mem else {
+        return Some(Finding::at_least(Check::TcpMemory, SUBJECT, None, needed).because(why));
+    };
+    // Beyond the second number buffers shrink, beyond the third bytes are dropped.
+    let mut finding = Finding::at_least(Check::TcpMemory, SUBJECT, Some(high), needed).because(why);
+    if finding.verdict == Verdict::Ok {
+        finding.found = Amount::Count(pressure);
+        finding.verdict = if pressure < needed { Verdict::Hint } else { Verdict::Ok };
+    }
     // In the kernel's own proportions (`tcp_init_mem`): three quarters, one, one and a half.
     let value = format!("{} {needed} {}", low.max(needed / 4 * 3), high.max(needed / 2 * 3));
     Some(finding.lifted_by(Remedy::sysctl(SUBJECT, value)))

@@ -3,12 +3,14 @@
 use drivers::{DriverChoice, DriverKind};
 
 use super::uring::driver;
-use crate::finding::{Amount, Check, Finding, grouped};
+use crate::finding::{Check, Finding, grouped};
 use crate::{Machine, Remedy, Request};
 
-/// Standard streams, event queues, rings, listeners, locks and the service account's connection: about 20, and as many
-/// again for each of two dozen workers would still fit.
+/// Standard streams, an event queue or rings, listeners, locks, the log and the service account's connection: about 20.
 const OWN_FILES: u64 = 64;
+
+/// What each further worker adds: its event queue or rings, its wake-up, its share of each listener.
+const FILES_PER_WORKER: u64 = 8;
 
 /// What one table of direct descriptors may hold however high the limit is (`IORING_MAX_FIXED_FILES`, Linux
 /// `io_uring/rsrc.c`).
@@ -17,7 +19,7 @@ const LARGEST_TABLE: u64 = 1 << 20;
 /// Descriptors of one of our processes beside its clients.
 fn beside_clients(request: &Request) -> u64 {
     let backends = if request.role.serves() { u64::from(request.max_backends) } else { 0 };
-    OWN_FILES + backends
+    OWN_FILES + FILES_PER_WORKER * u64::from(request.workers.saturating_sub(1)) + backends
 }
 
 /// Descriptors of one of our processes.
@@ -36,10 +38,7 @@ pub(super) fn of_the_process(machine: &Machine, request: &Request) -> Option<Fin
         Some(nr_open) if machine.process.may_raise_limits => limit.hard.max(nr_open),
         _ => limit.hard,
     });
-    let mut finding = Finding::at_least(Check::OpenFiles, SUBJECT, attainable, needed);
-    if attainable == Some(u64::MAX) {
-        finding.found = Amount::Unlimited;
-    }
+    let finding = Finding::at_least(Check::OpenFiles, SUBJECT, attainable, needed);
     let soft = machine.process.open_files.map_or(0, |limit| limit.soft);
     let why = match driver(machine, request) {
         DriverKind::Epoll => format!(

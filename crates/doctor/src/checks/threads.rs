@@ -1,7 +1,6 @@
 //! What Onramp hardly needs, and a server with a thread for each connection very much.
 
-use super::workers;
-use crate::finding::{Amount, Check, Finding, grouped};
+use crate::finding::{Check, Finding, grouped};
 use crate::{Machine, Remedy, Request};
 
 /// Beside the workers: signals, name look-ups, the log, metrics.
@@ -22,7 +21,7 @@ struct Bound {
 }
 
 pub(super) fn threads(machine: &Machine, request: &Request) -> Option<Finding> {
-    let needed = request.role.ends() * (workers(machine, request) + OTHER_THREADS);
+    let needed = request.role.ends() * (u64::from(request.workers) + OTHER_THREADS);
     let bounds = [
         Bound {
             subject: "kernel.threads-max",
@@ -88,7 +87,7 @@ fn compared(request: &Request, left: Option<u64>, needed: u64) -> String {
 
 pub(super) fn memory_maps(machine: &Machine, request: &Request) -> Option<Finding> {
     const SUBJECT: &str = "vm.max_map_count";
-    let needed = OWN_MAPS + MAPS_PER_WORKER * workers(machine, request);
+    let needed = OWN_MAPS + MAPS_PER_WORKER * u64::from(request.workers);
     let servers = u64::from(request.connections) * MAPS_PER_THREAD;
     let finding = Finding::at_least(Check::MemoryMaps, SUBJECT, machine.max_map_count, needed)
         .because(format!(
@@ -96,9 +95,5 @@ pub(super) fn memory_maps(machine: &Machine, request: &Request) -> Option<Findin
             grouped(servers)
         ))
         .lifted_by(Remedy::sysctl(SUBJECT, needed.max(65_530))); // the kernel's default
-    let finding = match machine.max_map_count {
-        Some(u64::MAX) => finding.amounts(Amount::count_or_unlimited(None), Amount::Count(needed)),
-        _ => finding,
-    };
     Some(finding)
 }

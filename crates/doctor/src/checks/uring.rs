@@ -40,8 +40,11 @@ fn by_settings(machine: &Machine) -> Result<(), String> {
     }
     // Documentation/admin-guide/sysctl/kernel.rst: 1 leaves it to CAP_SYS_ADMIN and the group io_uring_group, 2 to nobody.
     match machine.uring_disabled {
+        0 if machine.process.is_filtered => {
+            Err("system calls are filtered here, and it was not tried whether these are".to_owned())
+        }
         0 => Ok(()),
-        1 if machine.is_administrator() => Ok(()),
+        1 if machine.process.is_administrator => Ok(()),
         value => Err(format!("kernel.io_uring_disabled is {value}")),
     }
 }
@@ -61,28 +64,34 @@ pub(super) fn io_uring(machine: &Machine, request: &Request) -> Option<Finding> 
     };
     let found = Amount::words(if state.is_ok() { "usable" } else { "not usable" });
     let needed = match request.driver {
-        DriverChoice::Epoll => Amount::Unread,
-        DriverChoice::Uring | DriverChoice::Auto => Amount::words("usable"),
+        DriverChoice::Uring => Amount::words("usable"),
+        DriverChoice::Epoll | DriverChoice::Auto => Amount::Unread,
     };
-    Some(
-        Finding::new(Check::IoUring, SUBJECT, verdict, why).amounts(found, needed).lifted_by(remedy(machine)),
-    )
+    let finding = Finding::new(Check::IoUring, SUBJECT, verdict, why).amounts(found, needed);
+    match remedy(machine) {
+        Some(remedy) => Some(finding.lifted_by(remedy)),
+        None => Some(finding),
+    }
 }
 
-fn remedy(machine: &Machine) -> Remedy {
+/// Where neither the kernel's age nor a setting is the reason, and no filter either, the probe's own words have to do.
+fn remedy(machine: &Machine) -> Option<Remedy> {
     let too_old = machine.kernel.is_some_and(|kernel| kernel < OLDEST_KERNEL);
-    let closed = machine.uring_disabled > 1 || machine.uring_disabled == 1 && !machine.is_administrator();
+    let closed =
+        machine.uring_disabled > 1 || machine.uring_disabled == 1 && !machine.process.is_administrator;
     if too_old {
         let (version, patch) = OLDEST_KERNEL;
-        Remedy::Advice(format!("use Linux {version}.{patch} or newer"))
+        Some(Remedy::Advice(format!("use Linux {version}.{patch} or newer")))
     } else if closed {
-        Remedy::sysctl("kernel.io_uring_disabled", 0)
-    } else {
-        Remedy::Advice(
-            "in a container, allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile \
-             (Docker: --security-opt seccomp=PROFILE.json)"
+        Some(Remedy::sysctl("kernel.io_uring_disabled", 0))
+    } else if machine.process.is_filtered {
+        Some(Remedy::Advice(
+            "system calls are filtered here (seccomp): allow io_uring_setup, io_uring_enter and io_uring_register (for \
+             a container: --security-opt seccomp=PROFILE.json)"
                 .to_owned(),
-        )
+        ))
+    } else {
+        None
     }
 }
 
@@ -90,8 +99,10 @@ pub(super) fn locked_memory(machine: &Machine, request: &Request) -> Option<Find
     const SUBJECT: &str = "RLIMIT_MEMLOCK";
     let found = machine.process.locked_memory?;
     let needs_none = machine.kernel.is_some_and(|kernel| kernel >= RINGS_LOCK_NO_MEMORY);
-    let (verdict, why) = if request.driver == DriverChoice::Epoll || needs_none {
+    let (verdict, why) = if needs_none {
         (Verdict::Ok, "rings lock no memory since Linux 5.12")
+    } else if driver(machine, request) == DriverKind::Epoll {
+        (Verdict::Ok, "epoll locks no memory")
     } else {
         (Verdict::Hint, "before Linux 5.12 the rings of io_uring are locked memory")
     };
@@ -104,10 +115,4 @@ pub(super) fn locked_memory(machine: &Machine, request: &Request) -> Option<Find
         return Some(Finding { verdict: Verdict::Ok, remedies: Vec::new(), ..finding });
     }
     Some(finding)
-}
-
-impl Machine {
-    fn is_administrator(&self) -> bool {
-        self.process.is_administrator
-    }
 }

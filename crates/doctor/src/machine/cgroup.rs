@@ -8,13 +8,21 @@ use super::parse::field;
 /// The tightest limits from this process's group upwards; `None` for no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ControlGroup {
-    /// Bytes of memory that are left below the limit that leaves least, memory that can be taken back from caches
-    /// included.
-    pub(crate) memory_left: Option<u64>,
+    /// The memory below the limit that leaves least.
+    pub(crate) memory: Option<MemoryRoom>,
     /// Threads that are left below the limit that leaves least.
     pub(crate) threads_left: Option<u64>,
     /// Hundredths of a core that may be used.
     pub(crate) cpu_hundredths: Option<u64>,
+}
+
+/// Memory below a limit, in bytes. Ordered by what is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MemoryRoom {
+    /// What may still be used, with what can be taken back from caches.
+    pub(crate) left: u64,
+    /// What is in use for good.
+    pub(crate) used: u64,
 }
 
 /// The names of the same things in both versions.
@@ -70,7 +78,7 @@ impl ControlGroup {
             let inactive =
                 field(&statistics, names.memory_inactive).and_then(|count| count.parse().ok()).unwrap_or(0);
             let used = number(names.memory_used).unwrap_or(0).saturating_sub(inactive);
-            tighten(&mut self.memory_left, limit.saturating_sub(used));
+            tighten(&mut self.memory, MemoryRoom { left: limit.saturating_sub(used), used });
         }
         if let Some(limit) = number("pids.max") {
             tighten(&mut self.threads_left, limit.saturating_sub(number("pids.current").unwrap_or(0)));
@@ -88,7 +96,7 @@ impl ControlGroup {
     }
 }
 
-fn tighten(limit: &mut Option<u64>, other: u64) {
+fn tighten<T: Ord + Copy>(limit: &mut Option<T>, other: T) {
     *limit = Some(limit.map_or(other, |limit| limit.min(other)));
 }
 

@@ -30,8 +30,7 @@ fn put_settings(text: &mut String, finding: &Finding, prefix: &str) {
         _ => None,
     });
     let Some(first) = settings.next() else { return };
-    let offer = if prefix.is_empty() { "" } else { "; not needed, but better" };
-    put(text, &format!("\n# {} is {}, {} needed{offer}:", finding.subject, finding.found, finding.needed));
+    put(text, &format!("\n# {} is {}{}:", finding.subject, finding.found, finding.comparison()));
     put(text, &format!("# {}", finding.why));
     for (key, value) in std::iter::once(first).chain(settings) {
         put(text, &format!("{prefix}{key} = {value}"));
@@ -50,7 +49,9 @@ fn put_fine(text: &mut String, findings: &[Finding]) {
     }
     put(text, "\n# Enough as it is:");
     for finding in fine {
-        put(text, &format!("#   {} ({}; {} needed)", finding.subject, finding.found, finding.needed));
+        let needed =
+            finding.needed.number().map_or_else(String::new, |_| format!(", {} needed", finding.needed));
+        put(text, &format!("#   {} ({}{needed})", finding.subject, finding.found));
     }
 }
 

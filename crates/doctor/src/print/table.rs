@@ -26,6 +26,7 @@ pub(crate) fn render(machine: &Machine, request: &Request, findings: &[Finding],
     for finding in findings {
         let needed = match &finding.needed {
             Amount::Unread => String::new(),
+            Amount::Words(words) => words.clone(),
             needed => format!("{needed} needed"),
         };
         let line = format!("{:title$}  {:>found$}  {needed}", finding.check.title(), finding.found);
@@ -67,7 +68,7 @@ fn put_details(text: &mut String, paint: Paint, findings: &[Finding], verdict: V
         put(text, "");
         let compared = match verdict {
             Verdict::Unknown => format!("{} is unknown", finding.subject),
-            _ => format!("{} is {}, {} needed", finding.subject, finding.found, finding.needed),
+            _ => format!("{} is {}{}", finding.subject, finding.found, finding.comparison()),
         };
         put(text, &format!("{}  {compared}", paint.of(verdict, finding.check.title())));
         put(text, &paint.dim(&wrapped(&finding.why, "  ")));
@@ -104,8 +105,9 @@ fn summary(request: &Request, findings: &[Finding], paint: Paint) -> String {
                 .filter(|finding| finding.verdict == Verdict::Short)
                 .flat_map(|finding| &finding.remedies)
                 .any(|remedy| matches!(remedy, Remedy::Sysctl { .. }));
-            let more = if settings { " --print-sysctl writes all settings as one file." } else { "" };
-            format!("{}{more}", paint.of(Verdict::Short, &format!("{limits} short for {clients} clients.")))
+            let more = if settings { "; --print-sysctl writes all settings as one file." } else { "." };
+            let line = paint.of(Verdict::Short, &format!("{limits} short for {clients} clients."));
+            format!("{line} The commands are for root{more}")
         }
     }
 }
