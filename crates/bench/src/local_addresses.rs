@@ -144,8 +144,9 @@ pub fn describe(demand: Demand, locals: &[IpAddr]) -> Option<String> {
         0 => String::new(),
         closed => format!(", which leave up to {} ports in TIME_WAIT,", grouped(closed)),
     };
+    let between = if locals.len() == 2 { "and" } else { "to" };
     Some(format!(
-        "{} connections{waiting} need {} local addresses: {first} to {last}",
+        "{} connections{waiting} need {} local addresses: {first} {between} {last}",
         grouped(demand.connections),
         locals.len(),
     ))

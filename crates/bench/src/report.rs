@@ -173,27 +173,26 @@ fn write_generator(out: &mut String, outcome: &Outcome, context: &Context<'_>) -
         micros_per_query(outcome, processor.user),
         micros_per_query(outcome, processor.system),
     )?;
-    writeln!(
-        out,
-        "    {:.1} MB resident, {} bytes for each idle connection",
-        outcome.memory.measured as f64 / 1e6,
-        bytes_per_connection(outcome)
-    )?;
+    write!(out, "    {:.1} MB resident", outcome.memory.measured as f64 / 1e6)?;
     if context.options.tables.workload().reconnects() {
-        return Ok(());
+        return writeln!(out, ", connections from {}", described(context.local_addresses));
     }
     writeln!(
         out,
-        "    all {} connections stood after {:.3} s, from {}",
+        ", {} bytes for each of {} idle connections, which stood after {:.3} s, from {}",
+        bytes_per_connection(outcome),
         grouped(outcome.connected.into()),
         outcome.connecting.as_secs_f64(),
-        match context.local_addresses {
-            [] => "the system's choice of local address".to_owned(),
-            [only] => only.to_string(),
-            [first, .., last] =>
-                format!("{} local addresses, {first} to {last}", context.local_addresses.len()),
-        }
+        described(context.local_addresses),
     )
+}
+
+fn described(local_addresses: &[IpAddr]) -> String {
+    match local_addresses {
+        [] => "the system's choice of local address".to_owned(),
+        [only] => only.to_string(),
+        [first, .., last] => format!("{} local addresses, {first} to {last}", local_addresses.len()),
+    }
 }
 
 /// Those that are reported, beside the average and the maximum.

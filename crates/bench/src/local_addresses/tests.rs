@@ -107,6 +107,8 @@ fn the_choice_is_described() {
         describe(storm, &locals[..3]).unwrap(),
         "5,000 connections, which leave up to 50,000 ports in TIME_WAIT, need 3 local addresses: 127.0.0.1 to 127.0.0.3"
     );
+    let two = describe(Demand::standing(30_000), &locals[..2]).unwrap();
+    assert_eq!(two, "30,000 connections need 2 local addresses: 127.0.0.1 and 127.0.0.2");
     assert_eq!(describe(Demand::standing(10), &[]), None);
 }
 
