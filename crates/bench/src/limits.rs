@@ -8,8 +8,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// look-ups.
 const OTHER_FILES: u64 = 32;
 
-/// Sees to enough descriptors for `connections`, raising the soft limit where the hard one allows it. With io_uring a
-/// connection takes none.
+/// Raises the soft limit on open files to the hard one, before a driver is opened: io_uring's tables of connections may be as
+/// long as the soft limit, and the longer they are the fewer rings there are to look after. Without success things go on
+/// as they are.
+pub fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // It fails only where somebody else lowers the hard limit in between.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Looks for enough descriptors for `connections`, after [`raise_open_files`]. With io_uring a connection takes none.
 ///
 /// # Errors
 /// What stands in the way, and what to do. `no_uring` says why io_uring cannot be used, which would lift the limit.
@@ -23,17 +31,10 @@ pub fn allow_open_files(
         DriverKind::Uring => 0,
     };
     let needed = of_connections + OTHER_FILES;
-    let limit = getrlimit(Resource::Nofile);
     // No limit is said by `None`.
-    if limit.current.is_none_or(|current| current >= needed) {
+    let Some(maximum) = getrlimit(Resource::Nofile).current.filter(|current| *current < needed) else {
         return Ok(());
-    }
-    if limit.maximum.is_none_or(|maximum| maximum >= needed) {
-        let raised = Rlimit { current: Some(needed), maximum: limit.maximum };
-        return setrlimit(Resource::Nofile, raised)
-            .map_err(|errno| format!("open files: raising the limit to {needed} failed: {errno}"));
-    }
-    let maximum = limit.maximum.unwrap_or(0);
+    };
     let uring = match (driver, no_uring()) {
         (DriverKind::Uring, _) => String::new(),
         (DriverKind::Epoll, None) => "With --driver uring a connection takes no descriptor. ".to_owned(),
@@ -42,7 +43,7 @@ pub fn allow_open_files(
         }
     };
     Err(format!(
-        "open files: {connections} connections need {needed}, the hard limit of this process is {maximum}. {uring}As \
+        "open files: {connections} connections need {needed}, the limit of this process is {maximum}. {uring}As \
          root, `ulimit -Hn {needed}` before the start lifts it (LimitNOFILE={needed} in a systemd unit, --ulimit \
          nofile={needed} for a container) unless fs.nr_open is lower; where the limit is fixed, use at most \
          {} connections, or several processes",
@@ -56,7 +57,9 @@ mod tests {
 
     #[test]
     fn too_many_connections_name_what_helps() {
+        raise_open_files();
         let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
         if limit.maximum.is_some_and(|maximum| maximum < u64::from(u32::MAX)) {
             let error = allow_open_files(u32::MAX, DriverKind::Epoll, || None).unwrap_err();
             assert!(error.contains("ulimit -Hn") && error.contains("--driver uring"), "{error}");

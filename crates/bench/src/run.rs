@@ -58,6 +58,7 @@ pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
 
 /// The driver of the load, with the descriptors that it takes.
 fn open_driver(options: &RunOptions) -> Result<Driver, Trouble> {
+    limits::raise_open_files();
     let opened = Driver::open(options.driver, drivers::Settings::default())
         .map_err(|error| Trouble::Failed(format!("--driver {}: {error}", options.driver)))?;
     if let Some(reason) = &opened.fallback {
