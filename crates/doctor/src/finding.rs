@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::Remedy;
+use crate::machine::ENDLESS;
 
 /// The judgement of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,9 +99,6 @@ impl fmt::Display for Finding {
         }
     }
 }
-
-/// From here on a number stands for no limit: `fs.file-max` is 2^63 - 1 on new systems.
-const ENDLESS: u64 = 1 << 62;
 
 /// How a limit compares with what is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use crate::ServerAnswer;
 use cgroup::ControlGroup;
+pub(crate) use files::ENDLESS;
 use files::Root;
 
 /// A machine as it was when it was looked at.
@@ -51,7 +52,7 @@ pub struct Machine {
     pub(crate) server: Option<Result<ServerAnswer, String>>,
 }
 
-/// A soft and a hard limit; `u64::MAX` for none.
+/// A soft and a hard limit; [`ENDLESS`] for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit {
     pub(crate) soft: u64,
@@ -214,7 +215,7 @@ impl Memory {
         let text = root.text("proc/meminfo").unwrap_or_default();
         let kibibytes = |name: &str| -> Option<u64> {
             let words = parse::field(&text, name)?;
-            words.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+            Some(files::number(words.split_whitespace().next()?)?.saturating_mul(1024).min(ENDLESS))
         };
         Self {
             total: kibibytes("MemTotal:"),

@@ -129,14 +129,14 @@ pub(super) fn tcp_memory(machine: &Machine, request: &Request) -> Option<Finding
     // A client's statement is on its way, or the reply to it, not both. Where both ends are here it is counted twice: with
     // the sender until it is acknowledged, and with the receiver until it is read.
     let (each, words) = match request.role.ends() {
-        2 => (receive.saturating_add(send), "the least that both ends"),
-        _ => (receive.max(send), "the least that it"),
+        2 => (receive.saturating_add(send), "the least of both ends"),
+        _ => (receive.max(send), "the least"),
     };
     let connections = u64::from(request.connections);
     let needed = connections.saturating_mul(each).div_ceil(machine.page_size.max(1));
     let why = format!(
-        "idle sockets hold none; if all {} clients have a statement or a reply on its way at once, {words} may hold for each \
-         is {} bytes (tcp_rmem, tcp_wmem), here in pages",
+        "idle sockets hold none; if all {} clients have a statement or a reply on its way at once, {words} for each is {} \
+         bytes (tcp_rmem, tcp_wmem); counted in pages",
         grouped(connections),
         grouped(each)
     );
@@ -195,7 +195,7 @@ pub(super) fn conntrack(machine: &Machine, request: &Request) -> Option<Finding>
         ))
         .lifted_by(Remedy::sysctl(SUBJECT, needed))
         .lifted_by(Remedy::Advice(
-            "or leave these connections untracked: nft add rule ip raw prerouting tcp dport 3306 notrack"
+            "or leave the connections to Onramp's port untracked: notrack rules for both directions in the raw table"
                 .to_owned(),
         ));
     Some(finding)

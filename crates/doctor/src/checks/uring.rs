@@ -3,6 +3,7 @@
 use drivers::{DriverChoice, DriverKind};
 
 use crate::finding::{Amount, Check, Finding, Verdict};
+use crate::machine::ENDLESS;
 use crate::{Machine, Remedy, Request};
 
 /// A receive that stays armed (`IORING_RECV_MULTISHOT`) is the youngest thing that the driver needs.
@@ -106,12 +107,12 @@ pub(super) fn locked_memory(machine: &Machine, request: &Request) -> Option<Find
     } else {
         (Verdict::Hint, "before Linux 5.12 the rings of io_uring are locked memory")
     };
-    let hard = if found.hard == u64::MAX { Amount::Unlimited } else { Amount::Bytes(found.hard) };
+    let hard = if found.hard == ENDLESS { Amount::Unlimited } else { Amount::Bytes(found.hard) };
     let finding = Finding::new(Check::LockedMemory, SUBJECT, verdict, why)
         .amounts(hard, Amount::Unread)
         .lifted_by(Remedy::unit("LimitMEMLOCK=infinity", "ulimit -l unlimited"));
     // Without a limit there is nothing to lift.
-    if found.hard == u64::MAX {
+    if found.hard == ENDLESS {
         return Some(Finding { verdict: Verdict::Ok, remedies: Vec::new(), ..finding });
     }
     Some(finding)

@@ -2,7 +2,7 @@
 //!
 //! Source: `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/` of Linux.
 
-use super::files::Root;
+use super::files::{ENDLESS, Root};
 use super::parse::field;
 
 /// The tightest limits from this process's group upwards; `None` for no limit.
@@ -41,9 +41,6 @@ const VERSION_1: Names = Names {
 const VERSION_2: Names =
     Names { memory_limit: "memory.max", memory_used: "memory.current", memory_inactive: "inactive_file " };
 
-/// Version 1 says "no limit" with the largest number of whole pages (`PAGE_COUNTER_MAX`); nobody has an exbibyte.
-const NO_LIMIT: u64 = 1 << 60;
-
 /// Groups above each other. Deeper than the kernel's own tools go; a copied folder may hold any path.
 const MOST_LEVELS: usize = 64;
 
@@ -73,7 +70,8 @@ impl ControlGroup {
 
     fn tighten(&mut self, root: &Root, folder: &str, names: &Names) {
         let number = |name: &str| root.number(&format!("{folder}/{name}"));
-        if let Some(limit) = number(names.memory_limit).filter(|limit| *limit < NO_LIMIT) {
+        // Version 1 says "no limit" with the largest number of whole pages (`PAGE_COUNTER_MAX`).
+        if let Some(limit) = number(names.memory_limit).filter(|limit| *limit < ENDLESS) {
             let statistics = root.text(&format!("{folder}/memory.stat")).unwrap_or_default();
             let inactive =
                 field(&statistics, names.memory_inactive).and_then(|count| count.parse().ok()).unwrap_or(0);

@@ -1,6 +1,7 @@
 //! What the files hold, as pure functions of their text.
 
 use super::Limit;
+use super::files::{ENDLESS, number};
 
 /// The first two numbers of a release such as `6.18.44-generic`.
 pub(super) fn release(text: &str) -> Option<(u64, u64)> {
@@ -15,9 +16,9 @@ pub(super) fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 
 /// A line of `/proc/self/limits`.
 pub(super) fn limit(text: &str, name: &str) -> Option<Limit> {
-    let number = |word: &str| if word == "unlimited" { Some(u64::MAX) } else { word.parse().ok() };
+    let bound = |word: &str| if word == "unlimited" { Some(ENDLESS) } else { number(word) };
     let mut words = field(text, name)?.split_whitespace();
-    Some(Limit { soft: number(words.next()?)?, hard: number(words.next()?)? })
+    Some(Limit { soft: bound(words.next()?)?, hard: bound(words.next()?)? })
 }
 
 /// How many there are in a list such as `0-3,8`.
@@ -60,7 +61,7 @@ pub(super) fn packets_dropped(text: &str) -> Option<u64> {
         let column = line.split_whitespace().nth(1)?;
         sum = sum.saturating_add(u64::from_str_radix(column, 16).ok()?);
     }
-    Some(sum)
+    Some(sum.min(ENDLESS))
 }
 
 /// Bytes of everything that the kernel keeps for an idle TCP socket, from `/proc/slabinfo`: the socket, its inode, its
@@ -87,9 +88,9 @@ fn slab_object(line: &str, name: &str) -> Option<u64> {
         return None;
     }
     // name, objects in use, objects, bytes of one, objects in a slab, pages of a slab: slabinfo(5).
-    let objects: u64 = words.nth(3)?.parse().ok()?;
-    let pages: u64 = words.next()?.parse().ok()?;
-    pages.checked_mul(PAGE)?.checked_div(objects)
+    let objects = number(words.nth(3)?)?;
+    let pages = number(words.next()?)?;
+    pages.checked_mul(PAGE)?.checked_div(objects).map(|size| size.min(ENDLESS))
 }
 
 #[cfg(test)]
@@ -110,7 +111,7 @@ mod tests {
         let text = "Limit  Soft Limit  Hard Limit  Units\nMax open files   1024   524288   files\n\
                     Max processes   unlimited   unlimited   processes\nMax locked memory  x y\n";
         assert_eq!(limit(text, "Max open files"), Some(Limit { soft: 1024, hard: 524_288 }));
-        assert_eq!(limit(text, "Max processes"), Some(Limit { soft: u64::MAX, hard: u64::MAX }));
+        assert_eq!(limit(text, "Max processes"), Some(Limit { soft: ENDLESS, hard: ENDLESS }));
         assert_eq!(limit(text, "Max locked memory"), None);
         assert_eq!(limit("", "Max open files"), None);
     }

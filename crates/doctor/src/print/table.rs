@@ -107,7 +107,7 @@ fn summary(request: &Request, findings: &[Finding], paint: Paint) -> String {
                 .any(|remedy| matches!(remedy, Remedy::Sysctl { .. }));
             let more = if settings { "; --print-sysctl writes all settings as one file." } else { "." };
             let line = paint.of(Verdict::Short, &format!("{limits} short for {clients} clients."));
-            format!("{line} The commands are for root{more}")
+            format!("{line}\nThe commands are for root{more}")
         }
     }
 }

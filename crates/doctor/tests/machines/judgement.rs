@@ -1,0 +1,275 @@
+//! What is short where, and that each check is short for its own reason alone.
+
+use doctor::{Amount, Check, Machine, Request, Role, ServerAnswer, Verdict, examine};
+use drivers::DriverChoice;
+
+use crate::support::{Copy, finding, keys, machine};
+
+fn bench() -> Request {
+    Request { role: Role::Bench, ..Request::default() }
+}
+
+fn epoll() -> Request {
+    Request { driver: DriverChoice::Epoll, ..Request::default() }
+}
+
+#[test]
+fn a_tuned_machine_lacks_nothing() {
+    for role in [Role::Serve, Role::Both] {
+        for driver in [DriverChoice::Auto, DriverChoice::Uring, DriverChoice::Epoll] {
+            let request = Request { role, driver, ..Request::default() };
+            let findings = examine(&machine("tuned"), &request);
+            assert!(keys(&findings, Verdict::Short).is_empty(), "{findings:#?}");
+            assert!(keys(&findings, Verdict::Hint).is_empty(), "{findings:#?}");
+            // Only the server was not asked.
+            assert_eq!(keys(&findings, Verdict::Unknown), ["server_connections"]);
+        }
+    }
+}
+
+#[test]
+fn a_default_debian_serves_100_000_with_io_uring_and_with_epoll() {
+    for request in [Request::default(), epoll()] {
+        let findings = examine(&machine("debian"), &request);
+        assert!(keys(&findings, Verdict::Short).is_empty(), "{findings:#?}");
+        assert_eq!(keys(&findings, Verdict::Hint), ["huge_pages", "swap"]);
+    }
+}
+
+#[test]
+fn a_small_container_is_short_of_files_memory_and_threads() {
+    let findings = examine(&machine("container"), &Request::default());
+    assert_eq!(keys(&findings, Verdict::Short), ["open_files", "memory", "threads"]);
+    assert_eq!(keys(&findings, Verdict::Hint), ["io_uring"]);
+    assert_eq!(keys(&findings, Verdict::Unknown), ["tcp_memory", "server_connections"]);
+    // It has room for a hundredth.
+    let few = Request { connections: 1000, max_backends: 32, ..Request::default() };
+    let findings = examine(&machine("container"), &few);
+    assert_eq!(keys(&findings, Verdict::Short), ["threads"]);
+}
+
+#[test]
+fn a_squeezed_machine_is_short_of_everything() {
+    let findings = examine(&machine("squeezed"), &Request::default());
+    let expected = [
+        "open_files",
+        "open_files_ceiling",
+        "open_files_system",
+        "accept_queue",
+        "syn_queue",
+        "local_ports",
+        "tcp_memory",
+        "conntrack",
+        "memory",
+        "threads",
+        "memory_maps",
+    ];
+    assert_eq!(keys(&findings, Verdict::Short), expected);
+    let expected = ["io_uring", "packet_queue", "conntrack_buckets", "huge_pages", "cpu_quota", "swap"];
+    assert_eq!(keys(&findings, Verdict::Hint), expected);
+}
+
+/// A change of the tuned machine, and the one check that sees it.
+struct Change {
+    check: Check,
+    request: Request,
+    files: &'static [(&'static str, &'static str)],
+    verdict: Verdict,
+}
+
+fn limits(open_files: &str) -> String {
+    format!("Max open files            {open_files}            {open_files}                files\n")
+}
+
+fn changes() -> Vec<Change> {
+    let serve = Request::default;
+    let short = |check, request, files| Change { check, request, files, verdict: Verdict::Short };
+    let hint = |check, files| Change { check, request: serve(), files, verdict: Verdict::Hint };
+    vec![
+        short(Check::OpenFilesCeiling, epoll(), &[("proc/sys/fs/nr_open", "100191")]),
+        short(Check::OpenFilesSystem, serve(), &[("proc/sys/fs/file-max", "102271")]),
+        short(Check::AcceptQueue, serve(), &[("proc/sys/net/core/somaxconn", "4095")]),
+        short(
+            Check::SynQueue,
+            serve(),
+            &[("proc/sys/net/ipv4/tcp_syncookies", "0"), ("proc/sys/net/ipv4/tcp_max_syn_backlog", "5461")],
+        ),
+        short(Check::LocalPorts, serve(), &[("proc/sys/net/ipv4/ip_local_port_range", "40000 40127")]),
+        short(
+            Check::LocalPorts,
+            serve(),
+            &[
+                ("proc/sys/net/ipv4/ip_local_port_range", "40000 40200"),
+                ("proc/sys/net/ipv4/ip_local_reserved_ports", "40000-40099"),
+            ],
+        ),
+        short(Check::TcpMemory, serve(), &[("proc/sys/net/ipv4/tcp_mem", "60000 80000 99999")]),
+        hint(Check::TcpMemory, &[("proc/sys/net/ipv4/tcp_mem", "60000 99999 120000")]),
+        short(Check::Conntrack, serve(), &[("proc/sys/net/netfilter/nf_conntrack_max", "100439")]),
+        hint(Check::ConntrackBuckets, &[("proc/sys/net/netfilter/nf_conntrack_buckets", "25109")]),
+        short(Check::Memory, serve(), &[("proc/meminfo", "MemAvailable:  500000 kB\n")]),
+        short(
+            Check::Memory,
+            serve(),
+            &[("sys/fs/cgroup/system.slice/onramp.service/memory.max", "536870912")],
+        ),
+        short(Check::Memory, serve(), &[("sys/fs/cgroup/system.slice/memory.max", "536870912")]),
+        short(Check::Threads, serve(), &[("proc/sys/kernel/threads-max", "16")]),
+        short(Check::Threads, serve(), &[("proc/sys/kernel/pid_max", "16")]),
+        short(Check::Threads, serve(), &[("sys/fs/cgroup/system.slice/pids.max", "16")]),
+        short(Check::MemoryMaps, serve(), &[("proc/sys/vm/max_map_count", "527")]),
+        short(
+            Check::IoUring,
+            Request { driver: DriverChoice::Uring, ..serve() },
+            &[("proc/sys/kernel/io_uring_disabled", "2")],
+        ),
+        hint(Check::IoUring, &[("proc/sys/kernel/osrelease", "5.19.0")]),
+        hint(Check::IoUring, &[("proc/sys/kernel/io_uring_disabled", "2")]),
+        hint(
+            Check::PacketQueue,
+            &[
+                ("proc/net/softnet_stat", "00000001 00000001 00000000\n"),
+                ("proc/sys/net/core/netdev_max_backlog", "8191"),
+            ],
+        ),
+        hint(Check::HugePages, &[("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never")]),
+        hint(Check::CpuQuota, &[("sys/fs/cgroup/system.slice/onramp.service/cpu.max", "99999 100000")]),
+        hint(
+            Check::Swap,
+            &[
+                ("proc/sys/vm/swappiness", "11"),
+                ("proc/meminfo", "MemAvailable: 9000000 kB\nSwapTotal: 4 kB\n"),
+            ],
+        ),
+    ]
+}
+
+#[test]
+fn each_check_sees_its_own_limit_and_no_other_does() {
+    for Change { check, request, files, verdict } in changes() {
+        let fine = examine(&machine("tuned"), &request);
+        assert_eq!(finding(&machine("tuned"), &request, check).verdict, Verdict::Ok, "{files:?}");
+        let copy = Copy::of("tuned");
+        for (path, text) in files {
+            copy.write(path, text.as_bytes());
+        }
+        let changed = examine(&copy.machine(), &request);
+        for (before, after) in fine.iter().zip(&changed) {
+            let expected = if before.check == check { verdict } else { before.verdict };
+            assert_eq!(after.verdict, expected, "{files:?} changed {after:#?}");
+        }
+        let found = finding(&copy.machine(), &request, check);
+        assert!(!found.remedies.is_empty(), "{found:#?}");
+        assert!(!found.why.is_empty(), "{found:#?}");
+    }
+}
+
+#[test]
+fn the_limit_of_open_files_is_the_clients_only_with_epoll() {
+    let copy = Copy::of("debian");
+    copy.write("proc/self/limits", limits("20000").as_bytes());
+    let uring = finding(&copy.machine(), &Request::default(), Check::OpenFiles);
+    assert_eq!((uring.verdict, uring.needed), (Verdict::Ok, Amount::Count(192)));
+    assert!(uring.why.contains("5 for all clients"), "{}", uring.why);
+
+    let found = finding(&copy.machine(), &epoll(), Check::OpenFiles);
+    assert_eq!((found.verdict, &found.needed), (Verdict::Short, &Amount::Count(100_192)));
+    assert_eq!(
+        found.to_string(),
+        "RLIMIT_NOFILE is 20,000, 100,192 needed: ulimit -Hn 100192 && ulimit -n 100192"
+    );
+    // A process that may raise its limits goes as far as fs.nr_open.
+    copy.write("proc/self/status", b"CapEff:\t0000000001000000\n");
+    assert_eq!(finding(&copy.machine(), &epoll(), Check::OpenFiles).verdict, Verdict::Ok);
+}
+
+#[test]
+fn what_was_tried_outranks_the_settings() {
+    let refused = || machine("tuned").with_uring(Err("the system call is forbidden".to_owned()));
+    let found = finding(&refused(), &Request::default(), Check::IoUring);
+    assert_eq!(found.verdict, Verdict::Hint);
+    assert!(found.why.contains("the system call is forbidden"), "{}", found.why);
+    let files = finding(&refused(), &Request::default(), Check::OpenFiles);
+    assert_eq!(files.needed, Amount::Count(100_192));
+    let asked = Request { driver: DriverChoice::Uring, ..Request::default() };
+    assert_eq!(finding(&refused(), &asked, Check::IoUring).verdict, Verdict::Short);
+    let granted = machine("container").with_uring(Ok(()));
+    assert_eq!(finding(&granted, &Request::default(), Check::IoUring).verdict, Verdict::Ok);
+    assert_eq!(finding(&granted, &Request::default(), Check::OpenFiles).verdict, Verdict::Ok);
+}
+
+#[test]
+fn a_load_generator_needs_ports_and_no_queues() {
+    let findings = examine(&machine("debian"), &bench());
+    assert_eq!(keys(&findings, Verdict::Short), ["local_ports"]);
+    for check in [Check::AcceptQueue, Check::SynQueue, Check::ServerConnections] {
+        assert!(findings.iter().all(|finding| finding.check != check), "{check:?}");
+    }
+    // 28,232 ports, of which nine in ten count.
+    for (pairs, verdict) in [(3, Verdict::Short), (4, Verdict::Ok)] {
+        let request = Request { address_pairs: Some(pairs), ..bench() };
+        let found = finding(&machine("debian"), &request, Check::LocalPorts);
+        assert_eq!((found.verdict, found.found), (verdict, Amount::Count(u64::from(pairs) * 25_409)));
+    }
+    // Where both ends are on one machine, the loopback device has addresses enough.
+    let both = Request { role: Role::Both, ..Request::default() };
+    assert_eq!(finding(&machine("debian"), &both, Check::LocalPorts).verdict, Verdict::Ok);
+}
+
+#[test]
+fn both_ends_on_one_machine_take_twice_the_memory_and_files() {
+    let both = Request { role: Role::Both, ..Request::default() };
+    for check in [Check::Memory, Check::TcpMemory] {
+        let needed = |request| finding(&machine("debian"), request, check).needed.number().unwrap();
+        assert_eq!(needed(&both), 2 * needed(&Request::default()), "{check:?}");
+    }
+    let files =
+        |request| finding(&machine("tuned"), request, Check::OpenFilesSystem).needed.number().unwrap();
+    let open_now = 2080;
+    assert_eq!(files(&both) - open_now, 2 * (files(&Request::default()) - open_now));
+}
+
+#[test]
+fn sizes_of_sockets_come_from_the_kernel_where_it_tells() {
+    let request = Request { connections: 1_000_000, ..Request::default() };
+    let measured = finding(&machine("tuned"), &request, Check::Memory);
+    let each = 1024 + 32_768 / 13 + 16_384 / 19 + 2 * (4096 / 21) + 256;
+    assert_eq!(measured.needed, Amount::Bytes((64 << 20) + 1_000_000 * each));
+    let known = finding(&machine("debian"), &request, Check::Memory);
+    assert_eq!(known.needed, Amount::Bytes((64 << 20) + 1_000_000 * (1024 + 4608)));
+}
+
+#[test]
+fn what_the_server_takes_is_compared_with_the_backends() {
+    let with = |max_connections| {
+        let answer = ServerAnswer { max_connections, version: "10.11.19-MariaDB".to_owned() };
+        machine("tuned").with_server(Ok(answer))
+    };
+    let judged = |machine: &Machine, request: &Request| finding(machine, request, Check::ServerConnections);
+    let serve = Request::default();
+    assert_eq!(judged(&with(136), &serve).verdict, Verdict::Ok);
+    let short = judged(&with(100), &serve);
+    assert_eq!(
+        short.to_string(),
+        "max_connections of the server is 100, 136 needed: SET GLOBAL max_connections = 136;"
+    );
+    assert!(short.remedies.iter().any(|remedy| remedy.now().contains("max_backends of Onramp to 92")));
+    // A load generator on its own meets the server itself.
+    assert_eq!(judged(&with(10_000), &bench()).needed, Amount::Count(100_008));
+    assert_eq!(judged(&with(10_000), &bench()).verdict, Verdict::Short);
+
+    let failed = machine("tuned").with_server(Err("error 1045: Access denied".to_owned()));
+    let unknown = judged(&failed, &serve);
+    assert_eq!(unknown.verdict, Verdict::Unknown);
+    assert!(unknown.why.contains("1045"), "{}", unknown.why);
+}
+
+#[test]
+fn what_is_short_here_is_all_that_a_start_reports() {
+    let greedy = Request { connections: 4_000_000_000, driver: DriverChoice::Epoll, ..Request::default() };
+    let found = doctor::short(&greedy);
+    // No machine has so many open files for a process: fs.nr_open ends at 2^30.
+    assert!(found.iter().any(|finding| finding.check == Check::OpenFiles));
+    assert!(found.iter().all(|finding| finding.verdict == Verdict::Short));
+    assert!(found.iter().all(|finding| !finding.to_string().contains('\n')));
+}
