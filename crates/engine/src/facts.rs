@@ -13,8 +13,8 @@ pub(crate) struct Facts {
     pub(crate) capabilities: Capabilities,
     /// Whether it looks up names of peers (`skip_name_resolve` is off), which decides what `localhost` means.
     pub(crate) name_resolution: bool,
-    /// The global `sql_mode`, which a new connection starts with.
-    pub(crate) sql_mode: Vec<u8>,
+    /// What of the global `sql_mode`, which a new connection starts with, matters to the lexer.
+    pub(crate) lex_mode: sql::LexMode,
     pub(crate) max_connections: u32,
     /// Whether a new connection commits each statement by itself.
     pub(crate) autocommit: bool,
@@ -52,7 +52,7 @@ impl Facts {
             version,
             capabilities,
             name_resolution: true,
-            sql_mode: Vec::new(),
+            lex_mode: sql::LexMode::default(),
             max_connections: 0,
             autocommit: true,
             max_allowed_packet: 16 << 20,
@@ -76,7 +76,7 @@ impl Facts {
         let [skip_names, sql_mode, connections, packet, collation, autocommit] = row else { return None };
         self.autocommit = !matches!((*autocommit)?, b"0" | b"OFF");
         self.name_resolution = !matches!((*skip_names)?, b"1" | b"ON");
-        self.sql_mode = (*sql_mode)?.to_vec();
+        self.lex_mode = crate::session::lex_mode((*sql_mode)?);
         self.max_connections = number(*connections)?;
         self.max_allowed_packet = number(*packet)?;
         let collation = (*collation)?;

@@ -180,6 +180,12 @@ fn put_value(out: &mut Vec<u8>, value: &[u8]) {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
+/// What of a `sql_mode` matters to the lexer. Both modes stand in the list where a combination such as ANSI brings them.
+pub(crate) fn lex_mode(sql_mode: &[u8]) -> sql::LexMode {
+    let has = |name: &[u8]| sql_mode.split(|&b| b == b',').any(|mode| mode == name);
+    sql::LexMode { ansi_quotes: has(b"ANSI_QUOTES"), no_backslash_escapes: has(b"NO_BACKSLASH_ESCAPES") }
+}
+
 /// The number of a stored session state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SessionId(u32);
@@ -194,6 +200,8 @@ pub(crate) struct Sessions {
 struct Entry {
     state: Rc<SessionState>,
     holders: u32,
+    /// See [`Sessions::lex_mode`].
+    lex_mode: Option<sql::LexMode>,
 }
 
 impl Sessions {
@@ -202,8 +210,9 @@ impl Sessions {
         if let Some(&id) = self.ids.get(&state) {
             return self.hold_again(id);
         }
+        let lex_mode = state.variables.get(&b"sql_mode"[..]).map(|sql_mode| lex_mode(sql_mode));
         let state = Rc::new(state);
-        let index = self.entries.insert(Entry { state: Rc::clone(&state), holders: 1 });
+        let index = self.entries.insert(Entry { state: Rc::clone(&state), holders: 1, lex_mode });
         let id = SessionId(u32::try_from(index).expect("fewer states than clients and backends"));
         self.ids.insert(state, id);
         id
@@ -228,6 +237,11 @@ impl Sessions {
     /// The state behind an id.
     pub(crate) fn state(&self, id: SessionId) -> &SessionState {
         &self.entries[id.0 as usize].state
+    }
+
+    /// How a state's own `sql_mode` has the lexer read; `None` where it is the server's.
+    pub(crate) fn lex_mode(&self, id: SessionId) -> Option<sql::LexMode> {
+        self.entries[id.0 as usize].lex_mode
     }
 
     /// How many different states are in use.

@@ -325,14 +325,11 @@ impl Engine {
     /// How the lexer has to read this client's text.
     fn lex_mode(&self, key: usize) -> sql::LexMode {
         let session = self.clients[key].session.expect("a client with commands has logged in");
-        let state = self.sessions.state(session);
         let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
-        let sql_mode = state.variables.get(&b"sql_mode"[..]).map_or(&facts.sql_mode[..], |value| value);
-        let has = |name: &[u8]| sql_mode.split(|&b| b == b',').any(|mode| mode == name);
-        // The server says of the latter in each OK whether it is in force.
+        let mode = self.sessions.lex_mode(session).unwrap_or(facts.lex_mode);
+        // The server says of this one in each OK whether it is in force.
         let said = self.clients[key].status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);
-        let no_backslash_escapes = said || has(b"NO_BACKSLASH_ESCAPES");
-        sql::LexMode { ansi_quotes: has(b"ANSI_QUOTES"), no_backslash_escapes }
+        sql::LexMode { no_backslash_escapes: said || mode.no_backslash_escapes, ..mode }
     }
 
     /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then. The server
