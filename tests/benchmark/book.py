@@ -23,6 +23,7 @@ class Book(TypedDict):
     versions: dict[str, str]
     plan: dict[str, Any]
     contenders: list[Named]
+    skipped: list[str]  # what was not there, each with its reason
     records: list[dict[str, Any]]
 
 

@@ -78,6 +78,7 @@ class Contenders:
         """Starts nothing yet."""
         self.setting = setting
         self.found: list[Contender] = []
+        self.skipped: list[str] = []  # what does not take part, each with its reason
         self.begun: list[Server | FrontEnd] = []  # in the order of their start
 
     def start(self, wanted: Callable[[str], bool]) -> None:
@@ -90,6 +91,7 @@ class Contenders:
         """Starts again what has ended since, so that one crash does not end a comparison. Raises Failed."""
         if not contender.server.program.running:
             contender.server.start()
+            contender.server.log_in(self.setting.onramp)
         if contender.front is not None and not contender.front.program.running:
             contender.front.start()
 
@@ -106,7 +108,7 @@ class Contenders:
 
     def _mariadb(self, wanted: Callable[[str], bool]) -> Iterator[Contender]:
         if not mariadb_is_installed():
-            self.setting.say("skipped: MariaDB and all that stands before it (mariadbd is not installed)")
+            self._skip("MariaDB and all that stands before it", "mariadbd is not installed")
             return
         behind = [key for key in ("mariadb", "onramp", "haproxy", "proxysql") if wanted(key)]
         if behind:
@@ -130,15 +132,15 @@ class Contenders:
             if not wanted(key):
                 continue
             if self.setting.mysql_home is None:
-                self.setting.say(f"skipped: {name} (name a server's folder with --mysql-home or MYSQL_HOME)")
+                self._skip(name, "no server's folder was named with --mysql-home or MYSQL_HOME")
                 continue
             try:
                 installation = Installation(self.setting.mysql_home)
             except Failed as failure:
-                self.setting.say(f"skipped: {name} ({failure})")
+                self._skip(name, failure)
                 continue
             if pool and not installation.has_pool:
-                self.setting.say(f"skipped: {name} (no thread_pool.so in {installation.plugins()})")
+                self._skip(name, f"no thread_pool.so in {installation.plugins()}")
                 continue
             server = MySql(name, self._folder(key), self.setting.open_files, installation, pool)
             if self._started(server):
@@ -167,7 +169,7 @@ class Contenders:
         open_files = self.setting.open_files
         if wanted("haproxy"):
             if find("haproxy") is None:
-                self.setting.say("skipped: HAProxy (not installed)")
+                self._skip("HAProxy", "not installed")
             else:
                 front: FrontEnd = HaProxy("HAProxy (TCP)", self._folder("haproxy"), server, open_files)
                 most = most_clients_of_haproxy(open_files)
@@ -176,7 +178,7 @@ class Contenders:
                                     Address(port=front.port))
         if wanted("proxysql"):
             if find("proxysql") is None:
-                self.setting.say("skipped: ProxySQL (not installed)")
+                self._skip("ProxySQL", "not installed")
             else:
                 front = ProxySql("ProxySQL", self._folder("proxysql"), server, open_files, self.setting.cores)
                 if self._stands(front):
@@ -190,9 +192,10 @@ class Contenders:
         try:
             server.install()
             server.start()
+            server.log_in(self.setting.onramp)
             server.prepare(self.setting.onramp)
         except Failed as failure:
-            self.setting.say(f"skipped: {server.name} ({failure})")
+            self._skip(server.name, failure)
             server.stop()
             return False
         return True
@@ -202,9 +205,15 @@ class Contenders:
         try:
             front.start()
         except Failed as failure:
-            self.setting.say(f"skipped: {front.name} ({failure})")
+            self._skip(front.name, failure)
             return False
         return True
+
+    def _skip(self, name: str, reason: object) -> None:
+        """One that does not take part, in a line that need not name it twice."""
+        text = str(reason)
+        self.skipped.append(text if text.startswith(name) else f"{name}: {text}")
+        self.setting.say(f"skipped: {self.skipped[-1]}")
 
     def _folder(self, key: str) -> Path:
         return self.setting.folder / key

@@ -34,6 +34,8 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PAGE = ROOT / "docs" / "BENCHMARKS.md"
 ROUNDS_FILE = ROOT / "docs" / "benchmarks.json"
 QUICK = TARGET / "benchmark"
+# The rounds so far of a run that is still going, or was ended.
+UNFINISHED = QUICK / "unfinished.json"
 
 # From fewer clients than cores keep busy to more than a limit of 20,000 open files lets a server have.
 STEPS = [4, 16, 64, 256, 1_024, 4_000, 15_000]
@@ -53,10 +55,12 @@ def main() -> int:
     signal.signal(signal.SIGTERM, interrupt)
     open_files = raise_open_files()
     folder = Path(tempfile.mkdtemp(prefix="onramp-compare-"))
+    UNFINISHED.unlink(missing_ok=True)
     try:
         book = compare(arguments, folder, open_files)
     except KeyboardInterrupt:
-        say("ended before its time; nothing was written")
+        so_far = f"the rounds that were complete are in {UNFINISHED}: see --report-from"
+        say(f"ended before its time; {so_far if UNFINISHED.exists() else 'nothing was written'}")
         return 130  # 128 and SIGINT, as shells have it
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -65,6 +69,7 @@ def main() -> int:
         return 1
     save_book(arguments.json, book)
     put_between_markers(arguments.output, page(book))
+    UNFINISHED.unlink(missing_ok=True)
     say(f"written: {arguments.output} and {arguments.json}")
     return 0
 
@@ -77,15 +82,25 @@ def compare(arguments: argparse.Namespace, folder: Path, open_files: int) -> Boo
         max([*plan.steps, *plan.beyond, *plan.idle]), say)
     contenders = Contenders(setting)
     bench = Bench(arguments.onramp, folder / "bench")
+    comparison = Comparison(plan, contenders, bench, say)
     try:
         contenders.start(chooser(arguments.contenders))
-        comparison = Comparison(plan, contenders, bench, say)
-        comparison.run()
+        book = describe(arguments, open_files, plan, contenders, comparison)
+        # About two seconds a run go into connecting and closing.
+        minutes = comparison.runs() * (plan.warmup + plan.seconds + 2.0) / 60
+        say(f"{comparison.runs()} runs, about {minutes:.0f} minutes")
+        comparison.run(lambda: save_book(UNFINISHED, book))
     finally:
         # A second Ctrl-C must not leave servers behind.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         bench.stop()
         contenders.stop()
+    return book
+
+
+def describe(arguments: argparse.Namespace, open_files: int, plan: Plan, contenders: Contenders,
+             comparison: Comparison) -> Book:
+    """What is compared where; the records come while it is measured."""
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "command": command_text(sys.argv[1:], any(each.key.startswith("mysql") for each in contenders.found)),
@@ -95,6 +110,7 @@ def compare(arguments: argparse.Namespace, folder: Path, open_files: int) -> Boo
         "contenders": [
             {"key": each.key, "name": each.name, "front": each.front is not None, "onramp": each.is_onramp}
             for each in contenders.found],
+        "skipped": contenders.skipped,
         "records": comparison.records,
     }
 

@@ -10,6 +10,7 @@ from load import Bench, Finished, Run, readings
 from processes import Failed
 from readings import Usage, kernel_memory, usage
 from symbols import Recorder, perf_is_installed
+from tables import size
 
 # One measurement, as it is written to the file of all rounds.
 Record = dict[str, Any]
@@ -57,8 +58,8 @@ class Comparison:
         self.say = say
         self.records: list[Record] = []
 
-    def run(self) -> None:
-        """Everything, into `records`."""
+    def run(self, after_round: Callable[[], None]) -> None:
+        """Everything, into `records`. `after_round` is called whenever a round is complete."""
         sections: dict[str, Callable[[int], None]] = {
             "point_select": self._point_selects, "latency": self._latencies, "connect": self._connects,
             "idle": self._idle}
@@ -66,8 +67,22 @@ class Comparison:
             for name, section in sections.items():
                 if name in self.plan.sections:
                     section(number)
+            after_round()
         if "profile" in self.plan.sections:
             self._profiles()
+
+    def runs(self) -> int:
+        """How many runs of the load generator there will be, those that are refused included."""
+        found, onramps, steps = self.contenders.found, self._onramps, self.plan.steps + self.plan.beyond
+        through = [each for each in found if each.front is not None or each.key == "mariadb"]
+        a_round = {
+            "point_select": len(found) * len(self.plan.steps) + len(onramps) * len(self.plan.beyond),
+            "latency": sum(1 if each.unix is None else 2 for each in through) * len(LATENCY_STEPS),
+            "connect": len(found), "idle": len(onramps) * len(self.plan.idle)}
+        once = {"profile": len(onramps) * len({min(PROFILE_STEP, max(steps)), max(steps)})}
+        chosen = self.plan.sections
+        return (sum(a_round[name] for name in chosen if name in a_round) * self.plan.rounds
+                + sum(once[name] for name in chosen if name in once))
 
     @property
     def _onramps(self) -> list[Contender]:
@@ -76,14 +91,15 @@ class Comparison:
     def _point_selects(self, number: int) -> None:
         for connections in self.plan.steps + self.plan.beyond:
             for contender in self.contenders.found:
-                if connections in self.plan.beyond and not contender.is_onramp:
+                beyond = connections in self.plan.beyond and not contender.is_onramp
+                if beyond and contender.refusal(connections) is None:
                     continue
                 self._measure("point_select", number, contender, contender.tcp, self._load(connections))
 
     def _latencies(self, number: int) -> None:
         for connections in LATENCY_STEPS:
             for contender in self.contenders.found:
-                if contender.key != "mariadb" and not contender.is_onramp:
+                if contender.key != "mariadb" and contender.front is None:
                     continue
                 for way, address in (("tcp", contender.tcp), ("unix", contender.unix)):
                     if address is not None:
@@ -157,7 +173,7 @@ class Comparison:
             record["kernel"] = kernel[0] if kernel else None
         except Failed as failure:
             record["failure"] = str(failure)
-            self._note_the_dead(contender, record)
+        self._note_the_dead(contender, record)
         self._keep(record)
         self._settle(contender)
 
@@ -174,6 +190,7 @@ class Comparison:
             before = now
 
     def _note_the_dead(self, contender: Contender, record: Record) -> None:
+        """A run during which a process ended has failed, whatever bench made of it."""
         for program in contender.programs.values():
             if not program.running:
                 record["failure"] = f"{program.name} ended: {program.last_words()}"
@@ -222,4 +239,8 @@ def line(record: Record) -> str:
         return f"{head}  {record['failure']}"
     if "symbols" in record:
         return f"{head}  {len(record['symbols'])} functions"
+    if record["section"] == "idle":
+        return f"{head}  {size(record['resident']['front'])} resident, {size(record.get('resident_before'))} before"
+    if record["section"] == "connect":
+        return f"{head}  {record['events_per_second']:>9,.0f} connects/s  p50 {record['p50']:.3f}  p95 {record['p95']:.3f} ms"
     return f"{head}  {record['per_second']:>9,.0f} queries/s  p50 {record['p50']:.3f}  p95 {record['p95']:.3f} ms"

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import resource
 import shutil
 import signal
@@ -19,6 +20,10 @@ ENDING = 60.0
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+# How lines of Onramp's and MySQL's logs begin: a time, then a level or a thread's number.
+_LOG_HEAD = re.compile(r"^\d{4}-\d\d-\d\dT\S+\s+(?:ERROR|WARN|INFO|DEBUG|\d+)\s+")
 
 
 class Failed(Exception):
@@ -106,9 +111,9 @@ class Program:
 
 
 def last_line(text: str) -> str:
-    """The last line that is not empty."""
+    """The last line that is not empty, without the time and level that logs put before it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+    return _LOG_HEAD.sub("", lines[-1]) if lines else "it said nothing"
 
 
 def greets(port: int) -> bool:

@@ -50,12 +50,13 @@ def introduction(book: Book) -> list[str]:
         "think time. Server, load generator and what stands between share the cores. Onramp, HAProxy and ProxySQL stand in "
         "front of the MariaDB with a thread per connection and reach it over its Unix socket; Onramp has its default "
         "options. Cells with several figures hold one for each round, others the median. All figures are in "
-        "[benchmarks.json](benchmarks.json).", ""]
+        "[benchmarks.json](benchmarks.json).", "",
+        *([f"Not measured here: {'; '.join(book['skipped'])}."] if book["skipped"] else []), ""]
 
 
 def version_number(text: str) -> str:
-    """10.11.6-MariaDB from what a program says about itself."""
-    found = re.search(r"\d+\.\d+[\w.]*(-MariaDB)?", text)
+    """10.11.6 from what a program says about itself."""
+    found = re.search(r"\d+\.\d+[\w.]*", text)
     return found.group(0) if found else text
 
 

@@ -138,6 +138,9 @@ class ProgramsTest(unittest.TestCase):
 
     def test_silence_has_words_too(self) -> None:
         self.assertEqual(last_line("a\n b \n\n"), "b")
+        self.assertEqual(last_line("2026-11-22T00:11:26.741010Z ERROR no io_uring"), "no io_uring")
+        self.assertEqual(last_line("2026-11-21T23:53:59.295523Z 0 [ERROR] [MY-010119] [Server] Aborting"),
+                         "[ERROR] [MY-010119] [Server] Aborting")
         self.assertEqual(last_line("\n"), "it said nothing")
 
 
