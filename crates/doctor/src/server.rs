@@ -31,7 +31,11 @@ pub(crate) fn ask(backend: &BackendUrl) -> Result<ServerAnswer, String> {
 
 fn ask_over(connection: &mut Connection, backend: &BackendUrl) -> Result<ServerAnswer, String> {
     log_in(connection, backend)?;
-    query(connection)
+    let answer = query(connection);
+    // So that the server logs no lost connection. It is closed next, whether this arrives or not.
+    connection.sequence = 0;
+    let _ = connection.send(&[CommandKind::Quit as u8]);
+    answer
 }
 
 /// A person waits in front of the terminal; a server that is alive answers in milliseconds.

@@ -6,8 +6,8 @@ use crate::finding::{Amount, Check, Finding, Verdict};
 use crate::machine::ENDLESS;
 use crate::{Machine, Remedy, Request};
 
-/// A receive that stays armed (`IORING_RECV_MULTISHOT`) is the youngest thing that the driver needs.
-const OLDEST_KERNEL: (u64, u64) = (6, 0);
+/// Turning a direct descriptor into a plain one (`IORING_OP_FIXED_FD_INSTALL`) is the youngest thing that the driver needs.
+const OLDEST_KERNEL: (u64, u64) = (6, 8);
 
 /// Since then rings are charged to the control group's memory (Linux 5.12, `io_uring/memmap.c` today).
 const RINGS_LOCK_NO_MEMORY: (u64, u64) = (5, 12);

@@ -28,12 +28,14 @@ fn a_tuned_machine_lacks_nothing() {
 }
 
 #[test]
-fn a_default_debian_serves_100_000_with_io_uring_and_with_epoll() {
-    for request in [Request::default(), epoll()] {
-        let findings = examine(&machine("debian"), &request);
-        assert!(keys(&findings, Verdict::Short).is_empty(), "{findings:#?}");
-        assert_eq!(keys(&findings, Verdict::Hint), ["huge_pages", "swap"]);
-    }
+fn a_default_debian_serves_100_000_with_epoll() {
+    let findings = examine(&machine("debian"), &epoll());
+    assert!(keys(&findings, Verdict::Short).is_empty(), "{findings:#?}");
+    assert_eq!(keys(&findings, Verdict::Hint), ["huge_pages", "swap"]);
+    // Its kernel is too old for io_uring, so that this is what comes by itself.
+    let findings = examine(&machine("debian"), &Request::default());
+    assert!(keys(&findings, Verdict::Short).is_empty(), "{findings:#?}");
+    assert_eq!(keys(&findings, Verdict::Hint), ["io_uring", "huge_pages", "swap"]);
 }
 
 #[test]
@@ -123,7 +125,7 @@ fn changes() -> Vec<Change> {
             Request { driver: DriverChoice::Uring, ..serve() },
             &[("proc/sys/kernel/io_uring_disabled", "2")],
         ),
-        hint(Check::IoUring, &[("proc/sys/kernel/osrelease", "5.19.0")]),
+        hint(Check::IoUring, &[("proc/sys/kernel/osrelease", "6.7.12")]),
         hint(Check::IoUring, &[("proc/sys/kernel/io_uring_disabled", "2")]),
         hint(
             Check::PacketQueue,
@@ -166,8 +168,9 @@ fn each_check_sees_its_own_limit_and_no_other_does() {
 
 #[test]
 fn the_limit_of_open_files_is_the_clients_only_with_epoll() {
-    let copy = Copy::of("debian");
+    let copy = Copy::of("tuned");
     copy.write("proc/self/limits", limits("20000").as_bytes());
+    copy.write("proc/self/status", b"CapEff:\t0000000000000000\n");
     let uring = finding(&copy.machine(), &Request::default(), Check::OpenFiles);
     assert_eq!((uring.verdict, uring.needed), (Verdict::Ok, Amount::Count(192)));
     assert!(uring.why.contains("5 for all clients"), "{}", uring.why);

@@ -108,8 +108,8 @@ fn the_lines_of_the_unit_help() {
     let value = |check, name: &str| {
         let finding = finding(&copy.machine(), &request, check);
         let line = finding.remedies.iter().filter_map(Remedy::lasting).map(|(line, _)| line);
-        let values = line.filter_map(|line| line.strip_prefix(name).map(str::to_owned));
-        values.last().unwrap_or_else(|| panic!("{name} is missing: {finding:#?}"))
+        let mut values = line.filter_map(|line| line.strip_prefix(name).map(str::to_owned));
+        values.next_back().unwrap_or_else(|| panic!("{name} is missing: {finding:#?}"))
     };
     let files = value(Check::OpenFiles, "LimitNOFILE=");
     let threads = value(Check::Threads, "TasksMax=");
