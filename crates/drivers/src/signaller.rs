@@ -8,6 +8,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read, retry_on_intr, write};
 use seam::Signal;
 
+use crate::Counters;
+
 /// Sends signals to one driver, from any thread. Not from a Unix signal handler: it takes a lock.
 #[derive(Clone, Debug)]
 pub struct Signaller {
@@ -22,6 +24,11 @@ impl Signaller {
         // The only failure of this write is a counter at its end (EAGAIN), and then the loop is already awake.
         let _ = retry_on_intr(|| write(&self.shared.wake, &1_u64.to_ne_bytes()));
     }
+
+    /// What the driver had done when it last took a signal; zeros before the first.
+    pub fn counters(&self) -> Counters {
+        *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The driver's end of its signallers.
@@ -35,7 +42,7 @@ impl Mailbox {
     /// What `eventfd` says: no descriptor or no memory.
     pub(crate) fn new() -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { shared: Arc::new(Shared { wake, waiting: Mutex::default() }) })
+        Ok(Self { shared: Arc::new(Shared { wake, waiting: Mutex::default(), counters: Mutex::default() }) })
     }
 
     /// Another sender to this mailbox.
@@ -46,6 +53,11 @@ impl Mailbox {
     /// Readable while there are signals to take.
     pub(crate) fn wake(&self) -> BorrowedFd<'_> {
         self.shared.wake.as_fd()
+    }
+
+    /// Says what the driver has done so far. To be said before the signals are passed on.
+    pub(crate) fn publish(&self, counters: Counters) {
+        *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
     }
 
     /// Takes all signals, oldest first, and makes [`Mailbox::wake`] unreadable.
@@ -64,6 +76,7 @@ impl Mailbox {
 struct Shared {
     wake: OwnedFd,
     waiting: Mutex<Vec<Signal>>,
+    counters: Mutex<Counters>,
 }
 
 #[cfg(test)]

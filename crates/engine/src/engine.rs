@@ -240,6 +240,10 @@ impl Engine {
         }
     }
 
+    pub(crate) fn roles_capacity(&self) -> usize {
+        self.roles.capacity()
+    }
+
     fn role(&self, connection: ConnectionId) -> Role {
         match self.roles.get(connection.index as usize) {
             Some(&(generation, role)) if generation == connection.generation => role,
@@ -429,7 +433,7 @@ impl Program for Engine {
             Input::Closed { connection, reason } => self.closed(connection, reason),
             Input::Signal(Signal::Drain) => self.drain(),
             Input::Signal(Signal::Stop) => self.stop(),
-            Input::Signal(Signal::Wake) => {}
+            Input::Signal(Signal::Wake | Signal::Report) => {}
             Input::TurnEnd => self.turn_end(),
         }
     }

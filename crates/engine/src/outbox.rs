@@ -68,6 +68,11 @@ impl Outbox {
         self.records.push_back(Record::Finished);
     }
 
+    /// Bytes held, used or not.
+    pub(crate) fn bytes(&self) -> usize {
+        self.arena.capacity() + self.records.capacity() * size_of::<Record>()
+    }
+
     /// The oldest request. Once all are taken the arena is empty again.
     pub(crate) fn poll(&mut self) -> Option<Output<'_>> {
         let Some(record) = self.records.pop_front() else {

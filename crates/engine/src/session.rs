@@ -116,6 +116,21 @@ impl SessionState {
         true
     }
 
+    /// Bytes of this state, its place in the two tables included. The nodes of a B-tree are at least half full.
+    fn bytes(&self) -> usize {
+        let charset = &self.charset;
+        let names = [&charset.client, &charset.results, &charset.connection, &charset.collation];
+        let variables = self
+            .variables
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 2 * size_of::<(Box<[u8]>, Box<[u8]>)>());
+        size_of::<Self>()
+            + 2 * size_of::<(Rc<Self>, SessionId)>()
+            + self.schema.as_ref().map_or(0, |schema| schema.len())
+            + names.iter().map(|name| name.len()).sum::<usize>()
+            + variables.sum::<usize>()
+    }
+
     /// Forgets the variable that an error message of the server names in quotes. False where it names none of ours.
     pub(crate) fn forget_named(&mut self, message: &[u8]) -> bool {
         let before = self.variables.len();
@@ -242,6 +257,12 @@ impl Sessions {
     /// How a state's own `sql_mode` has the lexer read; `None` where it is the server's.
     pub(crate) fn lex_mode(&self, id: SessionId) -> Option<sql::LexMode> {
         self.entries[id.0 as usize].lex_mode
+    }
+
+    /// Bytes of all states.
+    pub(crate) fn bytes(&self) -> usize {
+        let states = self.entries.iter().map(|(_, entry)| entry.state.bytes()).sum::<usize>();
+        self.entries.capacity() * size_of::<Entry>() + states
     }
 
     /// How many different states are in use.

@@ -106,6 +106,8 @@ pub enum Signal {
     Stop,
     /// There is something to look at beside the sockets: another worker's message.
     Wake,
+    /// Say how much memory is held (SIGUSR1). The driver's part is published before the program hears of it.
+    Report,
 }
 
 /// Everything that a program can ask of its driver.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use engine::Event;
+use engine::{Event, Memory};
 use private_server::Access;
 
 /// How many happenings may wait. The worker never blocks on the queue: beyond this it counts what it could not report.
@@ -12,6 +12,10 @@ pub(crate) const QUEUE_LENGTH: usize = 4096;
 pub(crate) enum Happening {
     /// SIGTERM or SIGINT.
     AskedToEnd,
+    /// SIGUSR1.
+    AskedToReport,
+    /// What a worker's engine holds; what its driver holds is known to the worker's signaller by then.
+    Memory(Memory),
     /// The engine reports something.
     Event(Event),
     /// This many reports did not fit into the queue.

@@ -13,6 +13,7 @@
 mod addresses;
 mod happening;
 mod logging;
+mod memory;
 mod open_files;
 mod program;
 mod serve;

@@ -74,8 +74,13 @@ fn is_common(event: &Event) -> bool {
 impl Program for Reporting {
     fn handle(&mut self, now: Instant, input: Input<'_>) {
         let turn_ends = matches!(input, Input::TurnEnd);
-        if matches!(input, Input::Signal(Signal::Wake)) {
-            self.fetch_letters();
+        match input {
+            Input::Signal(Signal::Wake) => self.fetch_letters(),
+            Input::Signal(Signal::Report) => {
+                // Where the queue is full the question can be asked again.
+                let _ = self.happenings.try_send(Happening::Memory(self.engine.memory()));
+            }
+            _ => {}
         }
         self.engine.handle(now, input);
         if turn_ends {

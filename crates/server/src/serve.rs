@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use config::Configuration;
 use private_server::{Access, ClientPlace, PrivateServer, Report};
 use seam::{Address, Signal};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::happening::{Happening, QUEUE_LENGTH};
 use crate::workers::Workers;
-use crate::{addresses, logging, open_files};
+use crate::{addresses, logging, memory, open_files};
 
 /// After the second signal the event loop has this long to end. It closes everything at once and needs milliseconds;
 /// one that hangs must not keep the process.
@@ -86,13 +86,14 @@ fn say_what_is_started(configuration: &Configuration, workers: &Workers) {
     );
 }
 
-/// SIGTERM and SIGINT become happenings, on a thread of their own: a signal handler may do next to nothing.
+/// SIGTERM, SIGINT and SIGUSR1 become happenings, on a thread of their own: a signal handler may do next to nothing.
 fn forward_signals(happenings: SyncSender<Happening>) -> Result<(), String> {
-    let mut signals =
-        Signals::new([SIGTERM, SIGINT]).map_err(|error| format!("signals cannot be received: {error}"))?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])
+        .map_err(|error| format!("signals cannot be received: {error}"))?;
     let forward = move || {
-        for _ in signals.forever() {
-            let _ = happenings.send(Happening::AskedToEnd);
+        for signal in signals.forever() {
+            let report = signal == SIGUSR1;
+            let _ = happenings.send(if report { Happening::AskedToReport } else { Happening::AskedToEnd });
         }
     };
     std::thread::Builder::new()
@@ -130,6 +131,8 @@ fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, S
             Happening::ServerFailed(reason) => return Err(reason),
             Happening::AskedToEnd => return Ok(None),
             Happening::Event(_)
+            | Happening::AskedToReport
+            | Happening::Memory(_)
             | Happening::EventsLost(_)
             | Happening::WorkerEnded(_)
             | Happening::ServerStopped => {}
@@ -192,6 +195,7 @@ fn wait_for_workers(
     let mut deadline: Option<Instant> = None;
     let mut left = workers.count();
     let mut outcome = Ok(());
+    let mut reports = Vec::new();
     while left > 0 {
         let happening = match deadline {
             None => happenings.recv().ok(),
@@ -216,6 +220,16 @@ fn wait_for_workers(
             }
             Some(Happening::ServerFailed(reason)) => tracing::error!("{reason}"),
             Some(Happening::ServerReady(_) | Happening::ServerStopped) => {}
+            Some(Happening::AskedToReport) => {
+                reports.clear();
+                workers.signal(Signal::Report);
+            }
+            Some(Happening::Memory(memory)) => {
+                reports.push(memory);
+                if reports.len() == workers.count() {
+                    memory::log(&reports, &workers.counters());
+                }
+            }
             Some(Happening::AskedToEnd) => {
                 signals_seen += 1;
                 if signals_seen == 1 {
@@ -247,7 +261,11 @@ fn stop_server(server: &PrivateServer, happenings: &Receiver<Happening>) -> Resu
                 return Ok(());
             }
             Happening::Event(event) => logging::event(&event),
-            Happening::EventsLost(_) | Happening::WorkerEnded(_) | Happening::ServerReady(_) => {}
+            Happening::AskedToReport
+            | Happening::Memory(_)
+            | Happening::EventsLost(_)
+            | Happening::WorkerEnded(_)
+            | Happening::ServerReady(_) => {}
         }
     }
 }

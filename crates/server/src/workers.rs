@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 
 use config::Configuration;
-use drivers::{Driver, DriverKind, ListenAddress, ListenSocket, Opened, Signaller};
+use drivers::{Counters, Driver, DriverKind, ListenAddress, ListenSocket, Opened, Signaller};
 use engine::{Engine, Letter, Settings};
 use rustix::rand::{GetRandomFlags, getrandom};
 use seam::Signal;
@@ -89,6 +89,11 @@ impl Workers {
             let _ = begin.send(Begin { settings, pool: Arc::clone(&pool), post });
         }
         Ok(())
+    }
+
+    /// What each driver last published, which is when it was last told something.
+    pub(crate) fn counters(&self) -> Vec<Counters> {
+        self.signallers.iter().map(Signaller::counters).collect()
     }
 
     /// Tells all of them something.

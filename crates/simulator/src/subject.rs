@@ -143,7 +143,7 @@ impl Program for PassThrough {
                 }
             }
             Input::Signal(Signal::Drain | Signal::Stop) => self.outputs.push_back(Owned::Finished),
-            Input::Signal(Signal::Wake) | Input::TurnEnd => {}
+            Input::Signal(Signal::Wake | Signal::Report) | Input::TurnEnd => {}
         }
     }
 

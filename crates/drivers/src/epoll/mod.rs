@@ -165,6 +165,7 @@ impl EpollDriver {
         self.deliver_notices(program);
         let events = std::mem::take(&mut self.events);
         if events.iter().any(|event| Token::from(event.data) == Token::Signal) {
+            self.mailbox.publish(self.counters());
             for signal in self.mailbox.take() {
                 program.handle(self.now, Input::Signal(signal));
             }

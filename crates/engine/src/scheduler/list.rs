@@ -43,6 +43,14 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         Self { nodes: Vec::new(), ends: [(NOWHERE, NOWHERE); QUEUES], lengths: [0; QUEUES] }
     }
 
+    /// A place in the table of nodes, used or not.
+    pub(super) const BYTES_PER_CLIENT: usize = size_of::<Option<Node>>();
+
+    /// Bytes of the table of nodes.
+    pub(super) fn bytes(&self) -> usize {
+        self.nodes.capacity() * Self::BYTES_PER_CLIENT
+    }
+
     /// Appends a client.
     pub(super) fn push(&mut self, queue: usize, client: u32, arrival: u64, since: Instant) {
         let slot = client as usize;

@@ -211,6 +211,15 @@ impl Scheduler {
         self.running
     }
 
+    /// What each client costs here, waiting or not.
+    #[cfg(test)]
+    pub(crate) const BYTES_PER_CLIENT: usize = Lists::<4>::BYTES_PER_CLIENT;
+
+    /// Bytes of the queues' table.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.lists.bytes()
+    }
+
     /// Where a waiting statement stands among those of all workers.
     fn place(&self, client: u32) -> Option<Place> {
         let (queue, arrival) = self.lists.place(client)?;

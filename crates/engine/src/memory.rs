@@ -1,0 +1,110 @@
+//! How much memory the engine holds, counted and not guessed.
+
+use std::ops::AddAssign;
+
+use crate::aftermath::Diagnostics;
+use crate::backend::Backend;
+use crate::client::Client;
+use crate::engine::{Engine, Role};
+
+/// Bytes by what they are for, from the capacities of what holds them. What the allocator adds to each block is not among
+/// them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Clients, those that are logging in included.
+    pub clients: usize,
+    /// Their table, the table of connections, and that of the queues: all that an idle client costs here.
+    pub client_tables: usize,
+    /// Statements that wait, and bytes of clients that are not a whole statement yet.
+    pub statements: usize,
+    /// Warnings kept for clients whose backend has been given back.
+    pub diagnostics: usize,
+    /// Backends with what is in flight on them, and bytes that go to the server at the end of the turn.
+    pub backends: usize,
+    /// Session states, each stored once.
+    pub session_states: usize,
+    /// How many of those there are.
+    pub session_state_count: usize,
+    /// Replies on their way to the driver.
+    pub outputs: usize,
+}
+
+impl Memory {
+    /// All bytes together.
+    pub fn total(&self) -> usize {
+        self.client_tables
+            + self.statements
+            + self.diagnostics
+            + self.backends
+            + self.session_states
+            + self.outputs
+    }
+}
+
+impl AddAssign for Memory {
+    /// Several workers together; a session state that two of them hold is stored twice.
+    fn add_assign(&mut self, other: Self) {
+        self.clients += other.clients;
+        self.client_tables += other.client_tables;
+        self.statements += other.statements;
+        self.diagnostics += other.diagnostics;
+        self.backends += other.backends;
+        self.session_states += other.session_states;
+        self.session_state_count += other.session_state_count;
+        self.outputs += other.outputs;
+    }
+}
+
+impl Engine {
+    /// Counts all of it, which takes a few nanoseconds for each client.
+    pub fn memory(&self) -> Memory {
+        let mut statements = 0;
+        let mut diagnostics = 0;
+        for (_, client) in &self.clients {
+            statements += client.input.capacity();
+            if let Some(request) = &client.request {
+                statements += size_of_val(&**request) + request.raw.capacity();
+            }
+            if let Diagnostics::Saved { reply, .. } = &client.aftermath.diagnostics {
+                diagnostics += reply.len();
+            }
+        }
+        let backends = self.backends.iter().map(|(_, backend)| backend.heap_bytes()).sum::<usize>();
+        Memory {
+            clients: self.clients.len(),
+            client_tables: self.clients.capacity() * size_of::<Client>()
+                + self.roles_capacity() * size_of::<(u32, Role)>()
+                // The nodes of a B-tree are at least half full.
+                + self.client_ids.len() * 2 * size_of::<(u32, usize)>()
+                + self.scheduler.table_bytes(),
+            statements,
+            diagnostics,
+            backends: self.backends.capacity() * size_of::<Backend>() + backends,
+            session_states: self.sessions.bytes(),
+            session_state_count: self.sessions.len(),
+            outputs: self.outbox.bytes(),
+        }
+    }
+}
+
+impl Backend {
+    fn heap_bytes(&self) -> usize {
+        self.out.capacity() + self.in_flight.capacity() * size_of::<crate::backend::InFlight>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half of what an idle client may cost in all of Onramp, TLS aside: 1 KiB.
+    #[test]
+    fn an_idle_client_is_small() {
+        let bytes = size_of::<Client>()
+            + size_of::<(u32, Role)>()
+            + 2 * size_of::<(u32, usize)>()
+            + crate::scheduler::Scheduler::BYTES_PER_CLIENT;
+        // Tables double as they grow, so that half of one may be empty.
+        assert!(2 * bytes <= 1024, "{bytes} bytes");
+    }
+}
