@@ -381,6 +381,7 @@ impl Program for Generator<'_> {
                 self.outcome.interrupted = true;
                 self.finish(now);
             }
+            Input::Signal(Signal::Wake | Signal::Report) => {}
             Input::Signal(Signal::Stop) => {
                 self.finish(now);
                 self.end();
