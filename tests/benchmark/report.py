@@ -49,8 +49,8 @@ def introduction(book: Book) -> list[str]:
         "primary key in 4 tables of 100,000 rows in memory, uniform ids, text protocol over TCP, a closed loop without "
         "think time. Server, load generator and what stands between share the cores. Onramp, HAProxy and ProxySQL stand in "
         "front of the MariaDB with a thread per connection and reach it over its Unix socket; Onramp has its default "
-        "options. Cells with several figures hold one for each round, others the median. All figures are in "
-        "[benchmarks.json](benchmarks.json).", "",
+        "options. Cells with several figures hold one for each round, others the median; empty ones were not tried. All "
+        "figures are in [benchmarks.json](benchmarks.json).", "",
         *([f"Not measured here: {'; '.join(book['skipped'])}."] if book["skipped"] else []), ""]
 
 

@@ -32,7 +32,8 @@ class Server:
         self.folder = folder
         self.port = free_port()
         self.socket = folder / "socket"
-        self.max_connections = min(open_files - FILES_ASIDE, MOST_CONNECTIONS)
+        # Where the limit is small, half of it.
+        self.max_connections = min(max(open_files - FILES_ASIDE, open_files // 2), MOST_CONNECTIONS)
         self.open_files = open_files
         self.program = Program(name, [], folder / "log")
         folder.mkdir(parents=True)
