@@ -1,5 +1,6 @@
 //! Memory for the clients while they do nothing.
 
+use super::open_files::rings;
 use crate::finding::{Amount, Check, Finding, Verdict, grouped};
 use crate::{Machine, Remedy, Request};
 
@@ -12,16 +13,20 @@ const OURS_PER_CLIENT: u64 = 1024;
 /// security modules add some.
 const KERNEL_PER_SOCKET: u64 = 4608;
 
+/// 256 receive buffers of 8 KiB, two queues, and a table of up to 16,384 places.
+const OURS_PER_RING: u64 = 3 << 20;
+
 /// One of our processes without clients: 5 MB were measured, and its receive buffers come on top.
 const OURS_AT_REST: u64 = 64 << 20;
 
 pub(super) fn memory(machine: &Machine, request: &Request) -> Option<Finding> {
     let per_socket = machine.memory.socket.unwrap_or(KERNEL_PER_SOCKET);
     let each = OURS_PER_CLIENT.saturating_add(per_socket);
+    let at_rest = OURS_AT_REST + OURS_PER_RING * rings(machine, request);
     let needed = request
         .role
         .ends()
-        .saturating_mul(u64::from(request.connections).saturating_mul(each).saturating_add(OURS_AT_REST));
+        .saturating_mul(u64::from(request.connections).saturating_mul(each).saturating_add(at_rest));
     let available = machine.memory.available;
     // The control group's limit, where it leaves less than there is.
     let group = machine.group.memory.filter(|group| available.is_none_or(|available| group.left < available));
@@ -52,7 +57,7 @@ pub(super) fn memory(machine: &Machine, request: &Request) -> Option<Finding> {
             ))
             .lifted_by(Remedy::Advice(format!("for a container: --memory {mebibytes}m")));
     }
-    let fitting = found.unwrap_or(0).saturating_sub(request.role.ends() * OURS_AT_REST)
+    let fitting = found.unwrap_or(0).saturating_sub(request.role.ends() * at_rest)
         / each.saturating_mul(request.role.ends()).max(1);
     Some(finding.lifted_by(Remedy::Advice(format!(
         "add memory, or lower max_connections: about {} clients fit",

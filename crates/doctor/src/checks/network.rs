@@ -1,5 +1,6 @@
 //! Queues, ports, buffers and tables of the network.
 
+use super::with_room;
 use crate::finding::{Amount, Check, Finding, Verdict, grouped};
 use crate::{Machine, Remedy, Request};
 
@@ -193,7 +194,7 @@ pub(super) fn conntrack(machine: &Machine, request: &Request) -> Option<Finding>
             "a firewall that tracks connections drops new ones once its table is full; it holds {} now",
             grouped(machine.network.conntrack_count.unwrap_or(0))
         ))
-        .lifted_by(Remedy::sysctl(SUBJECT, needed))
+        .lifted_by(Remedy::sysctl(SUBJECT, with_room(needed)))
         .lifted_by(Remedy::Advice(
             "or leave the connections to Onramp's port untracked: notrack rules for both directions in the raw table"
                 .to_owned(),

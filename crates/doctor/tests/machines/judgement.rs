@@ -89,7 +89,7 @@ fn changes() -> Vec<Change> {
     let hint = |check, files| Change { check, request: serve(), files, verdict: Verdict::Hint };
     vec![
         short(Check::OpenFilesCeiling, epoll(), &[("proc/sys/fs/nr_open", "100191")]),
-        short(Check::OpenFilesSystem, serve(), &[("proc/sys/fs/file-max", "102271")]),
+        short(Check::OpenFilesSystem, serve(), &[("proc/sys/fs/file-max", "102285")]),
         short(Check::AcceptQueue, serve(), &[("proc/sys/net/core/somaxconn", "4095")]),
         short(
             Check::SynQueue,
@@ -172,9 +172,20 @@ fn the_limit_of_open_files_is_the_clients_only_with_epoll() {
     copy.write("proc/self/limits", limits("20000").as_bytes());
     copy.write("proc/self/status", b"CapEff:\t0000000000000000\n");
     let uring = finding(&copy.machine(), &Request::default(), Check::OpenFiles);
-    assert_eq!((uring.verdict, uring.needed), (Verdict::Ok, Amount::Count(192)));
-    assert!(uring.why.contains("5 for all clients"), "{}", uring.why);
+    assert_eq!((uring.verdict, uring.needed), (Verdict::Ok, Amount::Count(192 + 2 * 7)));
+    assert!(uring.why.ends_with("rings needed here: 7"), "{}", uring.why);
 
+    // Small tables work, but there are many of them.
+    copy.write("proc/self/limits", limits("1024").as_bytes());
+    let small = finding(&copy.machine(), &Request::default(), Check::OpenFiles);
+    assert_eq!((small.verdict, small.needed), (Verdict::Hint, Amount::Count(16_384)));
+    assert!(small.why.ends_with("rings needed here: 98"), "{}", small.why);
+    assert_eq!(small.remedies[0].now(), "ulimit -Hn 16384 && ulimit -n 16384");
+    copy.write("proc/self/limits", limits("300").as_bytes());
+    let none = finding(&copy.machine(), &Request::default(), Check::OpenFiles);
+    assert_eq!((none.verdict, none.needed), (Verdict::Short, Amount::Count(192 + 2 * 334)));
+
+    copy.write("proc/self/limits", limits("20000").as_bytes());
     let found = finding(&copy.machine(), &epoll(), Check::OpenFiles);
     assert_eq!((found.verdict, &found.needed), (Verdict::Short, &Amount::Count(100_192)));
     assert_eq!(
@@ -198,7 +209,8 @@ fn what_was_tried_outranks_the_settings() {
     assert_eq!(finding(&refused(), &asked, Check::IoUring).verdict, Verdict::Short);
     let granted = machine("container").with_uring(Ok(()));
     assert_eq!(finding(&granted, &Request::default(), Check::IoUring).verdict, Verdict::Ok);
-    assert_eq!(finding(&granted, &Request::default(), Check::OpenFiles).verdict, Verdict::Ok);
+    // Its 4,096 places a ring mean many rings, but nobody is refused.
+    assert_eq!(finding(&granted, &Request::default(), Check::OpenFiles).verdict, Verdict::Hint);
 }
 
 #[test]
@@ -237,7 +249,8 @@ fn sizes_of_sockets_come_from_the_kernel_where_it_tells() {
     let request = Request { connections: 1_000_000, ..Request::default() };
     let measured = finding(&machine("tuned"), &request, Check::Memory);
     let each = 1024 + 32_768 / 13 + 16_384 / 19 + 2 * (4096 / 21) + 256;
-    assert_eq!(measured.needed, Amount::Bytes((64 << 20) + 1_000_000 * each));
+    let rings = 62;
+    assert_eq!(measured.needed, Amount::Bytes((64 << 20) + rings * (3 << 20) + 1_000_000 * each));
     let known = finding(&machine("debian"), &request, Check::Memory);
     assert_eq!(known.needed, Amount::Bytes((64 << 20) + 1_000_000 * (1024 + 4608)));
 }

@@ -96,8 +96,8 @@ fn hints_that_are_settings_help_too() {
         }
     }
     let after = examine(&copy.machine(), &request);
-    // Those of a control group and of the processors' memory are left.
-    assert_eq!(keys(&after, Verdict::Hint), ["huge_pages", "cpu_quota"]);
+    // What is no setting of the system is left.
+    assert_eq!(keys(&after, Verdict::Hint), ["open_files", "huge_pages", "cpu_quota"]);
     assert_eq!(keys(&after, Verdict::Short), ["memory", "threads"]);
 }
 
