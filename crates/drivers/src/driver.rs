@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use seam::{ListenerId, Program};
 
+use crate::uring::{UringDriver, probe};
 use crate::{Counters, EpollDriver, ListenAddress, ListenSocket, Settings, Signaller};
 
 /// What somebody may ask for.
@@ -68,6 +69,8 @@ impl fmt::Display for DriverKind {
 /// [`Driver::listen`] or [`Driver::attach`] as often as there are addresses, [`Driver::signaller`] for whoever may end
 /// it, then [`Driver::run`], once. It may be opened on one thread and run on another.
 pub enum Driver {
+    /// On io_uring.
+    Uring(Box<UringDriver>),
     /// On epoll.
     Epoll(Box<EpollDriver>),
 }
@@ -87,13 +90,21 @@ impl Driver {
     /// `InvalidInput` for [`Settings`] out of range; `Unsupported` with the reason where io_uring was asked for and cannot
     /// be used; else what the system says.
     pub fn open(choice: DriverChoice, settings: Settings) -> io::Result<Opened> {
-        let epoll = |settings| EpollDriver::new(settings).map(|driver| Self::Epoll(Box::new(driver)));
-        match choice {
-            DriverChoice::Epoll => Ok(Opened { driver: epoll(settings)?, fallback: None }),
-            DriverChoice::Auto => Ok(Opened { driver: epoll(settings)?, fallback: probe_uring().err() }),
-            DriverChoice::Uring => {
-                let reason = probe_uring().err().unwrap_or_default();
-                Err(io::Error::new(io::ErrorKind::Unsupported, reason))
+        let reason = match choice {
+            DriverChoice::Epoll => None,
+            DriverChoice::Auto | DriverChoice::Uring => match probe_uring() {
+                Ok(()) => {
+                    let driver = Self::Uring(Box::new(UringDriver::new(settings)?));
+                    return Ok(Opened { driver, fallback: None });
+                }
+                Err(reason) => Some(reason),
+            },
+        };
+        match (choice, reason) {
+            (DriverChoice::Uring, Some(reason)) => Err(io::Error::new(io::ErrorKind::Unsupported, reason)),
+            (_, fallback) => {
+                let driver = Self::Epoll(Box::new(EpollDriver::new(settings)?));
+                Ok(Opened { driver, fallback })
             }
         }
     }
@@ -101,6 +112,7 @@ impl Driver {
     /// Which one it is.
     pub fn kind(&self) -> DriverKind {
         match self {
+            Self::Uring(_) => DriverKind::Uring,
             Self::Epoll(_) => DriverKind::Epoll,
         }
     }
@@ -114,6 +126,7 @@ impl Driver {
     /// `AddrInUse` where somebody listens there already; otherwise what the system says.
     pub fn listen(&mut self, address: &ListenAddress, backlog: u32) -> io::Result<ListenAddress> {
         match self {
+            Self::Uring(driver) => driver.listen(address, backlog),
             Self::Epoll(driver) => driver.listen(address, backlog),
         }
     }
@@ -124,6 +137,7 @@ impl Driver {
     /// `InvalidInput` after 65,536 listeners; otherwise what the system says.
     pub fn attach(&mut self, socket: ListenSocket) -> io::Result<ListenerId> {
         match self {
+            Self::Uring(driver) => driver.attach(socket),
             Self::Epoll(driver) => driver.attach(socket),
         }
     }
@@ -134,6 +148,7 @@ impl Driver {
     /// None at present; a driver may need a descriptor for each.
     pub fn signaller(&self) -> io::Result<Signaller> {
         match self {
+            Self::Uring(driver) => driver.signaller(),
             Self::Epoll(driver) => driver.signaller(),
         }
     }
@@ -147,6 +162,7 @@ impl Driver {
     /// program's to hear.
     pub fn run<P: Program>(&mut self, program: &mut P) -> io::Result<()> {
         match self {
+            Self::Uring(driver) => driver.run(program),
             Self::Epoll(driver) => driver.run(program),
         }
     }
@@ -154,6 +170,7 @@ impl Driver {
     /// What has been done so far.
     pub fn counters(&self) -> Counters {
         match self {
+            Self::Uring(driver) => driver.counters(),
             Self::Epoll(driver) => driver.counters(),
         }
     }
@@ -164,7 +181,7 @@ impl Driver {
 /// # Errors
 /// Why io_uring cannot be used, with the cause that an operator can lift, as one sentence without a full stop.
 pub fn probe_uring() -> Result<(), String> {
-    Err("this build has no io_uring driver".to_owned())
+    probe()
 }
 
 #[cfg(test)]

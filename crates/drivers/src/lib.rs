@@ -1,7 +1,8 @@
 //! Every system call of the event loops: what stands between a [`seam::Program`] and the kernel.
 //!
-//! A driver owns sockets, buffers and the clock, and runs a program turn by turn. [`EpollDriver`] is the reference;
-//! the conformance suite in `tests/` says what any driver has to do. Linux only.
+//! A driver owns sockets, buffers and the clock, and runs a program turn by turn. [`EpollDriver`] is the reference
+//! and runs everywhere, [`UringDriver`] holds more connections for less; the conformance suite in `tests/` says what both
+//! have to do. [`Driver`] is one of the two. Linux only.
 
 // The rest of the workspace takes time, bytes and addresses as input. They come from here.
 #![allow(
@@ -11,6 +12,7 @@
 )]
 
 mod clock;
+mod close_times;
 mod counters;
 mod driver;
 mod epoll;
@@ -21,6 +23,7 @@ mod signaller;
 mod slots;
 mod socket_options;
 mod unix_listener;
+mod uring;
 
 pub use counters::Counters;
 pub use driver::{Driver, DriverChoice, DriverKind, Opened, probe_uring};
@@ -29,3 +32,4 @@ pub use listen_address::ListenAddress;
 pub use listen_socket::ListenSocket;
 pub use settings::Settings;
 pub use signaller::Signaller;
+pub use uring::UringDriver;

@@ -5,7 +5,7 @@ use std::io;
 /// What a driver is told at its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes of the one buffer that everything is received into, from 1.
+    /// Bytes that one connection is given in one turn at most, from 1; epoll has one buffer of this size.
     pub receive_buffer: usize,
     /// More unsent bytes than this on one connection are reported as [`seam::Input::Stalled`].
     pub high_water: usize,
@@ -16,6 +16,10 @@ pub struct Settings {
     pub events_per_turn: usize,
     /// Connections accepted per listener in one turn, from 1.
     pub accepts_per_turn: usize,
+    /// io_uring: connections of one ring, from 1. Applied are no more than the limit on open files and 16,384.
+    pub connections_per_ring: u32,
+    /// io_uring: receive buffers of one ring, from 1, rounded up to a power of two. Applied are no more than 256.
+    pub buffers_per_ring: u16,
 }
 
 impl Default for Settings {
@@ -32,6 +36,10 @@ impl Default for Settings {
             events_per_turn: 1024,
             // A storm of logins must not keep the clients that are already in from being served.
             accepts_per_turn: 64,
+            // As many as may be: a turn asks each ring that has something.
+            connections_per_ring: u32::MAX,
+            // As many arrivals as are taken in at once.
+            buffers_per_ring: 256,
         }
     }
 }
@@ -48,6 +56,10 @@ impl Settings {
             "events_per_turn must be at least 1"
         } else if self.accepts_per_turn == 0 {
             "accepts_per_turn must be at least 1"
+        } else if self.connections_per_ring == 0 {
+            "connections_per_ring must be at least 1"
+        } else if self.buffers_per_ring == 0 {
+            "buffers_per_ring must be at least 1"
         } else if self.low_water > self.high_water {
             "low_water must not be above high_water"
         } else {

@@ -36,6 +36,14 @@ impl<T> Slots<T> {
         self.entries.capacity() * size_of::<Entry<T>>() + self.vacant.capacity() * size_of::<u32>()
     }
 
+    /// The ids of all values.
+    pub(crate) fn ids(&self) -> Vec<ConnectionId> {
+        let occupied = |(index, entry): (u32, &Entry<T>)| {
+            entry.occupant.is_some().then_some(ConnectionId { index, generation: entry.generation })
+        };
+        (0_u32..).zip(&self.entries).filter_map(occupied).collect()
+    }
+
     /// All values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.entries.iter().filter_map(|entry| entry.occupant.as_ref())

@@ -71,6 +71,25 @@ pub(crate) fn connected_to_itself(socket: BorrowedFd<'_>) -> Result<bool, Errno>
     Ok(remote == Some(local))
 }
 
+/// True where `accept` reports what happened to a connection while it waited, so that the next one may be fine.
+/// accept(2): "Linux accept() passes already-pending network errors on the new socket"; EPERM is a firewall's.
+pub(crate) fn is_trouble_of_one_connection(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::CONNABORTED
+            | Errno::INTR
+            | Errno::PERM
+            | Errno::PROTO
+            | Errno::NOPROTOOPT
+            | Errno::NETDOWN
+            | Errno::NETUNREACH
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+            | Errno::NONET
+            | Errno::OPNOTSUPP
+    )
+}
+
 /// Non-blocking, closed on exec, no delay, keep-alive.
 fn tcp_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };

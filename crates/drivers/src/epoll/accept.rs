@@ -14,7 +14,7 @@ use super::EpollDriver;
 use super::connection::{Connection, Phase};
 use super::token::Token;
 use crate::ListenSocket;
-use crate::socket_options::peer_uid;
+use crate::socket_options::{is_trouble_of_one_connection, peer_uid};
 
 /// A listening socket and whether it is listened to.
 #[derive(Debug)]
@@ -117,23 +117,4 @@ impl Listener {
         // An IPv4 peer of a listener on [::] is an IPv4 peer to the accounts.
         Ok(Peer::Tcp(SocketAddr::new(address.ip().to_canonical(), address.port())))
     }
-}
-
-/// True where `accept` reports what happened to a connection while it waited, so that the next one may be fine.
-/// accept(2): "Linux accept() passes already-pending network errors on the new socket"; EPERM is a firewall's.
-fn is_trouble_of_one_connection(errno: Errno) -> bool {
-    matches!(
-        errno,
-        Errno::CONNABORTED
-            | Errno::INTR
-            | Errno::PERM
-            | Errno::PROTO
-            | Errno::NOPROTOOPT
-            | Errno::NETDOWN
-            | Errno::NETUNREACH
-            | Errno::HOSTDOWN
-            | Errno::HOSTUNREACH
-            | Errno::NONET
-            | Errno::OPNOTSUPP
-    )
 }

@@ -6,7 +6,6 @@
 //! then our direction is shut down and the peer is heard out, its bytes discarded, until it closes too.
 
 use std::io;
-use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -17,16 +16,7 @@ use super::EpollDriver;
 use super::connection::{Connection, Phase};
 use super::send::send_unsent;
 use super::token::Token;
-
-/// How long a close may go without its peer taking a byte, and how long the peer is heard out. A peer that is alive
-/// takes bytes within round trips, and one lost packet or two are sent again within 5 seconds; one that does not read
-/// would otherwise hold a descriptor and its unsent bytes for as long as it likes, which is how a server is run out of
-/// both.
-const CLOSE_STALL: Duration = Duration::from_secs(5);
-
-/// How long a close may take as long as the peer takes bytes at all, or a byte every 5 seconds would do to hold on for
-/// ever. MySQL waits as long for a write (`net_write_timeout`).
-const CLOSE_TIME: Duration = Duration::from_secs(60);
+use crate::close_times::{CLOSE_STALL, CLOSE_TIME};
 
 impl EpollDriver {
     /// Closes a connection once all is sent. The program hears no more of it.
@@ -147,6 +137,7 @@ impl EpollDriver {
 mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixStream;
+    use std::time::Duration;
 
     use super::*;
     use crate::Settings;

@@ -81,6 +81,9 @@ macro_rules! suite {
                 #[test]
                 fn $scenario() {
                     let _watchdog = crate::support::Watchdog::start();
+                    if !<$driver as crate::support::TestDriver>::is_available() {
+                        return;
+                    }
                     crate::$module::$scenario::<$driver>();
                 }
             )*
@@ -88,6 +91,9 @@ macro_rules! suite {
                 #[test]
                 fn $apart() {
                     let _watchdog = crate::support::Watchdog::start();
+                    if !<$driver as crate::support::TestDriver>::is_available() {
+                        return;
+                    }
                     let name = concat!(stringify!($driver_module), "::", stringify!($apart));
                     crate::support::in_own_process(name, crate::$apart_module::$apart::<$driver>);
                 }
@@ -97,3 +103,4 @@ macro_rules! suite {
 }
 
 suite!(epoll, drivers::EpollDriver);
+suite!(uring, drivers::UringDriver);

@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use drivers::{Counters, EpollDriver, ListenAddress, Settings, Signaller};
+use drivers::{Counters, EpollDriver, ListenAddress, Settings, Signaller, UringDriver};
 use seam::{Address, ConnectionId, Input, Instant, Output, Program, Signal};
 
 /// A driver as the scenarios see it.
@@ -21,9 +21,51 @@ pub trait TestDriver: Sized {
     fn signaller(&self) -> Signaller;
     fn run<P: Program>(&mut self, program: &mut P) -> io::Result<()>;
     fn counters(&self) -> Counters;
+
+    /// False where this machine does not let the driver work, which is then said on stderr.
+    fn is_available() -> bool {
+        true
+    }
+
+    /// Each connection takes one of the descriptors that `ulimit -n` limits.
+    const TAKES_DESCRIPTORS: bool;
+}
+
+impl TestDriver for UringDriver {
+    const TAKES_DESCRIPTORS: bool = false;
+
+    fn is_available() -> bool {
+        let probed = drivers::probe_uring();
+        if let Err(reason) = &probed {
+            eprintln!("skipped: {reason}");
+        }
+        probed.is_ok()
+    }
+
+    fn create(settings: Settings) -> io::Result<Self> {
+        Self::new(settings)
+    }
+
+    fn listen(&mut self, address: &ListenAddress, backlog: u32) -> io::Result<ListenAddress> {
+        self.listen(address, backlog)
+    }
+
+    fn signaller(&self) -> Signaller {
+        self.signaller().unwrap()
+    }
+
+    fn run<P: Program>(&mut self, program: &mut P) -> io::Result<()> {
+        self.run(program)
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters()
+    }
 }
 
 impl TestDriver for EpollDriver {
+    const TAKES_DESCRIPTORS: bool = true;
+
     fn create(settings: Settings) -> io::Result<Self> {
         Self::new(settings)
     }

@@ -1,0 +1,210 @@
+//! Closing connections for the program, without losing what it sent last.
+//!
+//! Two things can keep the last bytes (often an error that explains the close) from the peer. The system may not have
+//! taken them yet: then the connection is flushed first. And a socket that is closed with unread bytes sends a reset,
+//! on which the peer's system throws away what its program has not read (RFC 9293 section 3.10.4; RFC 2525 section 2.17):
+//! then our direction is shut down and the peer is heard out, its bytes discarded, until it closes too.
+//!
+//! A connection is gone from the table of connections when its last request has ended, so that no completion can be
+//! taken for a successor's.
+
+use std::io;
+
+use rustix::io::Errno;
+use seam::{ConnectionId, Instant};
+
+use super::connection::{Connection, Phase, Receive};
+use super::{Nobody, UringDriver};
+use crate::close_times::{CLOSE_STALL, CLOSE_TIME};
+
+impl UringDriver {
+    /// Closes a connection once all is sent. The program hears no more of it.
+    pub(super) fn close(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        match connection.phase {
+            Phase::Reading | Phase::Paused { .. } => {
+                connection.held = None;
+                if connection.outbox.is_none() {
+                    return self.hear_out(id);
+                }
+                let deadline = self.now + CLOSE_STALL;
+                let (unsent, last) = (connection.unsent_bytes(), self.now + CLOSE_TIME);
+                connection.phase = Phase::Flushing { deadline, unsent, last };
+                self.close_deadlines.push_back((deadline, id));
+                self.list(id);
+            }
+            // The peer is gone; the program has not heard yet that it is.
+            Phase::Failed { .. } => self.start_closing(id),
+            _ => {}
+        }
+    }
+
+    /// All is sent: asks whether the peer has said anything that was not read. If not, the connection is closed at once.
+    pub(super) fn hear_out(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let deadline = self.now + CLOSE_STALL;
+        connection.phase = Phase::Discarding { deadline, shut_down: false };
+        self.close_deadlines.push_back((deadline, id));
+        if connection.receive == Receive::Armed {
+            connection.receive = Receive::Cancelling;
+            self.rings[usize::from(connection.ring)].cancel_receive(id);
+        }
+        self.discard(id, true);
+    }
+
+    /// Bytes have been thrown away, or there were none.
+    pub(super) fn discarded(&mut self, id: ConnectionId, outcome: Result<usize, Errno>) {
+        self.other_request_ended(id);
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let Phase::Discarding { shut_down, .. } = connection.phase else { return };
+        match outcome {
+            Ok(length @ 1..) => {
+                self.counters.bytes_received += length as u64;
+                self.heard_while_closing(id);
+                self.discard(id, false);
+            }
+            Err(Errno::INTR) => self.discard(id, !shut_down),
+            // The bytes that shut it down came by the request to receive, and there are no more yet.
+            Err(Errno::AGAIN) if shut_down => self.discard(id, false),
+            _ => self.start_closing(id),
+        }
+    }
+
+    /// The peer of a connection that is being closed has said something: it is told that nothing more comes, and heard.
+    pub(super) fn heard_while_closing(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if let Phase::Discarding { deadline, shut_down: shut_down @ false } = &mut connection.phase {
+            *shut_down = true;
+            *deadline = self.now + CLOSE_STALL;
+            self.close_deadlines.push_back((*deadline, id));
+            connection.others += 1;
+            self.rings[usize::from(connection.ring)].shut_down(id, connection.file);
+        }
+    }
+
+    /// Drops the connections whose time to close is over.
+    pub(super) fn give_up_closing(&mut self) {
+        while let Some(deadline) = self.next_close_deadline() {
+            if deadline > self.now {
+                break;
+            }
+            let Some((_, id)) = self.close_deadlines.pop_front() else { break };
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            let left = connection.unsent_bytes();
+            match &mut connection.phase {
+                Phase::Flushing { deadline, unsent, last } if left < *unsent && self.now < *last => {
+                    *deadline = self.now + CLOSE_STALL;
+                    *unsent = left;
+                    self.close_deadlines.push_back((*deadline, id));
+                }
+                _ => {
+                    self.counters.closes_abandoned += u64::from(left > 0);
+                    self.start_closing(id);
+                }
+            }
+        }
+    }
+
+    /// When to look at the closes again.
+    pub(super) fn next_close_deadline(&mut self) -> Option<Instant> {
+        while let Some(&(deadline, id)) = self.close_deadlines.front() {
+            if self.connections.get(id).and_then(Connection::close_deadline) == Some(deadline) {
+                return Some(deadline);
+            }
+            self.close_deadlines.pop_front();
+        }
+        None
+    }
+
+    /// Cancels what is under way for a connection and frees its place in the table.
+    pub(super) fn start_closing(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let closing = Phase::Closing { _kept: None };
+        let before = match std::mem::replace(&mut connection.phase, closing) {
+            before @ (Phase::Connecting(_) | Phase::Identifying(_)) => Some(Box::new(before)),
+            // Under way already.
+            Phase::Closing { _kept: kept } => {
+                connection.phase = Phase::Closing { _kept: kept };
+                return;
+            }
+            _ => None,
+        };
+        connection.phase = Phase::Closing { _kept: before };
+        connection.held = None;
+        let ring = &mut self.rings[usize::from(connection.ring)];
+        if connection.has_requests() {
+            ring.cancel_all(connection.file);
+        }
+        connection.others += 1;
+        ring.close(id, connection.file);
+        if connection.outbox.as_ref().is_some_and(|outbox| !outbox.in_flight) {
+            self.drop_outbox(id);
+        }
+    }
+
+    /// The place in the table is free again.
+    pub(super) fn closed(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get(id) {
+            self.rings[usize::from(connection.ring)].files.give_back(connection.file);
+        }
+        self.other_request_ended(id);
+    }
+
+    /// One of those requests of a connection has ended that are only counted.
+    pub(super) fn other_request_ended(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.others -= 1;
+        }
+        self.remove_if_done(id);
+    }
+
+    /// Forgets a connection that is closed and for which nothing is under way.
+    pub(super) fn remove_if_done(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get(id) else { return };
+        if matches!(connection.phase, Phase::Closing { .. }) && !connection.has_requests() {
+            self.drop_outbox(id);
+            self.connections.remove(id);
+        }
+    }
+
+    /// After the program has finished: closes everything, and gives the closes under way the time that they have. A
+    /// signal ends that too.
+    pub(super) fn wind_down(&mut self) -> io::Result<()> {
+        self.stop_listening();
+        self.notices.clear();
+        self.close_all(Connection::is_closing);
+        let mut nobody = Nobody { signalled: false };
+        while self.connections.len() > 0 || self.is_accepting() {
+            self.prepare();
+            let timeout = self.next_close_deadline().map(|deadline| deadline.since(self.clock.now()));
+            let timeout = if self.deferred.is_empty() { timeout } else { Some(std::time::Duration::ZERO) };
+            self.wait(timeout)?;
+            self.hear(&mut nobody);
+            if std::mem::take(&mut nobody.signalled) {
+                self.close_all(|_| false);
+            }
+        }
+        self.told = false;
+        Ok(())
+    }
+
+    /// Closes the connections that `keep` does not want.
+    fn close_all(&mut self, keep: impl Fn(&Connection) -> bool) {
+        for id in self.connections.ids() {
+            if self.connections.get(id).is_some_and(|connection| !keep(connection)) {
+                self.start_closing(id);
+            }
+        }
+    }
+
+    fn discard(&mut self, id: ConnectionId, now: bool) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.others += 1;
+        let room = &raw mut *self.discarded;
+        // SAFETY: the room goes with the driver, after its rings, and nobody reads it.
+        #[allow(unsafe_code, reason = "the request carries a pointer")]
+        unsafe {
+            self.rings[usize::from(connection.ring)].discard(id, connection.file, room, now);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Bytes on their way out of a connection, and the pool of what holds them.
+
+/// Unsent bytes. Those that the kernel has been asked to send stay where they are until it says how far it got; what
+/// comes meanwhile waits behind them.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    /// Does not move or change while a request is under way.
+    sending: Vec<u8>,
+    /// How much of it is sent.
+    sent: usize,
+    /// Behind `sending`.
+    waiting: Vec<u8>,
+    /// A request to send is under way.
+    pub(super) in_flight: bool,
+    /// The system took less than it was given last time: no use in trying before it says that it has room.
+    pub(super) crowded: bool,
+    /// The program has been told that the peer does not keep up.
+    pub(super) stalled: bool,
+}
+
+impl Outbox {
+    /// Adds bytes behind all others.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        if self.in_flight { &mut self.waiting } else { &mut self.sending }.extend_from_slice(bytes);
+    }
+
+    /// What to send next.
+    pub(super) fn next(&self) -> &[u8] {
+        &self.sending[self.sent..]
+    }
+
+    /// How many bytes the system has not taken yet.
+    pub(super) fn unsent(&self) -> usize {
+        self.sending.len() - self.sent + self.waiting.len()
+    }
+
+    /// The request under way has ended after this many bytes.
+    pub(super) fn advance(&mut self, sent: usize) {
+        self.in_flight = false;
+        self.sent += sent;
+        self.crowded = self.sent < self.sending.len();
+        if !self.crowded {
+            self.sending.clear();
+            self.sent = 0;
+            std::mem::swap(&mut self.sending, &mut self.waiting);
+        } else if !self.waiting.is_empty() && self.waiting.len() <= self.sending.len() - self.sent {
+            // The smaller part moves: what is left goes out in one request later on.
+            self.sending.append(&mut self.waiting);
+        }
+    }
+
+    /// Bytes of memory held.
+    pub(super) fn allocated(&self) -> usize {
+        size_of::<Self>() + self.capacity()
+    }
+
+    fn capacity(&self) -> usize {
+        self.sending.capacity() + self.waiting.capacity()
+    }
+}
+
+/// Outboxes for whoever sends next, so that a small answer costs no allocation.
+#[derive(Debug, Default)]
+pub(super) struct OutboxPool {
+    // Boxed, because a connection has room for a pointer.
+    #[allow(clippy::vec_box, reason = "they come from connections and go back there")]
+    spare: Vec<Box<Outbox>>,
+    capacity: usize,
+}
+
+/// Bytes that the pool keeps at most: 1,000 answers of 4 KiB, more than one turn has.
+const MOST_SPARE: usize = 4 << 20;
+
+/// A larger outbox is given back to the system: it was for a result set, and a few of them would fill the pool.
+const LARGEST_SPARE: usize = 64 << 10;
+
+impl OutboxPool {
+    /// An empty outbox.
+    pub(super) fn take(&mut self) -> Box<Outbox> {
+        let outbox = self.spare.pop().unwrap_or_default();
+        self.capacity -= outbox.capacity().min(self.capacity);
+        outbox
+    }
+
+    /// Takes an outbox back, whatever is in it. No request may be under way.
+    pub(super) fn give_back(&mut self, mut outbox: Box<Outbox>) {
+        debug_assert!(!outbox.in_flight, "the kernel still reads from it");
+        let capacity = outbox.capacity();
+        if capacity > LARGEST_SPARE || self.capacity + capacity > MOST_SPARE {
+            return;
+        }
+        outbox.sending.clear();
+        outbox.waiting.clear();
+        *outbox = Outbox {
+            sending: std::mem::take(&mut outbox.sending),
+            waiting: std::mem::take(&mut outbox.waiting),
+            ..Outbox::default()
+        };
+        self.capacity += capacity;
+        self.spare.push(outbox);
+    }
+
+    /// Bytes of memory held.
+    pub(super) fn allocated(&self) -> usize {
+        self.capacity + self.spare.len() * size_of::<Outbox>() + self.spare.capacity() * size_of::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_keep_their_order_around_a_request() {
+        let mut outbox = Outbox::default();
+        outbox.push(b"abc");
+        outbox.push(b"def");
+        outbox.in_flight = true;
+        let before = outbox.next().as_ptr();
+        outbox.push(b"ghi");
+        assert_eq!(outbox.next(), b"abcdef");
+        assert_eq!(outbox.next().as_ptr(), before, "moved under the kernel's hands");
+        outbox.advance(2);
+        assert!(outbox.crowded);
+        assert_eq!((outbox.next(), outbox.unsent()), (&b"cdefghi"[..], 7));
+        outbox.in_flight = true;
+        outbox.push(b"j");
+        outbox.advance(7);
+        assert_eq!((outbox.next(), outbox.unsent()), (&b"j"[..], 1));
+        outbox.in_flight = true;
+        outbox.advance(1);
+        assert_eq!(outbox.unsent(), 0);
+    }
+
+    #[test]
+    fn the_pool_is_bounded_and_hands_out_empty_outboxes() {
+        let mut pool = OutboxPool::default();
+        for _ in 0..3 * MOST_SPARE / LARGEST_SPARE {
+            let mut outbox = Box::new(Outbox::default());
+            outbox.push(&[1; LARGEST_SPARE]);
+            outbox.stalled = true;
+            pool.give_back(outbox);
+        }
+        assert!(pool.capacity <= MOST_SPARE);
+        let outbox = pool.take();
+        assert_eq!((outbox.unsent(), outbox.stalled), (0, false));
+        let held = pool.allocated();
+        let mut large = Box::new(Outbox::default());
+        large.push(&[1; LARGEST_SPARE + 1]);
+        pool.give_back(large);
+        assert_eq!(pool.allocated(), held);
+    }
+}
