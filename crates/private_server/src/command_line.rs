@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::folder::{Folder, RunAs};
-use super::programs::{Flavour, Programs};
+use super::programs::{Flavour, Programs, setpriv};
 use super::settings::{Settings, ThreadHandling};
 
 /// Connections beside the backends: the service account's, and people's who connect past Onramp.
@@ -72,6 +72,15 @@ pub(crate) fn as_user(programs: &Programs, run_as: &RunAs, program: &Path) -> Co
             .arg(format!("--regid={}", user.gid))
             .arg("--init-groups");
     }
+    command.arg("--pdeathsig=TERM").arg("--").arg(program);
+    command
+}
+
+/// A command that runs `program` and, where `setpriv` can see to it, has the system end the program in an orderly way
+/// (SIGTERM) when the thread that started it is gone, whatever the reason.
+pub fn tied_to_us(program: &Path) -> Command {
+    let Some(setpriv) = setpriv() else { return Command::new(program) };
+    let mut command = Command::new(setpriv);
     command.arg("--pdeathsig=TERM").arg("--").arg(program);
     command
 }

@@ -39,6 +39,7 @@ use std::time::{Duration, Instant};
 
 use zeroize::Zeroizing;
 
+pub use self::command_line::tied_to_us;
 pub use self::settings::{Settings, ThreadHandling};
 
 use self::accounts::Accounts;

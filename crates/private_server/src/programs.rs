@@ -119,7 +119,7 @@ fn parse_version(answer: &str) -> Option<(&'static str, (u32, u32, u32))> {
 }
 
 /// `setpriv`, if it knows `--pdeathsig` (util-linux 2.33; busybox does not).
-fn setpriv() -> Option<PathBuf> {
+pub(crate) fn setpriv() -> Option<PathBuf> {
     let folders = ["/usr/bin", "/bin"].map(PathBuf::from);
     let setpriv = find_program(&folders, &["setpriv"])?;
     let probe = Command::new(&setpriv)

@@ -34,6 +34,7 @@ Commands:
   serve          serve clients; starts a private server where no --backend is given
   bench          load generator for any MySQL server or proxy
   doctor         what limits this machine, and the command that lifts it
+  challenge      100,000 clients on this machine, with and without Onramp: a report with charts
   docs options   print the reference page of all options
   help           print this text
 
@@ -64,10 +65,15 @@ fn main() -> ExitCode {
         ["bench", ..] => bench::run(&arguments[1..]),
         ["help", "doctor"] => doctor::run(&[String::from("--help")]),
         ["doctor", ..] => doctor::run(&arguments[1..]),
+        ["help", "challenge"] => challenge::run(&[String::from("--help")]),
+        ["challenge", ..] => challenge::run(&arguments[1..]),
         ["docs", "options"] => print(&config::reference_page()),
         ["docs", ..] => usage_error("there is one page: onramp docs options"),
         [command, ..] => {
-            match config::nearest(command, ["serve", "bench", "doctor", "docs", "help", "version"]) {
+            match config::nearest(
+                command,
+                ["serve", "bench", "challenge", "doctor", "docs", "help", "version"],
+            ) {
                 Some(name) => usage_error(&format!("unknown command {command:?}; did you mean {name}?")),
                 None => usage_error(&format!("unknown command {command:?}; `onramp help` lists them all")),
             }

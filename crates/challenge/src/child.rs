@@ -1,0 +1,194 @@
+//! A program that we run: its lines as they come, and its end with ours.
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child as Process, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// How often somebody who waits for a line looks at what else there is to do.
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// A program that has been told to end, and does not, is killed after this long. Onramp closes 100,000 connections and
+/// the load generator writes its report in a second or two.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Lines that are kept for the case that the program fails: a message is a few, a back trace some dozen.
+const KEPT_LINES: usize = 50;
+
+/// A running program. Dropping it ends it, and all that it started.
+pub(crate) struct Child {
+    process: Process,
+    lines: Receiver<Line>,
+    said: Vec<String>,
+    streams_open: bool,
+}
+
+/// A line of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// On its standard output stream.
+    Output(String),
+    /// On its standard error stream.
+    Error(String),
+}
+
+/// What came of waiting for a line.
+pub(crate) enum Waited {
+    /// A line.
+    Line(Line),
+    /// Nothing so far.
+    Nothing,
+    /// The program has ended.
+    Ended(ExitStatus),
+}
+
+impl Child {
+    /// Starts the program, in a process group of its own: Ctrl-C at the terminal is for us.
+    ///
+    /// # Errors
+    /// A line that names the program.
+    pub(crate) fn start(mut command: Command) -> Result<Self, String> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut process = command.spawn().map_err(|error| format!("{name} cannot be run: {error}"))?;
+        let (sender, lines) = channel();
+        if let Some(stream) = process.stdout.take() {
+            forward(stream, sender.clone(), Line::Output);
+        }
+        if let Some(stream) = process.stderr.take() {
+            forward(stream, sender, Line::Error);
+        }
+        Ok(Self { process, lines, said: Vec::new(), streams_open: true })
+    }
+
+    /// The process's number.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Waits for a line, at most for [`LOOK`].
+    pub(crate) fn wait_for_line(&mut self) -> Waited {
+        if self.streams_open {
+            match self.lines.recv_timeout(LOOK) {
+                Ok(line) => {
+                    self.remember(&line);
+                    return Waited::Line(line);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => self.streams_open = false,
+            }
+        } else {
+            std::thread::sleep(LOOK);
+        }
+        // What it said last is read first: as long as its streams are open, it has not ended for us.
+        match self.process.try_wait() {
+            Ok(Some(status)) if !self.streams_open => Waited::Ended(status),
+            _ => Waited::Nothing,
+        }
+    }
+
+    /// The last lines, oldest first.
+    pub(crate) fn said(&self) -> &[String] {
+        &self.said
+    }
+
+    /// Ends the program: politely, then not.
+    pub(crate) fn end(&mut self) {
+        let Some(group) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) else { return };
+        // The group's number is the program's, and stays ours until it has been waited for.
+        if matches!(self.process.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        let _ = kill_process_group(group, Signal::TERM);
+        let deadline = Instant::now() + PATIENCE;
+        while matches!(self.process.try_wait(), Ok(None)) {
+            if Instant::now() >= deadline {
+                let _ = kill_process_group(group, Signal::KILL);
+                let _ = self.process.wait();
+                return;
+            }
+            // Short, as this is time between two steps.
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn remember(&mut self, line: &Line) {
+        let (Line::Output(text) | Line::Error(text)) = line;
+        if self.said.len() == KEPT_LINES {
+            self.said.remove(0);
+        }
+        self.said.push(text.clone());
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn forward(stream: impl Read + Send + 'static, lines: Sender<Line>, kind: fn(String) -> Line) {
+    std::thread::spawn(move || {
+        let mut stream = BufReader::new(stream);
+        let mut bytes = Vec::new();
+        // Not necessarily UTF-8: an error may quote anything.
+        while matches!(stream.read_until(b'\n', &mut bytes), Ok(1..)) {
+            let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+            bytes.clear();
+            if lines.send(kind(text)).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str) -> (Vec<Line>, ExitStatus) {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        let mut child = Child::start(command).unwrap();
+        let mut lines = Vec::new();
+        loop {
+            match child.wait_for_line() {
+                Waited::Line(line) => lines.push(line),
+                Waited::Nothing => {}
+                Waited::Ended(status) => return (lines, status),
+            }
+        }
+    }
+
+    #[test]
+    fn all_lines_come_before_the_end() {
+        let (lines, status) = run("echo one; echo two; exit 3");
+        assert_eq!(lines, [Line::Output("one".to_owned()), Line::Output("two".to_owned())]);
+        assert_eq!(status.code(), Some(3));
+        let (lines, _) = run("echo wrong >&2");
+        assert_eq!(lines, [Line::Error("wrong".to_owned())]);
+    }
+
+    #[test]
+    fn a_program_ends_with_its_value_and_takes_its_own_children_along() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "sleep 1000 & echo $!; wait"]);
+        let mut child = Child::start(command).unwrap();
+        let pid = loop {
+            if let Waited::Line(Line::Output(text)) = child.wait_for_line() {
+                break text;
+            }
+        };
+        assert!(std::path::Path::new(&format!("/proc/{pid}")).exists());
+        drop(child);
+        // Nobody waits for an orphan here but the system, which may leave it in the table a little longer.
+        let gone = || {
+            std::fs::read_to_string(format!("/proc/{pid}/stat"))
+                .map_or(true, |stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')))
+        };
+        while !gone() {
+            std::thread::sleep(LOOK);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! `onramp challenge`: 100,000 clients on one machine, in one command, and the report that shows what came of it.
+//!
+//! A straight line: options, then a server of our own in a temporary folder ([`private_server`]), its tables, and step
+//! after step: Onramp or the server itself, and one load generator, each a process that nothing else runs in. At the end
+//! a table, `report.json` and `report.html`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `options` | the command line |
+//! | `limits` | what is short on this machine |
+//! | `plan` | what is measured, in which order, and what gives way when time runs out |
+//! | `campaign` | doing it |
+//! | `server`, `onramp`, `load`, `child` | the programs: the server under test, Onramp, the load generator |
+//! | `process_usage`, `kernel_memory`, `machine` | what is read from /proc |
+//! | `knee` | the search for the number of connections that is of use |
+//! | `report` | what was found out: JSON, table, page with charts |
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a program that starts programs and reads the clock, far from the data path"
+)]
+
+mod campaign;
+mod child;
+mod interrupts;
+mod kernel_memory;
+mod knee;
+mod limits;
+mod load;
+mod machine;
+mod onramp;
+mod options;
+mod plan;
+mod process_usage;
+mod progress;
+mod report;
+mod scratch;
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser as _;
+
+use campaign::Campaign;
+use interrupts::Interrupts;
+use load::{Activity, Run};
+use options::Options;
+use report::{Ending, Machine, Report, Setup};
+use scratch::Scratch;
+use server::{Place, Server};
+
+/// Options that cannot be used.
+const WRONG_OPTIONS: u8 = 2;
+
+/// Runs the words after `onramp challenge`: 0 where every step through Onramp was reached without errors, 1 where not, 2
+/// for options that cannot be used. Everything that it starts has ended when it returns.
+pub fn run(arguments: &[String]) -> ExitCode {
+    let words = std::iter::once("onramp challenge").chain(arguments.iter().map(String::as_str));
+    let options = match Options::try_parse_from(words) {
+        Ok(options) => options,
+        Err(error) => {
+            // Where it cannot be printed, nobody is there to read it.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(WRONG_OPTIONS));
+        }
+    };
+    match challenge(&options) {
+        Ok(report) if report.is_good() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(Trouble::Options(message)) => {
+            eprintln!("onramp challenge: {message}");
+            ExitCode::from(WRONG_OPTIONS)
+        }
+        Err(Trouble::Failed(message)) => {
+            eprintln!("onramp challenge: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why there is no report.
+enum Trouble {
+    /// The options make no sense.
+    Options(String),
+    /// Something that everything needs is not there.
+    Failed(String),
+}
+
+fn challenge(options: &Options) -> Result<Report, Trouble> {
+    let begin = Instant::now();
+    let program = std::env::current_exe()
+        .map_err(|error| Trouble::Failed(format!("this program's own file cannot be found: {error}")))?;
+    // Before an hour of work, not after it.
+    std::fs::create_dir_all(&options.report).map_err(|error| unwritable(&options.report, &error))?;
+    let short = limits::look(options).map_err(Trouble::Failed)?;
+    for line in &short {
+        eprintln!("short: {line}");
+    }
+    let interrupts = Interrupts::watch().map_err(Trouble::Failed)?;
+    let scratch = Scratch::create(options.work_directory.as_deref()).map_err(Trouble::Failed)?;
+    let server = Server::new(options, scratch.path()).map_err(Trouble::Options)?;
+    let mut report = blank_report(options);
+    report.notes.extend(short.into_iter().map(|line| format!("short on this machine: {line}")));
+    Campaign::new(options, &program, scratch.path(), &interrupts, server, &mut report).run();
+    report.duration = begin.elapsed().as_secs_f64();
+    println!("\n{}", report::table::render(&report));
+    for path in write(&report, &options.report)? {
+        println!("{}", path.display());
+    }
+    Ok(report)
+}
+
+fn blank_report(options: &Options) -> Report {
+    Report {
+        schema: report::SCHEMA,
+        version: String::from(env!("CARGO_PKG_VERSION")),
+        started: machine::now_in_utc(),
+        duration: 0.0,
+        ending: Ending::Complete,
+        machine: Machine::describe(),
+        setup: Setup {
+            server: String::new(),
+            private_server: options.backend.is_none(),
+            driver: String::new(),
+            workload: options.workload.clone(),
+            tables: options.tables,
+            table_size: options.table_size,
+            time: options.time.as_secs_f64(),
+            warmup: options.warmup.as_secs_f64(),
+            rounds: options.rounds,
+            clients: options.steps.clone(),
+            direct: if options.skip_direct { Vec::new() } else { options.direct_steps.clone() },
+            commands: commands(options),
+        },
+        steps: Vec::new(),
+        idle: None,
+        knee: None,
+        notes: Vec::new(),
+    }
+}
+
+/// The command lines as they are run, with words for what changes.
+fn commands(options: &Options) -> Vec<String> {
+    let place = Place::Tcp(String::from("127.0.0.1"), 0);
+    let activity = Activity::Load { warmup: options.warmup, time: options.time };
+    let bench = load::run_arguments(&place, "USER", Run { connections: 0, activity }, options).join(" ");
+    let bench = bench.replace("--port 0", "--port PORT").replace("--connections 0", "--connections N");
+    vec![
+        format!("ONRAMP_BACKEND=mysql://... onramp {}", onramp::arguments(options).join(" ")),
+        format!("ONRAMP_BENCH_PASSWORD=... onramp bench {bench}"),
+    ]
+}
+
+/// Writes both files and says where they are.
+fn write(report: &Report, folder: &Path) -> Result<[PathBuf; 2], Trouble> {
+    let files = [folder.join("report.json"), folder.join("report.html")];
+    let texts = [report::to_json(report), report::html::render(report)];
+    for (path, text) in files.iter().zip(texts) {
+        std::fs::write(path, text).map_err(|error| unwritable(path, &error))?;
+    }
+    Ok(files)
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Trouble {
+    Trouble::Failed(format!("{} cannot be written: {error}; see --report", path.display()))
+}

@@ -1,0 +1,142 @@
+//! `onramp serve` as a process of its own, in front of the server.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use zeroize::Zeroizing;
+
+use crate::child::{Child, Line, Waited};
+use crate::interrupts::Interrupts;
+use crate::options::Options;
+use crate::server::Place;
+
+/// Onramp needs milliseconds to listen; its server answers already.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Clients beside those of a step: the load generator's look before a run.
+const OTHER_CLIENTS: u32 = 100;
+
+/// A running Onramp. Dropping it ends it.
+pub(crate) struct Onramp {
+    child: Child,
+    place: Place,
+}
+
+impl Onramp {
+    /// Starts it and waits until it listens.
+    ///
+    /// # Errors
+    /// What it said.
+    pub(crate) fn start(
+        program: &Path,
+        options: &Options,
+        url: &Zeroizing<String>,
+        interrupts: &Interrupts,
+    ) -> Result<Self, String> {
+        let mut command = private_server::tied_to_us(program);
+        forget_our_options(&mut command);
+        command.args(arguments(options)).env("ONRAMP_BACKEND", url.as_str());
+        let mut child = Child::start(command)?;
+        let deadline = Instant::now() + START_TIMEOUT;
+        loop {
+            match child.wait_for_line() {
+                Waited::Line(Line::Error(text)) => {
+                    if let Some(port) = listening_port(&text) {
+                        let place = Place::Tcp(String::from("127.0.0.1"), port);
+                        return Ok(Self { child, place });
+                    }
+                }
+                Waited::Line(Line::Output(_)) => {}
+                Waited::Ended(status) => {
+                    return Err(format!("onramp serve has ended ({status}): {}", child.said().join("; ")));
+                }
+                Waited::Nothing if interrupts.came() => return Err(String::from("interrupted")),
+                Waited::Nothing if Instant::now() >= deadline => {
+                    return Err(format!(
+                        "onramp serve does not begin to listen: {}",
+                        child.said().join("; ")
+                    ));
+                }
+                Waited::Nothing => {}
+            }
+        }
+    }
+
+    /// Where clients reach it.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The process's number.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it said about its driver: the part of its log that names one. Empty where nothing does.
+    pub(crate) fn driver(&mut self) -> String {
+        self.read_log();
+        let line = self.child.said().iter().find_map(|line| line.split_once("driver = "));
+        line.map_or_else(String::new, |(_, rest)| {
+            rest.split([',', ';', ' ']).next().unwrap_or_default().to_owned()
+        })
+    }
+
+    /// Warnings and errors that it logged, without their times.
+    pub(crate) fn warnings(&mut self) -> Vec<String> {
+        self.read_log();
+        let levels = ["WARN ", "ERROR "];
+        let warning = |line: &String| {
+            levels.iter().find_map(|level| line.split_once(level)).map(|(_, text)| text.trim().to_owned())
+        };
+        self.child.said().iter().filter_map(warning).collect()
+    }
+
+    fn read_log(&mut self) {
+        while matches!(self.child.wait_for_line(), Waited::Line(_)) {}
+    }
+}
+
+/// What comes after the program's name.
+pub(crate) fn arguments(options: &Options) -> Vec<String> {
+    let most = options.most_clients().saturating_add(OTHER_CLIENTS);
+    let mut arguments: Vec<String> =
+        ["serve", "--listen", "127.0.0.1:0", "--max-connections"].map(String::from).to_vec();
+    arguments.push(most.to_string());
+    if let Some(workers) = options.workers {
+        arguments.extend([String::from("--workers"), workers.to_string()]);
+    }
+    if let Some(driver) = &options.driver {
+        arguments.extend([String::from("--driver"), driver.clone()]);
+    }
+    arguments.extend(options.serve_options.split_whitespace().map(String::from));
+    arguments
+}
+
+/// Environment variables are options of Onramp too; what is measured is what the command line says.
+pub(crate) fn forget_our_options(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("ONRAMP_")) {
+            command.env_remove(name);
+        }
+    }
+}
+
+/// `... ready: listening on 127.0.0.1:35279`
+fn listening_port(line: &str) -> Option<u16> {
+    let (_, addresses) = line.split_once("ready: listening on ")?;
+    let first = addresses.split([',', ' ']).next()?;
+    first.rsplit_once(':')?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_found_in_the_log() {
+        let line = "2026-11-22T00:15:00Z  INFO ready: listening on 127.0.0.1:35279";
+        assert_eq!(listening_port(line), Some(35_279));
+        assert_eq!(listening_port("ready: listening on 127.0.0.1:1, [::1]:1"), Some(1));
+        assert_eq!(listening_port("INFO onramp 0.1.0 in front of mysql://a@b:3306/"), None);
+    }
+}
