@@ -2,7 +2,7 @@
 # make test       all tests
 # make check      formatting, lints, documentation, dependencies
 # make fuzz       every fuzz target for FUZZ_SECONDS each
-# make simulate   the engine on SEEDS seeds
+# make simulate   the engine on SEEDS seeds, alone and as one of three workers
 # make compare    Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
 
 # What `make serve` passes on, such as ARGUMENTS="--listen 127.0.0.1:3307".
@@ -54,6 +54,7 @@ fuzz:
 
 simulate:
 	cargo run --locked --package simulator -- --seeds $(SEEDS)
+	cargo run --locked --package simulator -- --seeds $(SEEDS) --workers 3
 
 # About an hour; `make compare ARGUMENTS=--quick` takes a few minutes. MYSQL_HOME names a MySQL server's folder.
 compare:

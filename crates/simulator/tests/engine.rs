@@ -18,6 +18,13 @@ fn every_seed_keeps_the_invariants() {
 }
 
 #[test]
+fn several_workers_keep_the_invariants_together() {
+    for workers in [2, 3] {
+        check_with((1..=SEEDS / 2).filter(|seed| !listed(OPEN).contains(seed)), workers);
+    }
+}
+
+#[test]
 fn seeds_that_once_went_wrong_stay_right() {
     let open = listed(OPEN);
     check(listed(REGRESSIONS).into_iter().filter(|seed| !open.contains(seed)));
@@ -34,15 +41,19 @@ fn the_engine_runs_the_same_way_twice() {
 
 /// Every seed is right, and together they do some work.
 fn check(seeds: impl Iterator<Item = u64>) {
+    check_with(seeds, 1);
+}
+
+fn check_with(seeds: impl Iterator<Item = u64>, workers: u32) {
     let mut runs = 0;
     let mut answered = 0;
     for seed in seeds {
-        let outcome = run_engine(Parameters::draw(seed, 0), false);
+        let outcome = run_engine(Parameters { workers, ..Parameters::draw(seed, 0) }, false);
         if let Some(violation) = outcome.violation {
             let story: Vec<&str> = outcome.trace.last_lines().collect();
             let last = &story[story.len().saturating_sub(60)..];
             panic!(
-                "{}\nseed {seed} went wrong: {violation}\nreplay: cargo run -p simulator -- --seed {seed}",
+                "{}\nseed {seed} went wrong: {violation}\nreplay: cargo run -p simulator -- --seed {seed} --workers {workers}",
                 last.join("\n")
             );
         }
