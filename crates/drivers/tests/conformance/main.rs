@@ -9,9 +9,11 @@
 )]
 
 mod bytes;
+mod cancels;
 mod connects;
 mod descriptors;
 mod ends;
+mod limits;
 mod listeners;
 mod pauses;
 mod support;
@@ -62,6 +64,17 @@ macro_rules! suite {
                 listeners::unix_socket_files_go_with_the_driver,
                 listeners::stopping_to_listen_keeps_connections,
                 listeners::accepting_has_a_share_of_each_turn,
+                cancels::closing_at_once,
+                cancels::closing_with_bytes_arriving,
+                cancels::closing_while_sending,
+                cancels::closing_while_paused,
+                cancels::closing_while_stalled,
+                cancels::finishing_while_connecting,
+                cancels::dropping_a_driver_closes_everything,
+                limits::more_arrivals_than_buffers,
+                limits::more_connections_than_a_table_has_places,
+                limits::connecting_and_closing_leaks_nothing,
+                limits::churn_mixes_nothing_up,
                 turns::signals_wake_the_loop_in_order,
                 turns::timeouts_fire_without_a_busy_loop,
                 turns::a_turn_ends_after_its_inputs,

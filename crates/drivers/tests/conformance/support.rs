@@ -29,6 +29,9 @@ pub trait TestDriver: Sized {
 
     /// Each connection takes one of the descriptors that `ulimit -n` limits.
     const TAKES_DESCRIPTORS: bool;
+
+    /// It receives into buffers that its connections share, and has a table for some of them.
+    const SHARES_BUFFERS: bool = !Self::TAKES_DESCRIPTORS;
 }
 
 impl TestDriver for UringDriver {
