@@ -1,0 +1,226 @@
+//! `onramp challenge` with a real server: small runs, and what is left behind when they are ended.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests start programs, wait for them and stop at the first surprise"
+)]
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Only ends a test that hangs; nothing is measured by it.
+const WATCHDOG: Duration = Duration::from_secs(180);
+
+/// As little as there can be.
+const SMALL: [&str; 8] = ["--tables", "1", "--table-size", "1000", "--time", "1", "--warmup", "0.5"];
+
+/// A folder for each test, with the temporary folder and the report in it; gone with the value.
+struct TestFolder(PathBuf);
+
+impl TestFolder {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("onramp-challenge-test-{}-{number}", std::process::id()));
+        // Open to the server's own user.
+        std::fs::DirBuilder::new().mode(0o755).create(&path).unwrap();
+        std::fs::DirBuilder::new().mode(0o755).create(path.join("work")).unwrap();
+        Self(path)
+    }
+
+    fn work(&self) -> PathBuf {
+        self.0.join("work")
+    }
+
+    fn json(&self) -> Value {
+        let text = std::fs::read_to_string(self.0.join("report/report.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Processes that name our folder on their command line: the servers, and what else was started on it.
+    fn processes(&self) -> Vec<Pid> {
+        let folder = self.work();
+        let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let of_ours = |number: &i32| {
+            let line = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            // The command under test names it too.
+            line.contains(folder.to_str().unwrap()) && !line.contains("challenge\0--work-directory")
+        };
+        numbers.filter(of_ours).filter_map(Pid::from_raw).collect()
+    }
+}
+
+impl Drop for TestFolder {
+    fn drop(&mut self) {
+        for process in self.processes() {
+            let _ = kill_process(process, Signal::KILL);
+        }
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn start(folder: &TestFolder, options: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_onramp"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("ONRAMP_")) {
+            command.env_remove(name);
+        }
+    }
+    command
+        .current_dir(&folder.0)
+        .args(["challenge", "--work-directory"])
+        .arg(folder.work())
+        .args(["--report", "report"])
+        .args(SMALL)
+        .args(options)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn wait(mut child: Child) -> ExitStatus {
+    let deadline = Instant::now() + WATCHDOG;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Reads the standard error stream up to a line with `text`, and lets a thread read the rest: nobody waits for us.
+fn wait_for_line(child: &mut Child, text: &str) {
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let found = lines.by_ref().map_while(Result::ok).any(|line| line.contains(text));
+    assert!(found, "it ended before it said {text:?}");
+    std::thread::spawn(move || lines.for_each(drop));
+}
+
+fn wait_until_gone(folder: &TestFolder) {
+    let deadline = Instant::now() + WATCHDOG;
+    while !folder.processes().is_empty() {
+        assert!(Instant::now() < deadline, "{:?} still run", folder.processes());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).unwrap().next().is_none()
+}
+
+#[test]
+fn a_small_run_measures_everything_and_leaves_only_its_report() {
+    let folder = TestFolder::new();
+    let output = start(&folder, &["--steps", "10,50", "--direct-steps", "4"]).wait_with_output().unwrap();
+    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{error}\n{out}", output.status);
+    assert!(error.contains("[5/5] Onramp, 50 silent clients"), "{error}");
+    assert!(out.contains("With 50 clients Onramp answers"), "{out}");
+
+    let report = folder.json();
+    assert_eq!(report["ending"]["how"], "complete");
+    let steps = report["steps"].as_array().unwrap();
+    let names: Vec<_> = steps
+        .iter()
+        .map(|step| format!("{} {}", step["series"].as_str().unwrap(), step["connections"]))
+        .collect();
+    assert_eq!(names, ["onramp 10", "direct_threads 4", "direct_pool 4", "onramp 50"]);
+    for step in steps {
+        let figures = &step["outcome"]["measured"];
+        assert!(figures["queries_per_second"].as_f64().unwrap() > 0.0, "{step:#}");
+        assert!(figures["p95"].as_f64().unwrap() > 0.0, "{step:#}");
+        assert_eq!(figures["errors"], 0, "{step:#}");
+        assert!(figures["server"]["resident"].as_u64().unwrap() > 0, "{step:#}");
+        assert_eq!(figures["onramp"].is_null(), step["series"] != "onramp", "{step:#}");
+    }
+    assert_eq!(report["idle"]["clients"], 50);
+    let page = std::fs::read_to_string(folder.0.join("report/report.html")).unwrap();
+    assert!(page.contains("id=\"latency-title\"") && page.ends_with("</html>\n"));
+    assert!(is_empty(&folder.work()), "the temporary folder is gone");
+    assert!(folder.processes().is_empty());
+}
+
+#[test]
+fn an_interrupted_run_writes_what_it_has_and_ends_what_it_started() {
+    let folder = TestFolder::new();
+    let mut child = start(&folder, &["--steps", "10,20,30,40,50,60", "--skip-direct"]);
+    wait_for_line(&mut child, " is ready");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(wait(child).code(), Some(1));
+    assert_eq!(folder.json()["ending"]["how"], "interrupted");
+    let page = std::fs::read_to_string(folder.0.join("report/report.html")).unwrap();
+    assert!(page.contains("Interrupted: the report holds what was measured until then."));
+    assert!(is_empty(&folder.work()));
+    assert!(folder.processes().is_empty());
+}
+
+#[test]
+fn a_killed_run_takes_everything_along() {
+    let folder = TestFolder::new();
+    let mut child = start(&folder, &["--steps", "10,20,30,40", "--skip-direct"]);
+    wait_for_line(&mut child, " is ready");
+    assert!(!folder.processes().is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until_gone(&folder);
+}
+
+#[test]
+fn the_knee_is_found_and_named() {
+    let folder = TestFolder::new();
+    let output = start(&folder, &["--find-knee", "--direct", "--steps", "2"]).wait_with_output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}\n{out}", output.status);
+    assert!(out.contains("Useful maximum: "), "{out}");
+    let report = folder.json();
+    assert_eq!(report["steps"][0]["series"], "direct_threads");
+    let knee = report["knee"]["connections"].as_u64().unwrap();
+    assert!((1..=2).contains(&knee), "{knee}");
+}
+
+#[test]
+fn a_time_limit_leaves_steps_out_and_says_so() {
+    let folder = TestFolder::new();
+    let output =
+        start(&folder, &["--steps", "10", "--skip-direct", "--time-limit", "1s"]).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let report = folder.json();
+    assert_eq!(report["ending"]["how"], "time_limit");
+    assert!(report["steps"][0]["outcome"]["skipped"].as_str().unwrap().contains("--time-limit"));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_the_end_with_a_report() {
+    let folder = TestFolder::new();
+    let options = ["--server-directory", "/proc/self/fdinfo"];
+    let output = start(&folder, &options).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let reason = folder.json()["ending"]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("apt install mariadb-server"), "{reason}");
+}
+
+#[test]
+fn wrong_options_are_said_at_once() {
+    let folder = TestFolder::new();
+    let output = start(&folder, &["--steps", "0"]).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(is_empty(&folder.work()) && !folder.0.join("report").exists());
+}
