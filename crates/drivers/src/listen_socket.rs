@@ -49,7 +49,7 @@ impl ListenSocket {
         }
         match address {
             ListenAddress::Tcp(address) => {
-                let (sockets, actual) = tcp_shares(*address, backlog, shares)?;
+                let (sockets, actual) = tcp_shares_with_any_luck(*address, backlog, shares)?;
                 Ok((sockets, ListenAddress::Tcp(actual)))
             }
             ListenAddress::Unix(path) => Ok((unix_shares(path, backlog, shares)?, address.clone())),
@@ -66,6 +66,28 @@ impl AsFd for ListenSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// With port 0 the system may choose one that somebody else has chosen and not listened on yet; who listens first has it
+/// (`SO_REUSEADDR`, socket(7)). Then another is tried.
+fn tcp_shares_with_any_luck(
+    address: SocketAddr,
+    backlog: u32,
+    shares: usize,
+) -> io::Result<(Vec<ListenSocket>, SocketAddr)> {
+    // Losing such a race is rare; losing eight in a row means that there is no port.
+    const TRIES: usize = 8;
+    let tries = if address.port() == 0 { TRIES } else { 1 };
+    let mut result = tcp_shares(address, backlog, shares);
+    for _ in 1..tries {
+        match &result {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                result = tcp_shares(address, backlog, shares);
+            }
+            _ => break,
+        }
+    }
+    result
 }
 
 /// The first socket is bound without `SO_REUSEPORT`, so that a port which another process shares is refused as any

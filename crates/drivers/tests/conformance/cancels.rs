@@ -19,11 +19,10 @@ pub fn closing_at_once<D: TestDriver>() {
 }
 
 pub fn closing_with_bytes_arriving<D: TestDriver>() {
-    // The driver hears all of it, or the peer's end would be a reset.
+    // What comes after the close may find nobody.
     let peer = |peer: &mut TcpStream| {
-        peer.write_all(&[0; 1 << 20]).unwrap();
-        peer.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+        let _ = peer.write_all(&[0; 1 << 20]);
+        let _ = peer.shutdown(Shutdown::Write);
     };
     close_when::<D>(peer, |step, _, _| step == Step::Bytes);
 }
