@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::chart::{Bar, BarChart, Line, LineChart, Marker, Point, Scale, bars, escaped, lines};
-use super::summary::{Row, Verdict, rows, sentences, verdict};
+use super::summary::{Row, Verdict, failures, rows, sentences, verdict};
 use super::{Figures, Idle, Outcome, Report, Series, Usage, table, text};
+use crate::knee::Knee;
 
 /// The whole page.
 pub(crate) fn render(report: &Report) -> String {
@@ -50,8 +51,8 @@ fn summary(report: &Report, verdict: &Verdict) -> String {
         escaped(&machine.processor),
         escaped(&report.started)
     );
-    if let Some(ending) = table::ending(&report.ending) {
-        let _ = writeln!(out, "<p class=\"warning\"><strong>{}</strong></p>", escaped(&ending));
+    for failure in table::ending(&report.ending).into_iter().chain(failures(report)) {
+        let _ = writeln!(out, "<p class=\"warning\"><strong>{}</strong></p>", escaped(&failure));
     }
     out.push_str(&tiles(report, verdict));
     for sentence in sentences(report, verdict) {
@@ -73,7 +74,33 @@ fn unbroken(text: &str) -> String {
 
 /// The few numbers that matter most.
 fn tiles(report: &Report, verdict: &Verdict) -> String {
-    let mut tiles: Vec<(String, String)> = Vec::new();
+    let tiles = match &report.knee {
+        Some(knee) => knee_tiles(knee),
+        None => step_tiles(report, verdict),
+    };
+    if tiles.is_empty() {
+        return String::new();
+    }
+    let tile = |(number, words): (String, String)| {
+        format!(
+            "<div class=\"tile\"><b>{}</b><span>{}</span></div>\n",
+            escaped(&number),
+            unbroken(&escaped(&words))
+        )
+    };
+    format!("<div class=\"tiles\">\n{}</div>\n", tiles.into_iter().map(tile).collect::<String>())
+}
+
+fn knee_tiles(knee: &Knee) -> Vec<(String, String)> {
+    vec![
+        (text::grouped(u64::from(knee.connections)), String::from("connections are of use; more only wait")),
+        (text::rounded(knee.throughput), String::from("queries/s with them")),
+        (format!("{} ms", text::milliseconds(knee.latency)), String::from("is p95 with them")),
+    ]
+}
+
+fn step_tiles(report: &Report, verdict: &Verdict) -> Vec<(String, String)> {
+    let mut tiles = Vec::new();
     if let (Some(largest), Some(best), Some(kept)) = (&verdict.largest, &verdict.best, verdict.kept) {
         let clients = text::grouped(u64::from(largest.connections));
         tiles.push((
@@ -106,17 +133,7 @@ fn tiles(report: &Report, verdict: &Verdict) -> String {
             String::from("of Onramp's memory for a silent client"),
         ));
     }
-    if tiles.is_empty() {
-        return String::new();
-    }
-    let tile = |(number, words): (String, String)| {
-        format!(
-            "<div class=\"tile\"><b>{}</b><span>{}</span></div>\n",
-            escaped(&number),
-            unbroken(&escaped(&words))
-        )
-    };
-    format!("<div class=\"tiles\">\n{}</div>\n", tiles.into_iter().map(tile).collect::<String>())
+    tiles
 }
 
 fn throughput(report: &Report, rows: &[Row]) -> String {

@@ -224,14 +224,27 @@ pub(crate) fn sentences(report: &Report, verdict: &Verdict) -> Vec<String> {
     }
     sentences.extend(ends_of_direct_series(report));
     sentences.extend(others(report));
-    if verdict.bad_steps > 0 {
-        let s = if verdict.bad_steps == 1 { " was" } else { "s were" };
-        sentences.push(format!(
-            "{} step{s} not reached through Onramp without an error: see the table.",
-            verdict.bad_steps
-        ));
-    }
     sentences
+}
+
+/// What went wrong on the way through Onramp, which is what the run is about.
+pub(crate) fn failures(report: &Report) -> Vec<String> {
+    let onramp = rows(report).into_iter().filter(|row| row.series == Series::Onramp);
+    let failure = |row: Row| {
+        let connections = text::grouped(u64::from(row.connections));
+        match row.outcome {
+            Outcome::Refused(reason) => {
+                Some(format!("{connections} clients were not reached: {}.", reason.trim_end_matches('.')))
+            }
+            Outcome::Measured(figures) if figures.errors > 0 => Some(format!(
+                "With {connections} clients there were {} errors, such as: {}.",
+                text::grouped(figures.errors),
+                figures.error.trim_end_matches('.')
+            )),
+            Outcome::Measured(_) | Outcome::Skipped(_) => None,
+        }
+    };
+    onramp.filter_map(failure).collect()
 }
 
 fn at_the_largest(best: &Result, largest: &Result, kept: f64) -> String {
@@ -364,6 +377,23 @@ mod tests {
             sentences.contains("With its own thread pool it ends at 15,000 connections: too many"),
             "{sentences}"
         );
+    }
+
+    #[test]
+    fn what_went_wrong_through_onramp_is_said() {
+        let mut report = report();
+        let wrong = Figures { errors: 2_000, error: String::from("Lost."), ..figures(10.0, 1.0) };
+        report.steps = vec![
+            step(Series::Onramp, 10, 1, measured(200.0)),
+            step(Series::Onramp, 20, 1, Outcome::Measured(Box::new(wrong))),
+            step(Series::Onramp, 30, 1, Outcome::Refused(String::from("1040"))),
+            step(Series::Direct, 30, 1, Outcome::Refused(String::from("1040"))),
+        ];
+        assert_eq!(
+            failures(&report),
+            ["With 20 clients there were 2,000 errors, such as: Lost.", "30 clients were not reached: 1040."]
+        );
+        assert_eq!(verdict(&rows(&report)).bad_steps, 2);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The report on a terminal.
 
-use super::summary::{Row, rows, sentences, verdict};
+use super::summary::{Row, failures, rows, sentences, verdict};
 use super::{Ending, Figures, Outcome, Report, Usage, text};
 
 const HEAD: [&str; 10] = [
@@ -49,7 +49,7 @@ pub(crate) fn render(report: &Report) -> String {
         ));
     }
     out.push('\n');
-    for sentence in sentences(report, &verdict(&rows)) {
+    for sentence in failures(report).into_iter().chain(sentences(report, &verdict(&rows))) {
         out.push_str(&format!("{sentence}\n"));
     }
     for note in &report.notes {
