@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use seam::{ConnectionId, Instant};
 
 use super::connection::{Connection, Phase, Receive};
+use super::token::Request;
 use super::{Nobody, UringDriver};
 use crate::close_times::{CLOSE_STALL, CLOSE_TIME};
 
@@ -47,7 +48,7 @@ impl UringDriver {
         self.close_deadlines.push_back((deadline, id));
         if connection.receive == Receive::Armed {
             connection.receive = Receive::Cancelling;
-            self.rings[usize::from(connection.ring)].cancel_receive(id);
+            self.rings[usize::from(connection.ring)].cancel(Request::Receive, id);
         }
         self.discard(id, true);
     }
@@ -132,8 +133,20 @@ impl UringDriver {
         connection.phase = Phase::Closing { _kept: before };
         connection.held = None;
         let ring = &mut self.rings[usize::from(connection.ring)];
-        if connection.has_requests() {
-            ring.cancel_all(connection.file);
+        if connection.receive != Receive::Off {
+            ring.cancel(Request::Receive, id);
+        }
+        if connection.outbox.as_ref().is_some_and(|outbox| outbox.in_flight) {
+            ring.cancel(Request::Send, id);
+        }
+        if connection.watched {
+            ring.cancel(Request::HangUp, id);
+        }
+        if connection.others > 0 {
+            // Those of the counted requests that may wait for the peer.
+            for request in [Request::Connect, Request::Discard] {
+                ring.cancel(request, id);
+            }
         }
         connection.others += 1;
         ring.close(id, connection.file);

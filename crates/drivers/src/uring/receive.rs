@@ -8,6 +8,7 @@ use seam::{CloseReason, ConnectionId, Input, Program};
 
 use super::connection::{Connection, Phase, Receive};
 use super::ring::Completion;
+use super::token::Request;
 use super::{Notice, UringDriver};
 
 /// Something that arrived and that its connection has had too much before to hear of in this turn.
@@ -207,7 +208,7 @@ impl UringDriver {
             }
             (Phase::Paused { .. } | Phase::Flushing { .. } | Phase::Discarding { .. }, Receive::Armed) => {
                 connection.receive = Receive::Cancelling;
-                ring.cancel_receive(id);
+                ring.cancel(Request::Receive, id);
             }
             _ => {}
         }

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{CancelBuilder, DestinationSlot, Fd, Fixed};
+use io_uring::types::{DestinationSlot, Fd, Fixed};
 use seam::{ConnectionId, ListenerId};
 
 use super::buffers::GROUP;
@@ -33,16 +33,11 @@ impl Ring {
         self.push_harmless(entry.user_data(token(Request::Receive, id)));
     }
 
-    /// Ends [`Ring::receive`], whose completion says so.
-    pub(super) fn cancel_receive(&mut self, id: ConnectionId) {
-        let entry = opcode::AsyncCancel::new(token(Request::Receive, id)).build();
+    /// Ends a request of a connection, if it is under way; its completion says so. Found by its token, which the kernel has
+    /// a hash table for: to look for all requests of a descriptor it would go through those of the whole ring.
+    pub(super) fn cancel(&mut self, request: Request, id: ConnectionId) {
+        let entry = opcode::AsyncCancel::new(token(request, id)).build();
         self.push_harmless(entry.user_data(Token::Nobody.into()));
-    }
-
-    /// Ends all requests for a place in the table.
-    pub(super) fn cancel_all(&mut self, file: u16) {
-        let all = CancelBuilder::fd(fixed(file)).all();
-        self.push_harmless(opcode::AsyncCancel2::new(all).build().user_data(Token::Nobody.into()));
     }
 
     /// Ends an accept, whose completion says so.

@@ -25,8 +25,10 @@ pub(super) const MAX_RINGS: usize = (1 << INDEX_BITS) / MOST_FILES as usize;
 const SUBMISSION_ENTRIES: u32 = 512;
 
 /// Completions that can wait for us, of 16 bytes each: those of a full submission queue, which come at once, and those of
-/// the arrivals that one call takes in. Beyond that the kernel keeps them elsewhere, at a cost.
-const COMPLETION_ENTRIES: u32 = 2048;
+/// the arrivals that one call takes in. Beyond that the kernel keeps them elsewhere, at a cost. With this number of them it
+/// also makes its table of waiting requests, in which it looks for what is to be cancelled, as large as it ever does:
+/// 256 lists (io_ring_ctx_alloc in io_uring/io_uring.c).
+const COMPLETION_ENTRIES: u32 = 8192;
 
 /// The longest chain of linked requests.
 pub(super) const LONGEST_CHAIN: usize = 6;
