@@ -3,6 +3,7 @@
 # make check      formatting, lints, documentation, dependencies
 # make fuzz       every fuzz target for FUZZ_SECONDS each
 # make simulate   the engine on SEEDS seeds, alone and as one of three workers
+# make challenge  100,000 clients, with and without Onramp: a page with charts in ./challenge-report
 # make compare    Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
 
 # What `make serve` passes on, such as ARGUMENTS="--listen 127.0.0.1:3307".
@@ -10,7 +11,7 @@ ARGUMENTS ?=
 FUZZ_SECONDS ?= 10
 SEEDS ?= 200
 
-.PHONY: help serve test check docs-options fuzz simulate compare
+.PHONY: help serve test check docs-options fuzz simulate compare challenge
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -61,3 +62,10 @@ compare:
 	@.ci/install test
 	cargo build --release --locked --package onramp
 	exec python3 tests/benchmark/main.py $(ARGUMENTS)
+
+# About ten minutes; `make challenge ARGUMENTS="--steps 1000,10000"` takes less. docs/CHALLENGE.md says what it measures.
+challenge:
+	@command -v cargo >/dev/null || { echo "Rust is needed: https://rustup.rs" >&2; exit 1; }
+	@.ci/install serve
+	cargo build --release --locked --package onramp
+	exec target/release/onramp challenge $(ARGUMENTS)
