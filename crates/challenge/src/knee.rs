@@ -1,12 +1,16 @@
 //! How many connections are of use: the search for the point from which on more of them bring nothing but longer answers.
 //!
-//! The number doubles until throughput no longer grows and latency does; then the last interval is halved twice. The
-//! useful maximum is the smallest number measured that gives nearly the best throughput.
+//! The number doubles until, twice in a row, throughput no longer grows and latency does; then the interval in which it
+//! stopped growing is halved twice. The useful maximum is the smallest number measured that gives nearly the best throughput.
 
 use serde::{Deserialize, Serialize};
 
+use crate::report::text;
+
 /// Throughput that grows by less than this share has stopped growing: smaller steps are noise on a busy machine.
 const GROWTH: f64 = 0.05;
+/// Doublings in a row that bring nothing: one alone may be a moment at which the machine was busy.
+const VAIN_DOUBLINGS: u32 = 2;
 /// How often the last interval is halved: two steps give the knee within a fifth, which is about the noise.
 const BISECTIONS: u32 = 2;
 
@@ -52,17 +56,23 @@ pub(crate) fn next(points: &[Point], first: u32, last: u32) -> Next {
     // The measurements are walked through again from the start, as the search would have asked for them.
     let mut asked = points.iter();
     let Some(mut low) = asked.next().copied() else { return Next::Measure(first.max(1)) };
-    let mut high = loop {
-        let connections = low.connections.saturating_mul(2).min(last);
-        if connections <= low.connections {
-            return found(points, None);
+    let mut last_asked = low;
+    let mut vain: Vec<Point> = Vec::new();
+    while vain.len() < VAIN_DOUBLINGS as usize {
+        let connections = last_asked.connections.saturating_mul(2).min(last);
+        if connections <= last_asked.connections {
+            break;
         }
         let Some(point) = asked.next().copied() else { return Next::Measure(connections) };
-        if !grows(&low, &point) && point.latency > low.latency {
-            break point;
+        if grows(&low, &point) || point.latency <= low.latency {
+            low = point;
+            vain.clear();
+        } else {
+            vain.push(point);
         }
-        low = point;
-    };
+        last_asked = point;
+    }
+    let Some(mut high) = vain.first().copied() else { return found(points, None) };
     for _ in 0..BISECTIONS {
         let connections = between(low.connections, high.connections);
         if connections == low.connections || connections == high.connections {
@@ -101,17 +111,18 @@ fn found(points: &[Point], beyond: Option<Point>) -> Next {
     let Some(knee) = enough.min_by_key(|point| point.connections) else { return Next::Nothing };
     let percent = 100.0 * knee.throughput / best.throughput.max(f64::MIN_POSITIVE);
     let mut reason = if knee.connections == best.connections {
-        format!("{} connections gave the most throughput of all that were measured.", knee.connections)
+        format!("{} gave the most throughput of all that were measured.", text::connections(knee.connections))
     } else {
         format!(
-            "{} connections give {percent:.0} % of the best throughput, which took {}.",
-            knee.connections, best.connections
+            "{} gave {percent:.0} % of the best throughput, which took {}.",
+            text::connections(knee.connections),
+            text::grouped(u64::from(best.connections))
         )
     };
     match beyond {
         Some(beyond) if beyond.connections > knee.connections => reason.push_str(&format!(
-            " At {} throughput is {:.2} times as high and p95 {:.1} times as long: more connections only wait.",
-            beyond.connections,
+            " At {} throughput was {:.2} times as high and p95 {:.1} times as long: more connections only wait.",
+            text::grouped(u64::from(beyond.connections)),
             beyond.throughput / knee.throughput.max(f64::MIN_POSITIVE),
             beyond.latency / knee.latency.max(f64::MIN_POSITIVE)
         )),
@@ -152,7 +163,7 @@ mod tests {
     #[test]
     fn a_server_that_is_full_at_a_number_is_found_out() {
         let (asked, knee) = search(16, 100_000, |n| 1000.0 * f64::from(n.min(100)));
-        assert_eq!(asked, [16, 32, 64, 128, 256, 181, 152]);
+        assert_eq!(asked, [16, 32, 64, 128, 256, 512, 181, 152]);
         assert_eq!(knee.connections, 128);
         assert!(knee.reason.contains("more connections only wait"), "{}", knee.reason);
     }
@@ -161,15 +172,22 @@ mod tests {
     fn a_server_that_collapses_is_best_before() {
         let (asked, knee) =
             search(1, 100_000, |n| if n <= 40 { 500.0 * f64::from(n) } else { 800_000.0 / f64::from(n) });
-        assert_eq!(asked, [1, 2, 4, 8, 16, 32, 64, 45, 54]);
+        assert_eq!(asked, [1, 2, 4, 8, 16, 32, 64, 128, 45, 54]);
         assert_eq!(knee.connections, 45);
     }
 
     #[test]
     fn a_server_that_is_full_at_once_needs_no_more_than_the_first() {
         let (asked, knee) = search(16, 100_000, |_| 5000.0);
-        assert_eq!(asked, [16, 32, 23, 19]);
+        assert_eq!(asked, [16, 32, 64, 23, 19]);
         assert_eq!(knee.connections, 16);
+    }
+
+    #[test]
+    fn one_bad_moment_is_not_the_end() {
+        let (asked, knee) = search(1, 64, |n| if n == 2 { 900.0 } else { 1000.0 * f64::from(n) });
+        assert_eq!(asked, [1, 2, 4, 8, 16, 32, 64]);
+        assert_eq!(knee.connections, 64);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) fn render(report: &Report) -> String {
 
 fn headline(report: &Report, verdict: &Verdict) -> String {
     match (&report.knee, &verdict.largest) {
-        (Some(knee), _) => format!("{} connections are of use", text::grouped(u64::from(knee.connections))),
+        (Some(knee), _) => format!("Useful maximum: {}", text::connections(knee.connections)),
         (None, Some(largest)) => format!(
             "{} clients, {} queries/s",
             text::grouped(u64::from(largest.connections)),
@@ -93,7 +93,7 @@ fn tiles(report: &Report, verdict: &Verdict) -> String {
 
 fn knee_tiles(knee: &Knee) -> Vec<(String, String)> {
     vec![
-        (text::grouped(u64::from(knee.connections)), String::from("connections are of use; more only wait")),
+        (text::grouped(u64::from(knee.connections)), String::from("is the useful number of connections")),
         (text::rounded(knee.throughput), String::from("queries/s with them")),
         (format!("{} ms", text::milliseconds(knee.latency)), String::from("is p95 with them")),
     ]

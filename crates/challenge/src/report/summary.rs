@@ -199,8 +199,8 @@ pub(crate) fn sentences(report: &Report, verdict: &Verdict) -> Vec<String> {
     let mut sentences = Vec::new();
     if let Some(knee) = &report.knee {
         sentences.push(format!(
-            "Useful maximum: {} connections ({} queries/s, p95 {} ms). {}",
-            text::grouped(u64::from(knee.connections)),
+            "Useful maximum: {} ({} queries/s, p95 {} ms). {}",
+            text::connections(knee.connections),
             text::rounded(knee.throughput),
             text::milliseconds(knee.latency),
             knee.reason

@@ -15,6 +15,12 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// `1 connection`, `4,000 connections`
+pub(crate) fn connections(count: u32) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} connection{s}", grouped(u64::from(count)))
+}
+
 /// The same of a number that was measured, rounded.
 pub(crate) fn rounded(number: f64) -> String {
     grouped(number.round().max(0.0) as u64)
@@ -108,6 +114,10 @@ mod tests {
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(number), text);
         }
+        assert_eq!(
+            (connections(1), connections(4_000)),
+            (String::from("1 connection"), String::from("4,000 connections"))
+        );
         for (number, text) in [(0.184, "0.18"), (9.14, "9.1"), (159.6, "160"), (1010.2, "1,010")] {
             assert_eq!(milliseconds(number), text);
         }
