@@ -154,13 +154,19 @@ impl Ring {
         self.enter(1, timeout)
     }
 
+    /// Submits everything and has the kernel work out all that it can, whatever it says that it has.
+    pub(super) fn work_out(&mut self) -> io::Result<()> {
+        // More than there can be, so that it does not stop early; it does not wait for them.
+        self.enter(COMPLETION_ENTRIES as usize, Some(Duration::ZERO))
+    }
+
     /// Submits everything and takes up to `limit` completions, those that can be had without waiting.
     pub(super) fn gather(&mut self, ring: u16, limit: usize, into: &mut Vec<Completion>) -> io::Result<()> {
         let mut before = None;
         loop {
             let waiting = self.uring.completion().len();
-            // The kernel may say that it has something to work out when it has not: its note and its list are not one. A
-            // call that leads to nothing is the last, then.
+            // The kernel may say that it has something to work out when it has not: it writes the note after the list, and
+            // by then we may have worked that out. A call that leads to nothing is the last, then.
             if waiting >= limit || before == Some(waiting) || !self.wants_enter() {
                 break;
             }

@@ -22,10 +22,6 @@ const BUFFERS: u16 = 256;
 /// would be faster with large results alone and cost memory for each 16,384 connections.
 const LARGEST_BUFFER: usize = 8 << 10;
 
-/// How often a ring that says that it has something, and then has nothing, is asked again before it is taken not to
-/// have. Each call works out 20 things, few of which come to nothing.
-const MOST_FRUITLESS: usize = 8;
-
 /// What a ring is made of.
 pub(super) fn ring_sizes(settings: &Settings) -> RingSizes {
     let open_files = getrlimit(Resource::Nofile)
@@ -123,14 +119,12 @@ impl UringDriver {
         // looks whether to announce it.
         fence(Ordering::SeqCst);
         let mut result = Ok(());
-        for (ring, number) in others.iter_mut().zip(1..) {
-            for _ in 0..MOST_FRUITLESS {
-                if result.is_ok() && !ring.has_completions() && ring.wants_enter() {
-                    result = ring.gather(number, ring.buffers.count(), &mut self.completions);
-                }
+        for ring in others.iter_mut() {
+            if ring.wants_enter() {
+                result = result.and(ring.work_out());
             }
         }
-        let nothing = self.completions.is_empty() && !others.iter_mut().any(Ring::has_completions);
+        let nothing = !others.iter_mut().any(Ring::has_completions);
         if nothing && result.is_ok() {
             result = first[0].wait(timeout);
         }
