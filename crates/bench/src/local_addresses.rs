@@ -83,10 +83,16 @@ impl Ports {
         high.checked_sub(low).map(|span| Self((span + 1).saturating_sub(taken)))
     }
 
-    /// What can be counted on: some are in use by others or in TIME_WAIT, and the kernel tries ports one after the other,
-    /// ten on average when one in ten is free.
+    /// What can be counted on: some are in use by others or in TIME_WAIT.
     fn dependable(self) -> u64 {
         (self.0 - self.0 / 10).max(1)
+    }
+
+    /// What can be had quickly. `connect` tries every other port of the range, all of them, before it goes on to the rest
+    /// (`__inet_hash_connect` in net/ipv4/inet_hashtables.c): from half of the range on, each connect looks at thousands of
+    /// ports in use. Measured: 29,000 connects a second up to there, 1,200 beyond.
+    fn quick(self) -> u64 {
+        Self(self.0 / 2).dependable()
     }
 }
 
@@ -127,14 +133,19 @@ pub fn choose(
         return enough(pairs, targets.len(), demand, ports).map(|()| given.to_vec());
     }
     let remotes = targets.len() as u64;
-    if demand.ports() <= remotes * ports.dependable() {
+    let wanted = demand.ports().div_ceil(remotes * ports.quick());
+    if wanted == 1 {
         return Ok(Vec::new());
     }
-    let wanted = demand.ports().div_ceil(remotes * ports.dependable());
     if targets.iter().all(|target| target.is_ipv4() && target.is_loopback()) && wanted <= MOST_ADDRESSES {
         return Ok((0..wanted as u32).map(loopback).collect());
     }
     enough(remotes, targets.len(), demand, ports).map(|()| Vec::new())
+}
+
+/// True where it would do to let the system choose, if more slowly.
+pub fn suffices_alone(remotes: usize, demand: Demand, ports: Ports) -> bool {
+    demand.ports() <= remotes as u64 * ports.dependable()
 }
 
 /// Says which addresses a run uses by itself, and why.
@@ -146,7 +157,7 @@ pub fn describe(demand: Demand, locals: &[IpAddr]) -> Option<String> {
     };
     let between = if locals.len() == 2 { "and" } else { "to" };
     Some(format!(
-        "{} connections{waiting} need {} local addresses: {first} {between} {last}",
+        "{} connections{waiting} come from {} local addresses: {first} {between} {last}",
         grouped(demand.connections),
         locals.len(),
     ))

@@ -8,7 +8,7 @@ use seam::Address;
 use crate::distribution::{Distribution, Random};
 use crate::errors::{ClientError, Failure};
 use crate::generator::{Generator, Outcome};
-use crate::local_addresses::{Demand, Ports, TimeWait, choose, describe};
+use crate::local_addresses::{Demand, Ports, TimeWait, choose, describe, suffices_alone};
 use crate::login::Credentials;
 use crate::options::{RunOptions, ServerOptions, TableOptions};
 use crate::report::Context;
@@ -94,8 +94,14 @@ fn local_addresses(
             eprintln!("{text}");
         }
     }
-    try_each(&locals, remotes, &options.tables.server, credentials)?;
-    Ok(locals)
+    match try_each(&locals, remotes, &options.tables.server, credentials) {
+        Ok(()) => Ok(locals),
+        Err(reason) if given.is_empty() && suffices_alone(remotes.len(), demand, ports) => {
+            eprintln!("{reason}. One will do, more slowly");
+            Ok(Vec::new())
+        }
+        Err(reason) => Err(Trouble::Failed(reason)),
+    }
 }
 
 /// A server may know the account from one address and not from another, which had better be said before the run.
@@ -104,16 +110,16 @@ fn try_each(
     remotes: &[Address],
     server: &ServerOptions,
     credentials: &Credentials,
-) -> Result<(), Trouble> {
+) -> Result<(), String> {
     for local in locals {
         let Some(address) = target::spread(remotes, &[*local]).into_iter().next() else { continue };
         if let Err(failure) = execute(&address, credentials, 1, vec![Stage::single("SELECT 1")]) {
-            return Err(Trouble::Failed(format!(
+            return Err(format!(
                 "from the local address {local}: {failure}. Connections come from {} local addresses: allow the account \
                  {:?} from each of them, or name others with --local-address",
                 locals.len(),
                 server.user,
-            )));
+            ));
         }
     }
     Ok(())

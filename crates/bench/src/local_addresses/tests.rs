@@ -7,8 +7,8 @@ fn tcp(remote: &str) -> Address {
     Address::Tcp { remote: remote.parse().unwrap(), local: None }
 }
 
-fn addresses(list: &[&str]) -> Vec<IpAddr> {
-    list.iter().map(|address| address.parse().unwrap()).collect()
+fn addresses(list: &[impl AsRef<str>]) -> Vec<IpAddr> {
+    list.iter().map(|address| address.as_ref().parse().unwrap()).collect()
 }
 
 fn chosen(remotes: &[&str], given: &[&str], connections: u32) -> Result<Vec<IpAddr>, String> {
@@ -32,13 +32,20 @@ fn reserved_ports_are_none_of_ours() {
 
 #[test]
 fn loopback_gets_as_many_addresses_as_it_takes() {
-    let four = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"];
-    // Of 28,232 ports 25,409 are counted on.
-    assert_eq!(chosen(&["127.0.0.1:3306"], &[], 25_409), Ok(vec![]));
-    assert_eq!(chosen(&["127.0.0.1:3306"], &[], 25_410), Ok(addresses(&four[..2])));
-    assert_eq!(chosen(&["127.0.0.1:3306"], &[], 100_000), Ok(addresses(&four)));
-    assert_eq!(chosen(&["127.0.0.1:3306", "127.0.0.9:3306"], &[], 100_000), Ok(addresses(&four[..2])));
-    assert_eq!(chosen(&["127.0.0.1:3306"], &[], 1_000_000).map(|locals| locals.len()), Ok(40));
+    let eight = addresses(&[1, 2, 3, 4, 5, 6, 7, 8].map(|last| format!("127.0.0.{last}")));
+    // Of 28,232 ports 12,705 are had quickly.
+    assert_eq!(chosen(&["127.0.0.1:3306"], &[], 12_705), Ok(vec![]));
+    assert_eq!(chosen(&["127.0.0.1:3306"], &[], 12_706), Ok(eight[..2].to_vec()));
+    assert_eq!(chosen(&["127.0.0.1:3306"], &[], 100_000), Ok(eight.clone()));
+    assert_eq!(chosen(&["127.0.0.1:3306", "127.0.0.9:3306"], &[], 100_000), Ok(eight[..4].to_vec()));
+    assert_eq!(chosen(&["127.0.0.1:3306"], &[], 1_000_000).map(|locals| locals.len()), Ok(79));
+}
+
+#[test]
+fn one_address_does_for_nine_ports_in_ten() {
+    assert!(suffices_alone(1, Demand::standing(25_409), DEFAULT));
+    assert!(!suffices_alone(1, Demand::standing(25_410), DEFAULT));
+    assert!(suffices_alone(2, Demand::standing(50_818), DEFAULT));
 }
 
 #[test]
@@ -87,7 +94,7 @@ fn closed_connections_hold_their_ports_for_a_while() {
     assert_eq!(Demand::reconnecting(1000, Some(200.0), kept).closed, 12_000);
     assert_eq!(Demand::reconnecting(1000, None, kept).closed, 131_072);
     let locals = choose(&[tcp("127.0.0.1:1")], &[], Demand::reconnecting(1000, None, kept), DEFAULT).unwrap();
-    assert_eq!(locals.len(), 6);
+    assert_eq!(locals.len(), 11);
     // Elsewhere nothing is spread; the system says when ports run out.
     assert_eq!(
         choose(&[tcp("10.0.0.1:1")], &[], Demand::reconnecting(1000, None, kept), DEFAULT),
@@ -100,15 +107,15 @@ fn the_choice_is_described() {
     let locals = addresses(&["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"]);
     assert_eq!(
         describe(Demand::standing(100_000), &locals).unwrap(),
-        "100,000 connections need 4 local addresses: 127.0.0.1 to 127.0.0.4"
+        "100,000 connections come from 4 local addresses: 127.0.0.1 to 127.0.0.4"
     );
     let storm = Demand { connections: 5000, closed: 50_000 };
     assert_eq!(
         describe(storm, &locals[..3]).unwrap(),
-        "5,000 connections, which leave up to 50,000 ports in TIME_WAIT, need 3 local addresses: 127.0.0.1 to 127.0.0.3"
+        "5,000 connections, which leave up to 50,000 ports in TIME_WAIT, come from 3 local addresses: 127.0.0.1 to 127.0.0.3"
     );
     let two = describe(Demand::standing(30_000), &locals[..2]).unwrap();
-    assert_eq!(two, "30,000 connections need 2 local addresses: 127.0.0.1 and 127.0.0.2");
+    assert_eq!(two, "30,000 connections come from 2 local addresses: 127.0.0.1 and 127.0.0.2");
     assert_eq!(describe(Demand::standing(10), &[]), None);
 }
 
