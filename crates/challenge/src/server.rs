@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use config::{BackendTarget, BackendUrl};
 use private_server::{Access, PrivateServer, Report, Settings, ThreadHandling};
+use rustix::rand::{GetRandomFlags, getrandom};
 use zeroize::Zeroizing;
 
 use crate::child::LOOK;
@@ -239,9 +240,24 @@ fn parse(url: &Secret) -> Result<BackendUrl, String> {
     configuration.backends.into_iter().next().ok_or_else(|| String::from("--backend is empty"))
 }
 
-/// A port that is free now. It may be taken until the server starts, which then says so.
+/// A port that is free now. It may be taken until the server starts, which then says so. It lies below those that the
+/// system gives to connections (32768 and on, ip-sysctl in the kernel's documentation): while the server is away, one of
+/// 100,000 clients would take it.
 fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+    const FIRST: u16 = 20_000;
+    const COUNT: u32 = 12_000;
+    let mut random = [0; 4];
+    getrandom(&mut random, GetRandomFlags::empty())?;
+    let start = u32::from_ne_bytes(random) % COUNT;
+    let ports = (0..COUNT).map(|offset| FIRST + ((start + offset) % COUNT) as u16);
+    let mut last = None;
+    for port in ports {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(_) => return Ok(port),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| std::io::ErrorKind::AddrInUse.into()))
 }
 
 fn percent_encoded(path: &Path) -> String {
@@ -279,6 +295,14 @@ mod tests {
         assert_eq!((target.user.as_str(), target.password.as_str()), ("app", ""));
         let target = given(&["--backend", url, "--user", "app", "--password", "two"]).unwrap();
         assert_eq!((target.user.as_str(), target.password.as_str()), ("app", "two"));
+    }
+
+    #[test]
+    fn a_free_port_can_be_listened_on() {
+        let port = free_port().unwrap();
+        assert!((20_000..32_000).contains(&port), "{port}");
+        // Another test may take it at the same moment, but not all of these.
+        assert!((0..5).any(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, free_port().unwrap())).is_ok()));
     }
 
     #[test]
