@@ -299,6 +299,7 @@ impl<'a> Generator<'a> {
             self.outcome.processor = ProcessorTime::now().since(processor);
             self.outcome.memory.measured = resident_memory();
             self.count_unfinished(now);
+            self.judge();
         }
         if matches!(self.phase, Phase::Finishing { .. } | Phase::Finished) {
             return;
@@ -310,6 +311,15 @@ impl<'a> Generator<'a> {
             if matches!(self.connections[number as usize].state, State::Ready { .. }) {
                 self.leave(number);
             }
+        }
+    }
+
+    /// A run in which nothing came back has measured nothing.
+    fn judge(&mut self) {
+        let nothing = self.statistics.total.latencies.count() == 0 && self.outcome.unfinished > 0;
+        if nothing && !self.outcome.interrupted && self.outcome.failure.is_none() {
+            let text = format!("no event ended in the measured time of {:?}", self.outcome.measured);
+            self.outcome.failure = Some(Failure::new(ClientError::Lost, text));
         }
     }
 

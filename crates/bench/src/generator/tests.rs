@@ -613,3 +613,12 @@ fn an_interrupt_while_connecting_ends_the_run() {
     assert!(outcome.interrupted && outcome.failure.is_none());
     assert_eq!((outcome.connected, outcome.measured), (0, Duration::ZERO));
 }
+
+#[test]
+fn a_run_without_an_answer_fails() {
+    let options = options("point_select --connections 2 --time 1");
+    let mut world = World::new(&options, |_, _| Answer::Silence);
+    world.run();
+    let failure = world.generator.into_outcome().failure.unwrap();
+    assert!(failure.text.contains("no event ended in the measured time of 1s"), "{failure}");
+}
