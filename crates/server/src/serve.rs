@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use config::Configuration;
+use drivers::{DriverChoice, DriverKind};
 use private_server::{Access, ClientPlace, PrivateServer, Report};
 use seam::{Address, Signal};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
@@ -55,6 +56,7 @@ fn serve(mut configuration: Configuration) -> Result<(), String> {
     // come early wait in the kernel's queue.
     let workers = Workers::listen(&configuration, &sender)?;
     say_what_is_started(&configuration, &workers);
+    say_what_is_short(&configuration, &workers);
 
     let mut private_server = None;
     let mut access = None;
@@ -84,6 +86,25 @@ fn say_what_is_started(configuration: &Configuration, workers: &Workers) {
         engine.max_backends,
         engine.max_connections
     );
+}
+
+/// What of this machine does not suffice for as many clients as may come.
+fn say_what_is_short(configuration: &Configuration, workers: &Workers) {
+    let request = doctor::Request {
+        connections: configuration.engine.max_connections,
+        role: doctor::Role::Serve,
+        driver: match workers.driver() {
+            DriverKind::Uring => DriverChoice::Uring,
+            DriverKind::Epoll => DriverChoice::Epoll,
+        },
+        workers: configuration.workers,
+        max_backends: configuration.engine.max_backends,
+        back_log: configuration.back_log,
+        ..doctor::Request::default()
+    };
+    for finding in doctor::short(&request) {
+        tracing::warn!("{finding}");
+    }
 }
 
 /// SIGTERM, SIGINT and SIGUSR1 become happenings, on a thread of their own: a signal handler may do next to nothing.
