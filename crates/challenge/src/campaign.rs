@@ -282,10 +282,7 @@ impl<'a> Campaign<'a> {
 
     /// Keeps what Onramp said about itself.
     fn note(&mut self, onramp: &mut Onramp) {
-        let driver = onramp.driver();
-        if !driver.is_empty() {
-            self.report.setup.driver = driver;
-        }
+        self.report.setup.driver = onramp.driver().to_owned();
         for warning in onramp.warnings() {
             self.remark(format!("Onramp: {warning}"));
         }

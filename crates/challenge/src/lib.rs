@@ -39,6 +39,7 @@ mod report;
 mod scratch;
 mod server;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -107,10 +108,10 @@ fn challenge(options: &Options) -> Result<Report, Trouble> {
     report.notes.extend(short.into_iter().map(|line| format!("short on this machine: {line}")));
     Campaign::new(options, &program, scratch.path(), &interrupts, server, &mut report).run();
     report.duration = begin.elapsed().as_secs_f64();
-    println!("\n{}", report::table::render(&report));
-    for path in write(&report, &options.report)? {
-        println!("{}", path.display());
-    }
+    let files = write(&report, &options.report)?;
+    let files: String = files.iter().map(|path| format!("{}\n", path.display())).collect();
+    // A reader that has gone (`| head`) is no error of ours.
+    let _ = write!(std::io::stdout(), "\n{}\n{files}", report::table::render(&report));
     Ok(report)
 }
 

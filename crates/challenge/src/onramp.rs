@@ -20,6 +20,7 @@ const OTHER_CLIENTS: u32 = 100;
 pub(crate) struct Onramp {
     child: Child,
     place: Place,
+    driver: String,
 }
 
 impl Onramp {
@@ -38,12 +39,16 @@ impl Onramp {
         command.args(arguments(options)).env("ONRAMP_BACKEND", url.as_str());
         let mut child = Child::start(command)?;
         let deadline = Instant::now() + START_TIMEOUT;
+        let mut driver = String::new();
         loop {
             match child.wait_for_line() {
                 Waited::Line(Line::Error(text)) => {
+                    if let Some(word) = driver_word(&text) {
+                        driver = word.to_owned();
+                    }
                     if let Some(port) = listening_port(&text) {
                         let place = Place::Tcp(String::from("127.0.0.1"), port);
-                        return Ok(Self { child, place });
+                        return Ok(Self { child, place, driver });
                     }
                 }
                 Waited::Line(Line::Output(_)) => {}
@@ -72,27 +77,19 @@ impl Onramp {
         self.child.id()
     }
 
-    /// What it said about its driver: the part of its log that names one. Empty where nothing does.
-    pub(crate) fn driver(&mut self) -> String {
-        self.read_log();
-        let line = self.child.said().iter().find_map(|line| line.split_once("driver = "));
-        line.map_or_else(String::new, |(_, rest)| {
-            rest.split([',', ';', ' ']).next().unwrap_or_default().to_owned()
-        })
+    /// What it said about its driver; empty where it said nothing.
+    pub(crate) fn driver(&self) -> &str {
+        &self.driver
     }
 
     /// Warnings and errors that it logged, without their times.
     pub(crate) fn warnings(&mut self) -> Vec<String> {
-        self.read_log();
+        while matches!(self.child.wait_for_line(), Waited::Line(_)) {}
         let levels = ["WARN ", "ERROR "];
         let warning = |line: &String| {
             levels.iter().find_map(|level| line.split_once(level)).map(|(_, text)| text.trim().to_owned())
         };
         self.child.said().iter().filter_map(warning).collect()
-    }
-
-    fn read_log(&mut self) {
-        while matches!(self.child.wait_for_line(), Waited::Line(_)) {}
     }
 }
 
@@ -128,9 +125,24 @@ fn listening_port(line: &str) -> Option<u16> {
     first.rsplit_once(':')?.1.parse().ok()
 }
 
+/// `... workers = 1, driver = uring, permits = 16, ...`
+fn driver_word(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("driver = ")?;
+    rest.split([',', ';', ' ']).next().filter(|word| !word.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_driver_is_found_in_the_log() {
+        assert_eq!(
+            driver_word("INFO onramp 0.1.0: workers = 1, driver = uring, permits = 16"),
+            Some("uring")
+        );
+        assert_eq!(driver_word("INFO ready"), None);
+    }
 
     #[test]
     fn the_port_is_found_in_the_log() {

@@ -49,11 +49,9 @@ impl Progress {
 
     /// A line that stays.
     pub(crate) fn say(&mut self, line: &str) {
-        if self.shown {
-            eprint!("\r\x1b[K");
-            self.shown = false;
-        }
-        eprintln!("{line}");
+        let clear = if std::mem::take(&mut self.shown) { "\r\x1b[K" } else { "" };
+        // As above.
+        let _ = writeln!(std::io::stderr(), "{clear}{line}");
     }
 }
 

@@ -178,10 +178,10 @@ fn latency(rows: &[Row]) -> String {
         description: "One line for each series, on logarithmic axes, and dotted the fair share of Onramp's clients: \
                       connections divided by queries per second. The figures are in the table below.",
         scale: Scale::Logarithmic,
-        number: text::short,
+        number: text::short_time,
         lines: all,
     };
-    let caption = "p95 in milliseconds over the number of connections, both axes logarithmic. Where each of N clients sends its next statement when the \
+    let caption = "p95 over the number of connections, both axes logarithmic. Where each of N clients sends its next statement when the \
                    last is answered, an answer cannot take less than its fair share on average: N divided by the queries \
                    per second. p95 at the fair share means that nobody waits longer than others.";
     section("Latency", caption, rows, has_share, &lines(&chart))
@@ -206,14 +206,15 @@ fn silence(idle: &Idle) -> String {
     format!(
         "<p>{} clients that are logged in and silent: Onramp has {} resident, {} of it before the first one, which makes \
          {} a client. The kernel took {} more for them, {} for each of {} sockets (both ends are on this machine): all of \
-         its slab caches (sockets, files, what watches them) and the buffers of TCP, the machine over.</p>\n",
+         its slab caches (sockets, files, what watches them) and the buffers of TCP, the machine over. All of them were logged in after {:.1} s.</p>\n",
         text::grouped(u64::from(idle.clients)),
         text::bytes(idle.resident as f64),
         text::bytes(idle.resident_before as f64),
         text::bytes(idle.bytes_per_client()),
         text::bytes(idle.kernel.total().saturating_sub(idle.kernel_before.total()) as f64),
         text::bytes(idle.kernel_bytes_per_socket()),
-        text::grouped(idle.sockets)
+        text::grouped(idle.sockets),
+        idle.connecting
     )
 }
 

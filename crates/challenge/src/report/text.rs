@@ -61,6 +61,11 @@ pub(crate) fn short(number: f64) -> String {
     }
 }
 
+/// Milliseconds on an axis: `0.1 ms`, `500 ms`, `2 s`.
+pub(crate) fn short_time(number: f64) -> String {
+    if number < 1e3 { format!("{} ms", short(number)) } else { format!("{} s", short(number / 1e3)) }
+}
+
 /// Bytes on an axis: `5 MB`.
 pub(crate) fn short_bytes(number: f64) -> String {
     let text = short(number);
@@ -140,6 +145,9 @@ mod tests {
             (2e9, "2G"),
         ] {
             assert_eq!(short(number), text);
+        }
+        for (number, text) in [(0.1, "0.1 ms"), (500.0, "500 ms"), (2_000.0, "2 s"), (10_000.0, "10 s")] {
+            assert_eq!(short_time(number), text);
         }
         assert_eq!((short_bytes(5e6), short_bytes(512.0)), (String::from("5 MB"), String::from("512 B")));
     }
