@@ -27,7 +27,9 @@ test:
 	@.ci/install test
 	cargo test --workspace --locked
 	python3 -B -m unittest discover --quiet --start-directory tests/benchmark
-	@if [ -x tests/drivers/run ]; then tests/drivers/run; fi
+	ONRAMP_DRIVER=epoll cargo test --locked --package onramp --test serve
+	tests/drivers/run
+	ONRAMP_DRIVER=epoll ONRAMP_WORKERS=3 tests/drivers/run
 
 check:
 	cargo fmt --all --check

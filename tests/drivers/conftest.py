@@ -1,5 +1,6 @@
 """Fixtures: one server, one Onramp in front of it, and every test once direct and once through."""
 
+import os
 import random
 import tempfile
 
@@ -201,7 +202,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         for name, reason in DIFFERENCES.items():
             if item.name.startswith(name):
-                item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+                # With several workers a client may be the first on its worker, and its backend new.
+                strict = not (name.startswith("test_init_connect") and int(os.environ.get("ONRAMP_WORKERS", "1")) > 1)
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=strict))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -137,12 +137,13 @@ impl Drop for Onramp {
     }
 }
 
-/// `onramp` in the folder, with nothing of our own environment that it could take for options.
+/// `onramp` in the folder, with nothing of our own environment that it could take for options but the driver: the suite
+/// runs once with each.
 pub(crate) fn command(folder: &TestFolder) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onramp"));
     command.current_dir(folder.path());
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name.starts_with("ONRAMP_")) {
+        if name.to_str().is_some_and(|name| name.starts_with("ONRAMP_") && name != "ONRAMP_DRIVER") {
             command.env_remove(name);
         }
     }
