@@ -45,8 +45,17 @@ fn main() {
     say(&driver.counters());
 }
 
+/// Time that this thread had a processor, as /proc/self/schedstat says.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
+
 fn say(counters: &Counters) {
     eprintln!("{counters:#?}");
+    if let Some(each) = processor_time().as_nanos().checked_div(u128::from(counters.receives)) {
+        eprintln!("{each} ns of a processor for each receive, connecting included");
+    }
     eprintln!("memory of the driver: {} KiB, {}", counters.memory_bytes() >> 10, resident());
 }
 

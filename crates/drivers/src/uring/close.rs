@@ -221,3 +221,78 @@ impl UringDriver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Settings;
+    use crate::uring::probe;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const UNSENT: usize = 100;
+
+    #[test]
+    fn a_peer_that_does_not_read_has_five_seconds() {
+        let Some((mut driver, id)) = closing() else { return };
+        driver.now = driver.now + 4 * SECOND;
+        driver.give_up_closing();
+        assert!(is_flushing(&driver, id));
+        driver.now = driver.now + SECOND;
+        driver.give_up_closing();
+        assert!(!is_flushing(&driver, id));
+        assert_eq!(driver.counters.closes_abandoned, 1);
+        assert_eq!(driver.next_close_deadline(), None);
+    }
+
+    #[test]
+    fn a_peer_that_reads_slowly_has_a_minute() {
+        let Some((mut driver, id)) = closing() else { return };
+        for second in (5..=60).step_by(5) {
+            assert!(is_flushing(&driver, id), "given up before {second} seconds");
+            let outbox = driver.connections.get_mut(id).and_then(|connection| connection.outbox.as_mut());
+            outbox.unwrap().advance(1);
+            driver.now = driver.now + 5 * SECOND;
+            driver.give_up_closing();
+        }
+        assert!(!is_flushing(&driver, id));
+        assert_eq!(driver.counters.closes_abandoned, 1);
+    }
+
+    #[test]
+    fn a_peer_that_is_heard_out_has_five_seconds_from_there() {
+        let Some((mut driver, id)) = closing() else { return };
+        driver.now = driver.now + 4 * SECOND;
+        driver.hear_out(id);
+        driver.now = driver.now + 4 * SECOND;
+        driver.heard_while_closing(id);
+        driver.give_up_closing();
+        driver.now = driver.now + 4 * SECOND;
+        driver.give_up_closing();
+        let phase = &driver.connections.get(id).unwrap().phase;
+        assert!(matches!(phase, Phase::Discarding { shut_down: true, .. }), "{phase:?}");
+        driver.now = driver.now + SECOND;
+        driver.give_up_closing();
+        let phase = &driver.connections.get(id).unwrap().phase;
+        assert!(matches!(phase, Phase::Closing { .. }), "{phase:?}");
+    }
+
+    /// A driver whose requests nobody submits, with one connection that the program has closed with bytes unsent.
+    fn closing() -> Option<(UringDriver, ConnectionId)> {
+        if let Err(reason) = probe() {
+            eprintln!("skipped: {reason}");
+            return None;
+        }
+        let mut driver = UringDriver::new(Settings::default()).unwrap();
+        let (ring, file) = driver.take_file().unwrap();
+        let id = driver.connections.insert(Connection::new(ring, file, Phase::Reading)).unwrap();
+        driver.send(id, &[0; UNSENT]);
+        driver.close(id);
+        Some((driver, id))
+    }
+
+    fn is_flushing(driver: &UringDriver, id: ConnectionId) -> bool {
+        matches!(driver.connections.get(id).unwrap().phase, Phase::Flushing { .. })
+    }
+}

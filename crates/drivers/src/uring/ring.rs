@@ -167,7 +167,12 @@ impl Ring {
             let waiting = self.uring.completion().len();
             // The kernel may say that it has something to work out when it has not: it writes the note after the list, and
             // by then we may have worked that out. A call that leads to nothing is the last, then.
-            if waiting >= limit || before == Some(waiting) || !self.wants_enter() {
+            if before == Some(waiting) || !self.wants_enter() {
+                break;
+            }
+            if waiting >= limit {
+                // Enough for this turn, but what there is to send is not kept back.
+                self.submit()?;
                 break;
             }
             // The kernel works out as many arrivals in one call as we wait for, and 20 at least (IO_LOCAL_TW_DEFAULT_MAX
@@ -203,7 +208,7 @@ impl Ring {
         debug_assert!(entries.len() <= LONGEST_CHAIN);
         self.requests += entries.len() as u64;
         if !self.backlog.is_empty() || !self.queue(entries) {
-            // Where this fails, the kernel is out of memory for the moment; the backlog keeps what it did not take.
+            // Where this fails, the next wait fails too and says so; the backlog keeps what the kernel did not take.
             let _ = self.submit();
             if !self.backlog.is_empty() || !self.queue(entries) {
                 self.backlog.push_back(entries.to_vec());
@@ -215,12 +220,15 @@ impl Ring {
     fn submit(&mut self) -> io::Result<()> {
         self.drain_backlog();
         let queued = self.uring.submission().len() as u32;
+        if queued == 0 {
+            return Ok(());
+        }
         self.enters += 1;
         // SAFETY: there is no argument to be wrong.
         #[allow(unsafe_code, reason = "the raw call")]
         let result = unsafe { self.uring.submitter().enter::<SubmitArgs<'_, '_>>(queued, 0, 0, None) };
         self.drain_backlog();
-        result.map(|_| ())
+        tolerate(result)
     }
 
     fn enter(&mut self, wanted: usize, timeout: Option<Duration>) -> io::Result<()> {
@@ -241,14 +249,7 @@ impl Ring {
         #[allow(unsafe_code, reason = "the raw call")]
         let result =
             unsafe { self.uring.submitter().enter(queued, wanted as u32, flags.bits(), Some(&arguments)) };
-        match result {
-            Ok(_) => Ok(()),
-            Err(error) => match Errno::from_io_error(&error) {
-                // BUSY and AGAIN: completions have to be taken, or memory has to be found, before more is submitted.
-                Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
-                _ => Err(error),
-            },
-        }
+        tolerate(result)
     }
 
     fn drain_backlog(&mut self) {
@@ -267,6 +268,18 @@ impl Ring {
         unsafe {
             self.uring.submission().push_multiple(entries).is_ok()
         }
+    }
+}
+
+/// Passes over what is no fault of the ring's: time is over, a signal came, or (BUSY, AGAIN) completions have to be taken or
+/// memory has to be found before more is submitted, which stays queued.
+fn tolerate(result: io::Result<usize>) -> io::Result<()> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
+            _ => Err(error),
+        },
     }
 }
 

@@ -27,11 +27,18 @@ pub(super) fn ring_sizes(settings: &Settings) -> RingSizes {
     let open_files = getrlimit(Resource::Nofile)
         .current
         .map_or(MOST_FILES, |limit| u32::try_from(limit).unwrap_or(u32::MAX));
+    let files = open_files.min(MOST_FILES).min(settings.connections_per_ring).max(1);
     RingSizes {
-        files: open_files.min(MOST_FILES).min(settings.connections_per_ring).max(1),
-        buffers: BUFFERS.min(settings.buffers_per_ring.next_power_of_two()),
+        files,
+        buffers: buffers_for(files).min(settings.buffers_per_ring.next_power_of_two()),
         buffer_bytes: settings.receive_buffer.min(LARGEST_BUFFER) as u32,
     }
+}
+
+/// [`BUFFERS`], or one for 16 connections where there are few, so that many small rings do not cost more than a few large.
+fn buffers_for(files: u32) -> u16 {
+    const FEWEST: u32 = 16;
+    (files / 16).clamp(FEWEST, u32::from(BUFFERS)).next_power_of_two() as u16
 }
 
 /// How the other rings wake the thread that waits in the first.
@@ -165,5 +172,18 @@ impl UringDriver {
         }
         self.listed = listed;
         self.arm_accepts();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_rings_have_fewer_buffers() {
+        assert_eq!([1, 1024, 20_000].map(buffers_for), [16, 64, 256]);
+        let settings = Settings { connections_per_ring: 9, buffers_per_ring: 3, ..Settings::default() };
+        let sizes = ring_sizes(&settings);
+        assert_eq!((sizes.files, sizes.buffers), (9, 4));
     }
 }
