@@ -181,7 +181,49 @@ fn parse_range(text: &str) -> Option<RangeInclusive<u16>> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    use rustix::net::sockopt;
+
     use super::*;
+    use crate::uring::token::{Request, Token};
+    use crate::uring::{Nobody, probe};
+    use crate::{ListenAddress, Settings};
+
+    #[test]
+    fn accepted_and_connected_sockets_have_their_options() {
+        if let Err(reason) = probe() {
+            return eprintln!("skipped: {reason}");
+        }
+        let mut driver = UringDriver::new(Settings::default()).unwrap();
+        let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
+        let ListenAddress::Tcp(remote) = driver.listen(&any, 8).unwrap() else { panic!("no TCP") };
+        driver.enable_rings().unwrap();
+        let local = Some(Ipv4Addr::new(127, 0, 0, 2).into());
+        driver.connect(0, &Address::Tcp { remote, local });
+        while driver.counters.accepts + driver.counters.connects < 2 {
+            driver.prepare();
+            driver.wait(Some(Duration::from_millis(1))).unwrap();
+            driver.hear(&mut Nobody { signalled: false });
+        }
+        for id in driver.connections.ids() {
+            let connection = driver.connections.get(id).unwrap();
+            driver.rings[usize::from(connection.ring)].install_descriptor(id, connection.file);
+            let token = u64::from(Token::Connection(Request::Install, id));
+            let installed = loop {
+                driver.wait(Some(Duration::from_millis(1))).unwrap();
+                if let Some(found) = driver.completions.iter().find(|found| found.token == token) {
+                    break found.outcome().unwrap();
+                }
+            };
+            // SAFETY: the kernel has just made it for us.
+            #[allow(unsafe_code, reason = "a descriptor from a completion")]
+            let socket = unsafe { OwnedFd::from_raw_fd(installed as i32) };
+            assert!(sockopt::tcp_nodelay(&socket).unwrap());
+            assert!(sockopt::socket_keepalive(&socket).unwrap());
+        }
+    }
 
     #[test]
     fn port_ranges_are_read() {

@@ -132,8 +132,9 @@ struct Echo {
 
 const WORD: &[u8] = b"onramp?";
 
-/// Loopback takes some 50 microseconds; this is for a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Loopback takes some 50 microseconds; this is for a machine that is busy with something else. Epoll instead of io_uring
+/// for as long as the process runs would be worse than a late start.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Echo {
     fn new(address: SocketAddr) -> Self {
