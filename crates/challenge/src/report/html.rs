@@ -203,17 +203,22 @@ fn memory(rows: &[Row]) -> String {
 }
 
 fn silence(idle: &Idle) -> String {
+    let kernel = idle.kernel_bytes_per_socket().map_or_else(String::new, |bytes| {
+        format!(
+            " The kernel took {} more for them, {} for each of {} sockets (both ends are on this machine): all of its slab \
+             caches (sockets, files, what watches them) and the buffers of TCP, the machine over.",
+            text::bytes(idle.kernel.total().saturating_sub(idle.kernel_before.total()) as f64),
+            text::bytes(bytes),
+            text::grouped(idle.sockets)
+        )
+    });
     format!(
         "<p>{} clients that are logged in and silent: Onramp has {} resident, {} of it before the first one, which makes \
-         {} a client. The kernel took {} more for them, {} for each of {} sockets (both ends are on this machine): all of \
-         its slab caches (sockets, files, what watches them) and the buffers of TCP, the machine over. All of them were logged in after {:.1} s.</p>\n",
+         {} a client.{kernel} All of them were logged in after {:.1} s.</p>\n",
         text::grouped(u64::from(idle.clients)),
         text::bytes(idle.resident as f64),
         text::bytes(idle.resident_before as f64),
         text::bytes(idle.bytes_per_client()),
-        text::bytes(idle.kernel.total().saturating_sub(idle.kernel_before.total()) as f64),
-        text::bytes(idle.kernel_bytes_per_socket()),
-        text::grouped(idle.sockets),
         idle.connecting
     )
 }

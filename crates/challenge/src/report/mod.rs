@@ -128,12 +128,12 @@ impl Series {
         }
     }
 
-    /// How the server shares its threads, within a sentence.
+    /// How the server shares its threads, behind `N connections` in a sentence; empty where nobody knows.
     pub(crate) fn threads(self) -> &'static str {
         match self {
-            Self::Onramp | Self::DirectThreads => "a thread for each",
-            Self::DirectPool => "its own thread pool",
-            Self::Direct => "its own ways",
+            Self::Onramp | Self::DirectThreads => " and a thread for each",
+            Self::DirectPool => " and its own thread pool",
+            Self::Direct => "",
         }
     }
 }
@@ -245,9 +245,12 @@ impl Idle {
         per(self.resident.saturating_sub(self.resident_before), u64::from(self.clients))
     }
 
-    /// Bytes of the kernel's per socket.
-    pub(crate) fn kernel_bytes_per_socket(&self) -> f64 {
-        per(self.kernel.total().saturating_sub(self.kernel_before.total()), self.sockets)
+    /// Bytes of the kernel's per socket; `None` where the sockets are too few to tell them from what else goes on.
+    pub(crate) fn kernel_bytes_per_socket(&self) -> Option<f64> {
+        /// They make 40 MB or more; what else goes on comes and goes by some.
+        const ENOUGH: u64 = 10_000;
+        let grown = self.kernel.total().saturating_sub(self.kernel_before.total());
+        (self.sockets >= ENOUGH).then(|| per(grown, self.sockets))
     }
 }
 

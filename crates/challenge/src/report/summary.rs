@@ -214,7 +214,7 @@ pub(crate) fn sentences(report: &Report, verdict: &Verdict) -> Vec<String> {
         (&verdict.best_direct, &verdict.largest, verdict.against_best_direct)
     {
         sentences.push(format!(
-            "Without Onramp the server is at its best with {} connections and {}: {} queries/s. Onramp with {} clients \
+            "Without Onramp the server is at its best with {} connections{}: {} queries/s. Onramp with {} clients \
              answers {ratio:.2} times that.",
             text::grouped(u64::from(best.connections)),
             best.series.threads(),
@@ -297,7 +297,7 @@ fn ends_of_direct_series(report: &Report) -> Vec<String> {
                 format!(" and {} of memory", text::bytes(usage.resident_peak as f64))
             });
             sentences.push(format!(
-                "With {} connections and {} it is at {} queries/s, with p95 at {} ms{memory}.",
+                "With {} connections{} it is at {} queries/s, with p95 at {} ms{memory}.",
                 text::grouped(u64::from(row.connections)),
                 series.threads(),
                 text::rounded(figures.queries_per_second),
@@ -310,9 +310,9 @@ fn ends_of_direct_series(report: &Report) -> Vec<String> {
         });
         if let Some((connections, reason)) = refused {
             sentences.push(format!(
-                "With {} it ends at {} connections: {}.",
-                series.threads(),
+                "It did not take {} connections{}: {}.",
                 text::grouped(u64::from(connections)),
+                series.threads(),
                 reason.trim_end_matches('.')
             ));
         }
@@ -374,7 +374,7 @@ mod tests {
         let sentences = sentences(&report, &verdict).join("\n");
         assert!(sentences.contains("75 % of its best (200 with 1,000)"), "{sentences}");
         assert!(
-            sentences.contains("With its own thread pool it ends at 15,000 connections: too many"),
+            sentences.contains("It did not take 15,000 connections and its own thread pool: too many"),
             "{sentences}"
         );
     }

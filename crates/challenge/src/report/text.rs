@@ -102,12 +102,10 @@ fn measured(figures: &Figures) -> String {
 
 /// What silent clients cost, in a line.
 pub(crate) fn idle(idle: &Idle) -> String {
-    format!(
-        "{} resident, {} a client; the kernel {} a socket",
-        bytes(idle.resident as f64),
-        bytes(idle.bytes_per_client()),
-        bytes(idle.kernel_bytes_per_socket())
-    )
+    let kernel = idle
+        .kernel_bytes_per_socket()
+        .map_or_else(String::new, |number| format!("; the kernel {} a socket", bytes(number)));
+    format!("{} resident, {} a client{kernel}", bytes(idle.resident as f64), bytes(idle.bytes_per_client()))
 }
 
 #[cfg(test)]
