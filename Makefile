@@ -65,7 +65,7 @@ compare:
 	cargo build --release --locked --package onramp
 	exec python3 tests/benchmark/main.py $(ARGUMENTS)
 
-# About ten minutes; `make challenge ARGUMENTS="--steps 1000,10000"` takes less. docs/CHALLENGE.md says what it measures.
+# Five to ten minutes; `make challenge ARGUMENTS="--steps 1000,10000"` takes less. docs/CHALLENGE.md says what it measures.
 challenge:
 	@command -v cargo >/dev/null || { echo "Rust is needed: https://rustup.rs" >&2; exit 1; }
 	@.ci/install serve
