@@ -309,6 +309,11 @@ impl Files {
         self.free.push(file);
     }
 
+    /// How many places are taken.
+    pub(super) fn taken(&self) -> usize {
+        self.unused as usize - self.free.len()
+    }
+
     /// Bytes of memory held.
     pub(super) fn allocated(&self) -> usize {
         self.free.capacity() * size_of::<u16>()

@@ -22,6 +22,10 @@ const BUFFERS: u16 = 256;
 /// would be faster with large results alone and cost memory for each 16,384 connections.
 const LARGEST_BUFFER: usize = 8 << 10;
 
+/// What any ring may give in a turn: as much as the kernel works out in one call at least (IO_LOCAL_TW_DEFAULT_MAX in
+/// io_uring/io_uring.c), so that no call is for less.
+const LEAST_SHARE: usize = 20;
+
 /// What a ring is made of.
 pub(super) fn ring_sizes(settings: &Settings) -> RingSizes {
     let open_files = getrlimit(Resource::Nofile)
@@ -98,14 +102,19 @@ impl UringDriver {
     }
 
     /// Takes what there is from all rings, the first of which is another in each turn, so that with more than a turn may
-    /// handle none is always last.
+    /// handle none is always last. The fullest may give as many as it has buffers, the others in proportion to their
+    /// connections: each connection has the same share, whichever ring it is in.
     fn collect(&mut self) -> io::Result<()> {
         let count = self.rings.len();
+        let fullest = self.rings.iter().map(|ring| ring.files.taken()).max().unwrap_or(0).max(1);
         for step in 0..count {
             let number = (self.turn as usize).wrapping_add(step) % count;
             let ring = &mut self.rings[number];
             let left = self.settings.events_per_turn.saturating_sub(self.completions.len());
-            ring.gather(number as u16, left.min(ring.buffers.count()), &mut self.completions)?;
+            let share = (ring.buffers.count() * ring.files.taken()).div_ceil(fullest);
+            // The first ring has what is no connection's: peers to accept, the mailbox, the other rings.
+            let share = if number == 0 { ring.buffers.count() } else { share.max(LEAST_SHARE) };
+            ring.gather(number as u16, left.min(share), &mut self.completions)?;
         }
         Ok(())
     }
