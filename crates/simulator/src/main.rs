@@ -89,7 +89,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             "--from" => arguments.first = number()?,
             "--steps" => arguments.steps = number()?,
             "--workers" => {
-                arguments.workers = u32::try_from(number()?).ok().filter(|&workers| workers > 0)?
+                arguments.workers = u32::try_from(number()?).ok().filter(|&workers| workers > 0)?;
             }
             "--pass-through" => arguments.pass_through = true,
             "--keep-going" => arguments.keep_going = true,

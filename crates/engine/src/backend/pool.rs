@@ -76,7 +76,9 @@ impl Engine {
         let free_permits = self.scheduler.free_permits();
         let useful = if self.server.is_up() { self.scheduler.in_need().min(free_permits) } else { 1 };
         for _ in opening..useful.max(1) {
-            if !self.workers.take_backend(0) && !(self.close_idle_backend() && self.workers.take_backend(0)) {
+            let may_open =
+                self.workers.take_backend(0) || (self.close_idle_backend() && self.workers.take_backend(0));
+            if !may_open {
                 break;
             }
             self.open_backend(key);
