@@ -58,7 +58,7 @@ pub fn run(args: &[String]) -> ExitCode {
     ExitCode::from(status(args))
 }
 
-/// Like [`run`], with the exit code as a number: 0 done, 1 the run or a check failed, 2 wrong options.
+/// Like [`run()`], with the exit code as a number: 0 done, 1 the run or a check failed, 2 wrong options.
 pub fn status(args: &[String]) -> u8 {
     let words = std::iter::once("onramp bench").chain(args.iter().map(String::as_str));
     let command_line = match CommandLine::try_parse_from(words) {
