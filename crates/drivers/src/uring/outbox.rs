@@ -43,7 +43,15 @@ impl Outbox {
             self.sending.clear();
             self.sent = 0;
             std::mem::swap(&mut self.sending, &mut self.waiting);
-        } else if !self.waiting.is_empty() && self.waiting.len() <= self.sending.len() - self.sent {
+            return;
+        }
+        if self.sent >= self.sending.len() - self.sent {
+            // What is sent goes, so that a peer that is always behind costs no more than it is behind. No more bytes move
+            // than were sent since the last time.
+            self.sending.drain(..self.sent);
+            self.sent = 0;
+        }
+        if !self.waiting.is_empty() && self.waiting.len() <= self.sending.len() - self.sent {
             // The smaller part moves: what is left goes out in one request later on.
             self.sending.append(&mut self.waiting);
         }
@@ -130,6 +138,21 @@ mod tests {
         outbox.in_flight = true;
         outbox.advance(1);
         assert_eq!(outbox.unsent(), 0);
+    }
+
+    #[test]
+    fn a_peer_that_is_always_behind_costs_no_more_than_it_is_behind() {
+        const BEHIND: usize = 1000;
+        let mut outbox = Outbox::default();
+        outbox.push(&[1; BEHIND]);
+        for _ in 0..10_000 {
+            outbox.in_flight = true;
+            outbox.push(&[1; 10]);
+            outbox.advance(10);
+            assert_eq!(outbox.unsent(), BEHIND);
+        }
+        // As much again that is sent already, and a vector's room to grow.
+        assert!(outbox.capacity() <= 4 * BEHIND, "{} bytes", outbox.capacity());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use drivers::Settings;
 use seam::{ConnectionId, Input, Instant, Signal};
 
 use crate::support::{
-    Controls, TestDriver, assert_pattern, listening, listening_with, pattern, read_pattern, run_with_peer,
+    Controls, TestDriver, assert_pattern, listening, listening_on_unix, listening_with, pattern,
+    read_pattern, report, run_with_peer,
 };
 
 const MIB: usize = 1 << 20;
@@ -125,6 +127,44 @@ pub fn slow_readers_stall_and_drain_and_lose_nothing<D: TestDriver>() {
     assert!(total >= TOTAL);
     assert_eq!(total, sender.sent);
     assert_eq!(driver.counters().bytes_sent, total as u64);
+}
+
+/// A peer that never takes all there is, and never falls behind by more: what it has taken is not kept.
+pub fn peers_that_are_always_behind_cost_no_more_than_that<D: TestDriver>() {
+    /// More than the kernel holds for a Unix socket, so that most of it is unsent all the time.
+    const BEHIND: usize = 1_000_000;
+    const PIECE: usize = 16 << 10;
+    const PIECES: usize = 1500;
+    let (mut driver, path) =
+        listening_on_unix::<D>(Settings { high_water: 2 * BEHIND, ..Settings::default() });
+    let (reported, is_reported) = mpsc::channel();
+    let mut sent = 0;
+    let react = |_, input: Input<'_>, controls: &mut Controls| {
+        let (connection, length) = match input {
+            Input::Accepted { connection, .. } => (connection, BEHIND),
+            Input::Bytes { connection, bytes } => (connection, bytes.len() * PIECE),
+            Input::Stalled { .. } => panic!("there are never more than {BEHIND} unsent"),
+            Input::Signal(Signal::Report) => return reported.send(()).unwrap(),
+            Input::Signal(Signal::Drain) => return controls.finish(),
+            _ => return,
+        };
+        controls.send(connection, pattern(sent, length));
+        sent += length;
+    };
+    let mut peer = UnixStream::connect(&*path).unwrap();
+    let counters = run_with_peer(&mut driver, react, move |signaller| {
+        let mut piece = vec![0; PIECE];
+        for number in 0..PIECES {
+            peer.read_exact(&mut piece).unwrap();
+            assert_pattern(number * PIECE, &piece);
+            peer.write_all(b"m").unwrap();
+        }
+        let counters = report(&signaller, &is_reported);
+        signaller.send(Signal::Drain);
+        counters
+    });
+    // 23 MiB went through. What is unsent may be kept once more as already sent, and a vector has room to grow.
+    assert!(counters.send_buffer_bytes <= 4 * BEHIND as u64, "{counters:?}");
 }
 
 pub fn drained_comes_at_the_low_water_mark<D: TestDriver>() {

@@ -28,6 +28,7 @@ macro_rules! suite {
                 bytes::echo_in_pieces,
                 bytes::many_small_writes_stay_in_order,
                 bytes::slow_readers_stall_and_drain_and_lose_nothing,
+                bytes::peers_that_are_always_behind_cost_no_more_than_that,
                 bytes::drained_comes_at_the_low_water_mark,
                 bytes::drained_connections_leave_the_driver_at_rest,
                 pauses::paused_connections_are_not_read,

@@ -142,6 +142,13 @@ pub fn run_with_peer<D: TestDriver, T: Send>(
     })
 }
 
+/// Asks for the counters and waits until the program, which passes it on to `reported`, has heard of it.
+pub fn report(signaller: &Signaller, reported: &mpsc::Receiver<()>) -> Counters {
+    signaller.send(Signal::Report);
+    reported.recv().unwrap();
+    signaller.counters()
+}
+
 /// What a script can ask for. Everything is carried out after the turn.
 #[derive(Default)]
 pub struct Controls {
