@@ -143,6 +143,15 @@ fn check_together(configuration: &Configuration) -> Result<(), Error> {
             ),
         ));
     }
+    if configuration.workers > engine.max_backends {
+        return Err(Error::new(
+            Place::Together,
+            format!(
+                "workers ({}) is above max_backends ({}): each worker needs a backend of its own",
+                configuration.workers, engine.max_backends
+            ),
+        ));
+    }
     let same_account =
         |pair: &[crate::BackendUrl]| pair[0].user == pair[1].user && pair[0].password == pair[1].password;
     if !configuration.backends.windows(2).all(same_account) {

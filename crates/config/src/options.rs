@@ -141,7 +141,7 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         default: "1",
         example: "4",
         doc: "Event loops, each a thread with its own share of the clients and backends; permits and all limits are \
-              common to them (statement_memory is shared out evenly). One serves over 100,000 short statements a second; \
+              common to them. One serves over 100,000 short statements a second; \
               where Onramp has cores to itself and needs more than one of them, raise it. Known as thread_pool_size too.",
         section: Section::Scheduling,
     },

@@ -316,6 +316,13 @@ fn names_of_in_server_pools_are_understood_everywhere() {
     assert!(message(error).contains("given twice"));
 }
 
+#[test]
+fn each_worker_needs_a_backend() {
+    assert!(with_flags(&["--workers=2", "--max-backends=2"]).is_ok());
+    let error = message(with_flags(&["--workers=3", "--max-backends=2"]));
+    assert!(error.contains("workers (3) is above max_backends (2)"), "{error}");
+}
+
 /// docs/OPTIONS.md is written by this test when UPDATE_DOCS is set, and compared with the table otherwise.
 #[test]
 fn the_reference_page_is_that_of_the_table() {

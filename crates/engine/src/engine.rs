@@ -331,6 +331,7 @@ impl Engine {
 
     fn turn_end(&mut self) {
         self.workers.awake(self.worker);
+        self.workers.holds_bytes(self.worker, self.buffered);
         self.control_turn();
         self.expire_logins();
         self.scheduler.kick_up(self.now);
@@ -338,6 +339,9 @@ impl Engine {
             self.next_sweep = self.now + SWEEP;
             self.expire_connects();
             self.sweep_clients();
+            if self.workers.count() > 1 {
+                self.give_up_kills();
+            }
             self.sweep_backends();
         }
         self.drain_turn();

@@ -8,7 +8,7 @@
 //! All of it is a few atomic numbers. With one worker, or several on one thread as in the simulator, it is deterministic.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 use crate::settings::{Settings, ThreadHandling};
 
@@ -19,6 +19,7 @@ pub struct Workers {
     permits: u32,
     running: AtomicU32,
     max_backends: u32,
+    /// Those that are open, being opened, or granted.
     backends: AtomicU32,
     max_connections: u32,
     clients: AtomicU32,
@@ -35,6 +36,12 @@ struct Seat {
     wants: AtomicU64,
     /// It has statements and may not open a backend for them: as many as may be are open.
     lacks_backend: AtomicBool,
+    /// Backends that it has open, or is opening.
+    backends: AtomicU32,
+    /// How many it may open beyond those: the places of backends that others have closed for it.
+    granted: AtomicU32,
+    /// Bytes of its waiting statements.
+    bytes: AtomicUsize,
     /// How many backends it runs shared reads on.
     sharing: AtomicU32,
     /// It has been woken and has not looked yet.
@@ -64,6 +71,9 @@ impl Workers {
         let seat = || Seat {
             wants: AtomicU64::new(NOBODY),
             lacks_backend: AtomicBool::new(false),
+            backends: AtomicU32::new(0),
+            granted: AtomicU32::new(0),
+            bytes: AtomicUsize::new(0),
             sharing: AtomicU32::new(0),
             woken: AtomicBool::new(false),
         };
@@ -176,11 +186,36 @@ impl Workers {
     }
 
     /// Takes the right to open one more backend; up to `beyond` more than `max_backends`.
-    pub(crate) fn take_backend(&self, beyond: u32) -> bool {
+    pub(crate) fn take_backend(&self, worker: usize, beyond: u32) -> bool {
+        let seat = &self.seats[worker];
         let limit = self.max_backends.saturating_add(beyond);
-        self.backends
-            .fetch_update(SeqCst, SeqCst, |backends| (backends < limit).then(|| backends + 1))
-            .is_ok()
+        let less = |granted: u32| granted.checked_sub(1);
+        let more = |backends: u32| (backends < limit).then(|| backends + 1);
+        let taken = seat.granted.fetch_update(SeqCst, SeqCst, less).is_ok()
+            || self.backends.fetch_update(SeqCst, SeqCst, more).is_ok();
+        seat.backends.fetch_add(u32::from(taken), SeqCst);
+        taken
+    }
+
+    /// Gives that right back: to whoever comes first.
+    pub(crate) fn give_backend(&self, worker: usize) {
+        let before = self.backends.fetch_sub(1, SeqCst);
+        self.seats[worker].backends.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "a backend is closed once");
+    }
+
+    /// Keeps a place for a worker that lacks a backend. Whoever does that closes one of its own at once.
+    pub(crate) fn grant_backend(&self, to: usize) {
+        self.backends.fetch_add(1, SeqCst);
+        self.seats[to].granted.fetch_add(1, SeqCst);
+    }
+
+    /// Gives back what was granted and is not needed any more.
+    pub(crate) fn return_grants(&self, worker: usize) {
+        if self.seats[worker].granted.load(SeqCst) > 0 {
+            let granted = self.seats[worker].granted.swap(0, SeqCst);
+            self.backends.fetch_sub(granted, SeqCst);
+        }
     }
 
     /// Whether there are `max_backends`.
@@ -188,10 +223,9 @@ impl Workers {
         self.backends.load(SeqCst) >= self.max_backends
     }
 
-    /// Gives that right back.
-    pub(crate) fn give_backend(&self) {
-        let before = self.backends.fetch_sub(1, SeqCst);
-        debug_assert!(before > 0, "a backend is closed once");
+    /// Whether this worker has more backends than its even share of `max_backends`: others may have the rest of them.
+    pub(crate) fn has_more_than_its_share(&self, worker: usize) -> bool {
+        self.seats[worker].backends.load(SeqCst) > self.max_backends / self.count()
     }
 
     /// Says whether this worker needs a backend that it may not open. True where that is news.
@@ -200,7 +234,13 @@ impl Workers {
         lacks != seat.load(SeqCst) && seat.swap(lacks, SeqCst) != lacks && lacks
     }
 
-    /// A worker that needs a backend of another, which answers this by closing an idle one.
+    /// Whether another worker needs a backend.
+    pub(crate) fn somebody_lacks_backend(&self, worker: usize) -> bool {
+        self.others(worker).any(|(_, seat)| seat.lacks_backend.load(SeqCst))
+    }
+
+    /// A worker that needs a backend, for one of the others to do something about it: it says so again where that was not
+    /// enough.
     pub(crate) fn who_lacks_backend(&self, worker: usize) -> Option<usize> {
         let (first, seat) = self.others(worker).find(|(_, seat)| seat.lacks_backend.load(SeqCst))?;
         seat.lacks_backend.swap(false, SeqCst).then_some(first)
@@ -233,6 +273,19 @@ impl Workers {
         if seat.load(SeqCst) != backends {
             seat.store(backends, SeqCst);
         }
+    }
+
+    /// Says how many bytes of statements this worker holds.
+    pub(crate) fn holds_bytes(&self, worker: usize, bytes: usize) {
+        let held = &self.seats[worker].bytes;
+        if self.count() > 1 && held.load(SeqCst) != bytes {
+            held.store(bytes, SeqCst);
+        }
+    }
+
+    /// How many the others hold.
+    pub(crate) fn others_hold_bytes(&self, worker: usize) -> usize {
+        self.others(worker).map(|(_, seat)| seat.bytes.load(SeqCst)).sum()
     }
 
     /// All workers but this one.
@@ -288,9 +341,9 @@ mod tests {
     #[test]
     fn bounds_hold_for_all_together() {
         let workers = two_workers(1);
-        assert!(workers.take_backend(0) && workers.take_backend(0) && !workers.take_backend(0));
-        assert!(workers.take_backend(1), "one more for what is urgent");
-        workers.give_backend();
+        assert!(workers.take_backend(0, 0) && workers.take_backend(0, 0) && !workers.take_backend(0, 0));
+        assert!(workers.take_backend(0, 1), "one more for what is urgent");
+        workers.give_backend(0);
         assert!(workers.take_client() && workers.take_client() && !workers.take_client());
         workers.give_client();
         assert!(workers.take_client());
@@ -304,6 +357,22 @@ mod tests {
         assert_eq!(workers.who_lacks_backend(0), None);
         assert_eq!(workers.who_lacks_backend(1), Some(0));
         assert_eq!(workers.who_lacks_backend(1), None);
+    }
+
+    #[test]
+    fn a_place_that_was_granted_is_nobody_elses() {
+        let workers = two_workers(1);
+        assert!(workers.take_backend(0, 0) && workers.take_backend(0, 0));
+        assert!(workers.has_more_than_its_share(0));
+        workers.grant_backend(1);
+        workers.give_backend(0);
+        assert!(!workers.has_more_than_its_share(0));
+        assert!(!workers.take_backend(0, 0));
+        assert!(workers.take_backend(1, 0));
+        workers.give_backend(1);
+        workers.grant_backend(1);
+        workers.return_grants(1);
+        assert!(workers.take_backend(0, 0));
     }
 
     #[test]

@@ -189,6 +189,11 @@ impl Parameters {
         }
     }
 
+    /// The same run with several workers; there are at least as many backends, as the table of options has it.
+    pub fn with_workers(self, workers: u32) -> Self {
+        Self { workers, max_backends: self.max_backends.max(workers), ..self }
+    }
+
     /// The accounts on the server: the service account comes last.
     pub fn accounts() -> Vec<Account> {
         [("alice", "secret"), ("bob", ""), ("carol", "pass word"), (SERVICE_USER, SERVICE_PASSWORD)]

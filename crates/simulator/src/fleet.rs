@@ -15,6 +15,10 @@ pub struct Fleet {
     accepted: usize,
     letters: VecDeque<(usize, Letter)>,
     finished: Vec<bool>,
+    /// Connections that a worker which has ended leaves behind.
+    closing: Vec<ConnectionId>,
+    /// The end of all has been said.
+    told: bool,
     stopped_listening: bool,
     now: Instant,
     /// Which engine is being asked for outputs.
@@ -37,6 +41,8 @@ impl Fleet {
             accepted: 0,
             letters: VecDeque::new(),
             finished: vec![false; count as usize],
+            closing: Vec::new(),
+            told: false,
             stopped_listening: false,
             now: Instant::START,
             asking: 0,
@@ -54,15 +60,14 @@ impl Fleet {
         ((token % count) as usize, token / count)
     }
 
-    fn owner(&self, connection: ConnectionId) -> usize {
-        *self.owners.get(&connection).expect("the network names only connections that it has told")
-    }
-
     fn turn_end(&mut self) {
+        // Letters to a worker that has ended are lost, as its thread is.
         for (worker, letter) in std::mem::take(&mut self.letters) {
-            self.engines[worker].read_letter(&letter);
+            if !self.finished[worker] {
+                self.engines[worker].read_letter(&letter);
+            }
         }
-        for engine in &mut self.engines {
+        for (engine, _) in self.engines.iter_mut().zip(&self.finished).filter(|(_, finished)| !**finished) {
             engine.handle(self.now, Input::TurnEnd);
             self.letters.extend(std::iter::from_fn(|| engine.poll_letter()));
         }
@@ -76,7 +81,9 @@ impl Program for Fleet {
         let (worker, input) = match input {
             Input::TurnEnd => return self.turn_end(),
             Input::Signal(signal) => {
-                for engine in &mut self.engines {
+                for (engine, _) in
+                    self.engines.iter_mut().zip(&self.finished).filter(|(_, finished)| !**finished)
+                {
                     engine.handle(now, Input::Signal(signal));
                 }
                 return;
@@ -97,14 +104,23 @@ impl Program for Fleet {
                 (worker, Input::ConnectFailed { token, errno })
             }
             Input::Closed { connection, reason } => {
-                let worker = self.owner(connection);
-                self.owners.remove(&connection);
+                let Some(worker) = self.owners.remove(&connection) else { return };
                 (worker, Input::Closed { connection, reason })
             }
             Input::Bytes { connection, .. }
             | Input::Stalled { connection }
-            | Input::Drained { connection } => (self.owner(connection), input),
+            | Input::Drained { connection } => match self.owners.get(&connection) {
+                Some(&worker) => (worker, input),
+                None => return,
+            },
         };
+        if self.finished[worker] {
+            // Came about too late for a worker that has ended.
+            if let Input::Connected { connection, .. } | Input::Accepted { connection, .. } = input {
+                self.closing.push(connection);
+            }
+            return;
+        }
         self.engines[worker].handle(now, input);
     }
 
@@ -114,7 +130,11 @@ impl Program for Fleet {
             let output = self.engines[worker].poll_output().map(|output| Owned::copy(&output));
             match output {
                 None => self.asking += 1,
-                Some(Owned::Finished) => self.finished[worker] = true,
+                Some(Owned::Finished) => {
+                    self.finished[worker] = true;
+                    let left = self.owners.iter().filter(|(_, owner)| **owner == worker);
+                    self.closing.extend(left.map(|(connection, _)| *connection));
+                }
                 Some(Owned::StopListening) if self.stopped_listening => {}
                 Some(output) => {
                     self.stopped_listening |= matches!(output, Owned::StopListening);
@@ -128,8 +148,13 @@ impl Program for Fleet {
                 }
             }
         }
-        if self.finished.iter().all(|&finished| finished) {
-            self.finished.fill(false);
+        // A driver whose program has finished closes what is left.
+        if let Some(connection) = self.closing.pop() {
+            self.owners.remove(&connection);
+            return Some(Output::Close { connection });
+        }
+        if !self.told && self.finished.iter().all(|&finished| finished) {
+            self.told = true;
             return Some(Output::Finished);
         }
         None
@@ -137,7 +162,8 @@ impl Program for Fleet {
 
     fn next_timeout(&self) -> Option<Instant> {
         let letters = (!self.letters.is_empty()).then_some(self.now);
-        self.engines.iter().filter_map(Engine::next_timeout).chain(letters).min()
+        let running = self.engines.iter().zip(&self.finished).filter(|(_, finished)| !**finished);
+        running.filter_map(|(engine, _)| engine.next_timeout()).chain(letters).min()
     }
 }
 

@@ -30,8 +30,7 @@ impl Arguments {
     fn parameters(&self, seed: u64) -> Parameters {
         let mut parameters = Parameters::draw(seed, self.steps);
         parameters.habits.strict = self.strict;
-        parameters.workers = self.workers;
-        parameters
+        parameters.with_workers(self.workers)
     }
 }
 

@@ -48,7 +48,7 @@ fn check_with(seeds: impl Iterator<Item = u64>, workers: u32) {
     let mut runs = 0;
     let mut answered = 0;
     for seed in seeds {
-        let outcome = run_engine(Parameters { workers, ..Parameters::draw(seed, 0) }, false);
+        let outcome = run_engine(Parameters::draw(seed, 0).with_workers(workers), false);
         if let Some(violation) = outcome.violation {
             let story: Vec<&str> = outcome.trace.last_lines().collect();
             let last = &story[story.len().saturating_sub(60)..];

@@ -88,7 +88,7 @@ impl Engine {
     /// Begins a backend for a client's user, capabilities and character set. The right to one more has been taken.
     pub(crate) fn open_backend(&mut self, key: usize) {
         let (Some(identity), Some(facts)) = (self.clients[key].identity, &self.facts) else {
-            return self.workers.give_backend();
+            return self.workers.give_backend(self.worker);
         };
         let class = self.clients[key].class();
         let (login_collation, login_charset) = facts.charset_of_login(self.clients[key].collation);
@@ -243,12 +243,16 @@ impl Engine {
         self.send_own(key, Owner::Reset, CommandKind::ResetConnection, &[], Expect::Simple, 0);
     }
 
-    /// Ends an idle backend in the orderly way.
+    /// Ends a backend on which nothing runs in the orderly way.
     pub(crate) fn quit_backend(&mut self, key: usize) {
+        let in_login = matches!(self.backends[key].phase, Phase::Connecting | Phase::LoggingIn(_));
         if let Some(connection) = self.backends[key].connection {
-            let mut packet = Vec::new();
-            wire::put_message(&mut packet, &mut 0, &[CommandKind::Quit as u8]);
-            self.outbox.send(connection, &packet);
+            // In the middle of a login the server would take it for a part of that.
+            if !in_login {
+                let mut packet = Vec::new();
+                wire::put_message(&mut packet, &mut 0, &[CommandKind::Quit as u8]);
+                self.outbox.send(connection, &packet);
+            }
             self.outbox.close(connection);
         }
         self.remove_backend(key);
@@ -257,7 +261,7 @@ impl Engine {
     /// Takes a backend out of all tables. Its connection has been closed, or has ended.
     pub(crate) fn remove_backend(&mut self, key: usize) {
         let backend = self.backends.remove(key);
-        self.workers.give_backend();
+        self.workers.give_backend(self.worker);
         if backend.permit == Permit::Held {
             self.scheduler.finish();
         }

@@ -18,6 +18,16 @@ const LARGEST_JOINED: usize = 1 << 20;
 /// How far down the queue a statement of another user is looked for when the first one finds no backend.
 const LOOK_BEHIND: usize = 32;
 
+/// What became of statements behind the first one, which finds no backend.
+enum Behind {
+    /// One of them has been started.
+    Started,
+    /// There is a backend for one of them, and no permit.
+    WaitsForPermit,
+    /// There is no backend for any of those that were looked at.
+    NoBackend,
+}
+
 /// How a statement stands towards backends that others share.
 enum Sharing {
     /// It has been sent to one.
@@ -42,13 +52,9 @@ impl Engine {
                 Sharing::Full => break,
                 Sharing::Alone => {}
             }
-            if !self.scheduler.take_permit(key) {
-                // Said first and tried again then: whoever gives a permit back in between looks at who wants one.
-                self.scheduler.want(Some(key));
-                if !self.scheduler.take_permit(key) {
-                    wanting = true;
-                    break;
-                }
+            if !self.take_permit_or_want_it(key) {
+                wanting = true;
+                break;
             }
             let key = key as usize;
             let held = self.clients[key].backend;
@@ -57,12 +63,20 @@ impl Engine {
                 None => {
                     self.scheduler.finish();
                     self.open_backends_for(key);
-                    backend_free = self.start_one_behind();
+                    match self.start_one_behind() {
+                        Behind::Started => {}
+                        Behind::NoBackend => backend_free = false,
+                        Behind::WaitsForPermit => {
+                            wanting = true;
+                            break;
+                        }
+                    }
                 }
             }
         }
         self.note_want_of_permits(wanting);
-        self.note_lack_of_backends(!backend_free);
+        // Without a permit nobody has looked for a backend for the first: a lack that there was is still there.
+        self.note_lack_of_backends(!backend_free || (wanting && self.lacking_since.is_some()));
     }
 
     /// The statement, whose permit has been taken, leaves the queue.
@@ -74,16 +88,25 @@ impl Engine {
 
     /// The first statement in need finds no backend (its user's are still being opened, or none may be): one of another
     /// user behind it goes on where a backend is idle for it.
-    fn start_one_behind(&mut self) -> bool {
+    fn start_one_behind(&mut self) -> Behind {
         for key in self.scheduler.first_in_need(LOOK_BEHIND) {
-            if let Some(backend) = self.idle_backend_for(key as usize)
-                && self.scheduler.take_permit(key)
-            {
-                self.start_alone(key as usize, backend);
-                return true;
+            let Some(backend) = self.idle_backend_for(key as usize) else { continue };
+            if !self.take_permit_or_want_it(key) {
+                return Behind::WaitsForPermit;
             }
+            self.start_alone(key as usize, backend);
+            return Behind::Started;
         }
-        false
+        Behind::NoBackend
+    }
+
+    /// Takes a permit for a waiting statement, or tells the other workers that it waits for nothing else. Said first and
+    /// tried again then: whoever gives a permit back in between looks at who wants one.
+    fn take_permit_or_want_it(&mut self, key: u32) -> bool {
+        self.scheduler.take_permit(key) || {
+            self.scheduler.want(Some(key));
+            self.scheduler.take_permit(key)
+        }
     }
 
     /// What must not wait for a permit, since it may be what frees one: KILL, and the end of a transaction.

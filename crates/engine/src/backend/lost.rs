@@ -161,10 +161,10 @@ impl Engine {
     pub(crate) fn note_lack_of_backends(&mut self, lacking: bool) {
         if !lacking || self.scheduler.in_need() == 0 {
             self.workers.lack_backend(self.worker, false);
+            self.workers.return_grants(self.worker);
             self.lacking_since = None;
             return;
         }
-        self.ask_for_backends();
         let since = *self.lacking_since.get_or_insert(self.now);
         let limit = self.settings.backend_connect_timeout;
         while let Some((key, queued)) = self.scheduler.oldest_in_need() {

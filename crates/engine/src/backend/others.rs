@@ -28,14 +28,35 @@ impl Engine {
         Some(since + self.settings.stall_limit)
     }
 
-    /// Statements of ours need a backend. Where we may not open one, another worker may have an idle one to close.
+    /// Statements of ours need a backend and we may not open one: another worker may have one to close.
     pub(crate) fn ask_for_backends(&mut self) {
         if self.workers.backends_are_full() && self.workers.lack_backend(self.worker, true) {
             self.wake_others();
         }
     }
 
-    /// Hands on what is free: a permit by waking who has waited longest for one, and the place of an idle backend.
+    /// Whether a backend of ours has to become free for another worker: with statements following each other on it, it
+    /// never would by itself.
+    pub(crate) fn is_to_leave_a_backend(&self) -> bool {
+        self.workers.count() > 1
+            && self.workers.somebody_lacks_backend(self.worker)
+            && self.workers.has_more_than_its_share(self.worker)
+    }
+
+    /// A backend has become free. True where its place goes to a worker that lacks one: because nobody here needs it, or
+    /// because we have more than our share. Otherwise a busy worker would keep all that it ever had.
+    pub(crate) fn leave_to_other_worker(&mut self, needed: bool) -> bool {
+        let ours = needed && !self.workers.has_more_than_its_share(self.worker);
+        if ours || !self.workers.somebody_lacks_backend(self.worker) {
+            return false;
+        }
+        let Some(worker) = self.workers.who_lacks_backend(self.worker) else { return false };
+        self.workers.grant_backend(worker);
+        self.wake_worker(worker);
+        true
+    }
+
+    /// Hands on what is free: a permit by waking who has waited longest for one, and places for backends.
     pub(crate) fn serve_other_workers(&mut self) {
         if self.workers.count() == 1 {
             return;
@@ -44,20 +65,30 @@ impl Engine {
         if let Some(worker) = self.workers.next_to_wake(self.worker) {
             self.write_letter(worker, Letter::Wake);
         }
-        if !self.idle.is_empty()
-            && let Some(worker) = self.workers.who_lacks_backend(self.worker)
-        {
-            self.close_idle_backend();
-            if self.workers.wake(worker) {
-                self.write_letter(worker, Letter::Wake);
+        if !self.workers.somebody_lacks_backend(self.worker) {
+            return;
+        }
+        if !self.workers.backends_are_full() {
+            if let Some(worker) = self.workers.who_lacks_backend(self.worker) {
+                self.wake_worker(worker);
             }
+        } else if let Some(&longest) = self.idle.first()
+            && self.leave_to_other_worker(false)
+        {
+            self.quit_backend(longest);
+        }
+    }
+
+    fn wake_worker(&mut self, worker: usize) {
+        if self.workers.wake(worker) {
+            self.write_letter(worker, Letter::Wake);
         }
     }
 
     fn wake_others(&mut self) {
         for worker in 0..self.workers.count() as usize {
-            if worker != self.worker && self.workers.wake(worker) {
-                self.write_letter(worker, Letter::Wake);
+            if worker != self.worker {
+                self.wake_worker(worker);
             }
         }
     }

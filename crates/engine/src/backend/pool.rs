@@ -39,7 +39,9 @@ impl Engine {
         let client = &self.clients[key];
         let mut shared = Shared { running: 0, with_room: None };
         let mut fewest = self.settings.statements_in_flight as usize;
-        for &candidate in &self.sharing {
+        let leaving = self.sharing.last().filter(|_| self.is_to_leave_a_backend());
+        for candidate in self.sharing.iter().filter(|&candidate| Some(candidate) != leaving) {
+            let candidate = *candidate;
             let backend = &self.backends[candidate];
             let same = Some(backend.session) == client.session && self.fits(backend, client);
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
@@ -75,10 +77,13 @@ impl Engine {
         // answer, one attempt is enough.
         let free_permits = self.scheduler.free_permits();
         let useful = if self.server.is_up() { self.scheduler.in_need().min(free_permits) } else { 1 };
-        for _ in opening..useful.max(1) {
-            let may_open =
-                self.workers.take_backend(0) || (self.close_idle_backend() && self.workers.take_backend(0));
+        for already in opening..useful.max(1) {
+            let may_open = self.workers.take_backend(self.worker, 0)
+                || (self.close_idle_backend() && self.workers.take_backend(self.worker, 0));
             if !may_open {
+                if already == 0 {
+                    self.ask_for_backends();
+                }
                 break;
             }
             self.open_backend(key);
@@ -91,8 +96,9 @@ impl Engine {
             return;
         }
         let workers = Arc::clone(&self.workers);
-        let mut made_room = || self.close_idle_backend() && workers.take_backend(0);
-        if workers.take_backend(0) || made_room() || workers.take_backend(1) {
+        let worker = self.worker;
+        let mut made_room = || self.close_idle_backend() && workers.take_backend(worker, 0);
+        if workers.take_backend(worker, 0) || made_room() || workers.take_backend(worker, 1) {
             self.open_backend(key);
         }
     }
@@ -131,6 +137,9 @@ impl Engine {
                 // While draining nobody comes any more; those who wait still need one.
                 let needed = self.scheduler.in_need() > 0 || !self.urgent.is_empty();
                 if self.draining.is_some() && !needed {
+                    return self.quit_backend(key);
+                }
+                if self.leave_to_other_worker(needed) {
                     return self.quit_backend(key);
                 }
                 if !self.idle.contains(&key) {

@@ -310,9 +310,9 @@ impl Engine {
         }
     }
 
-    /// Each worker has an even share of it.
+    /// It is common to all workers; what others hold is known as of their last turn.
     fn statement_memory_is_used_up(&self) -> bool {
-        self.buffered > self.settings.statement_memory / self.workers.count() as usize
+        self.buffered + self.workers.others_hold_bytes(self.worker) > self.settings.statement_memory
     }
 
     /// The request of a client, with its bytes taken off the account.

@@ -19,6 +19,9 @@ pub(crate) const FIRST_ID: u32 = 1 << 31;
 /// A shared read that has not moved for so long is held up by a lock; it will not end in the moment that a KILL takes.
 const STUCK: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// How long another worker may take to answer a KILL. Its turns are milliseconds.
+const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
+
 impl Engine {
     /// An id that no client has now. Ids of one worker are a pool's number of workers apart, so that an id says whose it is.
     pub(crate) fn next_client_id(&mut self) -> u32 {
@@ -65,7 +68,7 @@ impl Engine {
             let outcome = self.kill_victim(victim, query_only, &rights);
             self.kill_settled(key, victim, outcome, answer);
         } else {
-            self.clients[key].phase = Phase::Killing { answer };
+            self.clients[key].phase = Phase::Killing { answer, victim, since: self.now };
             let killer = (key, self.clients[key].id);
             let kill = Kill { from: self.worker, killer, victim, query_only, rights };
             self.write_letter(owner, Letter::Kill(kill));
@@ -93,10 +96,31 @@ impl Engine {
     pub(crate) fn killed_by_worker(&mut self, killed: &Killed) {
         let (key, id) = killed.killer;
         let Some(client) = self.clients.get_mut(key).filter(|client| client.id == id) else { return };
-        let Phase::Killing { answer } = client.phase else { return };
-        client.phase = Phase::Idle;
-        self.resume.push(key);
-        self.kill_settled(key, killed.victim, killed.outcome, answer);
+        let Phase::Killing { answer, victim, .. } = client.phase else { return };
+        if victim == killed.victim {
+            client.phase = Phase::Idle;
+            self.resume.push(key);
+            self.kill_settled(key, victim, killed.outcome, answer);
+        }
+    }
+
+    /// A worker that does not answer has ended, and its clients with it.
+    pub(crate) fn give_up_kills(&mut self) {
+        let over: Vec<_> = self
+            .clients
+            .iter()
+            .filter_map(|(key, client)| match client.phase {
+                Phase::Killing { answer, victim, since } if self.now.since(since) >= ANSWER_TIMEOUT => {
+                    Some((key, answer, victim))
+                }
+                _ => None,
+            })
+            .collect();
+        for (key, answer, victim) in over {
+            self.clients[key].phase = Phase::Idle;
+            self.resume.push(key);
+            self.kill_settled(key, victim, Outcome::NoSuchClient, answer);
+        }
     }
 
     fn kill_settled(&mut self, killer: usize, victim: u32, outcome: Outcome, answer: u8) {

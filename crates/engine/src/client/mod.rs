@@ -89,6 +89,8 @@ pub(crate) enum Phase {
     Killing {
         /// The sequence number of the answer.
         answer: u8,
+        victim: u32,
+        since: Instant,
     },
 }
 
