@@ -170,9 +170,12 @@ impl UringDriver {
     /// before. Trouble with a connection is the program's to hear.
     pub fn run<P: Program>(&mut self, program: &mut P) -> io::Result<()> {
         self.enable_rings()?;
-        let (mut timeout, mut deadline) = (Some(Duration::ZERO), Some(Instant::START));
+        // Over already: the first turn does not wait.
+        let mut deadline = Some(Instant::START);
         loop {
             self.prepare();
+            // Afterwards, because arming accepts may pause a listener.
+            let timeout = self.timeout(deadline);
             self.wait(timeout)?;
             self.hear(program);
             // Completions that are of no interest to the program, most often of sends, are no turn of its own.
@@ -186,7 +189,6 @@ impl UringDriver {
                 deadline = program.next_timeout();
             }
             self.resume_listeners();
-            timeout = self.timeout(deadline);
         }
     }
 

@@ -6,11 +6,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use drivers::ListenAddress;
+use drivers::{ListenAddress, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seam::{Input, Signal};
 
-use crate::support::{BACKLOG, Controls, TemporaryPath, TestDriver, listening, reset_on_drop, run_with_peer};
+use crate::support::{
+    BACKLOG, Controls, TemporaryPath, TestDriver, listening, listening_with, reset_on_drop, run_with_peer,
+};
 
 pub fn opening_and_closing_leaks_nothing<D: TestDriver>() {
     const OPENS: usize = 20_000;
@@ -90,6 +92,31 @@ pub fn running_out_of_descriptors_pauses_accepting<D: TestDriver>() {
     assert_eq!(counters.accept_pauses >= 1, D::TAKES_DESCRIPTORS, "{counters:?}");
     // A few per peer; a busy loop makes tens of thousands.
     assert!(counters.turns < 1000, "{counters:?}");
+}
+
+/// The driver runs out of descriptors at the end of a turn, gets some back, and hears of nothing else.
+pub fn a_pause_of_accepting_is_over_by_itself<D: TestDriver>() {
+    // With two connections in the first table the third needs another, and that a descriptor.
+    let settings = Settings { connections_per_ring: 2, accepts_per_turn: 1, ..Settings::default() };
+    let (mut driver, address) = listening_with::<D>(settings);
+    let mut peers: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: limit.maximum }).unwrap();
+    let react = |_, input: Input<'_>, controls: &mut Controls| match input {
+        Input::Accepted { connection, .. } => controls.send(connection, "!"),
+        Input::Signal(Signal::Drain) => controls.finish(),
+        _ => {}
+    };
+    run_with_peer(&mut driver, react, |signaller| {
+        // Time for a pause that nothing but its end can end: sends that come to theirs wake the driver as well.
+        std::thread::sleep(Duration::from_millis(350));
+        setrlimit(Resource::Nofile, limit).unwrap();
+        peers.iter_mut().for_each(|peer| peer.read_exact(&mut [0]).unwrap());
+        signaller.send(Signal::Drain);
+    });
+    let counters = driver.counters();
+    assert_eq!(counters.accepts, 3);
+    assert!(counters.accept_pauses >= 1, "{counters:?}");
 }
 
 fn open_and_close(peer: &mut (impl Read + Write), by_driver: bool) {

@@ -84,6 +84,7 @@ macro_rules! suite {
             ],
             apart: [
                 descriptors::opening_and_closing_leaks_nothing,
+                descriptors::a_pause_of_accepting_is_over_by_itself,
                 descriptors::running_out_of_descriptors_pauses_accepting,
             ]
         );
