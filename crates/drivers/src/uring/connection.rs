@@ -115,7 +115,18 @@ pub(super) struct Identifying {
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) bytes: Vec<u8>,
+    /// How many of the bytes the program has been given since.
+    pub(super) given: usize,
     pub(super) end: Option<CloseReason>,
+    /// There is a notice that the program wants it.
+    pub(super) noticed: bool,
+}
+
+impl Held {
+    /// What the program has not been given yet.
+    pub(super) fn unread(&self) -> &[u8] {
+        &self.bytes[self.given..]
+    }
 }
 
 impl Connection {

@@ -302,7 +302,9 @@ impl UringDriver {
 
     /// Tells the program what its own outputs of the last turn led to. It could not be told at once: it was being asked.
     fn deliver_notices<P: Program>(&mut self, program: &mut P) {
-        while let Some(notice) = self.notices.pop_front() {
+        // Those that are there now: what is left over of one is for the next turn.
+        for _ in 0..self.notices.len() {
+            let Some(notice) = self.notices.pop_front() else { return };
             match notice {
                 Notice::Connected { token, connection } => {
                     self.tell(program, Input::Connected { token, connection });
@@ -349,9 +351,18 @@ impl UringDriver {
 /// What an output led to, to be said in the next turn.
 #[derive(Debug)]
 enum Notice {
-    Connected { token: u64, connection: ConnectionId },
-    ConnectFailed { token: u64, errno: i32 },
-    Resumed { connection: ConnectionId },
+    Connected {
+        token: u64,
+        connection: ConnectionId,
+    },
+    ConnectFailed {
+        token: u64,
+        errno: i32,
+    },
+    /// There is something held for it.
+    Resumed {
+        connection: ConnectionId,
+    },
 }
 
 /// A program that is gone: what there is to be told is for nobody.

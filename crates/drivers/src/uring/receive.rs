@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv, sockopt};
 use seam::{CloseReason, ConnectionId, Input, Program};
 
-use super::connection::{Connection, Phase, Receive};
+use super::connection::{Connection, Given, Phase, Receive};
 use super::ring::Completion;
 use super::token::Request;
 use super::{Notice, UringDriver};
@@ -108,27 +108,40 @@ impl UringDriver {
         let Some(connection) = self.connections.get_mut(id) else { return };
         if let Phase::Paused { .. } = connection.phase {
             connection.phase = Phase::Reading;
-            if connection.held.is_some() {
+            if let Some(held) = connection.held.as_mut().filter(|held| !held.noticed) {
+                held.noticed = true;
                 self.notices.push_back(Notice::Resumed { connection: id });
             }
             self.list(id);
         }
     }
 
-    /// Gives what came while a connection was paused.
+    /// Gives what came while a connection was paused: in each turn as much as of anything else, and its end in a turn of
+    /// its own, as [`fate`] does with what comes now.
     pub(super) fn give_held<P: Program>(&mut self, id: ConnectionId, program: &mut P) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        if !matches!(connection.phase, Phase::Reading) {
+        let Some(mut held) = connection.held.take() else { return };
+        held.noticed = false;
+        if !matches!(connection.phase, Phase::Reading | Phase::Failed { was_reading: true, .. }) {
+            connection.held = Some(held);
             return;
         }
-        let Some(held) = connection.held.take() else { return };
-        for bytes in held.bytes.chunks(self.settings.receive_buffer) {
-            self.tell(program, Input::Bytes { connection: id, bytes });
+        let share = held.unread().len().min(self.settings.receive_buffer);
+        if share > 0 {
+            let bytes = u32::try_from(share).unwrap_or(u32::MAX);
+            connection.given = Given { turn: self.turn, bytes };
+            self.tell(program, Input::Bytes { connection: id, bytes: &held.unread()[..share] });
+            held.given += share;
+        } else if let Some(reason) = held.end {
+            return self.end(id, reason, program);
         }
-        match held.end {
-            Some(reason) => self.end(id, reason, program),
-            None => self.list(id),
+        let is_done = held.unread().is_empty() && held.end.is_none();
+        if let Some(connection) = self.connections.get_mut(id).filter(|_| !is_done) {
+            held.noticed = true;
+            connection.held = Some(held);
+            self.notices.push_back(Notice::Resumed { connection: id });
         }
+        self.list(id);
     }
 
     /// The peer of a paused connection has hung up, or there is an error.
@@ -138,7 +151,7 @@ impl UringDriver {
     pub(super) fn hung_up(&mut self, id: ConnectionId, outcome: Result<usize, Errno>) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.watched = false;
-        let has_bytes = connection.held.as_ref().is_some_and(|held| !held.bytes.is_empty());
+        let has_bytes = connection.held.as_ref().is_some_and(|held| !held.unread().is_empty());
         if let (Phase::Paused { parked }, Ok(events)) = (&mut connection.phase, outcome) {
             if events & libc::POLLERR as usize != 0 || !has_bytes {
                 connection.others += 1;
@@ -159,7 +172,7 @@ impl UringDriver {
         program: &mut P,
     ) {
         let Some(connection) = self.connections.get_mut(id) else { return };
-        let has_bytes = connection.held.as_ref().is_some_and(|held| !held.bytes.is_empty());
+        let has_bytes = connection.held.as_ref().is_some_and(|held| !held.unread().is_empty());
         let end = socket.ok().and_then(|socket| end_of(&socket, has_bytes));
         match end {
             Some(reason) => self.end(id, reason, program),

@@ -37,6 +37,7 @@ macro_rules! suite {
                 pauses::unix_peers_that_are_gone_are_noticed_while_paused,
                 pauses::bytes_left_behind_wait_for_the_program,
                 pauses::an_end_of_stream_waits_for_the_program,
+                pauses::answers_to_the_last_bytes_are_sent_after_a_pause,
                 ends::end_of_stream_is_told_once,
                 ends::half_closed_is_closed,
                 ends::resets_carry_their_errno,

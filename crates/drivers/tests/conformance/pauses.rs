@@ -10,7 +10,8 @@ use rustix::io::Errno;
 use seam::{CloseReason, ConnectionId, Input, Signal};
 
 use crate::support::{
-    Controls, TestDriver, listening, listening_on_unix, pattern, read_pattern, reset_on_drop, run_with_peer,
+    Controls, TestDriver, assert_pattern, listening, listening_on_unix, listening_with, pattern,
+    read_pattern, reset_on_drop, run_with_peer,
 };
 
 pub fn paused_connections_are_not_read<D: TestDriver>() {
@@ -96,6 +97,56 @@ pub fn an_end_of_stream_waits_for_the_program<D: TestDriver>() {
     assert_eq!(script.received, b"last will");
     assert_eq!(script.closed, Some(CloseReason::EndOfStream));
     assert!(driver.counters().turns < MANY_TURNS, "{:?}", driver.counters());
+}
+
+/// What came before the end is given in shares, and the end in a turn of its own: an answer to the last bytes is sent.
+pub fn answers_to_the_last_bytes_are_sent_after_a_pause<D: TestDriver>() {
+    const SHARE: usize = 8;
+    const SHARES: usize = 5;
+    let settings = Settings { receive_buffer: SHARE, ..Settings::default() };
+    let (mut driver, address) = listening_with::<D>(settings);
+    let mut peer = TcpStream::connect(address).unwrap();
+    // In one piece, and the end too, before the driver looks.
+    peer.write_all(&pattern(0, SHARE * SHARES)).unwrap();
+    peer.shutdown(std::net::Shutdown::Write).unwrap();
+    let (mut received, mut in_this_turn, mut closed) = (0, 0, false);
+    let mut paused = None;
+    let react = |now: seam::Instant, input: Input<'_>, controls: &mut Controls| match input {
+        Input::Bytes { connection, bytes } => {
+            assert_eq!(paused, None, "read while paused");
+            assert_pattern(received, bytes);
+            received += bytes.len();
+            in_this_turn += bytes.len();
+            assert!(in_this_turn <= SHARE);
+            controls.send(connection, pattern(received - bytes.len(), bytes.len()));
+            // After the first with time for the rest to come in, and in the middle of what has come in.
+            if received == SHARE || received == 3 * SHARE {
+                controls.pause(connection);
+                paused = Some((connection, now + Duration::from_millis(50)));
+                controls.wake_at(paused.map(|(_, until)| until));
+            }
+            // At once, as a program does that has paused for nothing.
+            if received == 4 * SHARE {
+                controls.pause(connection);
+                controls.resume(connection);
+            }
+        }
+        Input::TurnEnd => {
+            in_this_turn = 0;
+            if let Some((connection, _)) = paused.take_if(|(_, until)| *until <= now) {
+                controls.resume(connection);
+                controls.wake_at(None);
+            }
+        }
+        Input::Closed { reason, .. } => {
+            assert_eq!((in_this_turn, reason), (0, CloseReason::EndOfStream));
+            assert!(!std::mem::replace(&mut closed, true));
+            controls.finish();
+        }
+        _ => {}
+    };
+    let echoed = run_with_peer(&mut driver, react, |_| read_pattern(&mut peer));
+    assert_eq!((received, echoed, closed), (SHARE * SHARES, SHARE * SHARES, true));
 }
 
 /// A busy loop makes tens of thousands of turns in [`leave_time_to_loop`]; a driver that waits makes about ten.
