@@ -23,6 +23,9 @@ impl ListenAddress {
     /// # Errors
     /// What is wrong with the text, in words.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.contains(',') {
+            return Err(format!("{text:?}: one address at a time; give the option once for each"));
+        }
         if let Some(path) = text.strip_prefix("unix:") {
             return if path.is_empty() {
                 Err(String::from("no path after unix:"))

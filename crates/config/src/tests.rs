@@ -317,6 +317,13 @@ fn names_of_in_server_pools_are_understood_everywhere() {
 }
 
 #[test]
+fn a_list_in_one_value_is_no_address() {
+    let error = message(with_flags(&["--listen=/tmp/a.sock,127.0.0.1:3306"]));
+    assert!(error.contains("one address at a time"), "{error}");
+    assert_eq!(with_flags(&["--listen=/tmp/a.sock", "--listen=127.0.0.1:3306"]).unwrap().listen.len(), 2);
+}
+
+#[test]
 fn each_worker_needs_a_backend() {
     assert!(with_flags(&["--workers=2", "--max-backends=2"]).is_ok());
     let error = message(with_flags(&["--workers=3", "--max-backends=2"]));

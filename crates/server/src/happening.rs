@@ -14,14 +14,14 @@ pub(crate) enum Happening {
     AskedToEnd,
     /// SIGUSR1.
     AskedToReport,
-    /// What a worker's engine holds; what its driver holds is known to the worker's signaller by then.
-    Memory(Memory),
-    /// The engine reports something.
-    Event(Event),
+    /// What the engine of the worker with this number holds; what its driver holds is known to its signaller by then.
+    Memory(usize, Memory),
+    /// The engine of the worker with this number reports something.
+    Event(usize, Event),
     /// This many reports did not fit into the queue.
     EventsLost(u64),
-    /// The event loop has ended.
-    WorkerEnded(io::Result<()>),
+    /// The event loop of the worker with this number has ended.
+    WorkerEnded(usize, io::Result<()>),
     /// The private server answers.
     ServerReady(Access),
     /// The private server cannot be started, and why.

@@ -23,15 +23,30 @@ pub(crate) fn start(level: LogLevel) {
         .init();
 }
 
-/// Logs what the engine reports, at the level at which somebody should look at it.
-pub(crate) fn event(event: &Event) {
-    match event {
-        Event::ServerFound { .. } => tracing::info!("{event}"),
-        Event::ServerLost { .. } => tracing::error!("{event}"),
-        Event::LoginRefused { .. }
-        | Event::BackendClosed { .. }
-        | Event::NoRoom { .. }
-        | Event::LimitReached { .. } => tracing::warn!("{event}"),
-        Event::ClientClosed { .. } => tracing::info!("{event}"),
+/// The lines about what engines report.
+#[derive(Default)]
+pub(crate) struct EventLog {
+    /// The last line about the server: each worker finds and loses it, and one line is enough where they agree.
+    about_server: String,
+}
+
+impl EventLog {
+    /// Logs what a worker's engine reports, at the level at which somebody should look at it.
+    pub(crate) fn event(&mut self, worker: usize, event: &Event) {
+        if matches!(event, Event::ServerFound { .. } | Event::ServerLost { .. }) {
+            let line = event.to_string();
+            if worker > 0 && line == self.about_server {
+                return;
+            }
+            self.about_server = line;
+        }
+        match event {
+            Event::ServerFound { .. } | Event::ClientClosed { .. } => tracing::info!("{event}"),
+            Event::ServerLost { .. } => tracing::error!("{event}"),
+            Event::LoginRefused { .. }
+            | Event::BackendClosed { .. }
+            | Event::NoRoom { .. }
+            | Event::LimitReached { .. } => tracing::warn!("{event}"),
+        }
     }
 }

@@ -40,7 +40,7 @@ Commands:
 
 Options:
   -V, --version  print the version
-  -h, --help     print this text; also after serve, bench and doctor
+  -h, --help     print this text; also after a command
 ";
 
 fn main() -> ExitCode {

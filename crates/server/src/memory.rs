@@ -3,8 +3,59 @@
 use drivers::Counters;
 use engine::Memory;
 
-/// Logs what all workers hold together, and each worker's share of the clients.
-pub(crate) fn log(engines: &[Memory], drivers: &[Counters]) {
+/// What has been heard from the workers since it was last asked for.
+pub(crate) struct Reports {
+    workers: Vec<Report>,
+}
+
+/// One worker's answer.
+#[derive(Clone, Copy)]
+enum Report {
+    /// Nobody has asked, or it has been logged.
+    None,
+    Awaited,
+    Given(Memory),
+    /// The worker has ended.
+    Ended,
+}
+
+impl Reports {
+    pub(crate) fn of(workers: usize) -> Self {
+        Self { workers: vec![Report::None; workers] }
+    }
+
+    /// All workers are being asked.
+    pub(crate) fn begin(&mut self) {
+        for report in self.workers.iter_mut().filter(|report| !matches!(report, Report::Ended)) {
+            *report = Report::Awaited;
+        }
+    }
+
+    /// A worker has ended and will not answer.
+    pub(crate) fn ended(&mut self, worker: usize) {
+        self.workers[worker] = Report::Ended;
+    }
+
+    /// A worker has answered; once all have, the sum is logged.
+    pub(crate) fn take(&mut self, worker: usize, memory: Memory, drivers: &[Counters]) {
+        self.workers[worker] = Report::Given(memory);
+        if self.workers.iter().any(|report| matches!(report, Report::Awaited)) {
+            return;
+        }
+        let given = self.workers.iter().zip(drivers).filter_map(|(report, counters)| match report {
+            Report::Given(memory) => Some((*memory, *counters)),
+            _ => None,
+        });
+        let (engines, drivers): (Vec<_>, Vec<_>) = given.unzip();
+        log(&engines, &drivers);
+        for report in self.workers.iter_mut().filter(|report| matches!(report, Report::Given(_))) {
+            *report = Report::None;
+        }
+    }
+}
+
+/// Logs what workers hold together, and each one's share of the clients.
+fn log(engines: &[Memory], drivers: &[Counters]) {
     let mut engine = Memory::default();
     engines.iter().for_each(|one| engine += *one);
     let sum = |figure: fn(&Counters) -> u64| drivers.iter().map(figure).sum::<u64>();

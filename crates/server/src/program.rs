@@ -4,7 +4,7 @@
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
 
 use drivers::Signaller;
-use engine::{Engine, Event, Letter};
+use engine::{Engine, Letter};
 use seam::{Input, Instant, Output, Program, Signal};
 
 use crate::happening::Happening;
@@ -38,11 +38,10 @@ impl Reporting {
             self.lost = 0;
         }
         while let Some(event) = self.engine.poll_event() {
-            if self.post.number > 0 && is_common(&event) {
-                continue;
-            }
             // A log that is not read (a stopped terminal) must not stop the clients.
-            if let Err(TrySendError::Full(_)) = self.happenings.try_send(Happening::Event(event)) {
+            if let Err(TrySendError::Full(_)) =
+                self.happenings.try_send(Happening::Event(self.post.number, event))
+            {
                 self.lost += 1;
             }
         }
@@ -66,11 +65,6 @@ impl Reporting {
     }
 }
 
-/// What all workers see of the one server; the first one says it.
-fn is_common(event: &Event) -> bool {
-    matches!(event, Event::ServerFound { .. } | Event::ServerLost { .. })
-}
-
 impl Program for Reporting {
     fn handle(&mut self, now: Instant, input: Input<'_>) {
         let turn_ends = matches!(input, Input::TurnEnd);
@@ -78,7 +72,7 @@ impl Program for Reporting {
             Input::Signal(Signal::Wake) => self.fetch_letters(),
             Input::Signal(Signal::Report) => {
                 // Where the queue is full the question can be asked again.
-                let _ = self.happenings.try_send(Happening::Memory(self.engine.memory()));
+                let _ = self.happenings.try_send(Happening::Memory(self.post.number, self.engine.memory()));
             }
             _ => {}
         }

@@ -12,8 +12,10 @@ use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::happening::{Happening, QUEUE_LENGTH};
+use crate::logging::EventLog;
+use crate::memory::Reports;
 use crate::workers::Workers;
-use crate::{addresses, logging, memory, open_files};
+use crate::{addresses, logging, open_files};
 
 /// After the second signal the event loop has this long to end. It closes everything at once and needs milliseconds;
 /// one that hangs must not keep the process.
@@ -130,7 +132,8 @@ fn start_private_server(
 ) -> Result<PrivateServer, String> {
     let settings = private_server::Settings {
         programs: configuration.server_directory.clone(),
-        max_connections: configuration.engine.max_backends,
+        // Each worker has a connection of the service account.
+        max_connections: configuration.engine.max_backends.saturating_add(configuration.workers),
         max_allowed_packet: configuration.engine.max_allowed_packet,
         ..private_server::Settings::new(configuration.data_dir.clone())
     };
@@ -151,11 +154,11 @@ fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, S
             Happening::ServerReady(access) => return Ok(Some(access)),
             Happening::ServerFailed(reason) => return Err(reason),
             Happening::AskedToEnd => return Ok(None),
-            Happening::Event(_)
+            Happening::Event(..)
             | Happening::AskedToReport
-            | Happening::Memory(_)
+            | Happening::Memory(..)
             | Happening::EventsLost(_)
-            | Happening::WorkerEnded(_)
+            | Happening::WorkerEnded(..)
             | Happening::ServerStopped => {}
         }
     }
@@ -216,7 +219,8 @@ fn wait_for_workers(
     let mut deadline: Option<Instant> = None;
     let mut left = workers.count();
     let mut outcome = Ok(());
-    let mut reports = Vec::new();
+    let mut reports = Reports::of(workers.count());
+    let mut log = EventLog::default();
     while left > 0 {
         let happening = match deadline {
             None => happenings.recv().ok(),
@@ -225,9 +229,10 @@ fn wait_for_workers(
             }
         };
         match happening {
-            None => return Err(String::from("the event loop does not end; giving up")),
-            Some(Happening::WorkerEnded(result)) => {
+            None => return outcome.and(Err(String::from("an event loop does not end; giving up"))),
+            Some(Happening::WorkerEnded(number, result)) => {
                 left -= 1;
+                reports.ended(number);
                 if let Err(error) = result {
                     // Its clients are gone, and what they held of the common bounds with them: nothing to go on with.
                     outcome = outcome.and(Err(format!("an event loop has ended: {error}")));
@@ -235,22 +240,17 @@ fn wait_for_workers(
                     deadline = deadline.or(Some(Instant::now() + STOP_TIMEOUT));
                 }
             }
-            Some(Happening::Event(event)) => logging::event(&event),
+            Some(Happening::Event(number, event)) => log.event(number, &event),
             Some(Happening::EventsLost(count)) => {
                 tracing::warn!("{count} lines of the log were lost: it is read too slowly");
             }
             Some(Happening::ServerFailed(reason)) => tracing::error!("{reason}"),
             Some(Happening::ServerReady(_) | Happening::ServerStopped) => {}
             Some(Happening::AskedToReport) => {
-                reports.clear();
+                reports.begin();
                 workers.signal(Signal::Report);
             }
-            Some(Happening::Memory(memory)) => {
-                reports.push(memory);
-                if reports.len() == workers.count() {
-                    memory::log(&reports, &workers.counters());
-                }
-            }
+            Some(Happening::Memory(number, memory)) => reports.take(number, memory, &workers.counters()),
             Some(Happening::AskedToEnd) => {
                 signals_seen += 1;
                 if signals_seen == 1 {
@@ -281,11 +281,11 @@ fn stop_server(server: &PrivateServer, happenings: &Receiver<Happening>) -> Resu
                 tracing::info!("not waiting for the private server: it goes on stopping by itself");
                 return Ok(());
             }
-            Happening::Event(event) => logging::event(&event),
-            Happening::AskedToReport
-            | Happening::Memory(_)
+            Happening::Event(..)
+            | Happening::AskedToReport
+            | Happening::Memory(..)
             | Happening::EventsLost(_)
-            | Happening::WorkerEnded(_)
+            | Happening::WorkerEnded(..)
             | Happening::ServerReady(_) => {}
         }
     }

@@ -46,7 +46,9 @@ impl Workers {
         for (number, sockets) in shares.into_iter().enumerate() {
             let (begin, begun) = channel();
             let started = start_thread(number, configuration, sockets, begun, happenings.clone())?;
-            if let Some(reason) = started.fallback.filter(|_| number == 0) {
+            if let Some(reason) =
+                started.fallback.filter(|_| workers.driver != DriverKind::Epoll || number == 0)
+            {
                 tracing::info!("driver: epoll, because io_uring cannot be used: {reason}");
             }
             workers.driver = started.driver;
@@ -182,5 +184,5 @@ fn serve(mut driver: Driver, begun: &Receiver<Begin>, happenings: &SyncSender<Ha
     let ended = ended.unwrap_or_else(|_| Err(io::Error::other("it panicked; this is a defect of onramp")));
     // Listeners and connections go before the main thread learns of the end and lets the process go.
     drop(driver);
-    let _ = happenings.send(Happening::WorkerEnded(ended));
+    let _ = happenings.send(Happening::WorkerEnded(number, ended));
 }

@@ -61,8 +61,8 @@ pub(super) fn local_ports(machine: &Machine, request: &Request) -> Option<Findin
     let network = &machine.network;
     let ports = network.port_range.map(|(low, high)| (high - low + 1) - network.reserved_in_range);
     if !request.role.connects() {
-        // The service account's connection comes on top.
-        let needed = u64::from(request.max_backends) + 1;
+        // The service account's connections come on top, one for each worker.
+        let needed = u64::from(request.max_backends) + u64::from(request.workers);
         let why = format!(
             "backends over TCP; the clients' ports are those of their own machines, each of which can reach one \
              address here {} times with the same range",

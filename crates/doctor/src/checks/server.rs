@@ -3,8 +3,9 @@
 use crate::finding::{Amount, Check, Finding, Verdict, grouped};
 use crate::{Machine, Remedy, Request, Role};
 
-/// The service account's connection, the server's own administrators, and a few that are still closing.
-const BESIDE_BACKENDS: u64 = 8;
+/// A KILL's, the server's own administrators, and a few that are still closing. The service account's, one for each worker,
+/// come on top.
+const BESIDE_BACKENDS: u64 = 7;
 
 pub(super) fn connections(machine: &Machine, request: &Request) -> Option<Finding> {
     const SUBJECT: &str = "max_connections of the server";
@@ -12,13 +13,13 @@ pub(super) fn connections(machine: &Machine, request: &Request) -> Option<Findin
     let (needed, why) = if request.role == Role::Bench {
         machine.server.as_ref()?;
         let why = "the load generator opens all of them there, unless it goes through Onramp".to_owned();
-        (u64::from(request.connections) + BESIDE_BACKENDS, why)
+        (u64::from(request.connections) + BESIDE_BACKENDS + 1, why)
     } else {
         let why = format!(
             "Onramp opens max_backends = {} connections to the server, however many clients there are",
             grouped(u64::from(request.max_backends))
         );
-        (u64::from(request.max_backends) + BESIDE_BACKENDS, why)
+        (u64::from(request.max_backends) + u64::from(request.workers) + BESIDE_BACKENDS, why)
     };
     match &machine.server {
         None => {
@@ -41,7 +42,7 @@ pub(super) fn connections(machine: &Machine, request: &Request) -> Option<Findin
                             "max_connections = {needed} under [mysqld] in the server's option file"
                         ),
                     });
-            let fitting = answer.max_connections.saturating_sub(BESIDE_BACKENDS);
+            let fitting = answer.max_connections.saturating_sub(BESIDE_BACKENDS + u64::from(request.workers));
             if request.role == Role::Bench || fitting == 0 {
                 return Some(finding);
             }

@@ -21,6 +21,8 @@ pub(crate) struct Server {
 }
 
 enum Reach {
+    /// Nobody has tried yet.
+    Untried,
     Up,
     /// Attempts have failed: the next one is due at `retry`.
     Down {
@@ -37,8 +39,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Server {
     pub(crate) fn new() -> Self {
-        let reason = String::from("not tried yet");
-        Self { state: Reach::Down { retry: Instant::START, pause: FIRST_PAUSE, reason }, address: 0 }
+        Self { state: Reach::Untried, address: 0 }
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -54,6 +55,7 @@ impl Server {
     pub(crate) fn next_attempt(&self) -> Option<Instant> {
         match self.state {
             Reach::Up => None,
+            Reach::Untried => Some(Instant::START),
             Reach::Down { retry, .. } => Some(retry),
         }
     }
@@ -62,6 +64,7 @@ impl Server {
     pub(crate) fn reason(&self) -> &str {
         match &self.state {
             Reach::Up => "it is up",
+            Reach::Untried => "not tried yet",
             Reach::Down { reason, .. } => reason,
         }
     }
@@ -73,7 +76,7 @@ impl Server {
     /// An attempt failed: the pause doubles. True where this is news.
     pub(crate) fn failed(&mut self, now: Instant, reason: String, next_address: Option<usize>) -> bool {
         let (pause, news) = match self.state {
-            Reach::Up => (FIRST_PAUSE, true),
+            Reach::Up | Reach::Untried => (FIRST_PAUSE, true),
             // Several attempts under way fail together: only the first one counts.
             Reach::Down { retry, pause, .. } if retry > now => (pause, false),
             Reach::Down { pause, .. } => ((pause * 2).min(LONGEST_PAUSE), false),

@@ -16,7 +16,10 @@ impl Engine {
             backend.paused = true;
             self.outbox.pause_reading(connection);
         }
-        self.lend_permit(key);
+        // One whose reply has not begun may still be executing: what is stalled is the reply before.
+        if self.backends[key].in_flight.front().is_some_and(|statement| statement.summary.relayed > 0) {
+            self.lend_permit(key);
+        }
     }
 
     /// A client has caught up; it may have sent more meanwhile.
