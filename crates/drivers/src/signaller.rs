@@ -25,7 +25,7 @@ impl Signaller {
         let _ = retry_on_intr(|| write(&self.shared.wake, &1_u64.to_ne_bytes()));
     }
 
-    /// What the driver had done when it last took a signal; zeros before the first.
+    /// What the driver had done when it last took a signal other than [`Signal::Wake`]; zeros before the first.
     pub fn counters(&self) -> Counters {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,7 +55,7 @@ impl Mailbox {
         self.shared.wake.as_fd()
     }
 
-    /// Says what the driver has done so far. To be said before the signals are passed on.
+    /// Says what the driver has done so far. To be said before signals that [ask for it](asks_for_counters) are passed on.
     pub(crate) fn publish(&self, counters: Counters) {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
     }
@@ -69,6 +69,15 @@ impl Mailbox {
             Err(errno) => debug_assert!(false, "reading an eventfd fails only when it is empty: {errno}"),
         }
         std::mem::take(&mut *self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// True where whoever sent it may look at the counters next. Workers wake each other thousands of times a second, and the
+/// counters look at every connection: that is too much for a wake.
+pub(crate) fn asks_for_counters(signal: &Signal) -> bool {
+    match signal {
+        Signal::Drain | Signal::Stop | Signal::Report => true,
+        Signal::Wake => false,
     }
 }
 

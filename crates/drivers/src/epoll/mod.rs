@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use seam::{ConnectionId, Input, Instant, ListenerId, Output, Program};
 
 use crate::clock::Clock;
-use crate::signaller::Mailbox;
+use crate::signaller::{Mailbox, asks_for_counters};
 use crate::slots::Slots;
 use crate::{Counters, ListenAddress, ListenSocket, Settings, Signaller};
 use accept::Listener;
@@ -165,8 +165,11 @@ impl EpollDriver {
         self.deliver_notices(program);
         let events = std::mem::take(&mut self.events);
         if events.iter().any(|event| Token::from(event.data) == Token::Signal) {
-            self.mailbox.publish(self.counters());
-            for signal in self.mailbox.take() {
+            let signals = self.mailbox.take();
+            if signals.iter().any(asks_for_counters) {
+                self.mailbox.publish(self.counters());
+            }
+            for signal in signals {
                 program.handle(self.now, Input::Signal(signal));
             }
         }

@@ -30,7 +30,7 @@ use std::time::Duration;
 use seam::{ConnectionId, Input, Instant, ListenerId, Output, Program, Signal};
 
 use crate::clock::Clock;
-use crate::signaller::Mailbox;
+use crate::signaller::{Mailbox, asks_for_counters};
 use crate::slots::Slots;
 use crate::{Counters, ListenAddress, ListenSocket, Settings, Signaller};
 use accept::Listener;
@@ -237,8 +237,11 @@ impl UringDriver {
         self.deliver_notices(program);
         let completions = std::mem::take(&mut self.completions);
         if completions.iter().any(|completion| Token::from(completion.token) == Token::Mailbox) {
-            self.mailbox.publish(self.counters());
-            for signal in self.mailbox.take() {
+            let signals = self.mailbox.take();
+            if signals.iter().any(asks_for_counters) {
+                self.mailbox.publish(self.counters());
+            }
+            for signal in signals {
                 self.tell(program, Input::Signal(signal));
             }
         }

@@ -78,6 +78,7 @@ macro_rules! suite {
                 limits::connecting_and_closing_leaks_nothing,
                 limits::churn_mixes_nothing_up,
                 turns::signals_wake_the_loop_in_order,
+                turns::reports_are_counted_and_wakes_are_not,
                 turns::timeouts_fire_without_a_busy_loop,
                 turns::a_turn_ends_after_its_inputs,
                 turns::stale_ids_are_ignored,

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use drivers::Settings;
@@ -39,6 +40,33 @@ pub fn signals_wake_the_loop_in_order<D: TestDriver>() {
         }
     });
     assert_eq!(signals, [Signal::Drain, Signal::Stop]);
+}
+
+/// Counting looks at every connection, which is too much for what workers send each other all the time.
+pub fn reports_are_counted_and_wakes_are_not<D: TestDriver>() {
+    let (mut driver, address) = listening::<D>();
+    let (heard, is_heard) = mpsc::channel();
+    let react = |_, input: Input<'_>, controls: &mut Controls| match input {
+        Input::Accepted { connection, .. } => controls.send(connection, "!"),
+        Input::Signal(Signal::Drain) => controls.finish(),
+        Input::Signal(_) => heard.send(()).unwrap(),
+        _ => {}
+    };
+    let seen = run_with_peer(&mut driver, react, move |signaller| {
+        let mut peers = Vec::new();
+        let mut seen = Vec::new();
+        for signal in [Signal::Wake, Signal::Report, Signal::Wake, Signal::Report] {
+            let mut peer = TcpStream::connect(address).unwrap();
+            peer.read_exact(&mut [0]).unwrap();
+            peers.push(peer);
+            signaller.send(signal);
+            is_heard.recv().unwrap();
+            seen.push(signaller.counters().open_connections);
+        }
+        signaller.send(Signal::Drain);
+        seen
+    });
+    assert_eq!(seen, [0, 2, 2, 4]);
 }
 
 pub fn timeouts_fire_without_a_busy_loop<D: TestDriver>() {
