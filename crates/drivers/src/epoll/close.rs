@@ -10,7 +10,7 @@ use std::io;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
-use seam::{ConnectionId, Instant};
+use seam::{ConnectionId, Instant, Signal};
 
 use super::EpollDriver;
 use super::connection::{Connection, Phase};
@@ -89,8 +89,8 @@ impl EpollDriver {
         None
     }
 
-    /// After the program has finished: closes everything, and gives the closes under way the time that they have. A
-    /// signal ends that too.
+    /// After the program has finished: closes everything, and gives the closes under way the time that they have.
+    /// [`Signal::Drain`] or [`Signal::Stop`] ends that too.
     pub(super) fn wind_down(&mut self) -> io::Result<()> {
         self.stop_listening();
         self.notices.clear();
@@ -101,7 +101,13 @@ impl EpollDriver {
             for event in &events {
                 match Token::from(event.data) {
                     Token::Connection(id) => self.closing_ready(id, event.flags),
-                    Token::Signal => self.connections.retain(|_| false),
+                    Token::Signal => {
+                        // Other workers' wakes and reports may still come.
+                        let signals = self.mailbox.take();
+                        if signals.iter().any(|signal| matches!(signal, Signal::Drain | Signal::Stop)) {
+                            self.connections.retain(|_| false);
+                        }
+                    }
                     Token::Listener(_) => {}
                 }
             }

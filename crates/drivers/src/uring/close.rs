@@ -180,8 +180,8 @@ impl UringDriver {
         }
     }
 
-    /// After the program has finished: closes everything, and gives the closes under way the time that they have. A
-    /// signal ends that too.
+    /// After the program has finished: closes everything, and gives the closes under way the time that they have.
+    /// [`seam::Signal::Drain`] or [`seam::Signal::Stop`] ends that too.
     pub(super) fn wind_down(&mut self) -> io::Result<()> {
         self.stop_listening();
         self.notices.clear();

@@ -163,7 +163,8 @@ impl UringDriver {
 
     /// Runs turns until the program says [`Output::Finished`]. The first turn does not wait, so that a program can begin
     /// by itself. Afterwards all listeners and connections are closed; those that the program closed before keep their
-    /// time to send what is unsent (5 seconds, up to 60 while their peers read), unless one more signal comes.
+    /// time to send what is unsent (5 seconds, up to 60 while their peers read), unless [`seam::Signal::Drain`] or
+    /// [`seam::Signal::Stop`] comes once more.
     ///
     /// # Errors
     /// Where waiting itself fails, which is a bug or a kernel without memory; or where another thread has run the driver

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use seam::{CloseReason, Input, Signal};
 
 use crate::support::{
-    Controls, TestDriver, listening, listening_on_unix, listening_with, pattern, read_pattern, reset_on_drop,
-    run, run_with_peer,
+    Controls, TestDriver, assert_pattern, listening, listening_on_unix, listening_with, pattern,
+    read_pattern, reset_on_drop, run, run_with_peer,
 };
 
 pub fn end_of_stream_is_told_once<D: TestDriver>() {
@@ -188,6 +188,35 @@ pub fn a_signal_cuts_the_last_closes_short<D: TestDriver>() {
     assert_eq!(driver.counters().closes_abandoned, 0);
     assert_eq!(driver.counters().open_connections, 0);
     drop(peer);
+}
+
+pub fn other_signals_leave_the_last_closes_their_time<D: TestDriver>() {
+    const TOTAL: usize = 32 << 20;
+    let (mut driver, address) = listening::<D>();
+    let mut peer = TcpStream::connect(address).unwrap();
+    let signaller = driver.signaller();
+    let react = |_, input: Input<'_>, controls: &mut Controls| {
+        if let Input::Accepted { connection, .. } = input {
+            controls.send(connection, pattern(0, TOTAL));
+            controls.close(connection);
+            controls.finish();
+            // Heard when nearly all is unsent.
+            signaller.send(Signal::Wake);
+            signaller.send(Signal::Report);
+        }
+    };
+    let total = run_with_peer(&mut driver, react, |signaller| {
+        // More come while the peer reads.
+        let mut all = vec![0; TOTAL];
+        for piece in all.chunks_mut(TOTAL / 8) {
+            signaller.send(Signal::Wake);
+            peer.read_exact(piece).unwrap();
+        }
+        assert_pattern(0, &all);
+        all.len() + peer.read(&mut [0]).unwrap()
+    });
+    assert_eq!(total, TOTAL);
+    assert_eq!(driver.counters().closes_abandoned, 0);
 }
 
 pub fn nothing_is_heard_after_closing<D: TestDriver>() {
