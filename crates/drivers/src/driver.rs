@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use seam::{ListenerId, Program};
 
-use crate::uring::{UringDriver, probe};
+use crate::uring::{UringDriver, probe, reason};
 use crate::{Counters, EpollDriver, ListenAddress, ListenSocket, Settings, Signaller};
 
 /// What somebody may ask for.
@@ -90,23 +90,19 @@ impl Driver {
     /// `InvalidInput` for [`Settings`] out of range; `Unsupported` with the reason where io_uring was asked for and cannot
     /// be used; else what the system says.
     pub fn open(choice: DriverChoice, settings: Settings) -> io::Result<Opened> {
-        let reason = match choice {
+        // Before anything else, so that a fault of the caller's is not taken for one of the system's.
+        settings.check()?;
+        let fallback = match choice {
             DriverChoice::Epoll => None,
-            DriverChoice::Auto | DriverChoice::Uring => match probe_uring() {
-                Ok(()) => {
-                    let driver = Self::Uring(Box::new(UringDriver::new(settings)?));
-                    return Ok(Opened { driver, fallback: None });
+            DriverChoice::Auto | DriverChoice::Uring => match open_uring(settings.clone()) {
+                Ok(driver) => return Ok(Opened { driver: Self::Uring(Box::new(driver)), fallback: None }),
+                Err(reason) if choice == DriverChoice::Uring => {
+                    return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
                 }
                 Err(reason) => Some(reason),
             },
         };
-        match (choice, reason) {
-            (DriverChoice::Uring, Some(reason)) => Err(io::Error::new(io::ErrorKind::Unsupported, reason)),
-            (_, fallback) => {
-                let driver = Self::Epoll(Box::new(EpollDriver::new(settings)?));
-                Ok(Opened { driver, fallback })
-            }
-        }
+        Ok(Opened { driver: Self::Epoll(Box::new(EpollDriver::new(settings)?)), fallback })
     }
 
     /// Which one it is.
@@ -175,6 +171,13 @@ impl Driver {
             Self::Epoll(driver) => driver.counters(),
         }
     }
+}
+
+/// A driver that was tried out in small. In full it needs more: memory that it may lock, which the one that was tried out
+/// is still charged with for a while.
+fn open_uring(settings: Settings) -> Result<UringDriver, String> {
+    probe()?;
+    UringDriver::new(settings).map_err(|error| reason(&error))
 }
 
 /// Tries out what the io_uring driver needs.

@@ -37,7 +37,7 @@ use accept::Listener;
 use connect::PortRange;
 use connection::Connection;
 use outbox::OutboxPool;
-pub(crate) use probe::{Capabilities, probe};
+pub(crate) use probe::{Capabilities, probe, reason};
 use receive::Deferred;
 use ring::{Completion, Ring, RingSizes};
 use token::{Request, Token};

@@ -76,8 +76,8 @@ pub(crate) fn probe() -> Result<(), String> {
     }
 }
 
-/// What keeps a ring from being made.
-fn reason(error: &io::Error) -> String {
+/// What keeps a ring from being made, as one sentence without a full stop.
+pub(crate) fn reason(error: &io::Error) -> String {
     let disabled = fs::read_to_string("/proc/sys/kernel/io_uring_disabled").ok();
     match Errno::from_io_error(error) {
         Some(errno) => reason_of(errno, disabled.as_deref().map(str::trim)),
