@@ -34,7 +34,7 @@ pub(super) fn ring_sizes(settings: &Settings) -> RingSizes {
     let files = open_files.min(MOST_FILES).min(settings.connections_per_ring).max(1);
     RingSizes {
         files,
-        buffers: buffers_for(files).min(settings.buffers_per_ring.next_power_of_two()),
+        buffers: buffers_for(files).min(settings.buffers_per_ring.min(BUFFERS).next_power_of_two()),
         buffer_bytes: settings.receive_buffer.min(LARGEST_BUFFER) as u32,
     }
 }
@@ -194,5 +194,7 @@ mod tests {
         let settings = Settings { connections_per_ring: 9, buffers_per_ring: 3, ..Settings::default() };
         let sizes = ring_sizes(&settings);
         assert_eq!((sizes.files, sizes.buffers), (9, 4));
+        let most = ring_sizes(&Settings { buffers_per_ring: u16::MAX, ..Settings::default() });
+        assert!(most.buffers.is_power_of_two() && most.buffers <= BUFFERS, "{}", most.buffers);
     }
 }

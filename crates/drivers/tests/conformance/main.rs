@@ -83,6 +83,7 @@ macro_rules! suite {
                 turns::timeouts_fire_without_a_busy_loop,
                 turns::a_turn_ends_after_its_inputs,
                 turns::stale_ids_are_ignored,
+                turns::the_largest_settings_are_taken,
                 turns::settings_out_of_range_are_refused,
             ],
             apart: [

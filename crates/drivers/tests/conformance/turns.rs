@@ -8,7 +8,7 @@ use std::time::Duration;
 use drivers::Settings;
 use seam::{ConnectionId, Input, Signal};
 
-use crate::support::{Controls, TestDriver, listening, run, run_with_peer};
+use crate::support::{Controls, TestDriver, listening, listening_with, run, run_with_peer};
 
 pub fn signals_wake_the_loop_in_order<D: TestDriver>() {
     let mut driver = D::create(Settings::default()).unwrap();
@@ -152,6 +152,28 @@ pub fn stale_ids_are_ignored<D: TestDriver>() {
         }
     });
     assert_eq!(accepted.len(), 2);
+}
+
+pub fn the_largest_settings_are_taken<D: TestDriver>() {
+    let settings = Settings {
+        high_water: usize::MAX,
+        low_water: usize::MAX,
+        accepts_per_turn: usize::MAX,
+        connections_per_ring: u32::MAX,
+        buffers_per_ring: u16::MAX,
+        ..Settings::default()
+    };
+    let (mut driver, address) = listening_with::<D>(settings);
+    let react = |_, input: Input<'_>, controls: &mut Controls| match input {
+        Input::Bytes { connection, bytes } => controls.send(connection, bytes),
+        Input::Closed { .. } => controls.finish(),
+        _ => {}
+    };
+    run_with_peer(&mut driver, react, |_| {
+        let mut peer = TcpStream::connect(address).unwrap();
+        peer.write_all(b"x").unwrap();
+        peer.read_exact(&mut [0]).unwrap();
+    });
 }
 
 pub fn settings_out_of_range_are_refused<D: TestDriver>() {
