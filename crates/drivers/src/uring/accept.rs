@@ -107,8 +107,9 @@ impl UringDriver {
         let (is_unix, is_open) = (listener.is_unix, listener.socket.is_some());
         if let Err(errno) = completion.outcome() {
             self.rings[usize::from(ring)].files.give_back(file);
-            let is_fatal = !is_trouble_of_one_connection(errno) && errno != Errno::CANCELED;
-            if is_open && is_fatal {
+            // EAGAIN: it was woken too often for peers that others had taken (APOLL_MAX_RETRY in io_uring/poll.c).
+            let is_over = matches!(errno, Errno::CANCELED | Errno::AGAIN);
+            if is_open && !is_over && !is_trouble_of_one_connection(errno) {
                 self.pause_listener(id);
             }
             return;

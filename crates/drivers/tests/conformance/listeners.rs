@@ -11,7 +11,7 @@ use seam::{Input, ListenerId, Peer, Signal};
 
 use crate::support::{
     BACKLOG, Controls, TemporaryPath, TestDriver, listen_tcp, listening, listening_on_unix, listening_with,
-    run, run_with_peer,
+    reset_on_drop, run, run_with_peer,
 };
 
 pub fn tcp_peers_are_named<D: TestDriver>() {
@@ -146,6 +146,33 @@ pub fn accepting_has_a_share_of_each_turn<D: TestDriver>() {
         }
         _ => {}
     });
+}
+
+/// Each peer comes while accepts are armed that then lose it to those armed in its turn: there is no shortage in that.
+pub fn accepts_that_lose_races_do_not_pause<D: TestDriver>() {
+    /// More than the kernel lets an armed accept lose (128), for each of both.
+    const PEERS: usize = 1500;
+    let settings = Settings { accepts_per_turn: 2, ..Settings::default() };
+    let (mut driver, address) = listening_with::<D>(settings);
+    let connect = || {
+        let peer = TcpStream::connect(address).unwrap();
+        // No TIME_WAIT, and no descriptors of earlier peers.
+        reset_on_drop(&peer);
+        peer
+    };
+    let mut peer = connect();
+    let (mut connected, mut accepted) = (1, 0);
+    run(&mut driver, |_, input, controls| match input {
+        Input::Accepted { .. } => accepted += 1,
+        Input::TurnEnd if accepted == PEERS => controls.finish(),
+        Input::TurnEnd if accepted == connected => {
+            peer = connect();
+            connected += 1;
+        }
+        _ => {}
+    });
+    drop(peer);
+    assert_eq!(driver.counters().accept_pauses, 0);
 }
 
 /// Listens on an IPv6 address, or says that this machine has none.

@@ -67,6 +67,7 @@ macro_rules! suite {
                 listeners::unix_socket_files_go_with_the_driver,
                 listeners::stopping_to_listen_keeps_connections,
                 listeners::accepting_has_a_share_of_each_turn,
+                listeners::accepts_that_lose_races_do_not_pause,
                 cancels::closing_at_once,
                 cancels::closing_with_bytes_arriving,
                 cancels::closing_while_sending,
