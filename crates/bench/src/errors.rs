@@ -63,7 +63,8 @@ impl Failure {
         Some(match self.code {
             NO_SUCH_TABLE => "run `onramp bench prepare` for this workload first",
             UNKNOWN_DATABASE => "run `onramp bench prepare` first, or name another with --db",
-            TOO_MANY_CONNECTIONS => {
+            // Onramp has this number for a client that waited for a backend in vain, too, and says itself what to do.
+            TOO_MANY_CONNECTIONS if self.text.contains("Too many") => {
                 "the server's max_connections is reached: raise it, or use fewer --connections"
             }
             TOO_MANY_USER_CONNECTIONS => "raise the account's MAX_USER_CONNECTIONS, or the server's variable",
@@ -213,5 +214,19 @@ mod tests {
     fn advice_is_part_of_the_line() {
         assert!(failure(NO_SUCH_TABLE).to_string().contains("bench prepare"));
         assert_eq!(failure(1213).to_string(), "error 1213: text of 1213");
+    }
+
+    #[test]
+    fn only_too_many_connections_are_explained_by_max_connections() {
+        let refused = |text: &str| Failure { code: TOO_MANY_CONNECTIONS, text: text.to_owned() };
+        for text in ["Too many connections", "3 of 9 could not be made; the first one: Too many connections"]
+        {
+            assert!(
+                refused(text).advice().is_some_and(|advice| advice.contains("max_connections")),
+                "{text}"
+            );
+        }
+        let held = "No backend became free within backend_connect_timeout: all max_backends = 4 are held";
+        assert_eq!(refused(held).advice(), None);
     }
 }
