@@ -15,12 +15,15 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Lines that are kept for the case that the program fails: a message is a few, a back trace some dozen.
 const KEPT_LINES: usize = 50;
+/// Warnings that are kept: the first ones name the cause, and what follows from it repeats itself.
+const KEPT_WARNINGS: usize = 50;
 
 /// A running program. Dropping it ends it, and all that it started.
 pub(crate) struct Child {
     process: Process,
     lines: Receiver<Line>,
     said: Vec<String>,
+    warnings: Vec<String>,
     streams_open: bool,
 }
 
@@ -59,7 +62,7 @@ impl Child {
         if let Some(stream) = process.stderr.take() {
             forward(stream, sender, Line::Error);
         }
-        Ok(Self { process, lines, said: Vec::new(), streams_open: true })
+        Ok(Self { process, lines, said: Vec::new(), warnings: Vec::new(), streams_open: true })
     }
 
     /// The process's number.
@@ -93,6 +96,11 @@ impl Child {
         &self.said
     }
 
+    /// The first warnings and errors in its log, oldest first, without their times.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     /// Ends the program: politely, then not.
     pub(crate) fn end(&mut self) {
         let Some(group) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) else { return };
@@ -119,6 +127,11 @@ impl Child {
             self.said.remove(0);
         }
         self.said.push(text.clone());
+        if let Some(warning) = warning(text)
+            && self.warnings.len() < KEPT_WARNINGS
+        {
+            self.warnings.push(warning.to_owned());
+        }
     }
 }
 
@@ -126,6 +139,13 @@ impl Drop for Child {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// `2026-11-22T00:15:00Z  WARN client 5 ...`: the level is the second word. Further behind it may be a client's.
+fn warning(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once(' ')?;
+    let rest = rest.trim_start();
+    ["WARN ", "ERROR "].iter().find_map(|level| rest.strip_prefix(level)).map(str::trim)
 }
 
 fn forward(stream: impl Read + Send + 'static, lines: Sender<Line>, kind: fn(String) -> Line) {
@@ -168,6 +188,20 @@ mod tests {
         assert_eq!(status.code(), Some(3));
         let (lines, _) = run("echo wrong >&2");
         assert_eq!(lines, [Line::Error("wrong".to_owned())]);
+    }
+
+    #[test]
+    fn warnings_outlast_what_is_said_after_them() {
+        let mut command = Command::new("/bin/sh");
+        let script = "echo '10:00Z  WARN no room' >&2; echo '10:00Z ERROR server lost' >&2; for i in $(seq 200); do echo \
+                      '10:01Z  INFO client closed: ERROR 1040' >&2; done; for i in $(seq 100); do echo \
+                      \"10:02Z  WARN late $i\" >&2; done";
+        command.args(["-c", script]);
+        let mut child = Child::start(command).unwrap();
+        while !matches!(child.wait_for_line(), Waited::Ended(_)) {}
+        assert_eq!(child.said().len(), KEPT_LINES);
+        assert_eq!(child.warnings()[..3], ["no room", "server lost", "late 1"]);
+        assert_eq!(child.warnings().len(), KEPT_WARNINGS);
     }
 
     #[test]

@@ -82,14 +82,10 @@ impl Onramp {
         &self.driver
     }
 
-    /// Warnings and errors that it logged, without their times.
-    pub(crate) fn warnings(&mut self) -> Vec<String> {
+    /// The first warnings and errors that it logged, without their times.
+    pub(crate) fn warnings(&mut self) -> &[String] {
         while matches!(self.child.wait_for_line(), Waited::Line(_)) {}
-        let levels = ["WARN ", "ERROR "];
-        let warning = |line: &String| {
-            levels.iter().find_map(|level| line.split_once(level)).map(|(_, text)| text.trim().to_owned())
-        };
-        self.child.said().iter().filter_map(warning).collect()
+        self.child.warnings()
     }
 }
 
