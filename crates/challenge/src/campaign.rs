@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use private_server::ThreadHandling;
+use serde_json::Value;
 
 use crate::interrupts::Interrupts;
 use crate::knee::{self, Next, Point};
@@ -173,8 +174,9 @@ impl<'a> Campaign<'a> {
                 _ => knee::of(&points),
             };
         }
-        if let Next::Found(knee) = asked {
-            self.report.knee = Some(knee);
+        match asked {
+            Next::Found(knee) => self.report.knee = Some(knee),
+            Next::Nothing | Next::Measure(_) => ending = end_without_knee(ending, &self.report.steps),
         }
         Ok(ending)
     }
@@ -372,14 +374,34 @@ impl Span<Reading> {
     }
 }
 
+/// A search that was not cut short and has measured nothing was for nothing.
+fn end_without_knee(ending: Ending, steps: &[Step]) -> Ending {
+    match (ending, steps.last()) {
+        (Ending::Complete, Some(step)) => {
+            Ending::Failed(format!("nothing was measured; {}", text::outcome(&step.outcome)))
+        }
+        (ending, _) => ending,
+    }
+}
+
 /// From the load generator's report.
-fn figures(json: &serde_json::Value, connections: u32, window: &Window) -> Figures {
-    let number = |value: &serde_json::Value| value.as_f64().unwrap_or(0.0);
+fn figures(json: &Value, connections: u32, window: &Window) -> Figures {
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     let queries_per_second = number(&json["queries"]["per_second"]);
     let events_per_second = number(&json["events"]["per_second"]);
     let errors = json["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
     let wrong = json["wrong_answers"].as_u64().unwrap_or(0);
-    let first = errors.first().and_then(|error| error["example"].as_str());
+    let connecting = json["connecting_errors"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let count = |errors: &[Value]| errors.iter().filter_map(|error| error["count"].as_u64()).sum::<u64>();
+    let example = |errors: &[Value]| {
+        errors.first().and_then(|error| error["example"].as_str()).unwrap_or_default().to_owned()
+    };
+    let error = match json["wrong_answer"].as_str() {
+        _ if !errors.is_empty() => example(errors),
+        Some(wrong) => wrong.to_owned(),
+        None if !connecting.is_empty() => format!("while connecting: {}", example(connecting)),
+        None => String::new(),
+    };
     let fair_share =
         if events_per_second > 0.0 { f64::from(connections) / events_per_second * 1000.0 } else { 0.0 };
     let p95 = number(&json["latency"]["p95"]);
@@ -391,8 +413,8 @@ fn figures(json: &serde_json::Value, connections: u32, window: &Window) -> Figur
         fair_share,
         p95_over_fair_share: if fair_share > 0.0 { p95 / fair_share } else { 0.0 },
         connecting: number(&json["connecting"]),
-        errors: wrong + errors.iter().filter_map(|error| error["count"].as_u64()).sum::<u64>(),
-        error: first.or_else(|| json["wrong_answer"].as_str()).unwrap_or_default().to_owned(),
+        errors: wrong + count(errors) + count(connecting),
+        error,
         onramp: window.onramp.usage(queries_per_second),
         server: window.server.usage(queries_per_second),
         load: window.load.usage(queries_per_second),
@@ -411,4 +433,42 @@ fn name(item: Item) -> String {
 
 fn clients(series: Series) -> &'static str {
     if series == Series::Onramp { "clients" } else { "connections" }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn counted(report: &Value) -> (u64, String) {
+        let figures = figures(report, 100, &Window::default());
+        (figures.errors, figures.error)
+    }
+
+    #[test]
+    fn all_that_a_client_saw_as_an_error_counts() {
+        assert_eq!(counted(&json!({ "wrong_answer": null })), (0, String::new()));
+        let reset = json!([{ "code": 2013, "count": 3, "example": "reset" }]);
+        assert_eq!(
+            counted(&json!({ "connecting_errors": reset })),
+            (3, String::from("while connecting: reset"))
+        );
+        let wrong = json!({ "connecting_errors": reset, "wrong_answers": 2, "wrong_answer": "5 for 6" });
+        assert_eq!(counted(&wrong), (5, String::from("5 for 6")));
+        let deadlock = json!([{ "code": 1213, "count": 4, "example": "deadlock" }]);
+        let both = json!({ "connecting_errors": reset, "errors": deadlock });
+        assert_eq!(counted(&both), (7, String::from("deadlock")));
+    }
+
+    #[test]
+    fn a_search_that_measured_nothing_has_failed() {
+        let refused = Outcome::Refused(String::from("Too many connections."));
+        let step = [Step { series: Series::DirectThreads, round: 1, connections: 1, outcome: refused }];
+        assert_eq!(
+            end_without_knee(Ending::Complete, &step),
+            Ending::Failed(String::from("nothing was measured; refused: Too many connections."))
+        );
+        assert_eq!(end_without_knee(Ending::TimeLimit, &[]), Ending::TimeLimit);
+    }
 }

@@ -180,7 +180,7 @@ pub(crate) struct Figures {
     pub(crate) p95_over_fair_share: f64,
     /// Seconds until all connections stood.
     pub(crate) connecting: f64,
-    /// Errors that clients saw, wrong answers and lost connections among them.
+    /// Errors that clients saw: while connecting and under load, wrong answers and lost connections among them.
     pub(crate) errors: u64,
     /// What the first of them said; empty where there was none.
     pub(crate) error: String,
