@@ -13,6 +13,8 @@ pub(crate) struct Row {
     pub(crate) connections: u32,
     /// Medians of what was measured, or what came in between.
     pub(crate) outcome: Outcome,
+    /// Rounds that were not measured where others were, and what came in between.
+    pub(crate) missing: Vec<(u32, Outcome)>,
 }
 
 impl Row {
@@ -37,20 +39,18 @@ pub(crate) fn rows(report: &Report) -> Vec<Row> {
 fn row(report: &Report, series: Series, connections: u32) -> Row {
     let steps = report.steps.iter().filter(|step| step.series == series && step.connections == connections);
     let mut measured = Vec::new();
-    let mut other = None;
+    let mut missing = Vec::new();
     for step in steps {
         match &step.outcome {
             Outcome::Measured(figures) => measured.push(&**figures),
-            outcome => {
-                other.get_or_insert_with(|| outcome.clone());
-            }
+            outcome => missing.push((step.round, outcome.clone())),
         }
     }
-    let outcome = match (measured.is_empty(), other) {
-        (true, Some(other)) => other,
-        _ => Outcome::Measured(Box::new(medians(&measured))),
-    };
-    Row { series, connections, outcome }
+    if measured.is_empty() && !missing.is_empty() {
+        let (_, outcome) = missing.swap_remove(0);
+        return Row { series, connections, outcome, missing: Vec::new() };
+    }
+    Row { series, connections, outcome: Outcome::Measured(Box::new(medians(&measured))), missing }
 }
 
 fn medians(rounds: &[&Figures]) -> Figures {
@@ -141,7 +141,7 @@ pub(crate) struct Verdict {
     pub(crate) against_best_direct: Option<f64>,
     /// The direct step with the most connections, the faster one where two series have it.
     pub(crate) largest_direct: Option<Result>,
-    /// Steps through Onramp with errors, refused, or left out.
+    /// Steps through Onramp with errors, refused, or left out, in any round.
     pub(crate) bad_steps: usize,
 }
 
@@ -165,8 +165,10 @@ pub(crate) fn verdict(rows: &[Row]) -> Verdict {
     let best = fastest(&onramp);
     let widest = largest(&onramp);
     let best_direct = fastest(&direct);
-    let is_bad =
-        |row: &&Row| row.series == Series::Onramp && row.figures().is_none_or(|figures| figures.errors > 0);
+    let is_bad = |row: &&Row| {
+        let is_bad = row.figures().is_none_or(|figures| figures.errors > 0) || !row.missing.is_empty();
+        row.series == Series::Onramp && is_bad
+    };
     Verdict {
         kept: ratio(&widest, &best),
         against_best_direct: ratio(&widest, &best_direct),
@@ -230,21 +232,33 @@ pub(crate) fn sentences(report: &Report, verdict: &Verdict) -> Vec<String> {
 /// What went wrong on the way through Onramp, which is what the run is about.
 pub(crate) fn failures(report: &Report) -> Vec<String> {
     let onramp = rows(report).into_iter().filter(|row| row.series == Series::Onramp);
-    let failure = |row: Row| {
-        let connections = text::grouped(u64::from(row.connections));
-        match row.outcome {
-            Outcome::Refused(reason) => {
-                Some(format!("{connections} clients were not reached: {}.", reason.trim_end_matches('.')))
-            }
-            Outcome::Measured(figures) if figures.errors > 0 => Some(format!(
-                "With {connections} clients there were {} errors, such as: {}.",
-                text::grouped(figures.errors),
-                figures.error.trim_end_matches('.')
-            )),
-            Outcome::Measured(_) | Outcome::Skipped(_) => None,
+    onramp.flat_map(|row| failures_of(&row)).collect()
+}
+
+fn failures_of(row: &Row) -> Vec<String> {
+    let connections = text::grouped(u64::from(row.connections));
+    let mut failures = Vec::new();
+    match &row.outcome {
+        Outcome::Refused(reason) => {
+            failures
+                .push(format!("{connections} clients were not reached: {}.", reason.trim_end_matches('.')));
         }
-    };
-    onramp.filter_map(failure).collect()
+        Outcome::Measured(figures) if figures.errors > 0 => failures.push(format!(
+            "With {connections} clients there were {} errors, such as: {}.",
+            text::grouped(figures.errors),
+            figures.error.trim_end_matches('.')
+        )),
+        Outcome::Measured(_) | Outcome::Skipped(_) => {}
+    }
+    for (round, outcome) in &row.missing {
+        if let Outcome::Refused(reason) = outcome {
+            failures.push(format!(
+                "In round {round} {connections} clients were not reached: {}.",
+                reason.trim_end_matches('.')
+            ));
+        }
+    }
+    failures
 }
 
 fn at_the_largest(best: &Result, largest: &Result, kept: f64) -> String {
@@ -351,7 +365,26 @@ mod tests {
         let rows = rows(&report);
         assert_eq!(rows.len(), 2);
         assert_eq!(rows[0].figures().unwrap().queries_per_second, 200.0);
-        assert!(rows[1].figures().is_none());
+        assert_eq!(rows[0].missing.len(), 1);
+        assert!(rows[1].figures().is_none() && rows[1].missing.is_empty());
+    }
+
+    #[test]
+    fn a_round_that_was_refused_is_said_beside_those_that_were_measured() {
+        let mut report = report();
+        report.steps = vec![
+            step(Series::Onramp, 10, 1, measured(100.0)),
+            step(Series::Onramp, 10, 2, Outcome::Refused(String::from("Lost."))),
+            step(Series::Onramp, 10, 3, Outcome::Skipped(String::from("refused before"))),
+            step(Series::Onramp, 5, 1, measured(100.0)),
+            step(Series::Onramp, 5, 2, Outcome::Skipped(String::from("--time-limit"))),
+            step(Series::Onramp, 1, 1, measured(100.0)),
+            step(Series::Direct, 10, 1, measured(100.0)),
+            step(Series::Direct, 10, 2, Outcome::Refused(String::from("1040"))),
+        ];
+        assert_eq!(failures(&report), ["In round 2 10 clients were not reached: Lost."]);
+        assert_eq!(verdict(&rows(&report)).bad_steps, 2);
+        assert!(!report.is_good());
     }
 
     #[test]
