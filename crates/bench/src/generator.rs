@@ -78,6 +78,9 @@ pub struct Outcome {
     pub unfinished: u32,
     /// How long the oldest of them had been under way.
     pub oldest: Duration,
+    /// Connections that waited for one event all through the measured time, in which each would have had three or more
+    /// if all had got the same share.
+    pub starved: u32,
     /// Open loop: events that were due and had not begun.
     pub not_begun: u64,
     /// What the server calls itself.
@@ -130,6 +133,12 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// When nothing has worked for this long, the run ends.
 const NOTHING_WORKS: Duration = Duration::from_secs(10);
+
+/// Where the same share for all is fewer events than this, one that gets none has not been passed over: the longest
+/// waits of a busy machine are twice the usual ones.
+const EXPECTED_EVENTS: u64 = 3;
+/// What part of the measured time is all of it: without a warm-up 100,000 connections do not all begin at once.
+const STARVED_SHARE: f64 = 0.9;
 
 /// The owner of a slot that no connection has.
 const NOBODY: u32 = u32::MAX;
@@ -331,6 +340,19 @@ impl<'a> Generator<'a> {
             let random = &mut self.source.random;
             self.outcome.not_begun = std::iter::from_fn(|| arrivals.take(now, random)).count() as u64;
         }
+        self.count_starved(now);
+    }
+
+    fn count_starved(&mut self, now: Instant) {
+        let events = self.statistics.total.latencies.count();
+        if events < EXPECTED_EVENTS * u64::from(self.options.connections) {
+            return;
+        }
+        let enough = self.outcome.measured.mul_f64(STARVED_SHARE);
+        let is_starved = |connection: &&Connection| {
+            connection.events == 0 && connection.event.is_some_and(|started| now.since(started) >= enough)
+        };
+        self.outcome.starved = self.connections.iter().filter(is_starved).count() as u32;
     }
 
     /// Closes what is still open and lets the driver return.

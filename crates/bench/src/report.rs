@@ -155,6 +155,9 @@ fn write_load(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
         let oldest = outcome.oldest.as_secs_f64() * 1000.0;
         writeln!(out, "unfinished at the end: {}, the oldest for {oldest:.3} ms", outcome.unfinished)?;
     }
+    if outcome.starved > 0 {
+        writeln!(out, "STARVED:           {} connections got no event done", outcome.starved)?;
+    }
     if outcome.not_begun > 0 {
         writeln!(out, "due and not begun at the end: {}", outcome.not_begun)?;
     }

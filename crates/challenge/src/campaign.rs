@@ -415,6 +415,7 @@ fn figures(json: &Value, connections: u32, window: &Window) -> Figures {
         connecting: number(&json["connecting"]),
         errors: wrong + count(errors) + count(connecting),
         error,
+        starved: json["starved"].as_u64().unwrap_or(0),
         onramp: window.onramp.usage(queries_per_second),
         server: window.server.usage(queries_per_second),
         load: window.load.usage(queries_per_second),
@@ -440,6 +441,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn starved_clients_are_read() {
+        assert_eq!(figures(&json!({ "starved": 32 }), 100, &Window::default()).starved, 32);
+    }
 
     fn counted(report: &Value) -> (u64, String) {
         let figures = figures(report, 100, &Window::default());

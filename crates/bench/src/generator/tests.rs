@@ -476,7 +476,20 @@ fn statements_that_never_come_back_do_not_hold_up_the_end() {
     let outcome = world.generator.into_outcome();
     assert_eq!(outcome.unfinished, 2);
     assert!(outcome.oldest > Duration::from_millis(990));
+    assert_eq!(outcome.starved, 1);
     assert_eq!(outcome.fairness.map(|fairness| fairness.min), Some(0));
+}
+
+#[test]
+fn nobody_has_starved_where_a_fair_share_is_hardly_an_event() {
+    let late = || Answer::Late(Duration::from_millis(400), row("c"));
+    for (time, starved) in [(2, 0), (3, 1)] {
+        let options = options(&format!("point_select --connections 2 --time {time}"));
+        let mut world = World::new(&options, |index, _| if index == 0 { Answer::Silence } else { late() });
+        world.run();
+        let outcome = world.generator.into_outcome();
+        assert_eq!((outcome.starved, outcome.unfinished), (starved, 2), "{time} s");
+    }
 }
 
 fn answer_all(_: u32, _: &str) -> Answer {

@@ -45,6 +45,7 @@ pub fn to_json(outcome: &Outcome, context: &Context<'_>) -> Value {
             "min": fairness.min, "median": fairness.median, "max": fairness.max,
         })),
         "unfinished": { "events": outcome.unfinished, "oldest": outcome.oldest.as_secs_f64() },
+        "starved": outcome.starved,
         "not_begun": outcome.not_begun,
         "processor_time": processor.total.as_secs_f64(),
         "processor_micros_per_query": micros_per_query(outcome, processor.total),

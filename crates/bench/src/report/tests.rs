@@ -122,6 +122,17 @@ fn wrong_answers_stand_out() {
 }
 
 #[test]
+fn starved_connections_stand_out() {
+    let options = options("");
+    let without = summary(&outcome(), &context(&options));
+    assert!(!without.contains("STARVED"), "{without}");
+    let outcome = Outcome { starved: 32, ..outcome() };
+    let text = summary(&outcome, &context(&options));
+    assert!(text.contains("STARVED:           32 connections got no event done\n"), "{text}");
+    assert_eq!(to_json(&outcome, &context(&options))["starved"], 32);
+}
+
+#[test]
 fn json_has_the_figures_and_no_password() {
     let options = options("oltp_read_write --password hidden --rate 5 --rand-type zipfian");
     let json = to_json(&outcome(), &context(&options));

@@ -412,7 +412,12 @@ fn table_row(row: &Row) -> String {
         micros(figures.onramp),
         micros(figures.server),
         figures.others.map_or_else(|| String::from("–"), |cores| format!("{cores:.2}")),
-        text::grouped(figures.errors),
+        match figures.starved {
+            0 => text::grouped(figures.errors),
+            starved => {
+                format!("{}; {} without an answer", text::grouped(figures.errors), text::grouped(starved))
+            }
+        },
     ]);
     let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
     format!("<tr class=\"{class}\">{cells}</tr>\n")
@@ -468,7 +473,7 @@ fn setup(report: &Report) -> String {
 mod tests {
     use super::*;
     use crate::report::Ending;
-    use crate::report::tests::{recorded, report};
+    use crate::report::tests::{recorded, report, with_starved_clients};
 
     #[test]
     fn the_page_is_as_it_was() {
@@ -488,6 +493,13 @@ mod tests {
         for door in ["http:", "https:", "src=", "@import", "url(", "<script", "<link"] {
             assert!(!page.contains(door), "{door}");
         }
+    }
+
+    #[test]
+    fn clients_without_an_answer_are_in_the_table() {
+        let page = render(&with_starved_clients());
+        assert!(page.contains("<td>0; 1,200 without an answer</td>"));
+        assert!(page.contains("1,200 of them got no answer"));
     }
 
     #[test]

@@ -184,6 +184,10 @@ pub(crate) struct Figures {
     pub(crate) errors: u64,
     /// What the first of them said; empty where there was none.
     pub(crate) error: String,
+    /// Clients that waited for one answer all through the measured time, in which each would have had three or more if
+    /// all had got the same share. The latencies above do not show them.
+    #[serde(default)]
+    pub(crate) starved: u64,
     /// Onramp's.
     pub(crate) onramp: Option<Usage>,
     /// The server's; `None` for one that was not started here.
@@ -192,6 +196,13 @@ pub(crate) struct Figures {
     pub(crate) load: Option<Usage>,
     /// Cores that everything else on the machine used meanwhile, on average.
     pub(crate) others: Option<f64>,
+}
+
+impl Figures {
+    /// Whether every client got answers, and no errors.
+    pub(crate) fn is_good(&self) -> bool {
+        self.errors == 0 && self.starved == 0
+    }
 }
 
 /// What one process used.
@@ -276,10 +287,10 @@ fn per(bytes: u64, count: u64) -> f64 {
 }
 
 impl Report {
-    /// Whether everything was tried, and every step through Onramp was reached without an error.
+    /// Whether everything was tried, and every step through Onramp was reached without an error and with answers for all.
     pub(crate) fn is_good(&self) -> bool {
         let fine = |step: &Step| match &step.outcome {
-            Outcome::Measured(figures) => figures.errors == 0,
+            Outcome::Measured(figures) => figures.is_good(),
             // How far the server gets by itself is a result.
             Outcome::Refused(_) | Outcome::Skipped(_) => step.series != Series::Onramp,
         };

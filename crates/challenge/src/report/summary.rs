@@ -74,6 +74,7 @@ fn medians(rounds: &[&Figures]) -> Figures {
             .find(|error| !error.is_empty())
             .cloned()
             .unwrap_or_default(),
+        starved: rounds.iter().map(|figures| figures.starved).max().unwrap_or(0),
         onramp: usage(|figures| figures.onramp),
         server: usage(|figures| figures.server),
         load: usage(|figures| figures.load),
@@ -141,7 +142,7 @@ pub(crate) struct Verdict {
     pub(crate) against_best_direct: Option<f64>,
     /// The direct step with the most connections, the faster one where two series have it.
     pub(crate) largest_direct: Option<Result>,
-    /// Steps through Onramp with errors, refused, or left out, in any round.
+    /// Steps through Onramp with errors, with clients that got no answer, refused, or left out, in any round.
     pub(crate) bad_steps: usize,
 }
 
@@ -166,7 +167,7 @@ pub(crate) fn verdict(rows: &[Row]) -> Verdict {
     let widest = largest(&onramp);
     let best_direct = fastest(&direct);
     let is_bad = |row: &&Row| {
-        let is_bad = row.figures().is_none_or(|figures| figures.errors > 0) || !row.missing.is_empty();
+        let is_bad = row.figures().is_none_or(|figures| !figures.is_good()) || !row.missing.is_empty();
         row.series == Series::Onramp && is_bad
     };
     Verdict {
@@ -243,12 +244,8 @@ fn failures_of(row: &Row) -> Vec<String> {
             failures
                 .push(format!("{connections} clients were not reached: {}.", reason.trim_end_matches('.')));
         }
-        Outcome::Measured(figures) if figures.errors > 0 => failures.push(format!(
-            "With {connections} clients there were {} errors, such as: {}.",
-            text::grouped(figures.errors),
-            figures.error.trim_end_matches('.')
-        )),
-        Outcome::Measured(_) | Outcome::Skipped(_) => {}
+        Outcome::Measured(figures) => failures.extend(failures_among(figures, &connections)),
+        Outcome::Skipped(_) => {}
     }
     for (round, outcome) in &row.missing {
         if let Outcome::Refused(reason) = outcome {
@@ -257,6 +254,24 @@ fn failures_of(row: &Row) -> Vec<String> {
                 reason.trim_end_matches('.')
             ));
         }
+    }
+    failures
+}
+
+fn failures_among(figures: &Figures, connections: &str) -> Vec<String> {
+    let mut failures = Vec::new();
+    if figures.errors > 0 {
+        failures.push(format!(
+            "With {connections} clients there were {} errors, such as: {}.",
+            text::grouped(figures.errors),
+            figures.error.trim_end_matches('.')
+        ));
+    }
+    if figures.starved > 0 {
+        failures.push(format!(
+            "With {connections} clients {} of them got no answer in all of the measured time, and no latency shows it.",
+            text::grouped(figures.starved)
+        ));
     }
     failures
 }
@@ -416,17 +431,23 @@ mod tests {
     fn what_went_wrong_through_onramp_is_said() {
         let mut report = report();
         let wrong = Figures { errors: 2_000, error: String::from("Lost."), ..figures(10.0, 1.0) };
+        let starved = Figures { starved: 12, ..figures(10.0, 1.0) };
         report.steps = vec![
             step(Series::Onramp, 10, 1, measured(200.0)),
             step(Series::Onramp, 20, 1, Outcome::Measured(Box::new(wrong))),
+            step(Series::Onramp, 25, 1, Outcome::Measured(Box::new(starved))),
             step(Series::Onramp, 30, 1, Outcome::Refused(String::from("1040"))),
             step(Series::Direct, 30, 1, Outcome::Refused(String::from("1040"))),
         ];
         assert_eq!(
             failures(&report),
-            ["With 20 clients there were 2,000 errors, such as: Lost.", "30 clients were not reached: 1040."]
+            [
+                "With 20 clients there were 2,000 errors, such as: Lost.",
+                "With 25 clients 12 of them got no answer in all of the measured time, and no latency shows it.",
+                "30 clients were not reached: 1040."
+            ]
         );
-        assert_eq!(verdict(&rows(&report)).bad_steps, 2);
+        assert_eq!(verdict(&rows(&report)).bad_steps, 3);
     }
 
     #[test]

@@ -87,15 +87,17 @@ fn cells(row: &Row) -> Vec<String> {
 }
 
 fn measured(row: &Row, figures: &Figures, name: String, connections: String) -> Vec<String> {
-    let errors = if figures.errors > 0 {
-        format!(" ({} errors)", text::grouped(figures.errors))
-    } else {
-        String::new()
-    };
+    let mut remarks = String::new();
+    if figures.errors > 0 {
+        remarks.push_str(&format!(" ({} errors)", text::grouped(figures.errors)));
+    }
+    if figures.starved > 0 {
+        remarks.push_str(&format!(" ({} without an answer)", text::grouped(figures.starved)));
+    }
     vec![
         name,
         connections,
-        text::rounded(figures.queries_per_second) + &errors,
+        text::rounded(figures.queries_per_second) + &remarks,
         text::milliseconds(figures.p50),
         text::milliseconds(figures.p95),
         text::milliseconds(figures.p99),
@@ -136,7 +138,7 @@ fn line(cells: &[String], widths: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::recorded;
+    use crate::report::tests::{recorded, with_starved_clients};
 
     #[test]
     fn the_table_is_as_it_was() {
@@ -147,6 +149,12 @@ mod tests {
             return;
         }
         assert_eq!(table, expected, "UPDATE_RECORDED=1 writes it anew");
+    }
+
+    #[test]
+    fn clients_without_an_answer_stand_beside_the_throughput() {
+        let table = render(&with_starved_clients());
+        assert!(table.contains("1,000 (1,200 without an answer)"), "{table}");
     }
 
     #[test]

@@ -29,11 +29,20 @@ pub(crate) fn figures(queries_per_second: f64, p95: f64) -> Figures {
         connecting: 0.5,
         errors: 0,
         error: String::new(),
+        starved: 0,
         onramp: None,
         server: None,
         load: None,
         others: None,
     }
+}
+
+/// One step through Onramp in which not all clients got answers.
+pub(crate) fn with_starved_clients() -> Report {
+    let starved = Figures { starved: 1_200, ..figures(1000.0, 100.0) };
+    let outcome = Outcome::Measured(Box::new(starved));
+    let step = Step { series: Series::Onramp, round: 1, connections: 100_000, outcome };
+    Report { steps: vec![step], ..report() }
 }
 
 #[test]
@@ -62,6 +71,10 @@ fn only_a_whole_run_without_errors_through_onramp_is_good() {
     report.ending = Ending::Complete;
     let wrong = Figures { errors: 1, ..figures(1000.0, 100.0) };
     report.steps.push(step(Series::Onramp, Outcome::Measured(Box::new(wrong))));
+    assert!(!report.is_good());
+    report.steps.pop();
+    let starved = Figures { starved: 1, ..figures(1000.0, 100.0) };
+    report.steps.push(step(Series::Onramp, Outcome::Measured(Box::new(starved))));
     assert!(!report.is_good());
     report.steps.pop();
     report.steps.push(step(Series::Onramp, Outcome::Skipped(String::from("time"))));

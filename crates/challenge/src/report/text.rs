@@ -97,6 +97,9 @@ fn measured(figures: &Figures) -> String {
     if figures.errors > 0 {
         line.push_str(&format!("  {} ERRORS, such as: {}", grouped(figures.errors), figures.error));
     }
+    if figures.starved > 0 {
+        line.push_str(&format!("  {} WITHOUT AN ANSWER", grouped(figures.starved)));
+    }
     line
 }
 
