@@ -25,7 +25,7 @@ class Notes:
         """The list; empty where there are no reasons."""
         if not self._letters:
             return []
-        return ["", *(f"- ({letter}) {escaped(reason)}" for reason, letter in self._letters.items())]
+        return ["", *(f"- ({letter}) {escaped(reason)}" for reason, letter in self._letters.items()), ""]
 
 
 def letters(index: int) -> str:
@@ -46,8 +46,9 @@ def line(cells: Sequence[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Without what would end a cell or begin a tag."""
-    return text.replace("\n", " ").replace("|", "\\|").replace("<", "&lt;")
+    """Without what would end a cell or begin a tag; between backquotes nothing begins a tag."""
+    parts = text.replace("\n", " ").replace("|", "\\|").split("`")
+    return "`".join(part if number % 2 else part.replace("<", "&lt;") for number, part in enumerate(parts))
 
 
 def joined(figures: Sequence[str]) -> str:

@@ -89,7 +89,7 @@ class PageTest(unittest.TestCase):
     def test_connects_processor_time_and_functions(self) -> None:
         self.assertIn("| Onramp | 12,345 |", self.text)
         self.assertIn("| Onramp | 16 | 1.00 | 8.00 | 6.00 | 4.00 | 0.50 | 2.00 |", self.text)
-        self.assertIn("| 1 | 12.3 % `tcp_sendmsg&lt;T>` (kernel) |", self.text)
+        self.assertIn("| 1 | 12.3 % `tcp_sendmsg<T>` (kernel) |", self.text)
         self.assertIn("Onramp at 4,000 clients: perf: no permission", self.text)
 
     def test_nothing_measured_is_a_short_page(self) -> None:
