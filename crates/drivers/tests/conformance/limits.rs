@@ -141,6 +141,10 @@ pub fn connecting_and_closing_leaks_nothing<D: TestDriver>() {
     drop(signaller);
     assert_eq!(after[1].connects, 23_000);
     assert_eq!(at_rest(&after[1]), at_rest(&after[0]));
+    // A moment with more under way than ever before makes a list grow; a place lost for one connection in a hundred would
+    // be more than that.
+    let grown = after[1].connection_table_bytes.saturating_sub(after[0].connection_table_bytes);
+    assert!(grown < 16 << 10, "{grown} bytes");
     // One that says nothing ends each thread.
     drop(std::os::unix::net::UnixStream::connect(&*path).unwrap());
     if let Address::Tcp { remote, .. } = addresses[1] {
@@ -152,13 +156,8 @@ pub fn connecting_and_closing_leaks_nothing<D: TestDriver>() {
 }
 
 /// What has to be the same after as before.
-fn at_rest(counters: &Counters) -> (u64, u64, u64, u64) {
-    (
-        counters.open_connections,
-        counters.rings,
-        counters.connection_table_bytes,
-        counters.receive_buffer_bytes,
-    )
+fn at_rest(counters: &Counters) -> (u64, u64, u64) {
+    (counters.open_connections, counters.rings, counters.receive_buffer_bytes)
 }
 
 /// Peers that come, talk, and go in all ways, with a program that pauses, resumes and closes as it likes: nobody hears
