@@ -64,10 +64,20 @@ impl fmt::Display for DriverKind {
     }
 }
 
+impl From<DriverKind> for DriverChoice {
+    /// To insist on what one has got.
+    fn from(kind: DriverKind) -> Self {
+        match kind {
+            DriverKind::Uring => Self::Uring,
+            DriverKind::Epoll => Self::Epoll,
+        }
+    }
+}
+
 /// Runs a [`Program`] on what the system offers.
 ///
 /// [`Driver::listen`] or [`Driver::attach`] as often as there are addresses, [`Driver::signaller`] for whoever may end
-/// it, then [`Driver::run`], once. It may be opened on one thread and run on another.
+/// it, then [`Driver::run`], once. It stays on the thread that has opened it.
 pub enum Driver {
     /// On io_uring.
     Uring(Box<UringDriver>),

@@ -5,7 +5,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use config::Configuration;
-use drivers::{DriverChoice, DriverKind};
 use private_server::{Access, ClientPlace, PrivateServer, Report};
 use seam::{Address, Signal};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
@@ -95,10 +94,7 @@ fn say_what_is_short(configuration: &Configuration, workers: &Workers) {
     let request = doctor::Request {
         connections: configuration.engine.max_connections,
         role: doctor::Role::Serve,
-        driver: match workers.driver() {
-            DriverKind::Uring => DriverChoice::Uring,
-            DriverKind::Epoll => DriverChoice::Epoll,
-        },
+        driver: workers.driver().into(),
         workers: configuration.workers,
         max_backends: configuration.engine.max_backends,
         back_log: configuration.back_log,
