@@ -176,8 +176,8 @@ impl<P: Subject> World<P> {
         if !self.program.keeps_limits() {
             return;
         }
-        // Each worker has a connection of the service account on top, and the one that replaces it; so do connections for KILLs,
-        // which are needed most when all others are held.
+        // Each worker has a connection of the service account on top, and the one that replaces it; so do connections for
+        // KILLs, which are needed most when all others are held.
         let backends = self.network.open_backends();
         let kills = if self.parameters.habits.kills { self.parameters.clients } else { 0 };
         let limit = (self.parameters.max_backends + kills + 2 * self.parameters.workers) as usize;
