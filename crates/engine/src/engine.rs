@@ -9,6 +9,7 @@ use seam::{CloseReason, ConnectionId, Input, Instant, Output, Program, Signal};
 use crate::accounts::{Identities, IdentityId};
 use crate::backend::Backend;
 use crate::backend::connect::Server;
+use crate::backend::lost::ServerFull;
 use crate::client::{Client, Phase};
 use crate::control::{CONTROL_TOKEN, Control};
 use crate::entropy::Entropy;
@@ -72,6 +73,8 @@ pub struct Engine {
     known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
     /// Since when statements have found no backend.
     pub(crate) lacking_since: Option<Instant>,
+    /// The server takes no more backends for now.
+    pub(crate) server_full: Option<ServerFull>,
     /// Bytes of waiting statements.
     pub(crate) buffered: usize,
     /// When open transactions are given up, once draining has begun.
@@ -168,6 +171,7 @@ impl Engine {
             resume: Vec::new(),
             known_schemas: BTreeMap::new(),
             lacking_since: None,
+            server_full: None,
             buffered: 0,
             draining: None,
             next_sweep: Instant::START,
@@ -450,6 +454,7 @@ impl Program for Engine {
         // An attempt that was due has been made in this turn, and its answer will come by itself.
         let server =
             self.server.next_attempt().filter(|&retry| retry > self.now && self.scheduler.in_need() > 0);
+        let full = self.server_full.as_ref().map(|full| full.until).filter(|&until| until > self.now);
         [
             Some(self.next_sweep),
             self.next_control_turn(),
@@ -460,6 +465,7 @@ impl Program for Engine {
             self.next_asking(),
             self.draining,
             server,
+            full,
             (!self.resume.is_empty()).then_some(self.now),
         ]
         .into_iter()

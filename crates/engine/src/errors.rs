@@ -123,10 +123,14 @@ impl MySqlError {
     }
 
     /// ER_CON_COUNT_ERROR, for a wait that ended with the server up but every backend held.
-    pub(crate) fn no_backend(limit: u32) -> Self {
+    pub(crate) fn no_backend(limit: u32, of_server: bool) -> Self {
+        let all = if of_server {
+            format!("all {limit} that the server takes now (its max_connections)")
+        } else {
+            format!("all max_backends = {limit}")
+        };
         let message = format!(
-            "No backend became free within backend_connect_timeout: all max_backends = {limit} are held by open \
-             transactions or pinned clients"
+            "No backend became free within backend_connect_timeout: {all} are held by open transactions or pinned clients"
         );
         Self::new(1040, b"08004", message)
     }

@@ -24,6 +24,7 @@ mod letter;
 mod memory;
 mod outbox;
 mod pins;
+mod places;
 mod request;
 mod scheduler;
 mod server_login;

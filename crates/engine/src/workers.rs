@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
+use crate::places::Places;
 use crate::settings::{Settings, ThreadHandling};
 
 /// What the workers of one pool share.
@@ -18,9 +19,8 @@ pub struct Workers {
     /// Statements that may execute at the same time.
     permits: u32,
     running: AtomicU32,
-    max_backends: u32,
-    /// Those that are open, being opened, or granted.
-    backends: AtomicU32,
+    /// Who may have how many backends.
+    pub(crate) places: Places,
     max_connections: u32,
     clients: AtomicU32,
     shared_backends: u32,
@@ -34,12 +34,6 @@ pub struct Workers {
 struct Seat {
     /// Where its first statement that waits for nothing but a permit stands; [`NOBODY`] where there is none.
     wants: AtomicU64,
-    /// It has statements and may not open a backend for them: as many as may be are open.
-    lacks_backend: AtomicBool,
-    /// Backends that it has open, or is opening.
-    backends: AtomicU32,
-    /// How many it may open beyond those: the places of backends that others have closed for it.
-    granted: AtomicU32,
     /// Bytes of its waiting statements.
     bytes: AtomicUsize,
     /// How many backends it runs shared reads on.
@@ -70,9 +64,6 @@ impl Workers {
         };
         let seat = || Seat {
             wants: AtomicU64::new(NOBODY),
-            lacks_backend: AtomicBool::new(false),
-            backends: AtomicU32::new(0),
-            granted: AtomicU32::new(0),
             bytes: AtomicUsize::new(0),
             sharing: AtomicU32::new(0),
             woken: AtomicBool::new(false),
@@ -80,8 +71,7 @@ impl Workers {
         Arc::new(Self {
             permits,
             running: AtomicU32::new(0),
-            max_backends,
-            backends: AtomicU32::new(0),
+            places: Places::new(max_backends, count),
             max_connections: settings.max_connections,
             clients: AtomicU32::new(0),
             shared_backends: settings.shared_backends,
@@ -185,67 +175,6 @@ impl Workers {
         }
     }
 
-    /// Takes the right to open one more backend; up to `beyond` more than `max_backends`.
-    pub(crate) fn take_backend(&self, worker: usize, beyond: u32) -> bool {
-        let seat = &self.seats[worker];
-        let limit = self.max_backends.saturating_add(beyond);
-        let less = |granted: u32| granted.checked_sub(1);
-        let more = |backends: u32| (backends < limit).then(|| backends + 1);
-        let taken = seat.granted.fetch_update(SeqCst, SeqCst, less).is_ok()
-            || self.backends.fetch_update(SeqCst, SeqCst, more).is_ok();
-        seat.backends.fetch_add(u32::from(taken), SeqCst);
-        taken
-    }
-
-    /// Gives that right back: to whoever comes first.
-    pub(crate) fn give_backend(&self, worker: usize) {
-        let before = self.backends.fetch_sub(1, SeqCst);
-        self.seats[worker].backends.fetch_sub(1, SeqCst);
-        debug_assert!(before > 0, "a backend is closed once");
-    }
-
-    /// Keeps a place for a worker that lacks a backend. Whoever does that closes one of its own at once.
-    pub(crate) fn grant_backend(&self, to: usize) {
-        self.backends.fetch_add(1, SeqCst);
-        self.seats[to].granted.fetch_add(1, SeqCst);
-    }
-
-    /// Gives back what was granted and is not needed any more.
-    pub(crate) fn return_grants(&self, worker: usize) {
-        if self.seats[worker].granted.load(SeqCst) > 0 {
-            let granted = self.seats[worker].granted.swap(0, SeqCst);
-            self.backends.fetch_sub(granted, SeqCst);
-        }
-    }
-
-    /// Whether there are `max_backends`.
-    pub(crate) fn backends_are_full(&self) -> bool {
-        self.backends.load(SeqCst) >= self.max_backends
-    }
-
-    /// Whether this worker has more backends than its even share of `max_backends`: others may have the rest of them.
-    pub(crate) fn has_more_than_its_share(&self, worker: usize) -> bool {
-        self.seats[worker].backends.load(SeqCst) > self.max_backends / self.count()
-    }
-
-    /// Says whether this worker needs a backend that it may not open. True where that is news.
-    pub(crate) fn lack_backend(&self, worker: usize, lacks: bool) -> bool {
-        let seat = &self.seats[worker].lacks_backend;
-        lacks != seat.load(SeqCst) && seat.swap(lacks, SeqCst) != lacks && lacks
-    }
-
-    /// Whether another worker needs a backend.
-    pub(crate) fn somebody_lacks_backend(&self, worker: usize) -> bool {
-        self.others(worker).any(|(_, seat)| seat.lacks_backend.load(SeqCst))
-    }
-
-    /// A worker that needs a backend, for one of the others to do something about it: it says so again where that was not
-    /// enough.
-    pub(crate) fn who_lacks_backend(&self, worker: usize) -> Option<usize> {
-        let (first, seat) = self.others(worker).find(|(_, seat)| seat.lacks_backend.load(SeqCst))?;
-        seat.lacks_backend.swap(false, SeqCst).then_some(first)
-    }
-
     /// Counts one more client in, unless there are `max_connections`.
     pub(crate) fn take_client(&self) -> bool {
         let limit = self.max_connections;
@@ -339,40 +268,11 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_for_all_together() {
+    fn max_connections_holds_for_all_together() {
         let workers = two_workers(1);
-        assert!(workers.take_backend(0, 0) && workers.take_backend(0, 0) && !workers.take_backend(0, 0));
-        assert!(workers.take_backend(0, 1), "one more for what is urgent");
-        workers.give_backend(0);
         assert!(workers.take_client() && workers.take_client() && !workers.take_client());
         workers.give_client();
         assert!(workers.take_client());
-    }
-
-    #[test]
-    fn a_lack_of_backends_is_answered_by_one_worker() {
-        let workers = two_workers(1);
-        assert!(workers.lack_backend(0, true));
-        assert!(!workers.lack_backend(0, true), "said already");
-        assert_eq!(workers.who_lacks_backend(0), None);
-        assert_eq!(workers.who_lacks_backend(1), Some(0));
-        assert_eq!(workers.who_lacks_backend(1), None);
-    }
-
-    #[test]
-    fn a_place_that_was_granted_is_nobody_elses() {
-        let workers = two_workers(1);
-        assert!(workers.take_backend(0, 0) && workers.take_backend(0, 0));
-        assert!(workers.has_more_than_its_share(0));
-        workers.grant_backend(1);
-        workers.give_backend(0);
-        assert!(!workers.has_more_than_its_share(0));
-        assert!(!workers.take_backend(0, 0));
-        assert!(workers.take_backend(1, 0));
-        workers.give_backend(1);
-        workers.grant_backend(1);
-        workers.return_grants(1);
-        assert!(workers.take_backend(0, 0));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::{Afterwards, Backend, InFlight, Owner, Permit, Phase, Summary};
 use crate::client;
 use crate::engine::{Engine, Role};
 use crate::event::Event;
+use crate::places::Origin;
 use crate::server_login::{Credentials, Outcome, ServerLogin};
 use crate::session::SessionState;
 
@@ -88,10 +89,10 @@ impl Server {
 }
 
 impl Engine {
-    /// Begins a backend for a client's user, capabilities and character set. The right to one more has been taken.
-    pub(crate) fn open_backend(&mut self, key: usize) {
+    /// Begins a backend for a client's user, capabilities and character set. Its place has been taken.
+    pub(crate) fn open_backend(&mut self, key: usize, origin: Origin) {
         let (Some(identity), Some(facts)) = (self.clients[key].identity, &self.facts) else {
-            return self.workers.give_backend(self.worker);
+            return self.workers.places.give(self.worker);
         };
         let class = self.clients[key].class();
         let (login_collation, login_charset) = facts.charset_of_login(self.clients[key].collation);
@@ -102,6 +103,7 @@ impl Engine {
             token: self.last_token,
             connection: None,
             phase: Phase::Connecting,
+            origin,
             since: self.now,
             identity: self.identities.hold_again(identity),
             class,
@@ -200,6 +202,7 @@ impl Engine {
         }
         backend.phase = Phase::Ready;
         backend.trackers = true;
+        self.server_full = None;
         self.free_backend(key);
     }
 
@@ -264,7 +267,7 @@ impl Engine {
     /// Takes a backend out of all tables. Its connection has been closed, or has ended.
     pub(crate) fn remove_backend(&mut self, key: usize) {
         let backend = self.backends.remove(key);
-        self.workers.give_backend(self.worker);
+        self.workers.places.give(self.worker);
         if backend.permit == Permit::Held {
             self.scheduler.finish();
         }

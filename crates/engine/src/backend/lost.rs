@@ -1,17 +1,40 @@
 //! A backend that ends in another way than we meant it to.
 
+use std::time::Duration;
+
+use seam::Instant;
+
 use super::{Owner, Phase};
 use crate::client::{Lost, Phase as ClientPhase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::event::Event;
+use crate::places::Origin;
 use crate::request::RequestKind;
 
-/// ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS and ER_USER_LIMIT_REACHED: the server lives but takes no more of us.
-const NO_ROOM: [u16; 3] = [1040, 1203, 1226];
+/// ER_CON_COUNT_ERROR: the server lives but takes no more connections.
+const SERVER_FULL: u16 = 1040;
 
-/// How long such a server is left alone: connections of others end all the time, so not long.
-const NO_ROOM_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+/// ER_TOO_MANY_USER_CONNECTIONS and ER_USER_LIMIT_REACHED: it takes no more of this user.
+const USER_FULL: [u16; 2] = [1203, 1226];
+
+/// How long a server that takes no more is left alone: connections of others end all the time, so not long.
+const NO_ROOM_PAUSE: Duration = Duration::from_secs(1);
+
+/// Another worker has closed a backend so that we may open one, and the server has not noticed yet: it takes a fraction of
+/// a millisecond, or longer where it is busy.
+const SOON: Duration = Duration::from_millis(20);
+
+/// So often a granted place is tried before it is given back: somebody else has taken it. A second in all, as the pause.
+const TRIES: u32 = 50;
+
+/// The server has refused a backend for want of room.
+pub(crate) struct ServerFull {
+    /// When it may be asked again.
+    pub(crate) until: Instant,
+    /// How often it has refused a granted place in a row.
+    tries: u32,
+}
 
 impl Engine {
     /// The server has closed a backend, or the connection broke.
@@ -126,9 +149,12 @@ impl Engine {
             self.outbox.close(connection);
         }
         // Those that there are go on, as logged-in connections do; others wait for them, or for the server to take more.
+        if code == SERVER_FULL {
+            return self.server_refused_for_room(key, message);
+        }
         let has_others =
             self.backends.iter().any(|(_, other)| other.is_ready() && other.identity == identity);
-        if NO_ROOM.contains(&code) || has_others {
+        if USER_FULL.contains(&code) || has_others {
             self.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
             self.remove_backend(key);
             return self.event(Event::NoRoom { reason: message });
@@ -151,6 +177,22 @@ impl Engine {
         }
     }
 
+    /// The server has as many connections as it takes: what stands is our limit now, which others share with us.
+    fn server_refused_for_room(&mut self, key: usize, reason: String) {
+        let origin = self.backends[key].origin;
+        self.remove_backend(key);
+        let places = &self.workers.places;
+        let tries = self.server_full.as_ref().map_or(0, |full| full.tries) + 1;
+        if origin == Origin::Granted && tries < TRIES {
+            places.grant(self.worker);
+            self.server_full = Some(ServerFull { until: self.now + SOON, tries });
+            return;
+        }
+        let none_stands = places.refused(self.now);
+        self.server_full = none_stands.then(|| ServerFull { until: self.now + NO_ROOM_PAUSE, tries: 0 });
+        self.event(Event::NoRoom { reason });
+    }
+
     pub(crate) fn unreachable_error(&self) -> MySqlError {
         let address =
             self.settings.server.get(self.server.address).map(ToString::to_string).unwrap_or_default();
@@ -160,8 +202,8 @@ impl Engine {
     /// Remembers since when statements wait for a backend, and gives up those that have waited too long.
     pub(crate) fn note_lack_of_backends(&mut self, lacking: bool) {
         if !lacking || self.scheduler.in_need() == 0 {
-            self.workers.lack_backend(self.worker, false);
-            self.workers.return_grants(self.worker);
+            self.workers.places.lack(self.worker, false);
+            self.workers.places.return_grants(self.worker);
             self.lacking_since = None;
             return;
         }
@@ -179,15 +221,19 @@ impl Engine {
     /// Why a statement has found no backend in time.
     pub(crate) fn lack_error(&mut self) -> MySqlError {
         if self.server.is_up() {
-            self.limit_reached("max_backends", u64::from(self.settings.max_backends));
-            MySqlError::no_backend(self.settings.max_backends)
+            let limit = self.workers.places.limit();
+            let of_server = self.workers.places.server_is_full();
+            if !of_server {
+                self.limit_reached("max_backends", u64::from(limit));
+            }
+            MySqlError::no_backend(limit, of_server)
         } else {
             self.unreachable_error()
         }
     }
 
     /// When the next statement will have waited too long for a backend.
-    pub(crate) fn next_giving_up(&self) -> Option<seam::Instant> {
+    pub(crate) fn next_giving_up(&self) -> Option<Instant> {
         let limit = self.settings.backend_connect_timeout;
         let urgent = self.urgent.iter().map(|&(_, _, since)| since + limit).min();
         let waiting = self.lacking_since.zip(self.scheduler.oldest_in_need());

@@ -16,6 +16,7 @@ use seam::{ConnectionId, Instant};
 use wire::{Capabilities, ReplyReader, StatusFlags};
 
 use crate::accounts::IdentityId;
+use crate::places::Origin;
 use crate::request::RequestKind;
 use crate::server_login::ServerLogin;
 use crate::session::{Charset, SessionId};
@@ -26,6 +27,8 @@ pub(crate) struct Backend {
     pub(crate) token: u64,
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) phase: Phase,
+    /// How we came by its place.
+    pub(crate) origin: Origin,
     /// Since when it is in this phase, or was last used.
     pub(crate) since: Instant,
     /// Whose rights it has.

@@ -30,7 +30,7 @@ impl Engine {
 
     /// Statements of ours need a backend and we may not open one: another worker may have one to close.
     pub(crate) fn ask_for_backends(&mut self) {
-        if self.workers.backends_are_full() && self.workers.lack_backend(self.worker, true) {
+        if self.workers.places.are_full() && self.workers.places.lack(self.worker, true) {
             self.wake_others();
         }
     }
@@ -39,19 +39,19 @@ impl Engine {
     /// never would by itself.
     pub(crate) fn is_to_leave_a_backend(&self) -> bool {
         self.workers.count() > 1
-            && self.workers.somebody_lacks_backend(self.worker)
-            && self.workers.has_more_than_its_share(self.worker)
+            && self.workers.places.somebody_lacks(self.worker)
+            && self.workers.places.has_more_than_its_share(self.worker)
     }
 
     /// A backend has become free. True where its place goes to a worker that lacks one: because nobody here needs it, or
     /// because we have more than our share. Otherwise a busy worker would keep all that it ever had.
     pub(crate) fn leave_to_other_worker(&mut self, needed: bool) -> bool {
-        let ours = needed && !self.workers.has_more_than_its_share(self.worker);
-        if ours || !self.workers.somebody_lacks_backend(self.worker) {
+        let ours = needed && !self.workers.places.has_more_than_its_share(self.worker);
+        if ours || !self.workers.places.somebody_lacks(self.worker) {
             return false;
         }
-        let Some(worker) = self.workers.who_lacks_backend(self.worker) else { return false };
-        self.workers.grant_backend(worker);
+        let Some(worker) = self.workers.places.who_lacks(self.worker) else { return false };
+        self.workers.places.grant(worker);
         self.wake_worker(worker);
         true
     }
@@ -65,11 +65,11 @@ impl Engine {
         if let Some(worker) = self.workers.next_to_wake(self.worker) {
             self.write_letter(worker, Letter::Wake);
         }
-        if !self.workers.somebody_lacks_backend(self.worker) {
+        if !self.workers.places.somebody_lacks(self.worker) {
             return;
         }
-        if !self.workers.backends_are_full() {
-            if let Some(worker) = self.workers.who_lacks_backend(self.worker) {
+        if !self.workers.places.are_full() {
+            if let Some(worker) = self.workers.places.who_lacks(self.worker) {
                 self.wake_worker(worker);
             }
         } else if let Some(&longest) = self.idle.first()

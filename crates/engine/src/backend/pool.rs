@@ -1,11 +1,10 @@
 //! Which backend serves a client's statement.
 
-use std::sync::Arc;
-
 use super::{Afterwards, Backend, Phase};
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::history::SHORT;
+use crate::places::Origin;
 
 /// What short reads of a client could join.
 pub(crate) struct Shared {
@@ -78,15 +77,15 @@ impl Engine {
         let free_permits = self.scheduler.free_permits();
         let useful = if self.server.is_up() { self.scheduler.in_need().min(free_permits) } else { 1 };
         for already in opening..useful.max(1) {
-            let may_open = self.workers.take_backend(self.worker, 0)
-                || (self.close_idle_backend() && self.workers.take_backend(self.worker, 0));
-            if !may_open {
+            let Some(origin) =
+                self.take_place().or_else(|| self.close_idle_backend().then(|| self.take_place())?)
+            else {
                 if already == 0 {
                     self.ask_for_backends();
                 }
                 break;
-            }
-            self.open_backend(key);
+            };
+            self.open_backend(key, origin);
         }
     }
 
@@ -95,12 +94,17 @@ impl Engine {
         if self.opening_for(key) > 0 || !self.may_open_backends(key) {
             return;
         }
-        let workers = Arc::clone(&self.workers);
-        let worker = self.worker;
-        let mut made_room = || self.close_idle_backend() && workers.take_backend(worker, 0);
-        if workers.take_backend(worker, 0) || made_room() || workers.take_backend(worker, 1) {
-            self.open_backend(key);
+        let place = self
+            .take_place()
+            .or_else(|| self.close_idle_backend().then(|| self.take_place())?)
+            .or_else(|| self.workers.places.take(self.now, self.worker, 1));
+        if let Some(origin) = place {
+            self.open_backend(key, origin);
         }
+    }
+
+    fn take_place(&self) -> Option<Origin> {
+        self.workers.places.take(self.now, self.worker, 0)
     }
 
     /// Backends under way that will fit this client.
@@ -114,7 +118,8 @@ impl Engine {
     fn may_open_backends(&self, key: usize) -> bool {
         let Some(identity) = self.clients[key].identity else { return false };
         let refused = self.identities.identity(identity).refused_until;
-        self.server.may_connect(self.now) && refused.is_none_or(|until| until <= self.now)
+        let full = self.server_full.as_ref().is_some_and(|full| full.until > self.now);
+        self.server.may_connect(self.now) && !full && refused.is_none_or(|until| until <= self.now)
     }
 
     /// Closes the backend that has been idle longest; false where none is.
