@@ -263,6 +263,16 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         section: Section::Limits,
     },
     OptionSpec {
+        name: "digests_size",
+        // The range of the servers' performance_schema_digests_size; each takes 0.4 kB and its text.
+        kind: Kind::Count(0..=1_048_576, |configuration| &mut configuration.engine.digests_size),
+        default: "10000",
+        example: "50000",
+        doc: "Statements that differ in more than their literals and are counted apart, on each worker; what comes after \
+              them is counted together, and nothing is known of how long it runs. As performance_schema_digests_size.",
+        section: Section::Limits,
+    },
+    OptionSpec {
         name: "receive_buffer",
         // Below a page nothing is gained; 16 MiB is the longest packet.
         kind: Kind::Size(4 << 10..=16 << 20, |configuration| &mut configuration.receive_buffer),

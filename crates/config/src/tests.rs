@@ -74,6 +74,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         accounts_refresh,
         max_allowed_packet,
         statement_memory,
+        digests_size,
     } = with_flags(&[]).unwrap().engine;
     let engine = Settings::default();
     assert_eq!(thread_handling, engine.thread_handling);
@@ -95,6 +96,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
     assert_eq!(accounts_refresh, engine.accounts_refresh);
     assert_eq!(max_allowed_packet, engine.max_allowed_packet);
     assert_eq!(statement_memory, engine.statement_memory);
+    assert_eq!(digests_size, engine.digests_size);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::backend::connect::Server;
 use crate::backend::lost::ServerFull;
 use crate::client::{Client, Phase};
 use crate::control::{CONTROL_TOKEN, Control};
+use crate::digests::Digests;
 use crate::entropy::Entropy;
 use crate::event::Event;
 use crate::facts::Facts;
@@ -21,6 +22,7 @@ use crate::outbox::Outbox;
 use crate::scheduler::Scheduler;
 use crate::session::Sessions;
 use crate::settings::Settings;
+use crate::waits::{Holdups, Waits};
 use crate::workers::Workers;
 
 /// The core of `onramp serve`: the thread pool as a state machine without I/O.
@@ -61,6 +63,9 @@ pub struct Engine {
     pub(crate) sessions: Sessions,
     pub(crate) identities: Identities,
     pub(crate) history: History,
+    pub(crate) digests: Digests,
+    pub(crate) waits: Waits,
+    pub(crate) holdups: Holdups,
     pub(crate) scheduler: Scheduler,
     /// Logins by their deadline: all have the same time, so that the first is always the next.
     pub(crate) logins: VecDeque<(Instant, usize, u32)>,
@@ -165,6 +170,9 @@ impl Engine {
             sessions: Sessions::default(),
             identities: Identities::default(),
             history: History::default(),
+            digests: Digests::new(settings.digests_size),
+            waits: Waits::default(),
+            holdups: Holdups::default(),
             logins: VecDeque::new(),
             awaiting_accounts: Vec::new(),
             urgent: Vec::new(),
@@ -214,6 +222,16 @@ impl Engine {
             session_states: self.sessions.len(),
             buffered: self.buffered,
         }
+    }
+
+    /// Numbers by digest, as of this worker.
+    pub fn digests(&self) -> &Digests {
+        &self.digests
+    }
+
+    /// Why statements of this worker have waited.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     pub(crate) fn event(&mut self, event: Event) {

@@ -25,6 +25,8 @@ pub struct Memory {
     pub session_states: usize,
     /// How many of those there are.
     pub session_state_count: usize,
+    /// Numbers by digest.
+    pub digests: usize,
     /// Replies on their way to the driver.
     pub outputs: usize,
 }
@@ -37,6 +39,7 @@ impl Memory {
             + self.diagnostics
             + self.backends
             + self.session_states
+            + self.digests
             + self.outputs
     }
 }
@@ -51,6 +54,7 @@ impl AddAssign for Memory {
         self.backends += other.backends;
         self.session_states += other.session_states;
         self.session_state_count += other.session_state_count;
+        self.digests += other.digests;
         self.outputs += other.outputs;
     }
 }
@@ -82,6 +86,7 @@ impl Engine {
             backends: self.backends.capacity() * size_of::<Backend>() + backends,
             session_states: self.sessions.bytes(),
             session_state_count: self.sessions.len(),
+            digests: self.digests.bytes(),
             outputs: self.outbox.bytes(),
         }
     }

@@ -1,7 +1,12 @@
 //! A command of a client that the server has to execute, from its arrival to its dispatch.
 
+use std::time::Duration;
+
 use sql::{CharsetSetting, Classification, Effects, Kind, LexMode, Reads, SessionCall};
 use wire::Expect;
+
+use crate::scheduler::Lane;
+use crate::waits::Arrival;
 
 /// A command that waits for its turn, or is under way.
 pub(crate) struct Request {
@@ -25,6 +30,12 @@ pub(crate) struct Request {
     pub(crate) without_tables: bool,
     /// It waits for no permit: it may be what frees one.
     pub(crate) urgent: bool,
+    /// When it came, and what had held the queue up until then.
+    pub(crate) arrival: Arrival,
+    /// The lane in which it waits; `None` where it is urgent.
+    pub(crate) lane: Option<Lane>,
+    /// From its arrival to its start.
+    pub(crate) waited: Duration,
     /// Its session state stands on its backend: nothing has to go ahead of it any more.
     pub(crate) prepared: bool,
 }
@@ -104,6 +115,9 @@ impl Request {
             inserts_selection: false,
             without_tables: false,
             urgent: false,
+            arrival: Arrival::default(),
+            lane: None,
+            waited: Duration::ZERO,
             prepared: false,
         }
     }
@@ -144,6 +158,9 @@ impl Request {
             inserts_selection: false,
             without_tables: false,
             urgent: false,
+            arrival: Arrival::default(),
+            lane: None,
+            waited: Duration::ZERO,
             prepared: false,
         }
     }
@@ -181,6 +198,11 @@ impl Request {
     /// COM_STMT_EXECUTE.
     pub(crate) fn executes_prepared(&self) -> bool {
         self.command == RequestKind::Other && self.expect == Expect::ResultSets
+    }
+
+    /// The digest under which its execution counts, 0 for none: preparing a statement is not executing it.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        if self.command == RequestKind::Prepare { 0 } else { self.statement.fingerprint }
     }
 
     /// The text of a COM_QUERY or COM_STMT_PREPARE that came in one packet; `None` where it spans several.

@@ -53,6 +53,8 @@ pub struct Settings {
     pub max_allowed_packet: usize,
     /// Bytes of waiting statements of all clients together; beyond it new ones get error 1041.
     pub statement_memory: usize,
+    /// Digests of statements that are counted apart from each other, on each worker; the rest is counted together.
+    pub digests_size: u32,
     /// 32 random bytes from the system: the scrambles sent to clients are drawn from them.
     pub entropy: [u8; 32],
 }
@@ -103,6 +105,7 @@ impl Default for Settings {
             accounts_refresh: Duration::from_secs(1),
             max_allowed_packet: 64 << 20,
             statement_memory: 256 << 20,
+            digests_size: 10_000,
             entropy: [0; 32],
         }
     }

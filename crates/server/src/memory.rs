@@ -62,8 +62,8 @@ fn log(engines: &[Memory], drivers: &[Counters]) {
     let clients: Vec<_> = engines.iter().map(|memory| memory.clients.to_string()).collect();
     tracing::info!(
         "memory: {} clients by worker; engine {}: client tables {}, statements {}, kept warnings {}, backends {}, {} session \
-         states {}, outputs {}; driver {}: connection tables {}, receive buffers {}, send buffers {}, rings {} ({}); \
-         resident {}",
+         states {}, digests {}, outputs {}; driver {}: connection tables {}, receive buffers {}, send buffers {}, rings {} \
+         ({}); resident {}",
         clients.join(" + "),
         kilobytes(engine.total() as u64),
         kilobytes(engine.client_tables as u64),
@@ -72,6 +72,7 @@ fn log(engines: &[Memory], drivers: &[Counters]) {
         kilobytes(engine.backends as u64),
         engine.session_state_count,
         kilobytes(engine.session_states as u64),
+        kilobytes(engine.digests as u64),
         kilobytes(engine.outputs as u64),
         kilobytes(sum(Counters::memory_bytes)),
         kilobytes(sum(|counters| counters.connection_table_bytes)),

@@ -232,6 +232,8 @@ impl Parameters {
             accounts_refresh: Duration::from_secs(1),
             max_allowed_packet: 1 << 20,
             statement_memory: self.statement_memory,
+            // Fewer than clients think of, so that some find no place.
+            digests_size: 32,
             entropy,
         }
     }

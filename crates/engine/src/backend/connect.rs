@@ -235,6 +235,7 @@ impl Engine {
                 summary: Summary::default(),
                 preludes: skip_results,
                 fingerprint: 0,
+                waited: Duration::ZERO,
                 shared: false,
                 sets_insert_id: false,
                 chooses_schema: false,

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::pins::Pins;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::settings::ThreadHandling;
+use crate::waits::WaitReason;
 
 /// Larger texts are not joined with what goes ahead of them: the copy would cost more than a round trip, and the sum
 /// might exceed the server's max_allowed_packet.
@@ -46,10 +47,14 @@ impl Engine {
         self.lend_stalled_permits();
         let mut backend_free = true;
         let mut wanting = false;
+        let mut holdup = None;
         while let Some(key) = self.scheduler.peek(backend_free) {
             match self.start_shared(key as usize) {
                 Sharing::Started => continue,
-                Sharing::Full => break,
+                Sharing::Full => {
+                    holdup = Some(WaitReason::StatementsInFlight);
+                    break;
+                }
                 Sharing::Alone => {}
             }
             if !self.take_permit_or_want_it(key) {
@@ -74,6 +79,7 @@ impl Engine {
                 }
             }
         }
+        self.note_holdup(holdup, wanting, backend_free);
         self.note_want_of_permits(wanting);
         // Without a permit nobody has looked for a backend for the first: a lack that there was is still there.
         self.note_lack_of_backends(!backend_free || (wanting && self.lacking_since.is_some()));
@@ -193,6 +199,9 @@ impl Engine {
     /// Sends a client's request to a backend; what is missing of its session state goes ahead of it.
     pub(crate) fn send_request(&mut self, key: usize, backend_key: usize) {
         let mut request = self.take_request(key).expect("a client that starts has a request");
+        if !request.prepared {
+            self.note_start(key, &mut request);
+        }
         self.rewrite_calls(key, &mut request);
         let ahead =
             if request.prepared { Ahead::default() } else { self.preludes(key, backend_key, &request) };
@@ -358,7 +367,8 @@ impl Engine {
                 reader: ReplyReader::new(request.expect, options),
                 summary: Summary::default(),
                 preludes,
-                fingerprint: request.statement.fingerprint,
+                fingerprint: request.fingerprint(),
+                waited: request.waited,
                 shared,
                 sets_insert_id: ahead.sets_insert_id,
                 chooses_schema: request.chooses_schema(),

@@ -11,6 +11,7 @@ pub(crate) mod settle;
 pub(crate) mod slow;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use seam::{ConnectionId, Instant};
 use wire::{Capabilities, ReplyReader, StatusFlags};
@@ -95,7 +96,10 @@ pub(crate) struct InFlight {
     pub(crate) summary: Summary,
     /// How many statements of our own stand before it in the same text.
     pub(crate) preludes: u8,
+    /// Its digest, which is 0 where it has none.
     pub(crate) fingerprint: u64,
+    /// From its arrival to its start.
+    pub(crate) waited: Duration,
     /// A read that others may follow at once, see [`Backend::shares`].
     pub(crate) shared: bool,
     /// LAST_INSERT_ID() went ahead of it.
@@ -154,6 +158,9 @@ pub(crate) struct Summary {
     pub(crate) copied_rows: Option<u64>,
     /// The rows of the latest result set, whatever came after it.
     pub(crate) found_rows: Option<u64>,
+    /// Rows of all its result sets, and rows changed by all its statements.
+    pub(crate) rows_sent: u64,
+    pub(crate) rows_changed: u64,
     pub(crate) error: Option<ServerError>,
     /// The error came from what we had put ahead of the statement: the statement did not run.
     pub(crate) prelude_failed: bool,

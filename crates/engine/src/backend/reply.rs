@@ -43,6 +43,7 @@ impl ReplySink for Relay<'_> {
                 summary.warnings = ok.warnings;
                 if ok.header == 0x00 {
                     summary.affected_rows = ok.affected_rows;
+                    summary.rows_changed = summary.rows_changed.saturating_add(ok.affected_rows);
                     summary.copied_rows = records(ok.info);
                     summary.rows = None;
                 }
@@ -67,6 +68,7 @@ impl ReplySink for Relay<'_> {
             ReplyEvent::LocalInfile { .. } => summary.local_infile = true,
             ReplyEvent::ResultSetEnd { rows } => {
                 summary.rows = Some(rows);
+                summary.rows_sent = summary.rows_sent.saturating_add(rows);
                 summary.found_rows = Some(rows);
             }
             ReplyEvent::Prepared { .. } => summary.rows = None,

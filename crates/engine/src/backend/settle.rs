@@ -9,6 +9,7 @@ use super::kept::{first_field, rows_of};
 use super::{Afterwards, Change, InFlight, Owner, ServerError, Summary};
 use crate::aftermath::{ASK_INSERT_ID, Diagnostics, InsertId};
 use crate::client::Phase as ClientPhase;
+use crate::digests::Execution;
 use crate::engine::Engine;
 use crate::facts::Facts;
 use crate::pins::Pins;
@@ -434,6 +435,15 @@ impl Engine {
             return;
         }
         let summary = &statement.summary;
+        let execution = Execution {
+            fingerprint: statement.fingerprint,
+            time: took,
+            waited: statement.waited,
+            rows_sent: summary.rows_sent,
+            rows_affected: summary.rows_changed,
+            error: summary.error.is_some(),
+        };
+        self.digests.record(self.now, &execution);
         let diagnostics = summary.error.is_some() || summary.warnings > 0 || !summary.changes.is_empty();
         self.history.record(statement.fingerprint, took, summary.relayed, diagnostics);
     }

@@ -276,17 +276,19 @@ impl Engine {
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
         let urgent =
             request.urgent || (ends_transaction && client.backend.is_some() && client.in_transaction());
-        let request = Request { urgent, ..request };
-        client.request = Some(Box::new(request));
-        client.phase = Phase::Queued;
+        let arrival = self.holdups.arrival(self.now);
+        let mut request = Request { urgent, arrival, ..request };
         if urgent {
             self.urgent.push((key, client.id, self.now));
         } else {
             let need = if client.backend.is_some() { Need::Holds } else { Need::Any };
             let in_transaction = client.in_transaction();
             let lane = self.scheduler.lane(in_transaction, &mut client.tickets);
+            request.lane = Some(lane);
             self.scheduler.enqueue(self.now, key_u32(key), lane, need);
         }
+        client.request = Some(Box::new(request));
+        client.phase = Phase::Queued;
         if self.statement_memory_is_used_up() {
             let limit = self.settings.statement_memory;
             self.limit_reached("statement_memory", limit as u64);
@@ -323,7 +325,7 @@ impl Engine {
     }
 
     /// How the lexer has to read this client's text.
-    fn lex_mode(&self, key: usize) -> sql::LexMode {
+    pub(crate) fn lex_mode(&self, key: usize) -> sql::LexMode {
         let session = self.clients[key].session.expect("a client with commands has logged in");
         let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
         let mode = self.sessions.lex_mode(session).unwrap_or(facts.lex_mode);

@@ -17,6 +17,7 @@ use crate::event::Event;
 use crate::request::{Request, RequestKind};
 use crate::server_login::NATIVE_PASSWORD;
 use crate::session::SessionState;
+use crate::waits::WaitReason;
 
 /// How far a login is.
 #[derive(Debug)]
@@ -284,6 +285,7 @@ impl Engine {
         let Some(facts) = &self.facts else { return };
         let (collation, charset) = facts.charset_of_login(attempt.collation);
         let identity = self.identities.hold(account, &attempt.user, secret);
+        self.waits.record(WaitReason::Login, self.now.since(self.clients[key].last_heard));
         let state =
             SessionState { schema: attempt.schema.clone().map(Into::into), charset, ..Default::default() };
         let session = self.sessions.hold(state);

@@ -1,0 +1,301 @@
+//! Numbers by digest: how often statements of one kind ran, for how long, how long they waited, and how long such a
+//! statement has to be expected to run now.
+//!
+//! What MySQL's `performance_schema.events_statements_summary_by_digest` counts by schema and digest is counted here by
+//! digest alone, a worker at a time. As there, what does not fit into `digests_size` is counted under one digest without a
+//! name.
+
+#[cfg(test)]
+mod tests;
+pub(crate) mod text;
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use crate::histogram::{SmallHistogram, micros};
+
+/// Of a digest's text so many bytes are kept at most, as by the servers' `performance_schema_max_digest_length`.
+pub(crate) const LONGEST_TEXT: usize = 1024;
+
+/// With fewer executions behind it, a p99 says too little: what has been exceeded once in 20 is the p90 as well.
+const FEWEST: u32 = 20;
+
+/// One kind of statement, and what has been counted of it since the worker's start.
+#[derive(Clone, Debug)]
+pub struct Digest {
+    /// The hash of the normalised text; `None` for all that found no place.
+    pub fingerprint: Option<u64>,
+    /// The normalised text, without literals, at most 1,024 bytes. `None` where there is none to show: of a statement that
+    /// came in several packets, or that the lexer was not sure of.
+    pub text: Option<Box<str>>,
+    /// Executions that have ended.
+    pub count: u64,
+    /// Those of them that ended with an error.
+    pub errors: u64,
+    /// Rows of result sets.
+    pub rows_sent: u64,
+    /// Rows changed.
+    pub rows_affected: u64,
+    /// From the start on the server to the end of the reply.
+    pub execution: Times,
+    /// From the arrival to the start on the server.
+    pub wait: Times,
+    /// When the first one began.
+    pub first_seen: Instant,
+    /// When the latest one ended.
+    pub last_seen: Instant,
+    histogram: SmallHistogram,
+    recent: Recent,
+}
+
+/// The sum of times and their extremes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    sum: u64,
+    min: u64,
+    max: u64,
+}
+
+/// An execution that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Execution {
+    pub(crate) fingerprint: u64,
+    /// From its start on the server.
+    pub(crate) time: Duration,
+    /// Until then.
+    pub(crate) waited: Duration,
+    pub(crate) rows_sent: u64,
+    pub(crate) rows_affected: u64,
+    pub(crate) error: bool,
+}
+
+/// The digests of a worker.
+pub struct Digests {
+    limit: usize,
+    digests: Vec<Digest>,
+    /// Open addressing, at most half full: one more than a digest's place, 0 where there is none. Nothing is ever taken
+    /// out by itself.
+    index: Vec<u32>,
+    /// All that found no place.
+    others: Digest,
+}
+
+impl Digests {
+    /// Room for `limit` of them, taken as they come.
+    pub(crate) fn new(limit: u32) -> Self {
+        let others = Digest::new(None, None, Instant::START);
+        Self { limit: limit as usize, digests: Vec::new(), index: vec![0; 64], others }
+    }
+
+    /// All digests, in the order in which they were first seen; last the one without a name, where anything was counted
+    /// under it.
+    pub fn iter(&self) -> impl Iterator<Item = &Digest> {
+        self.digests.iter().chain(Some(&self.others).filter(|others| others.count > 0))
+    }
+
+    /// How many have a place of their own.
+    pub fn len(&self) -> usize {
+        self.digests.len()
+    }
+
+    /// Whether no statement has been seen yet.
+    pub fn is_empty(&self) -> bool {
+        self.digests.is_empty()
+    }
+
+    /// The time that all but one in a hundred of the latest executions did not exceed: of the last 64 to 128, all but one.
+    /// `None` for a digest that has no place, or fewer than 20 executions behind it.
+    pub fn p99(&self, fingerprint: u64) -> Option<Duration> {
+        let digest = &self.digests[self.find(fingerprint).ok()?];
+        (digest.recent.executions() >= FEWEST).then(|| Duration::from_micros(digest.recent.p99().into()))
+    }
+
+    /// Whether such a statement has to be expected to run for `limit` or longer, by its p99. Two executions that did are
+    /// enough to know, whatever comes after them: they make up more than one in a hundred until they are forgotten.
+    pub fn is_long(&self, fingerprint: u64, limit: Duration) -> bool {
+        self.find(fingerprint)
+            .is_ok_and(|place| u64::from(self.digests[place].recent.p99()) >= micros(limit).max(1))
+    }
+
+    /// Whether this is the first statement of its kind and there is room for its digest.
+    pub(crate) fn is_news(&self, fingerprint: u64) -> bool {
+        self.find(fingerprint).is_err() && self.digests.len() < self.limit
+    }
+
+    /// Makes a place for a digest, if [`Self::is_news`].
+    pub(crate) fn add(&mut self, now: Instant, fingerprint: u64, text: Option<String>) {
+        let Err(free) = self.find(fingerprint) else { return };
+        if self.digests.len() >= self.limit {
+            return;
+        }
+        self.digests.push(Digest::new(Some(fingerprint), text.map(Into::into), now));
+        self.index[free] = u32::try_from(self.digests.len()).expect("digests_size is a u32");
+        if self.digests.len() * 2 > self.index.len() {
+            self.grow();
+        }
+    }
+
+    /// Counts an execution that has ended, under its digest or among the others.
+    pub(crate) fn record(&mut self, now: Instant, execution: &Execution) {
+        let digest = match self.find(execution.fingerprint) {
+            Ok(place) => &mut self.digests[place],
+            Err(_) => &mut self.others,
+        };
+        digest.record(now, execution);
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        *self = Self::new(u32::try_from(self.limit).expect("made from a u32"));
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = self.digests.iter().filter_map(|digest| digest.text.as_ref());
+        self.digests.capacity() * size_of::<Digest>()
+            + self.index.capacity() * size_of::<u32>()
+            + texts.map(|text| text.len()).sum::<usize>()
+    }
+
+    /// The place of a digest, or the slot of the index that is free for it.
+    fn find(&self, fingerprint: u64) -> Result<usize, usize> {
+        let mask = self.index.len() - 1;
+        // A fingerprint is a hash whose bits are all equally good.
+        let mut slot = fingerprint as usize & mask;
+        loop {
+            match self.index[slot] as usize {
+                0 => return Err(slot),
+                place if self.digests[place - 1].fingerprint == Some(fingerprint) => return Ok(place - 1),
+                _ => slot = (slot + 1) & mask,
+            }
+        }
+    }
+
+    fn grow(&mut self) {
+        self.index = vec![0; self.index.len() * 2];
+        for place in 0..self.digests.len() {
+            let fingerprint = self.digests[place].fingerprint.expect("only the others have none");
+            // Places that are not in the index yet are not found, and all are different.
+            if let Err(free) = self.find(fingerprint) {
+                self.index[free] = u32::try_from(place + 1).expect("digests_size is a u32");
+            }
+        }
+    }
+}
+
+impl Digest {
+    fn new(fingerprint: Option<u64>, text: Option<Box<str>>, now: Instant) -> Self {
+        Self {
+            fingerprint,
+            text,
+            count: 0,
+            errors: 0,
+            rows_sent: 0,
+            rows_affected: 0,
+            execution: Times::default(),
+            wait: Times::default(),
+            first_seen: now,
+            last_seen: now,
+            histogram: SmallHistogram::default(),
+            recent: Recent::default(),
+        }
+    }
+
+    /// The execution time that this share of all, from 0 to 1, does not exceed, give or take an eighth. Of a digest with very
+    /// many executions the older ones count less.
+    pub fn quantile(&self, share: f64) -> Duration {
+        Duration::from_micros(self.histogram.quantile(share)).min(self.execution.max())
+    }
+
+    /// As [`Digests::p99`].
+    pub fn p99(&self) -> Option<Duration> {
+        (self.recent.executions() >= FEWEST).then(|| Duration::from_micros(self.recent.p99().into()))
+    }
+
+    fn record(&mut self, now: Instant, execution: &Execution) {
+        let (time, waited) = (micros(execution.time), micros(execution.waited));
+        self.execution.record(time, self.count == 0);
+        self.wait.record(waited, self.count == 0);
+        self.count += 1;
+        self.errors += u64::from(execution.error);
+        self.rows_sent += execution.rows_sent;
+        self.rows_affected += execution.rows_affected;
+        self.last_seen = now;
+        self.histogram.record(time);
+        self.recent.record(time);
+    }
+}
+
+impl Times {
+    /// All together.
+    pub fn sum(self) -> Duration {
+        Duration::from_micros(self.sum)
+    }
+
+    /// The shortest; zero where there was none.
+    pub fn min(self) -> Duration {
+        Duration::from_micros(self.min)
+    }
+
+    /// The longest.
+    pub fn max(self) -> Duration {
+        Duration::from_micros(self.max)
+    }
+
+    fn record(&mut self, micros: u64, first: bool) {
+        self.sum = self.sum.saturating_add(micros);
+        self.min = if first { micros } else { self.min.min(micros) };
+        self.max = self.max.max(micros);
+    }
+}
+
+/// The longest two of the last executions, which is all that a p99 of them needs: of 64 to 128, one may be longer. A single
+/// one that was unlucky thus changes nothing, and a kind that has become faster is known to be after 128 at most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    /// Of the generation that is being filled.
+    longest: [u32; 2],
+    /// Of the one before.
+    longest_before: [u32; 2],
+    in_generation: u8,
+    has_before: bool,
+}
+
+/// Executions of a generation. With two of them, "all but one" is 98.4 to 99.2 %.
+const GENERATION: u8 = 64;
+
+impl Recent {
+    fn record(&mut self, micros: u64) {
+        // 71 minutes are as long as any number above.
+        insert(&mut self.longest, u32::try_from(micros).unwrap_or(u32::MAX));
+        self.in_generation += 1;
+        if self.in_generation == GENERATION {
+            self.longest_before = self.longest;
+            self.longest = [0; 2];
+            self.in_generation = 0;
+            self.has_before = true;
+        }
+    }
+
+    /// Microseconds; 0 with less than two executions.
+    fn p99(&self) -> u32 {
+        let mut both = self.longest;
+        for time in self.longest_before {
+            insert(&mut both, time);
+        }
+        both[1]
+    }
+
+    fn executions(&self) -> u32 {
+        u32::from(self.in_generation) + u32::from(self.has_before) * u32::from(GENERATION)
+    }
+}
+
+fn insert(longest: &mut [u32; 2], time: u32) {
+    if time > longest[0] {
+        *longest = [time, longest[0]];
+    } else if time > longest[1] {
+        longest[1] = time;
+    }
+}

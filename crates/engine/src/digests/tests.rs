@@ -1,0 +1,130 @@
+use super::*;
+
+fn execution(fingerprint: u64, millis: u64) -> Execution {
+    Execution {
+        fingerprint,
+        time: Duration::from_millis(millis),
+        waited: Duration::ZERO,
+        rows_sent: 0,
+        rows_affected: 0,
+        error: false,
+    }
+}
+
+/// Digests with `fingerprint` seen, and executions of so many milliseconds.
+fn after(fingerprint: u64, millis: impl IntoIterator<Item = u64>) -> Digests {
+    let mut digests = Digests::new(10);
+    digests.add(Instant::START, fingerprint, None);
+    for millis in millis {
+        digests.record(Instant::START, &execution(fingerprint, millis));
+    }
+    digests
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn all_is_counted_under_its_digest() {
+    let mut digests = Digests::new(10);
+    let at = Instant::from_micros;
+    assert!(digests.is_news(7));
+    digests.add(at(5), 7, Some(String::from("select ?")));
+    assert!(!digests.is_news(7));
+    let one = Execution {
+        waited: Duration::from_millis(3),
+        rows_sent: 2,
+        rows_affected: 1,
+        error: true,
+        ..execution(7, 10)
+    };
+    digests.record(at(10), &one);
+    digests.record(at(20), &execution(7, 30));
+    let [digest] = &digests.iter().collect::<Vec<_>>()[..] else { panic!("one digest") };
+    assert_eq!((digest.fingerprint, digest.text.as_deref()), (Some(7), Some("select ?")));
+    assert_eq!((digest.count, digest.errors, digest.rows_sent, digest.rows_affected), (2, 1, 2, 1));
+    assert_eq!((digest.first_seen, digest.last_seen), (at(5), at(20)));
+    let millis = |times: Times| [times.sum(), times.min(), times.max()].map(|time| time.as_millis());
+    assert_eq!(millis(digest.execution), [40, 10, 30]);
+    assert_eq!(millis(digest.wait), [3, 0, 3]);
+    let half = digest.quantile(0.5).as_secs_f64() * 1000.0;
+    assert!((half - 10.0).abs() <= 10.0 / 8.0, "{half}");
+    assert_eq!(digest.quantile(1.0), Duration::from_millis(30), "never beyond the longest");
+}
+
+#[test]
+fn what_finds_no_place_is_counted_together() {
+    let mut digests = Digests::new(2);
+    for fingerprint in 1..=5 {
+        digests.add(Instant::START, fingerprint, None);
+        digests.record(Instant::START, &execution(fingerprint, 1));
+    }
+    let found: Vec<_> = digests.iter().map(|digest| (digest.fingerprint, digest.count)).collect();
+    assert_eq!(found, [(Some(1), 1), (Some(2), 1), (None, 3)]);
+    assert!(!digests.is_news(6), "there is no room");
+    assert_eq!(digests.len(), 2);
+    digests.clear();
+    assert!(digests.is_empty() && digests.iter().next().is_none());
+}
+
+#[test]
+fn many_are_found_again() {
+    let mut digests = Digests::new(10_000);
+    // Fingerprints that all want the same slot.
+    let fingerprint = |n: u64| (n << 40) | 1;
+    for n in 1..=10_000 {
+        digests.add(Instant::START, fingerprint(n), None);
+    }
+    for n in 1..=10_000 {
+        digests.record(Instant::START, &execution(fingerprint(n), n));
+    }
+    assert!(digests.iter().all(|digest| digest.count == 1 && digest.fingerprint.is_some()));
+    assert!(digests.bytes() < 10_000 * 1024);
+}
+
+#[test]
+fn the_p99_needs_some_executions() {
+    assert_eq!(after(7, [5; 19]).p99(7), None);
+    assert_eq!(after(7, [5; 20]).p99(7), Some(Duration::from_millis(5)));
+    assert_eq!(after(7, [5; 20]).p99(8), None);
+}
+
+#[test]
+fn one_execution_that_was_unlucky_changes_nothing() {
+    let digests = after(7, std::iter::repeat_n(2, 100).chain([5000]));
+    assert_eq!(digests.p99(7), Some(Duration::from_millis(2)));
+    assert!(!digests.is_long(7, SECOND));
+}
+
+#[test]
+fn a_kind_that_became_slow_is_noticed_at_the_second() {
+    let mut digests = after(7, [2; 1000]);
+    digests.record(Instant::START, &execution(7, 1000));
+    assert!(!digests.is_long(7, SECOND));
+    digests.record(Instant::START, &execution(7, 1500));
+    assert!(digests.is_long(7, SECOND));
+    assert_eq!(digests.p99(7), Some(SECOND));
+}
+
+#[test]
+fn a_kind_that_became_fast_is_noticed_within_two_generations() {
+    let mut digests = after(7, [2000; 1000]);
+    let mut needed = 0;
+    while digests.is_long(7, SECOND) {
+        digests.record(Instant::START, &execution(7, 2));
+        needed += 1;
+    }
+    assert!((2..=2 * u32::from(GENERATION)).contains(&needed), "{needed}");
+}
+
+#[test]
+fn a_new_kind_is_long_after_two_executions() {
+    assert!(!after(7, [1000]).is_long(7, SECOND));
+    assert!(after(7, [1000, 1000]).is_long(7, SECOND));
+    assert!(!after(7, [1000, 999]).is_long(7, SECOND));
+    assert!(!after(7, [1000, 1000]).is_long(8, SECOND));
+}
+
+#[test]
+fn a_digest_costs_some_hundreds_of_bytes() {
+    assert!(size_of::<Digest>() <= 448, "{}", size_of::<Digest>());
+}

@@ -1,0 +1,250 @@
+//! Why statements waited, and for how long.
+//!
+//! Of each statement its whole wait is counted under the queue in which it stood, and the parts of it under what held that
+//! queue up meanwhile: the worker notes after each round of dispatching what the first waiting statement lacks.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use crate::digests;
+use crate::engine::Engine;
+use crate::histogram::Histogram;
+use crate::request::Request;
+use crate::scheduler::Lane;
+
+/// What a wait is counted under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitReason {
+    /// In the high queue, all in all.
+    HighQueue,
+    /// In the low queue, all in all, a kick-up included.
+    LowQueue,
+    /// What waits in no queue: a KILL, and the end of a transaction. It may have waited for a backend.
+    Urgent,
+    /// Of a login, from the client's last packet on: a copy of the accounts was being read.
+    Login,
+    /// All permits were in use.
+    Permit,
+    /// The backends for reads that share one had all the statements in flight that they may have.
+    StatementsInFlight,
+    /// A backend was being opened, or the server could not be reached.
+    BackendConnect,
+    /// There were as many backends as there may be, and all were held.
+    MaxBackends,
+}
+
+impl WaitReason {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 8] = [
+        Self::HighQueue,
+        Self::LowQueue,
+        Self::Urgent,
+        Self::Login,
+        Self::Permit,
+        Self::StatementsInFlight,
+        Self::BackendConnect,
+        Self::MaxBackends,
+    ];
+
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::HighQueue => "high_queue",
+            Self::LowQueue => "low_queue",
+            Self::Urgent => "urgent",
+            Self::Login => "login",
+            Self::Permit => "permit",
+            Self::StatementsInFlight => "statements_in_flight",
+            Self::BackendConnect => "backend_connect",
+            Self::MaxBackends => "max_backends",
+        }
+    }
+
+    /// What a whole wait in a lane is counted under.
+    pub(crate) const fn of_lane(lane: Lane) -> Self {
+        match lane {
+            Lane::High => Self::HighQueue,
+            Lane::Low => Self::LowQueue,
+        }
+    }
+}
+
+/// A histogram for each reason: 20 kB a worker.
+#[derive(Clone, Debug, Default)]
+pub struct Waits {
+    histograms: [Histogram; WaitReason::ALL.len()],
+}
+
+impl Waits {
+    /// The waits for one reason.
+    pub fn of(&self, reason: WaitReason) -> &Histogram {
+        &self.histograms[reason as usize]
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (WaitReason, &Histogram)> {
+        WaitReason::ALL.into_iter().zip(&self.histograms)
+    }
+
+    pub(crate) fn record(&mut self, reason: WaitReason, time: Duration) {
+        self.histograms[reason as usize].record(time);
+    }
+}
+
+impl std::ops::AddAssign<&Self> for Waits {
+    /// Several workers together.
+    fn add_assign(&mut self, other: &Self) {
+        for (histogram, more) in self.histograms.iter_mut().zip(&other.histograms) {
+            *histogram += more;
+        }
+    }
+}
+
+/// What can hold a queue up. The reasons of [`Holdups::REASONS`].
+type Totals = [Duration; Holdups::REASONS.len()];
+
+/// How long a worker's queue has been held up by what, as running totals: the difference of two readings tells a statement
+/// what it waited for in between, whatever happened to those before it.
+#[derive(Debug, Default)]
+pub(crate) struct Holdups {
+    totals: Totals,
+    /// What holds it up now, as a place in the totals.
+    now: Option<usize>,
+    since: Instant,
+}
+
+/// A reading of the totals at a statement's arrival.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrival {
+    pub(crate) at: Instant,
+    totals: Totals,
+}
+
+impl Holdups {
+    const REASONS: [WaitReason; 4] = [
+        WaitReason::Permit,
+        WaitReason::StatementsInFlight,
+        WaitReason::BackendConnect,
+        WaitReason::MaxBackends,
+    ];
+
+    /// What holds the queue up from now on; `None` where nothing waits.
+    pub(crate) fn note(&mut self, now: Instant, reason: Option<WaitReason>) {
+        let reason = reason.and_then(|reason| Self::REASONS.iter().position(|&known| known == reason));
+        if self.now != reason {
+            self.totals = self.totals(now);
+            self.now = reason;
+            self.since = now;
+        }
+    }
+
+    /// A statement arrives.
+    pub(crate) fn arrival(&self, now: Instant) -> Arrival {
+        Arrival { at: now, totals: self.totals(now) }
+    }
+
+    /// What a statement that arrived then has waited for, where it has.
+    pub(crate) fn parts_since(
+        &self,
+        arrival: &Arrival,
+        now: Instant,
+    ) -> impl Iterator<Item = (WaitReason, Duration)> + use<> {
+        let parts = self.totals(now).into_iter().zip(arrival.totals);
+        let waited = parts.map(|(after, before)| after.saturating_sub(before));
+        Self::REASONS.into_iter().zip(waited).filter(|(_, waited)| !waited.is_zero())
+    }
+
+    fn totals(&self, now: Instant) -> Totals {
+        let mut totals = self.totals;
+        if let Some(reason) = self.now {
+            totals[reason] += now.since(self.since);
+        }
+        totals
+    }
+}
+
+impl Engine {
+    /// A statement starts: counts what it has waited for, and makes a place for its digest.
+    pub(crate) fn note_start(&mut self, client: usize, request: &mut Request) {
+        request.waited = self.now.since(request.arrival.at);
+        let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
+        self.waits.record(queue, request.waited);
+        if !request.waited.is_zero() {
+            for (reason, waited) in self.holdups.parts_since(&request.arrival, self.now) {
+                self.waits.record(reason, waited);
+            }
+        }
+        let fingerprint = request.fingerprint();
+        if fingerprint != 0 && self.digests.is_news(fingerprint) {
+            let mode = self.lex_mode(client);
+            let text = request.text().and_then(|text| digests::text::shown(text, &request.statement, mode));
+            self.digests.add(self.now, fingerprint, text);
+        }
+    }
+
+    /// What those who still wait lack after a round of dispatching: what stopped it, else a permit, else a backend.
+    pub(crate) fn note_holdup(&mut self, stopped: Option<WaitReason>, wanting: bool, backend_free: bool) {
+        let lacking = || match (wanting, backend_free) {
+            (true, _) => Some(WaitReason::Permit),
+            (false, true) => None,
+            (false, false) if self.server.is_up() && self.workers.places.are_full() => {
+                Some(WaitReason::MaxBackends)
+            }
+            (false, false) => Some(WaitReason::BackendConnect),
+        };
+        self.holdups.note(self.now, stopped.or_else(lacking));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(millis * 1000)
+    }
+
+    #[test]
+    fn a_wait_has_parts() {
+        let mut holdups = Holdups::default();
+        holdups.note(at(0), Some(WaitReason::Permit));
+        let first = holdups.arrival(at(10));
+        holdups.note(at(15), Some(WaitReason::Permit));
+        holdups.note(at(30), Some(WaitReason::MaxBackends));
+        let second = holdups.arrival(at(35));
+        let parts = |arrival, now| holdups.parts_since(arrival, at(now)).collect::<Vec<_>>();
+        let millis = Duration::from_millis;
+        assert_eq!(
+            parts(&first, 45),
+            [(WaitReason::Permit, millis(20)), (WaitReason::MaxBackends, millis(15))]
+        );
+        assert_eq!(parts(&second, 45), [(WaitReason::MaxBackends, millis(10))]);
+        assert_eq!(parts(&second, 35), []);
+    }
+
+    #[test]
+    fn nothing_is_held_up_while_nothing_waits() {
+        let mut holdups = Holdups::default();
+        let arrival = holdups.arrival(at(0));
+        holdups.note(at(5), None);
+        holdups.note(at(10), Some(WaitReason::Permit));
+        holdups.note(at(11), None);
+        let parts: Vec<_> = holdups.parts_since(&arrival, at(100)).collect();
+        assert_eq!(parts, [(WaitReason::Permit, Duration::from_millis(1))]);
+    }
+
+    #[test]
+    fn reasons_are_kept_apart() {
+        let mut waits = Waits::default();
+        for (n, reason) in (1..).zip(WaitReason::ALL) {
+            waits.record(reason, Duration::from_micros(n));
+        }
+        let more = waits.clone();
+        waits += &more;
+        for (n, (reason, histogram)) in (1..).zip(waits.iter()) {
+            assert_eq!(histogram, waits.of(reason), "{}", reason.name());
+            assert_eq!((histogram.count(), histogram.max()), (2, Duration::from_micros(n)));
+        }
+    }
+}
