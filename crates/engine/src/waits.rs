@@ -101,8 +101,8 @@ impl std::ops::AddAssign<&Self> for Waits {
     }
 }
 
-/// What can hold a queue up. The reasons of [`Holdups::REASONS`].
-type Totals = [Duration; Holdups::REASONS.len()];
+/// Microseconds by what held a queue up: the reasons of [`Holdups::REASONS`].
+type Totals = [u64; Holdups::REASONS.len()];
 
 /// How long a worker's queue has been held up by what, as running totals: the difference of two readings tells a statement
 /// what it waited for in between, whatever happened to those before it.
@@ -152,13 +152,14 @@ impl Holdups {
     ) -> impl Iterator<Item = (WaitReason, Duration)> + use<> {
         let parts = self.totals(now).into_iter().zip(arrival.totals);
         let waited = parts.map(|(after, before)| after.saturating_sub(before));
-        Self::REASONS.into_iter().zip(waited).filter(|(_, waited)| !waited.is_zero())
+        let held_up = Self::REASONS.into_iter().zip(waited).filter(|&(_, waited)| waited > 0);
+        held_up.map(|(reason, waited)| (reason, Duration::from_micros(waited)))
     }
 
     fn totals(&self, now: Instant) -> Totals {
         let mut totals = self.totals;
         if let Some(reason) = self.now {
-            totals[reason] += now.since(self.since);
+            totals[reason] += now.as_micros().saturating_sub(self.since.as_micros());
         }
         totals
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::waits::{Holdups, WaitReason, Waits};
 
 fn execution(fingerprint: u64, millis: u64) -> Execution {
     Execution {
@@ -127,4 +128,41 @@ fn a_new_kind_is_long_after_two_executions() {
 #[test]
 fn a_digest_costs_some_hundreds_of_bytes() {
     assert!(size_of::<Digest>() <= 448, "{}", size_of::<Digest>());
+}
+
+/// What a statement costs here and in the histograms of waits, at its arrival, its start and its end, with as many digests
+/// as fit into the table by default.
+/// `cargo test --release -p engine -- --ignored --nocapture cost_of_a_statement`
+#[test]
+#[ignore = "measures; says nothing without optimisation"]
+#[expect(clippy::disallowed_methods, reason = "the machine's time is what is measured")]
+fn cost_of_a_statement() {
+    // A web application has some dozens of kinds in its hot path; the table may hold thousands.
+    for kinds in [1, 50, 1_000, 10_000] {
+        let fingerprint = |n: u64| (n % kinds + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut digests = Digests::new(10_000);
+        for n in 0..10_000 {
+            digests.add(Instant::START, (n + 1_u64).wrapping_mul(0x9e37_79b9_7f4a_7c15), None);
+        }
+        const STATEMENTS: u64 = 20_000_000;
+        let start = std::time::Instant::now();
+        let mut long = 0;
+        let (mut waits, mut holdups) = (Waits::default(), Holdups::default());
+        for n in 0..STATEMENTS {
+            let now = Instant::from_micros(n);
+            // In no order that the processor could guess.
+            let fingerprint = fingerprint(n.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33);
+            let arrival = holdups.arrival(now);
+            holdups.note(now, (n % 16 < 8).then_some(WaitReason::Permit));
+            let now = now + Duration::from_micros(100);
+            waits.record(WaitReason::LowQueue, Duration::from_micros(100));
+            holdups.parts_since(&arrival, now).for_each(|(reason, time)| waits.record(reason, time));
+            long += u64::from(digests.is_long(fingerprint, SECOND));
+            long += u64::from(digests.is_news(fingerprint));
+            let time = Duration::from_micros(50 + (n * n) % 1024);
+            digests.record(Instant::START, &Execution { time, ..execution(fingerprint, 0) });
+        }
+        let each = start.elapsed().as_nanos() as f64 / STATEMENTS as f64;
+        println!("{kinds} kinds: {each:.1} ns a statement ({long} long)");
+    }
 }
