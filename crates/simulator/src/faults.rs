@@ -40,6 +40,8 @@ pub struct Parameters {
     pub max_backends: u32,
     /// `max_connections`.
     pub max_connections: u32,
+    /// The server's own `max_connections`, those of the service account aside; may be below `max_backends`.
+    pub server_connections: u32,
     /// `statement_memory`, in bytes.
     pub statement_memory: usize,
     /// `high_prio_mode` is statements, transactions or none.
@@ -107,6 +109,7 @@ impl Parameters {
             },
             shared_backends: number(&mut random, 1, 3),
             max_backends,
+            server_connections: u32::MAX,
             max_connections: if roomy { 1_000 } else { number(&mut random, 2, 20) },
             statement_memory: if roomy { 1 << 20 } else { 1 << random.between(9, 16) },
             high_prio_mode: *random.pick(&[
@@ -144,6 +147,10 @@ impl Parameters {
         };
         // A statement that waits for a row must lend its permit, or the one that would end the wait may not run.
         parameters.habits.contends = !parameters.counts_permits() && random.percent(60);
+        // Drawn last, so that seeds from before still mean what they meant.
+        if !roomy && random.percent(40) {
+            parameters.server_connections = number(&mut random, 1, 6);
+        }
         parameters
     }
 
@@ -154,7 +161,7 @@ impl Parameters {
 
     /// Whether every client can have a backend of its own, and every other limit is out of reach.
     pub fn has_room(&self) -> bool {
-        self.max_backends > self.clients
+        self.max_backends.min(self.server_connections) > self.clients
             && self.max_connections > 4 * self.clients
             && self.statement_memory > 1 << 19
             && !self.hurries
@@ -267,7 +274,7 @@ impl fmt::Display for Parameters {
         writeln!(f, "seed {}", self.seed)?;
         writeln!(
             f,
-            "  {} clients, {} happenings; {} workers, permits {}, statements_in_flight {}, shared_backends {}, max_backends {}, max_connections {}, \
+            "  {} clients, {} happenings; {} workers, permits {}, statements_in_flight {}, shared_backends {}, max_backends {} (the server takes {}), max_connections {}, \
              statement_memory {}, stall_limit {:?}, {:?}, {:?}",
             self.clients,
             self.steps,
@@ -276,6 +283,7 @@ impl fmt::Display for Parameters {
             self.in_flight,
             self.shared_backends,
             self.max_backends,
+            self.server_connections,
             self.max_connections,
             self.statement_memory,
             self.stall_limit,

@@ -104,6 +104,7 @@ impl Engine {
             connection: None,
             phase: Phase::Connecting,
             origin,
+            fresh: true,
             since: self.now,
             identity: self.identities.hold_again(identity),
             class,

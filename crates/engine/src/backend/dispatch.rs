@@ -250,6 +250,7 @@ impl Engine {
     /// The client takes the backend, alone or beside others.
     fn begin_on(&mut self, key: usize, backend_key: usize, shared: bool) {
         let backend = &mut self.backends[backend_key];
+        backend.fresh = false;
         if backend.is_idle() {
             self.idle.retain(|&idle| idle != backend_key);
             if shared && !self.sharing.contains(&backend_key) {

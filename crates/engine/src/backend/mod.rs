@@ -30,6 +30,8 @@ pub(crate) struct Backend {
     pub(crate) phase: Phase,
     /// How we came by its place.
     pub(crate) origin: Origin,
+    /// No client's statement has run on it yet.
+    pub(crate) fresh: bool,
     /// Since when it is in this phase, or was last used.
     pub(crate) since: Instant,
     /// Whose rights it has.

@@ -56,6 +56,12 @@ impl Engine {
         true
     }
 
+    /// A backend that was opened for a statement of ours runs one before it goes to another worker. Otherwise workers that
+    /// have less than one each would hand it round for ever.
+    pub(crate) fn is_kept_for_us(&self, key: usize) -> bool {
+        self.backends[key].fresh && self.scheduler.in_need() > 0
+    }
+
     /// Hands on what is free: a permit by waking who has waited longest for one, and places for backends.
     pub(crate) fn serve_other_workers(&mut self) {
         if self.workers.count() == 1 {
@@ -72,7 +78,7 @@ impl Engine {
             if let Some(worker) = self.workers.places.who_lacks(self.worker) {
                 self.wake_worker(worker);
             }
-        } else if let Some(&longest) = self.idle.first()
+        } else if let Some(longest) = self.idle.iter().copied().find(|&key| !self.is_kept_for_us(key))
             && self.leave_to_other_worker(false)
         {
             self.quit_backend(longest);

@@ -144,7 +144,7 @@ impl Engine {
                 if self.draining.is_some() && !needed {
                     return self.quit_backend(key);
                 }
-                if self.leave_to_other_worker(needed) {
+                if !self.is_kept_for_us(key) && self.leave_to_other_worker(needed) {
                     return self.quit_backend(key);
                 }
                 if !self.idle.contains(&key) {

@@ -73,6 +73,8 @@ pub struct Server {
     actions: Vec<(Link, Action)>,
     random: Random,
     speed: Speed,
+    /// How many sessions it takes, those of the service account aside.
+    max_connections: u32,
     next_thread: u32,
 }
 
@@ -103,7 +105,7 @@ enum Phase {
 
 impl Server {
     /// A server without connections.
-    pub fn new(database: Database, random: Random, speed: Speed) -> Self {
+    pub fn new(database: Database, random: Random, speed: Speed, max_connections: u32) -> Self {
         Self {
             database,
             complaints: Vec::new(),
@@ -111,6 +113,7 @@ impl Server {
             actions: Vec::new(),
             random,
             speed,
+            max_connections,
             next_thread: 100, // away from the small ids that the engine gives its clients
         }
     }
@@ -135,8 +138,7 @@ impl Server {
 
     /// A peer connected while the server has no connection to spare.
     pub fn turn_away(&mut self, link: Link) {
-        let error = ServerError::new(1040, "08004", "Too many connections");
-        self.send(link, crate::protocol::packet(0, &error.payload()));
+        self.send(link, crate::protocol::packet(0, &too_many_connections().payload()));
         self.actions.push((link, Action::Close));
     }
 
@@ -334,6 +336,7 @@ impl Server {
     /// One packet of a login or a change of user.
     fn continue_login(&mut self, link: Link, packet: &Packet) {
         let switches = self.random.percent(self.speed.switch_percent);
+        let full = self.is_full();
         let Some(conversation) = self.conversations.get_mut(&link) else { return };
         let thread_id = conversation.thread_id;
         let (Phase::LoggingIn(login) | Phase::ChangingUser(_, login)) = &mut conversation.phase else {
@@ -350,7 +353,17 @@ impl Server {
                         login.apply(session, &mut self.database);
                         session.clone()
                     }
-                    Phase::LoggingIn(login) => Box::new(login.session(thread_id)),
+                    Phase::LoggingIn(login) => {
+                        let session = login.session(thread_id);
+                        if full && session.user != SERVICE_USER {
+                            return self.refuse(
+                                link,
+                                packet.sequence.wrapping_add(1),
+                                &too_many_connections(),
+                            );
+                        }
+                        Box::new(session)
+                    }
                     _ => return,
                 };
                 let mut writer =
@@ -366,6 +379,13 @@ impl Server {
                 self.hang_up(link);
             }
         }
+    }
+
+    /// Whether another session would be one too many. Only now is known who it is: MySQL, too, refuses at the end of the
+    /// login where its last connection is kept for administrators.
+    fn is_full(&self) -> bool {
+        let sessions = self.conversations.values().filter_map(Conversation::session_ref);
+        sessions.filter(|session| session.user != SERVICE_USER).count() >= self.max_connections as usize
     }
 
     fn finish_load(&mut self, link: Link, sequence: u8) {
@@ -446,4 +466,9 @@ impl Conversation {
             }
         }
     }
+}
+
+/// ER_CON_COUNT_ERROR.
+fn too_many_connections() -> ServerError {
+    ServerError::new(1040, "08004", "Too many connections")
 }

@@ -77,7 +77,7 @@ impl<P: Subject> World<P> {
     pub fn new(program: P, parameters: Parameters, echo: bool) -> Self {
         let mut random = Random::new(parameters.seed.wrapping_add(1));
         let database = Database::new(Parameters::accounts());
-        let server = Server::new(database, random.fork(), parameters.speed);
+        let server = Server::new(database, random.fork(), parameters.speed, parameters.server_connections);
         let network = Network::new(parameters.conditions, random.fork());
         let mut accounts = Parameters::accounts();
         accounts.pop(); // nobody but the program logs in with the service account
