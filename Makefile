@@ -11,7 +11,7 @@ ARGUMENTS ?=
 FUZZ_SECONDS ?= 10
 SEEDS ?= 200
 
-.PHONY: help serve test check docs-options fuzz simulate compare challenge
+.PHONY: help serve test check docs-options docs-admin fuzz simulate compare challenge
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -43,6 +43,10 @@ check:
 # Writes docs/OPTIONS.md anew from the table of options.
 docs-options:
 	UPDATE_DOCS=1 cargo test --package config --locked reference_page
+
+# Writes the list of tables in docs/ADMIN.md anew from their declarations.
+docs-admin:
+	UPDATE_DOCS=1 cargo test --package admin --locked manual
 
 fuzz:
 	@if ! cargo +nightly --version >/dev/null 2>&1; then \

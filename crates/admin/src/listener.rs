@@ -1,0 +1,140 @@
+//! Listens, and gives each connection a thread.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use wire::native_password;
+use zeroize::{Zeroize as _, Zeroizing};
+
+use crate::Pool;
+use crate::errors::SqlError;
+use crate::login::Account;
+use crate::session::Session;
+use crate::stream::{Socket, Stream};
+
+/// How the admin port is set up.
+pub struct Settings {
+    /// The one user that may log in.
+    pub user: String,
+    /// Its password; not empty. Only its hash is kept.
+    pub password: Zeroizing<String>,
+    /// Connections at the same time, those that are logging in included; one more gets error 1040.
+    pub max_connections: u32,
+}
+
+/// Where admin connections come in.
+pub enum Listener {
+    /// A TCP address.
+    Tcp(TcpListener),
+    /// A Unix socket.
+    Unix(UnixListener),
+}
+
+/// After an error of `accept`, such as too many open files, it is tried again after this.
+const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
+
+/// Serves until the process ends, on a thread for each listener and one for each connection.
+///
+/// # Errors
+/// Where the system has no more threads.
+pub fn serve(listeners: Vec<Listener>, settings: Settings, pool: Arc<dyn Pool>) -> io::Result<()> {
+    let mut stage1 = native_password::stage1(settings.password.as_bytes());
+    let account = Account { user: settings.user, stored: native_password::stage2(&stage1) };
+    stage1.zeroize();
+    let port = Arc::new(Port {
+        account,
+        limit: settings.max_connections,
+        open: AtomicU32::new(0),
+        last_id: AtomicU32::new(0),
+        pool,
+    });
+    for listener in listeners {
+        let port = Arc::clone(&port);
+        std::thread::Builder::new()
+            .name(String::from("admin"))
+            .spawn(move || accept_all(&listener, &port))?;
+    }
+    Ok(())
+}
+
+/// What all connections have in common.
+pub(crate) struct Port {
+    pub(crate) account: Account,
+    pub(crate) limit: u32,
+    pub(crate) open: AtomicU32,
+    last_id: AtomicU32,
+    pub(crate) pool: Arc<dyn Pool>,
+}
+
+/// One of the connections that may be open; its end makes room for another.
+pub(crate) struct Place(Arc<Port>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Place {
+    fn take(port: &Arc<Port>) -> Option<Self> {
+        let room = |open: u32| (open < port.limit).then(|| open + 1);
+        port.open.fetch_update(Relaxed, Relaxed, room).ok()?;
+        Some(Self(Arc::clone(port)))
+    }
+
+    pub(crate) fn port(&self) -> &Port {
+        &self.0
+    }
+}
+
+fn accept_all(listener: &Listener, port: &Arc<Port>) {
+    loop {
+        match accept(listener) {
+            Ok((stream, host)) => begin(stream, host, port),
+            Err(_) => std::thread::sleep(PAUSE_AFTER_ERROR),
+        }
+    }
+}
+
+/// The next connection, and the host that it comes from.
+fn accept(listener: &Listener) -> io::Result<(Stream, String)> {
+    match listener {
+        Listener::Tcp(tcp) => {
+            let (socket, peer) = tcp.accept()?;
+            Ok((Stream::new(Socket::Tcp(socket))?, host_of(peer)))
+        }
+        Listener::Unix(unix) => {
+            let (socket, _) = unix.accept()?;
+            Ok((Stream::new(Socket::Unix(socket))?, String::from("localhost")))
+        }
+    }
+}
+
+fn host_of(peer: SocketAddr) -> String {
+    if peer.ip().is_loopback() { String::from("localhost") } else { peer.ip().to_canonical().to_string() }
+}
+
+fn begin(mut stream: Stream, host: String, port: &Arc<Port>) {
+    let Some(place) = Place::take(port) else {
+        let error = SqlError::too_many_connections(port.limit);
+        let packet = wire::ErrPacket {
+            code: error.code,
+            sql_state: error.sql_state,
+            message: error.message.as_bytes(),
+        };
+        let (mut payload, mut bytes) = (Vec::new(), Vec::new());
+        packet.put_early(&mut payload);
+        wire::put_message(&mut bytes, &mut 0, &payload);
+        let _ = stream.send(&bytes);
+        return;
+    };
+    let id = port.last_id.fetch_add(1, Relaxed).wrapping_add(1);
+    let run = move || Session::run(stream, &host, id, &place);
+    if let Err(error) = std::thread::Builder::new().name(format!("admin {id}")).spawn(run) {
+        tracing::error!("no thread for an admin connection: {error}");
+    }
+}

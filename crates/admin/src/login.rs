@@ -1,0 +1,134 @@
+//! A login with `mysql_native_password`: the password's hash is all that is kept, and no client sends more than a proof.
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use wire::native_password::{self, Stage2};
+use wire::{AuthSwitch, Capabilities, Greeting, LoginRequest};
+
+use crate::Schema;
+use crate::errors::SqlError;
+use crate::reply::STATUS;
+use crate::stream::{MESSAGE_TIMEOUT, NoMessage, Stream};
+
+const PLUGIN: &[u8] = b"mysql_native_password";
+
+/// utf8mb4_general_ci.
+const COLLATION: u8 = 45;
+
+/// What the admin port can speak: no TLS, no compression, no several statements in one.
+const CAPABILITIES: Capabilities = Capabilities(
+    Capabilities::LONG_PASSWORD.0
+        | Capabilities::FOUND_ROWS.0
+        | Capabilities::LONG_FLAG.0
+        | Capabilities::CONNECT_WITH_DB.0
+        | Capabilities::IGNORE_SPACE.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::INTERACTIVE.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::MULTI_RESULTS.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::CONNECT_ATTRS.0
+        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
+        | Capabilities::DEPRECATE_EOF.0,
+);
+
+/// Who may log in.
+pub(crate) struct Account {
+    pub(crate) user: String,
+    /// SHA1(SHA1(password)).
+    pub(crate) stored: Stage2,
+}
+
+/// A client that has logged in.
+pub(crate) struct LoggedIn {
+    pub(crate) deprecate_eof: bool,
+    pub(crate) schema: Option<Schema>,
+    /// The number of the packet that says so.
+    pub(crate) answer: u8,
+}
+
+/// Why a login did not come about: with an error for the client and the number of its packet, or because it has gone.
+pub(crate) enum Failed {
+    Refused(SqlError, u8),
+    Gone,
+}
+
+/// Greets a client and checks what it answers.
+pub(crate) fn log_in(
+    stream: &mut Stream,
+    account: &Account,
+    version: &str,
+    connection: u32,
+    host: &str,
+) -> Result<LoggedIn, Failed> {
+    let scramble = scramble().ok_or(Failed::Gone)?;
+    let greeting = Greeting {
+        server_version: version.as_bytes(),
+        connection_id: connection,
+        scramble,
+        capabilities: CAPABILITIES,
+        mariadb_extended: 0,
+        collation: COLLATION,
+        status: STATUS,
+        auth_plugin: PLUGIN,
+    };
+    let mut payload = Vec::new();
+    greeting.put(&mut payload);
+    send(stream, 0, &payload)?;
+    let received = stream.receive(1, MESSAGE_TIMEOUT).map_err(no_message)?;
+    let refused = |error: SqlError, answer| Failed::Refused(error, answer);
+    if wire::is_ssl_request(&received.payload) {
+        let error = SqlError::handshake("the admin port speaks no TLS; connect with --skip-ssl");
+        return Err(refused(error, received.answer));
+    }
+    let request = LoginRequest::parse(&received.payload)
+        .map_err(|error| refused(SqlError::handshake(&error.to_string()), received.answer))?;
+    let user = String::from_utf8_lossy(request.user).into_owned();
+    let (mut token, mut answer) = (request.auth_response.to_vec(), received.answer);
+    if request.auth_plugin.is_some_and(|plugin| plugin != PLUGIN) {
+        // The scramble with the zero byte that the servers put behind it.
+        let data = [&scramble[..], &[0]].concat();
+        let mut payload = Vec::new();
+        AuthSwitch { plugin: PLUGIN, data: &data }.put(&mut payload);
+        send(stream, answer, &payload)?;
+        let received = stream.receive(answer.wrapping_add(1), MESSAGE_TIMEOUT).map_err(no_message)?;
+        (token, answer) = (received.payload, received.answer);
+    }
+    let right = native_password::verify(&token, &scramble, &account.stored).is_some();
+    if !right || user != account.user {
+        return Err(refused(SqlError::access_denied(&user, host, !token.is_empty()), answer));
+    }
+    let schema = match request.schema.map(String::from_utf8_lossy) {
+        None => None,
+        Some(name) => match Schema::find(&name) {
+            Some(schema) => Some(schema),
+            None => return Err(refused(SqlError::unknown_schema(&name), answer)),
+        },
+    };
+    let deprecate_eof = request.capabilities.contains(Capabilities::DEPRECATE_EOF);
+    Ok(LoggedIn { deprecate_eof, schema, answer })
+}
+
+fn send(stream: &mut Stream, sequence: u8, payload: &[u8]) -> Result<(), Failed> {
+    let mut bytes = Vec::new();
+    wire::put_message(&mut bytes, &mut { sequence }, payload);
+    stream.send(&bytes).map_err(|_| Failed::Gone)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn no_message(reason: NoMessage) -> Failed {
+    match reason {
+        NoMessage::Ended => Failed::Gone,
+        NoMessage::Malformed(error) => Failed::Refused(SqlError::handshake(&error.to_string()), 2),
+    }
+}
+
+/// 20 random bytes of seven bits without zeros and `$`, as the servers make them (generate_user_salt).
+fn scramble() -> Option<[u8; 20]> {
+    let mut bytes = [0_u8; 20];
+    getrandom(&mut bytes, GetRandomFlags::empty()).ok()?;
+    Some(bytes.map(|byte| match byte & 0x7f {
+        letter @ (0 | b'$') => letter + 1,
+        letter => letter,
+    }))
+}

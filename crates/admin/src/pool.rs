@@ -1,0 +1,70 @@
+//! What the admin port needs of the program around it.
+
+use crate::Rows;
+use crate::tables::Setting;
+
+/// The running Onramp. Called from the threads of admin connections, several at a time; calls may block for some seconds.
+pub trait Pool: Send + Sync {
+    /// Fills the tables that `rows` [wants](Rows::wants), as they are now.
+    fn fill(&self, rows: &mut Rows<'_>);
+
+    /// All options with what they are set to. Secrets are not among the values.
+    fn settings(&self) -> Vec<Setting>;
+
+    /// Ends a client's connection or, with `query_only`, only its statement.
+    ///
+    /// # Errors
+    /// [`Refusal::NoSuchClient`].
+    fn kill(&self, id: u64, query_only: bool) -> Result<(), Refusal>;
+
+    /// Sends the server no new statement until [`Self::resume`].
+    ///
+    /// # Errors
+    /// [`Refusal::Failed`] where a worker does not answer.
+    fn pause(&self) -> Result<(), Refusal>;
+
+    /// Goes on after [`Self::pause`].
+    ///
+    /// # Errors
+    /// As [`Self::pause`].
+    fn resume(&self) -> Result<(), Refusal>;
+
+    /// Reads the configuration again. What can change does; the rest comes back as warnings.
+    ///
+    /// # Errors
+    /// [`Refusal::Failed`] with what is wrong in the configuration; then nothing has changed.
+    fn reload(&self) -> Result<Vec<String>, Refusal>;
+
+    /// Sets an option until the next start or reload.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    fn set(&self, name: &str, value: &str) -> Result<(), Refusal>;
+
+    /// Ends Onramp as SIGTERM does; with `immediate`, as two of them do.
+    fn shutdown(&self, immediate: bool);
+}
+
+/// Why something was not done. Each becomes a MySQL error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No client has this id.
+    NoSuchClient,
+    /// There is no option of this name.
+    UnknownOption,
+    /// The option is fixed at the start.
+    NotLive {
+        /// What to do instead.
+        advice: String,
+    },
+    /// The option does not take this value.
+    WrongValue {
+        /// Why.
+        reason: String,
+    },
+    /// Something else.
+    Failed {
+        /// What.
+        reason: String,
+    },
+}

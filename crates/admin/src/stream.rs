@@ -1,0 +1,112 @@
+//! A connection that blocks, with bounds on how long.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// How long a message may take from its first byte to its last, and a login in all.
+pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection may be silent between two commands: the others of `admin_max_connections` are few.
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// How long the peer may take none of a reply.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The longest message: a statement of 1 MiB, as `@@max_allowed_packet` says.
+pub(crate) const LONGEST_MESSAGE: usize = 1 << 20;
+
+/// Either kind of socket.
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A socket with what has been read of the next message.
+pub(crate) struct Stream {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+/// A message that has been read.
+pub(crate) struct Received {
+    pub(crate) payload: Vec<u8>,
+    /// The number of the first packet of the answer.
+    pub(crate) answer: u8,
+}
+
+/// Why there is no message.
+pub(crate) enum NoMessage {
+    /// The connection has ended, or was silent for too long.
+    Ended,
+    /// It breaks the protocol's rules.
+    Malformed(wire::WireError),
+}
+
+impl Stream {
+    /// With bounds on writing from here on.
+    pub(crate) fn new(socket: Socket) -> io::Result<Self> {
+        match &socket {
+            Socket::Tcp(tcp) => {
+                tcp.set_nodelay(true)?;
+                tcp.set_write_timeout(Some(WRITE_TIMEOUT))?;
+            }
+            Socket::Unix(unix) => unix.set_write_timeout(Some(WRITE_TIMEOUT))?,
+        }
+        Ok(Self { socket, buffer: Vec::new() })
+    }
+
+    /// The next message, whose packets count up from `sequence`; waits for its first byte for `patience`.
+    pub(crate) fn receive(&mut self, sequence: u8, patience: Duration) -> Result<Received, NoMessage> {
+        let mut deadline = Instant::now() + patience;
+        let mut begun = !self.buffer.is_empty();
+        loop {
+            match wire::read_message(&self.buffer, sequence, LONGEST_MESSAGE) {
+                Err(error) => return Err(NoMessage::Malformed(error)),
+                Ok(Some(message)) => {
+                    let answer = message.last_sequence.wrapping_add(1);
+                    let (payload, consumed) = (message.payload.into_owned(), message.consumed);
+                    self.buffer.drain(..consumed);
+                    return Ok(Received { payload, answer });
+                }
+                Ok(None) => {}
+            }
+            if !begun && !self.buffer.is_empty() {
+                begun = true;
+                deadline = Instant::now() + MESSAGE_TIMEOUT;
+            }
+            self.read_more(deadline)?;
+        }
+    }
+
+    /// Sends bytes, all of them.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.socket {
+            Socket::Tcp(tcp) => tcp.write_all(bytes),
+            Socket::Unix(unix) => unix.write_all(bytes),
+        }
+    }
+
+    fn read_more(&mut self, deadline: Instant) -> Result<(), NoMessage> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        // A timeout of zero would mean none.
+        if left.is_zero() {
+            return Err(NoMessage::Ended);
+        }
+        let mut piece = [0; 4096];
+        let read = match &mut self.socket {
+            Socket::Tcp(tcp) => tcp.set_read_timeout(Some(left)).and_then(|()| tcp.read(&mut piece)),
+            Socket::Unix(unix) => unix.set_read_timeout(Some(left)).and_then(|()| unix.read(&mut piece)),
+        };
+        match read {
+            Ok(0) => Err(NoMessage::Ended),
+            Ok(count) => {
+                self.buffer.extend_from_slice(&piece[..count]);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(_) => Err(NoMessage::Ended),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The tables, each declared once.
+
+mod onramp;
+mod servers;
+
+pub use onramp::{
+    Backend, Client, Event, Limit, MemoryPart, Pin, PinnedClient, Queued, Setting, StatementKind, Status,
+    Variable, Wait, Worker,
+};
+pub use servers::{
+    ColumnRow, PoolGroup, PoolQueue, PoolStats, PoolWait, Process, SchemaRow, TableRow, TpConnection,
+    TpGroupState, TpGroupStats,
+};
+
+use crate::Table;
+use crate::row::Row;
+
+/// All of them, by schema and name.
+pub static ALL: [&Table; 25] = [
+    Backend::TABLE,
+    Client::TABLE,
+    Event::TABLE,
+    Limit::TABLE,
+    MemoryPart::TABLE,
+    Setting::TABLE,
+    PinnedClient::TABLE,
+    Pin::TABLE,
+    Queued::TABLE,
+    StatementKind::TABLE,
+    Status::TABLE,
+    Variable::TABLE,
+    Wait::TABLE,
+    Worker::TABLE,
+    ColumnRow::TABLE,
+    Process::TABLE,
+    SchemaRow::TABLE,
+    TableRow::TABLE,
+    PoolGroup::TABLE,
+    PoolQueue::TABLE,
+    PoolStats::TABLE,
+    PoolWait::TABLE,
+    TpConnection::TABLE,
+    TpGroupState::TABLE,
+    TpGroupStats::TABLE,
+];
+
+/// The table of this name, whatever its case.
+pub fn find(name: &str) -> Option<&'static Table> {
+    ALL.into_iter().find(|table| table.name.eq_ignore_ascii_case(name))
+}
+
+/// A time as a server writes it, in UTC: `2026-01-31 23:59:59`. `since` is the time since 1970.
+pub fn time_text(since: std::time::Duration) -> String {
+    let seconds = since.as_secs();
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Howard Hinnant's "days to civil": years begin in March, so that the leap day is the last of a year.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+/// Declares a table and the struct that is a row of it.
+macro_rules! table {
+    (
+        $(#[doc = $doc:literal])+
+        $row:ident in $schema:ident as $name:literal {
+            $( $(#[doc = $column_doc:literal])+ $column:ident: $kind:ty, )+
+        }
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $row {
+            $( $(#[doc = $column_doc])+ pub $column: $kind, )+
+        }
+
+        impl $crate::row::Row for $row {
+            const TABLE: &'static $crate::row::Table = &$crate::row::Table {
+                schema: $crate::row::Schema::$schema,
+                name: $name,
+                doc: concat!($($doc),+),
+                columns: &[$(
+                    $crate::row::Column {
+                        name: stringify!($column),
+                        kind: <$kind as $crate::row::Field>::KIND,
+                        nullable: <$kind as $crate::row::Field>::NULLABLE,
+                        doc: concat!($($column_doc),+),
+                    },
+                )+],
+            };
+
+            fn values<'a>(&'a self, into: &mut Vec<$crate::row::Value<'a>>) {
+                $( into.push($crate::row::Field::value(&self.$column)); )+
+            }
+        }
+    };
+}
+pub(crate) use table;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_in_order() {
+        let names: Vec<_> = ALL.iter().map(|table| (table.schema, table.name)).collect();
+        let mut sorted = names.clone();
+        sorted.sort_by_key(|(schema, name)| (*schema, name.to_ascii_lowercase()));
+        assert_eq!(names, sorted);
+        for table in ALL {
+            let found = find(&table.name.to_ascii_uppercase()).unwrap();
+            assert!(std::ptr::eq(found, table), "{} is there once", table.name);
+            let mut columns: Vec<_> = table.columns.iter().map(|column| column.name).collect();
+            columns.sort_unstable();
+            columns.dedup();
+            assert_eq!(columns.len(), table.columns.len(), "{}", table.name);
+        }
+    }
+
+    #[test]
+    fn rows_have_a_value_for_each_column() {
+        let row = Limit { option: "permits", in_use: Some(3), bound: u64::MAX, reached: 0 };
+        let mut values = Vec::new();
+        row.values(&mut values);
+        assert_eq!(values.len(), Limit::TABLE.columns.len());
+        assert_eq!(values[2], crate::Value::Integer(i64::MAX), "as far as SQL's numbers go");
+    }
+
+    #[test]
+    fn times_are_the_calendars() {
+        let text = |seconds| time_text(std::time::Duration::from_secs(seconds));
+        assert_eq!(text(0), "1970-01-01 00:00:00");
+        assert_eq!(text(951_782_399), "2000-02-28 23:59:59");
+        assert_eq!(text(951_782_400), "2000-02-29 00:00:00");
+        assert_eq!(text(1_798_761_599), "2026-12-31 23:59:59");
+    }
+}

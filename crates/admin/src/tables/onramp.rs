@@ -1,0 +1,312 @@
+//! Onramp's own tables. Times are as of the moment when the worker was asked.
+
+use super::table;
+
+table! {
+    /// A backend: a connection of Onramp to the server.
+    Backend in Onramp as "backends" {
+        /// Its thread id on the server, as the server's own PROCESSLIST shows it; NULL while it logs in.
+        thread_id: Option<u32>,
+        /// The worker that has it, from 0.
+        worker: u32,
+        /// The user as whom it is logged in.
+        user: String,
+        /// `connecting`, `logging_in`, `setting_up`, `idle`, `running`, `held` (by a client that runs nothing now),
+        /// `resetting`.
+        state: &'static str,
+        /// The client that holds it, for a transaction, a pin or a statement of its own; its id.
+        client: Option<u32>,
+        /// Statements sent and not yet answered.
+        in_flight: u32,
+        /// `held`, `lent` (a stalled statement, or one whose client is slow to read) or `none`.
+        permit: &'static str,
+        /// How long the first statement in flight has been running, in microseconds.
+        running_us: Option<u64>,
+        /// Since when it has been idle, connecting or logging in, in microseconds; NULL where it is in use.
+        idle_us: Option<u64>,
+        /// The schema that it is in.
+        schema_name: Option<String>,
+        /// The number of its session state within the worker.
+        session_state: u32,
+        /// Not read from, because the client whose answer comes is slow to take it.
+        paused: bool,
+    }
+}
+
+table! {
+    /// A client: a connection of an application.
+    Client in Onramp as "clients" {
+        /// Its id, which it saw in its greeting, CONNECTION_ID() gives and KILL takes.
+        id: u32,
+        /// The worker that has it, from 0.
+        worker: u32,
+        /// The user name that it logged in with; NULL before that.
+        user: Option<String>,
+        /// The account that the server chose, as user@host.
+        account: Option<String>,
+        /// Where it comes from: address and port, or `localhost` for a Unix socket.
+        address: String,
+        /// Its default schema.
+        schema_name: Option<String>,
+        /// `connecting`, `logging_in`, `idle`, `queued`, `preparing` (its session state is set on its backend),
+        /// `running`, `settling` (what its statement left is saved) or `killing` (its KILL is under way).
+        state: &'static str,
+        /// Whether it has an open transaction.
+        in_transaction: bool,
+        /// The thread id of the backend that it holds or that runs its statement.
+        backend: Option<u32>,
+        /// Why it holds its backend beyond a transaction: names from `pins`, separated by commas.
+        pins: Option<String>,
+        /// The queue that its statement waits in: `high` or `low`.
+        queue: Option<&'static str>,
+        /// How long its statement has waited so far, in microseconds.
+        queued_us: Option<u64>,
+        /// How long it has been since the first statement on its backend began, where that is this client's, in
+        /// microseconds.
+        running_us: Option<u64>,
+        /// Time since it was last heard of, or its last statement ended, in microseconds.
+        idle_us: u64,
+        /// How long it has not taken any of its reply, in microseconds; NULL where it keeps up.
+        stalled_us: Option<u64>,
+        /// The digest of the statement that waits or runs: a key of `statements`.
+        digest: Option<String>,
+        /// The statement's text while it waits, its first 1,024 bytes. Once it is sent Onramp does not keep it.
+        statement: Option<String>,
+        /// Bytes that it has sent and that wait here.
+        input_bytes: u64,
+        /// The number of its session state within the worker; equal numbers are equal states.
+        session_state: Option<u32>,
+    }
+}
+
+table! {
+    /// An entry of the log about clients, backends and limits: the last 1,000.
+    Event in Onramp as "events" {
+        /// Counts up from 1; those that are missing have made room.
+        number: u64,
+        /// When, in UTC.
+        time: String,
+        /// The worker that said it, from 0.
+        worker: u32,
+        /// `error`, `warn` or `info`.
+        level: &'static str,
+        /// Which event: `server_found`, `server_lost`, `client_closed`, `login_refused` and so on.
+        event: &'static str,
+        /// The line in the log.
+        message: String,
+    }
+}
+
+table! {
+    /// A bound, with how near it is.
+    Limit in Onramp as "limits" {
+        /// The option that sets it.
+        option: &'static str,
+        /// How much of it is used now; NULL where that is not a number that is kept.
+        in_use: Option<u64>,
+        /// The bound.
+        bound: u64,
+        /// How often it was reached: something had to wait, or was refused.
+        reached: u64,
+    }
+}
+
+table! {
+    /// Memory by what it is for, counted from the capacities of what holds it.
+    MemoryPart in Onramp as "memory" {
+        /// The worker, from 0; NULL for the whole process.
+        worker: Option<u32>,
+        /// What it is for.
+        part: &'static str,
+        /// Bytes.
+        bytes: u64,
+    }
+}
+
+table! {
+    /// An option of `onramp serve`; docs/OPTIONS.md says what each does.
+    Setting in Onramp as "options" {
+        /// Its name.
+        name: &'static str,
+        /// What it is set to; NULL where it has no value or is a secret.
+        value: Option<String>,
+        /// What it is set to where nobody says anything.
+        default_value: Option<&'static str>,
+        /// `live` (SET GLOBAL and RELOAD change it) or `start`.
+        scope: &'static str,
+        /// Where the value comes from: `default`, `file`, `environment`, `flag` or `admin`.
+        source: &'static str,
+    }
+}
+
+table! {
+    /// A reason for which a client holds its backend beyond a transaction, one row for each client and reason.
+    PinnedClient in Onramp as "pinned_clients" {
+        /// The client's id.
+        client: u32,
+        /// Its worker, from 0.
+        worker: u32,
+        /// Its user.
+        user: Option<String>,
+        /// The reason: a name from `pins`.
+        reason: String,
+        /// The thread id of the backend that it holds.
+        backend: Option<u32>,
+        /// Time since it was last heard of, or its last statement ended, in microseconds.
+        idle_us: u64,
+    }
+}
+
+table! {
+    /// A reason to hold a backend beyond a transaction. Reasons that hold for nobody now are left out.
+    Pin in Onramp as "pins" {
+        /// Its name.
+        reason: String,
+        /// Clients for whom it holds now.
+        clients: u64,
+    }
+}
+
+table! {
+    /// A statement that waits.
+    Queued in Onramp as "queues" {
+        /// The worker in whose queue it is, from 0.
+        worker: u32,
+        /// `high`, `low` or `urgent` (a KILL or the end of a transaction, which needs no permit).
+        queue: &'static str,
+        /// Its place in the order in which the statements of all workers would run, from 1.
+        position: u64,
+        /// Its client's id.
+        client: u32,
+        /// Its client's user.
+        user: Option<String>,
+        /// Whether its client holds a backend already, for a transaction or a pin.
+        holds_backend: bool,
+        /// How long it has waited, in microseconds.
+        queued_us: u64,
+        /// Its digest: a key of `statements`.
+        digest: Option<String>,
+        /// Its text, the first 1,024 bytes.
+        statement: Option<String>,
+    }
+}
+
+table! {
+    /// A kind of statement: all texts that differ in their literals only.
+    StatementKind in Onramp as "statements" {
+        /// Sixteen hexadecimal digits that name the kind.
+        digest: String,
+        /// The text with `?` in the place of literals, where it is known.
+        text: Option<String>,
+        /// Executions.
+        count: u64,
+        /// Those that ended in an error.
+        errors: u64,
+        /// Rows sent to clients.
+        rows_sent: u64,
+        /// Rows changed.
+        rows_affected: u64,
+        /// Bytes of the replies.
+        reply_bytes: u64,
+        /// Time on the server, all executions together, in microseconds.
+        time_us: u64,
+        /// The longest execution, in microseconds.
+        max_time_us: u64,
+        /// Half of the executions were faster, in microseconds.
+        p50_us: u64,
+        /// 99 of 100 executions were faster, in microseconds.
+        p99_us: u64,
+        /// Time before the server, all executions together, in microseconds.
+        wait_us: u64,
+        /// The longest wait, in microseconds.
+        max_wait_us: u64,
+    }
+}
+
+table! {
+    /// A counter or a measure: what SHOW STATUS shows.
+    Status in Onramp as "status" {
+        /// Its name, the servers' where they have one.
+        variable_name: &'static str,
+        /// Its value.
+        variable_value: String,
+    }
+}
+
+table! {
+    /// What SHOW VARIABLES shows: the options, and what client libraries ask a server for.
+    Variable in Onramp as "variables" {
+        /// Its name.
+        variable_name: String,
+        /// Its value.
+        variable_value: String,
+    }
+}
+
+table! {
+    /// Why statements waited: a histogram for each reason.
+    Wait in Onramp as "waits" {
+        /// What they waited for.
+        reason: &'static str,
+        /// How many did.
+        count: u64,
+        /// How long all of them together, in microseconds.
+        total_us: u64,
+        /// The longest, in microseconds.
+        max_us: u64,
+        /// Half waited less, in microseconds.
+        p50_us: u64,
+        /// 90 of 100 waited less, in microseconds.
+        p90_us: u64,
+        /// 99 of 100 waited less, in microseconds.
+        p99_us: u64,
+        /// 999 of 1,000 waited less, in microseconds.
+        p999_us: u64,
+    }
+}
+
+table! {
+    /// A worker: an event loop with its clients, backends and queues.
+    Worker in Onramp as "workers" {
+        /// Its number, from 0.
+        worker: u32,
+        /// What it runs on: `epoll` or `uring`.
+        driver: String,
+        /// Its clients.
+        clients: u64,
+        /// Its backends, those that are being opened included.
+        backends: u64,
+        /// Its backends that nobody holds and on which nothing runs.
+        idle_backends: u64,
+        /// Permits that it holds.
+        permits: u32,
+        /// Statements in its high queue.
+        queued_high: u64,
+        /// Statements in its low queue.
+        queued_low: u64,
+        /// Different session states of its clients and backends.
+        session_states: u64,
+        /// Connections accepted since the start.
+        connections: u64,
+        /// Logins refused.
+        refused_logins: u64,
+        /// Statements that had to go to the server.
+        statements: u64,
+        /// Statements refused before they reached the server, or whose client went while they waited.
+        cancelled: u64,
+        /// Statements that lent their permit because they ran for longer than `thread_pool_stall_limit`.
+        stalls: u64,
+        /// Statements that moved from the low to the high queue.
+        kick_ups: u64,
+        /// Backends opened.
+        backends_opened: u64,
+        /// Turns of the event loop.
+        turns: u64,
+        /// Bytes received, from clients and servers.
+        bytes_received: u64,
+        /// Bytes sent, to clients and servers.
+        bytes_sent: u64,
+        /// Whether PAUSE holds for it.
+        paused: bool,
+    }
+}

@@ -1,0 +1,80 @@
+//! What client libraries ask a server for: `@@name`, and `SHOW VARIABLES` beside the options.
+
+use crate::Pool;
+use crate::tables::Variable;
+
+/// What libraries ask for when they connect, and tools before they show anything, with what is true here. Of a name that
+/// is an option too, this is what `@@name` gives, since libraries read a number.
+pub(crate) const SERVER: [(&str, &str); 34] = [
+    ("auto_increment_increment", "1"),
+    ("autocommit", "1"),
+    ("character_set_client", "utf8mb4"),
+    ("character_set_connection", "utf8mb4"),
+    ("character_set_database", "utf8mb4"),
+    ("character_set_results", "utf8mb4"),
+    ("character_set_server", "utf8mb4"),
+    ("collation_connection", "utf8mb4_general_ci"),
+    ("collation_database", "utf8mb4_general_ci"),
+    ("collation_server", "utf8mb4_general_ci"),
+    ("default_storage_engine", "MEMORY"),
+    ("have_ssl", "DISABLED"),
+    ("init_connect", ""),
+    ("interactive_timeout", "3600"),
+    ("license", "Apache-2.0"),
+    ("lower_case_table_names", "1"),
+    ("max_allowed_packet", "1048576"),
+    ("net_buffer_length", "16384"),
+    ("net_read_timeout", "10"),
+    ("net_write_timeout", "30"),
+    ("performance_schema", "1"),
+    ("protocol_version", "10"),
+    ("query_cache_size", "0"),
+    ("query_cache_type", "OFF"),
+    ("read_only", "1"),
+    ("sql_mode", ""),
+    ("sql_select_limit", "18446744073709551615"),
+    ("system_time_zone", "UTC"),
+    ("time_zone", "SYSTEM"),
+    ("transaction_isolation", "READ-UNCOMMITTED"),
+    ("transaction_read_only", "1"),
+    ("tx_isolation", "READ-UNCOMMITTED"),
+    ("version_comment", "Onramp's admin port"),
+    ("wait_timeout", "3600"),
+];
+
+/// What `@@name` stands for.
+pub(crate) fn value(name: &str, version: &str, pool: &dyn Pool) -> Option<String> {
+    if name.eq_ignore_ascii_case("version") {
+        return Some(String::from(version));
+    }
+    if let Some((_, value)) = SERVER.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        return Some(String::from(*value));
+    }
+    let settings = pool.settings();
+    let setting = settings.into_iter().find(|setting| setting.name.eq_ignore_ascii_case(name))?;
+    Some(setting.value.unwrap_or_default())
+}
+
+/// Whether a name is one of the variables that a client may set for itself, without an effect.
+pub(crate) fn is_sessions_own(name: &str) -> bool {
+    SERVER.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+}
+
+/// The options, and of the rest what is not an option.
+pub(crate) fn all(version: &str, pool: &dyn Pool) -> Vec<Variable> {
+    let settings = pool.settings();
+    let is_option = |name: &str| settings.iter().any(|setting| setting.name == name);
+    let server = SERVER
+        .into_iter()
+        .chain([("version", version)])
+        .filter(|(name, _)| !is_option(name))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let options =
+        settings.iter().map(|setting| (setting.name.to_owned(), setting.value.clone().unwrap_or_default()));
+    let mut all: Vec<_> = server
+        .chain(options)
+        .map(|(variable_name, variable_value)| Variable { variable_name, variable_value })
+        .collect();
+    all.sort_by(|a, b| a.variable_name.cmp(&b.variable_name));
+    all
+}
