@@ -17,6 +17,7 @@ pub mod network;
 pub mod protocol;
 pub mod random;
 pub mod schedule;
+pub mod scheduling;
 pub mod server;
 pub mod subject;
 pub mod token;

@@ -1,0 +1,3 @@
+//! What runs found, for people and for programs.
+
+pub mod table;

@@ -1,0 +1,173 @@
+//! What the modelled server understands of what is sent to it.
+
+use super::super::statement::{Origin, Statement};
+use crate::protocol::{Cursor, command, stored_text};
+
+/// The service account: reads the other accounts.
+pub const SERVICE_USER: &str = "onramp";
+/// The user of all clients.
+pub const USER: &str = "app";
+/// Its password.
+pub const PASSWORD: &str = "a password";
+
+/// One command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// COM_QUERY: statements that run one after the other.
+    Query(Vec<Part>),
+    /// COM_RESET_CONNECTION.
+    Reset,
+    /// COM_QUIT.
+    Quit,
+    /// Anything else, which is answered with an OK.
+    Other,
+}
+
+/// One statement of a COM_QUERY.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Of a client of the model.
+    Work(Statement, Origin),
+    /// SET, USE and the like: answered with an OK.
+    Nothing,
+    /// A question about the connection or the server itself.
+    Question(Question),
+    /// KILL QUERY or KILL, which here both end the statement.
+    Kill(u32),
+    /// Nothing that is known here.
+    Unknown(String),
+}
+
+/// What is asked beside clients' statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// CURRENT_USER().
+    CurrentUser,
+    /// LAST_INSERT_ID(), which nothing here changes.
+    LastInsertId,
+    /// SHOW WARNINGS; there are none.
+    Warnings,
+    /// The table of collations.
+    Collations,
+    /// Global variables.
+    Server,
+    /// The table of accounts.
+    Accounts,
+    /// How many statements wait for a row: the counter `lock_row_lock_current_waits`.
+    LockWaitCount,
+    /// Who waits for whom.
+    LockWaits,
+}
+
+impl Command {
+    /// Reads a packet.
+    pub fn parse(payload: &[u8]) -> Self {
+        match payload.split_first() {
+            Some((&command::QUERY, text)) => {
+                let text = String::from_utf8_lossy(text);
+                Self::Query(text.split(';').map(|part| Part::parse(part.trim())).collect())
+            }
+            Some((&command::RESET_CONNECTION, _)) => Self::Reset,
+            Some((&command::QUIT, _)) => Self::Quit,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Part {
+    fn parse(text: &str) -> Self {
+        if let Some((statement, origin)) = Statement::parse(text) {
+            return Self::Work(statement, origin);
+        }
+        if let Some(target) = text.strip_prefix("KILL ") {
+            let id = target.strip_prefix("QUERY ").unwrap_or(target).parse();
+            return id.map_or_else(|_| Self::Unknown(text.to_owned()), Self::Kill);
+        }
+        if text.starts_with("SET ") || text.starts_with("USE ") {
+            return Self::Nothing;
+        }
+        match Question::find(text) {
+            Some(question) => Self::Question(question),
+            None => Self::Unknown(text.to_owned()),
+        }
+    }
+}
+
+impl Question {
+    /// By a word that only this question has. The counter is asked for under the name of InnoDB's table of metrics or of
+    /// the status variable, the waits under those of MariaDB's and MySQL's tables.
+    fn find(text: &str) -> Option<Self> {
+        const WORDS: [(&str, Question); 10] = [
+            ("CURRENT_USER()", Question::CurrentUser),
+            ("LAST_INSERT_ID()", Question::LastInsertId),
+            ("SHOW WARNINGS", Question::Warnings),
+            ("information_schema.COLLATIONS", Question::Collations),
+            ("@@global.skip_name_resolve", Question::Server),
+            ("mysql.global_priv", Question::Accounts),
+            ("lock_row_lock_current_waits", Question::LockWaitCount),
+            ("Innodb_row_lock_current_waits", Question::LockWaitCount),
+            ("INNODB_LOCK_WAITS", Question::LockWaits),
+            ("data_lock_waits", Question::LockWaits),
+        ];
+        WORDS.into_iter().find(|(word, _)| text.contains(word)).map(|(_, question)| question)
+    }
+
+    /// How many columns its answer has.
+    pub fn width(self) -> usize {
+        match self {
+            Self::CurrentUser | Self::LastInsertId | Self::LockWaitCount => 1,
+            Self::LockWaits => 2,
+            Self::Warnings | Self::Collations => 3,
+            Self::Server | Self::Accounts => 6,
+        }
+    }
+
+    /// The answer where it does not depend on what happens.
+    pub fn fixed_answer(self, user: &str) -> Vec<Vec<String>> {
+        let row = |fields: &[&str]| fields.iter().map(|&field| field.to_owned()).collect();
+        match self {
+            Self::CurrentUser => vec![vec![format!("{user}@%")]],
+            Self::LastInsertId => vec![row(&["0"])],
+            Self::Warnings | Self::LockWaitCount | Self::LockWaits => Vec::new(),
+            Self::Collations => vec![row(&["45", "utf8mb4_general_ci", "utf8mb4"])],
+            // Names are not resolved; an ordinary sql_mode; room for as many connections as anybody wants.
+            Self::Server => vec![row(&["1", "", "100000", "67108864", "utf8mb4_general_ci", "1"])],
+            Self::Accounts => [(SERVICE_USER, ""), (USER, PASSWORD)]
+                .iter()
+                .map(|(user, password)| {
+                    let stored = stored_text(password.as_bytes());
+                    row(&[user, "%", "mysql_native_password", &stored, "0", "0"])
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The user of a login packet.
+pub fn user_of_login(payload: &[u8]) -> Option<String> {
+    let mut cursor = Cursor(payload);
+    cursor.take(32)?;
+    Some(String::from_utf8_lossy(cursor.until_nul()?).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::statement::Action;
+    use super::*;
+
+    #[test]
+    fn a_text_of_several_statements_is_taken_apart() {
+        let statement = Statement { action: Action::Read, table: 1, row: 2 };
+        let origin = Origin { client: 3, number: 4 };
+        let text = format!("\x03SET a=1;USE `b`;{}", statement.text(origin));
+        let Command::Query(parts) = Command::parse(text.as_bytes()) else { panic!("a COM_QUERY") };
+        assert_eq!(parts, [Part::Nothing, Part::Nothing, Part::Work(statement, origin)]);
+        assert_eq!(Command::parse(b"\x03KILL QUERY 7"), Command::Query(vec![Part::Kill(7)]));
+        assert_eq!(Command::parse(b"\x1f"), Command::Reset);
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_guessed() {
+        assert_eq!(Part::parse("SELECT 1"), Part::Unknown("SELECT 1".to_owned()));
+    }
+}
