@@ -33,6 +33,14 @@ pub(crate) fn tcp_connector(remote: SocketAddr, local: Option<IpAddr>) -> Result
     Ok(socket)
 }
 
+/// Which ports a socket may be given: the lowest, and the highest times 65,536 (linux/in.h; ip(7)). Since Linux 6.3.
+pub(crate) const IP_LOCAL_PORT_RANGE: libc::c_int = 51;
+
+/// Has the system choose from these ports. The option is one of the IPv4 level for IPv6 sockets as well.
+pub(crate) fn set_local_port_range(socket: BorrowedFd<'_>, ports: u32) -> Result<(), Errno> {
+    set_ip_option(socket, IP_LOCAL_PORT_RANGE, ports)
+}
+
 /// A Unix stream socket.
 pub(crate) fn unix_socket() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)
@@ -106,15 +114,20 @@ fn tcp_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
 /// (`IP_BIND_ADDRESS_NO_PORT`, ip(7)). The option is one of the IPv4 level for IPv6 sockets as well.
 fn set_bind_address_no_port(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     let on: libc::c_int = 1;
-    // SAFETY: the pointer is to a live int, and its length is given.
-    #[allow(unsafe_code, reason = "no wrapper knows this option")]
+    set_ip_option(socket, libc::IP_BIND_ADDRESS_NO_PORT, on)
+}
+
+/// An option of the IPv4 level.
+fn set_ip_option<T: Copy>(socket: BorrowedFd<'_>, option: libc::c_int, value: T) -> Result<(), Errno> {
+    // SAFETY: the pointer is to a live value, and its length is given.
+    #[allow(unsafe_code, reason = "no wrapper knows these options")]
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
-            (&raw const on).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
+            option,
+            (&raw const value).cast(),
+            size_of::<T>() as libc::socklen_t,
         )
     };
     if result == 0 { Ok(()) } else { Err(last_errno()) }

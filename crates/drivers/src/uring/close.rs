@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use seam::{ConnectionId, Instant};
 
 use super::connection::{Connection, Phase, Receive};
+use super::outbox::Asked;
 use super::token::Request;
 use super::{Nobody, UringDriver};
 use crate::close_times::{CLOSE_STALL, CLOSE_TIME};
@@ -136,7 +137,8 @@ impl UringDriver {
         if connection.receive != Receive::Off {
             ring.cancel(Request::Receive, id);
         }
-        if connection.outbox.as_ref().is_some_and(|outbox| outbox.in_flight) {
+        let asked = connection.outbox.as_ref().map(|outbox| outbox.asked);
+        if asked == Some(Asked::Aloud) {
             ring.cancel(Request::Send, id);
         }
         if connection.watched {
@@ -150,7 +152,7 @@ impl UringDriver {
         }
         connection.others += 1;
         ring.close(id, connection.file);
-        if connection.outbox.as_ref().is_some_and(|outbox| !outbox.in_flight) {
+        if asked == Some(Asked::Nothing) {
             self.drop_outbox(id);
         }
     }

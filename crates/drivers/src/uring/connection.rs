@@ -42,6 +42,8 @@ pub(super) enum Receive {
     Armed,
     /// It is under way, and so is its cancellation.
     Cancelling,
+    /// One for what is there now, after a failure, is under way.
+    Last,
 }
 
 /// Bytes given to the program in one turn.
@@ -65,8 +67,13 @@ pub(super) enum Phase {
         /// The peer has hung up leaving bytes behind that the program may still want: no need to watch for that.
         parked: bool,
     },
-    /// A system call failed; the program hears of it in the next turn, after what the peer said last.
-    Failed { errno: Errno, was_reading: bool },
+    /// A system call failed; the program hears of it after what the peer said last.
+    Failed {
+        errno: Errno,
+        was_reading: bool,
+        /// Bytes that came when they were asked for since; `usize::MAX` once that was all.
+        heard: usize,
+    },
     /// Closed by the program with bytes unsent.
     Flushing {
         /// When it is given up unless fewer bytes are unsent than now.
@@ -99,8 +106,9 @@ pub(super) struct Connecting {
     pub(super) remote: SocketAddress,
     /// Read by the kernel while the requests are under way.
     pub(super) local: SocketAddress,
-    /// The port is one that the kernel may choose for us, so that we could meet ourselves.
-    pub(super) may_be_itself: bool,
+    /// The ports to choose ours from, where the remote one is among those that the kernel chooses from: read by it while the
+    /// requests are under way.
+    pub(super) ports: Option<u32>,
 }
 
 /// What is known of a peer of a Unix socket.
@@ -174,7 +182,7 @@ impl Connection {
         self.receive != Receive::Off
             || self.watched
             || self.others > 0
-            || self.outbox.as_ref().is_some_and(|outbox| outbox.in_flight)
+            || self.outbox.as_ref().is_some_and(|outbox| outbox.is_in_flight())
     }
 
     /// Bytes of memory held besides the connection itself: (to send, received).

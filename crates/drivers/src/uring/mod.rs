@@ -6,24 +6,28 @@
 //!
 //! Each connection has a request to receive that lasts: every arrival takes a buffer from the ring's, is given to the
 //! program, and frees the buffer at once, so that a few hundred buffers serve all. What a connection sends in a turn is one
-//! request, and all requests of a turn are one call for each ring.
+//! request, and all requests of a turn are one call for each ring, the first's the one that waits for more. A send that is
+//! done at once, as nearly all are, has no completion: the wait would end with it.
 
 mod accept;
 mod buffers;
 mod close;
 mod connect;
 mod connection;
+mod hang_up;
 mod outbox;
 mod probe;
 mod receive;
 mod requests;
 mod ring;
 mod send;
+mod silent;
 mod socket_address;
 mod token;
 mod waiting;
 
-use std::collections::VecDeque;
+use std::cell::UnsafeCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -80,6 +84,8 @@ pub struct UringDriver {
     outboxes: OutboxPool,
     /// Written to by the kernel, read by nobody.
     discarded: Box<[u8]>,
+    /// Written to by the kernel while it is asked for the errors of sockets.
+    socket_errors: BTreeMap<ConnectionId, Box<UnsafeCell<libc::c_int>>>,
     mailbox: Mailbox,
     /// The request to be told of signals is under way.
     mailbox_armed: bool,
@@ -120,6 +126,7 @@ impl UringDriver {
             close_deadlines: VecDeque::new(),
             outboxes: OutboxPool::default(),
             discarded: vec![0; DISCARD_BYTES].into_boxed_slice(),
+            socket_errors: BTreeMap::new(),
             mailbox: Mailbox::new()?,
             mailbox_armed: false,
             wake: None,
@@ -179,7 +186,7 @@ impl UringDriver {
             let timeout = self.timeout(deadline);
             self.wait(timeout)?;
             self.hear(program);
-            // Completions that are of no interest to the program, most often of sends, are no turn of its own.
+            // Completions that are of no interest to the program, of cancellations and the like, are no turn of its own.
             if self.told || deadline.is_some_and(|deadline| deadline <= self.now) {
                 self.told = false;
                 self.counters.turns += 1;
@@ -227,6 +234,7 @@ impl UringDriver {
             + self.notices.capacity() * size_of::<Notice>()
             + self.deferred.capacity() * size_of::<Deferred>()
             + self.close_deadlines.capacity() * size_of::<(Instant, ConnectionId)>()
+            + self.rings.iter().map(|ring| ring.silent.allocated()).sum::<usize>()
             + self.listeners.iter().map(Listener::allocated).sum::<usize>()
     }
 
@@ -254,6 +262,7 @@ impl UringDriver {
             self.complete(completion, program);
         }
         self.completions = completions;
+        self.settle_silent(program);
         for id in failed {
             self.report_failure(id, program);
         }
@@ -279,8 +288,9 @@ impl UringDriver {
             Request::Send => self.sent(id, completion.outcome(), program),
             Request::Connect => self.connected(id, completion.outcome(), program),
             Request::Identify => self.identified(id, completion.outcome(), program),
-            Request::Install => self.installed(id, completion.outcome(), program),
             Request::HangUp => self.hung_up(id, completion.outcome()),
+            Request::SocketError => self.told_error(id, completion.outcome(), program),
+            Request::Peek => self.peeked(id, completion.outcome(), program),
             Request::Discard => self.discarded(id, completion.outcome()),
             Request::ShutDown => self.other_request_ended(id),
             Request::Close => self.closed(id),

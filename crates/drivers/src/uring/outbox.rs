@@ -10,18 +10,32 @@ pub(super) struct Outbox {
     sent: usize,
     /// Behind `sending`.
     waiting: Vec<u8>,
-    /// A request to send is under way.
-    pub(super) in_flight: bool,
+    pub(super) asked: Asked,
     /// The system took less than it was given last time: no use in trying before it says that it has room.
     pub(super) crowded: bool,
     /// The program has been told that the peer does not keep up.
     pub(super) stalled: bool,
 }
 
+/// What the kernel has been asked to do with what is to be sent next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// To send it all at once, and to say so only where that cannot be.
+    Silently,
+    /// To send it when there is room, and to say how much.
+    Aloud,
+}
+
 impl Outbox {
     /// Adds bytes behind all others.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        if self.in_flight { &mut self.waiting } else { &mut self.sending }.extend_from_slice(bytes);
+        match self.asked {
+            Asked::Nothing => self.sending.extend_from_slice(bytes),
+            Asked::Silently | Asked::Aloud => self.waiting.extend_from_slice(bytes),
+        }
     }
 
     /// What to send next.
@@ -36,7 +50,7 @@ impl Outbox {
 
     /// The request under way has ended after this many bytes.
     pub(super) fn advance(&mut self, sent: usize) {
-        self.in_flight = false;
+        self.asked = Asked::Nothing;
         self.sent += sent;
         self.crowded = self.sent < self.sending.len();
         if !self.crowded {
@@ -55,6 +69,11 @@ impl Outbox {
             // The smaller part moves: what is left goes out in one request later on.
             self.sending.append(&mut self.waiting);
         }
+    }
+
+    /// True while the kernel may read from it.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.asked != Asked::Nothing
     }
 
     /// Bytes of memory held.
@@ -92,7 +111,7 @@ impl OutboxPool {
 
     /// Takes an outbox back, whatever is in it. No request may be under way.
     pub(super) fn give_back(&mut self, mut outbox: Box<Outbox>) {
-        debug_assert!(!outbox.in_flight, "the kernel still reads from it");
+        debug_assert!(!outbox.is_in_flight(), "the kernel still reads from it");
         let capacity = outbox.capacity();
         if capacity > LARGEST_SPARE || self.capacity + capacity > MOST_SPARE {
             return;
@@ -123,7 +142,7 @@ mod tests {
         let mut outbox = Outbox::default();
         outbox.push(b"abc");
         outbox.push(b"def");
-        outbox.in_flight = true;
+        outbox.asked = Asked::Aloud;
         let before = outbox.next().as_ptr();
         outbox.push(b"ghi");
         assert_eq!(outbox.next(), b"abcdef");
@@ -131,11 +150,11 @@ mod tests {
         outbox.advance(2);
         assert!(outbox.crowded);
         assert_eq!((outbox.next(), outbox.unsent()), (&b"cdefghi"[..], 7));
-        outbox.in_flight = true;
+        outbox.asked = Asked::Aloud;
         outbox.push(b"j");
         outbox.advance(7);
         assert_eq!((outbox.next(), outbox.unsent()), (&b"j"[..], 1));
-        outbox.in_flight = true;
+        outbox.asked = Asked::Aloud;
         outbox.advance(1);
         assert_eq!(outbox.unsent(), 0);
     }
@@ -146,7 +165,7 @@ mod tests {
         let mut outbox = Outbox::default();
         outbox.push(&[1; BEHIND]);
         for _ in 0..10_000 {
-            outbox.in_flight = true;
+            outbox.asked = Asked::Aloud;
             outbox.push(&[1; 10]);
             outbox.advance(10);
             assert_eq!(outbox.unsent(), BEHIND);

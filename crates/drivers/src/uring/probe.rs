@@ -26,6 +26,7 @@ const NEEDED: [(u8, &str); 12] = [
     (opcode::AsyncCancel::CODE, "ASYNC_CANCEL"),
     (opcode::Close::CODE, "CLOSE"),
     (opcode::Connect::CODE, "CONNECT"),
+    // Not used: what is, GETSOCKOPT and the like, cannot be looked up, and is older.
     (opcode::FixedFdInstall::CODE, "FIXED_FD_INSTALL"),
     (opcode::PollAdd::CODE, "POLL_ADD"),
     (opcode::Read::CODE, "READ"),
@@ -51,7 +52,7 @@ impl Capabilities {
     }
 }
 
-/// `FIXED_FD_INSTALL` came last of what is needed.
+/// What `FIXED_FD_INSTALL` came with; the last of what is needed came with Linux 6.7.
 const OLDEST_KERNEL: &str = "Linux 6.8 and later have all that is needed";
 
 /// Makes a driver that connects to itself over loopback, says a word, hears it echoed, and closes.

@@ -1,9 +1,6 @@
 //! Receiving, pausing, and the ends that come from the other side.
 
-use std::os::fd::OwnedFd;
-
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv, sockopt};
 use seam::{CloseReason, ConnectionId, Input, Program};
 
 use super::connection::{Connection, Given, Phase, Receive};
@@ -50,6 +47,15 @@ impl UringDriver {
     ) {
         let has_ended = !completion.more();
         if let Some(connection) = self.connections.get_mut(id).filter(|_| has_ended) {
+            if let (Phase::Failed { heard, .. }, Receive::Last) = (&mut connection.phase, connection.receive)
+            {
+                *heard = match completion.outcome() {
+                    Ok(length @ 1..) => heard.saturating_add(length),
+                    // There was no buffer, or nothing was tried: it is asked for again.
+                    Err(Errno::NOBUFS | Errno::INTR) => *heard,
+                    Ok(_) | Err(_) => usize::MAX,
+                };
+            }
             connection.receive = Receive::Off;
         }
         match (completion.outcome(), completion.buffer()) {
@@ -144,51 +150,20 @@ impl UringDriver {
         self.list(id);
     }
 
-    /// The peer of a paused connection has hung up, or there is an error.
-    ///
-    /// An error ends the connection. A hang-up without bytes left behind too; with bytes, the program has not read them
-    /// yet, so the connection is parked until it does.
-    pub(super) fn hung_up(&mut self, id: ConnectionId, outcome: Result<usize, Errno>) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        connection.watched = false;
-        let has_bytes = connection.held.as_ref().is_some_and(|held| !held.unread().is_empty());
-        if let (Phase::Paused { parked }, Ok(events)) = (&mut connection.phase, outcome) {
-            if events & libc::POLLERR as usize != 0 || !has_bytes {
-                connection.others += 1;
-                self.rings[usize::from(connection.ring)].install_descriptor(id, connection.file);
-            } else {
-                *parked = true;
-            }
-        }
-        self.list(id);
-        self.remove_if_done(id);
-    }
-
-    /// Finds out what a hang-up means, with a plain descriptor, or without where none was to be had.
-    pub(super) fn look_at_hang_up<P: Program>(
-        &mut self,
-        id: ConnectionId,
-        socket: Result<OwnedFd, Errno>,
-        program: &mut P,
-    ) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        let has_bytes = connection.held.as_ref().is_some_and(|held| !held.unread().is_empty());
-        let end = socket.ok().and_then(|socket| end_of(&socket, has_bytes));
-        match end {
-            Some(reason) => self.end(id, reason, program),
-            None => connection.phase = Phase::Paused { parked: true },
-        }
-    }
-
-    /// Marks a connection as failed, to be reported in the next turn, after what the peer said last: a server explains in
-    /// an error packet why it hangs up, and a send that fails is often how we find out.
+    /// Marks a connection as failed, to be reported in a later turn, after what the peer said last: a server explains in
+    /// an error packet why it hangs up, and a send that fails is often how we find out. What it said may be waiting behind
+    /// the arrivals of others, or not be received at all yet, for want of a buffer.
     pub(super) fn fail(&mut self, id: ConnectionId, errno: Errno) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         match connection.phase {
             Phase::Reading | Phase::Paused { .. } => {
                 let was_reading = matches!(connection.phase, Phase::Reading);
-                connection.phase = Phase::Failed { errno, was_reading };
-                self.failed.push(id);
+                connection.phase = Phase::Failed { errno, was_reading, heard: 0 };
+                if was_reading {
+                    self.list(id);
+                } else {
+                    self.failed.push(id);
+                }
             }
             // Nobody is left to tell.
             Phase::Flushing { .. } | Phase::Discarding { .. } => self.start_closing(id),
@@ -219,7 +194,24 @@ impl UringDriver {
                 connection.watched = true;
                 ring.watch_hang_up(id, connection.file);
             }
-            (Phase::Paused { .. } | Phase::Flushing { .. } | Phase::Discarding { .. }, Receive::Armed) => {
+            (Phase::Failed { was_reading: true, heard, .. }, Receive::Off)
+                if connection.deferred == 0 && connection.held.is_none() =>
+            {
+                // A peer that talks on and on is not heard out: it has as much as in a turn.
+                if *heard >= self.settings.receive_buffer {
+                    self.failed.push(id);
+                } else {
+                    connection.receive = Receive::Last;
+                    ring.receive_last(id, connection.file);
+                }
+            }
+            (
+                Phase::Paused { .. }
+                | Phase::Failed { was_reading: true, .. }
+                | Phase::Flushing { .. }
+                | Phase::Discarding { .. },
+                Receive::Armed,
+            ) => {
                 connection.receive = Receive::Cancelling;
                 ring.cancel(Request::Receive, id);
             }
@@ -229,7 +221,7 @@ impl UringDriver {
     }
 
     /// Tells that a connection has ended, and closes it.
-    fn end<P: Program>(&mut self, id: ConnectionId, reason: CloseReason, program: &mut P) {
+    pub(super) fn end<P: Program>(&mut self, id: ConnectionId, reason: CloseReason, program: &mut P) {
         self.start_closing(id);
         self.tell(program, Input::Closed { connection: id, reason });
     }
@@ -282,7 +274,11 @@ impl UringDriver {
 fn fate(connection: &mut Connection, arrival: Arrival, turn: u32, limit: usize) -> Fate {
     let is_error = matches!(arrival, Arrival::End(CloseReason::Failed(_)));
     match (&connection.phase, arrival) {
-        (Phase::Reading, _) if connection.held.is_some() => return Fate::Held,
+        (Phase::Reading, _) | (Phase::Failed { was_reading: true, .. }, Arrival::Bytes { .. })
+            if connection.held.is_some() =>
+        {
+            return Fate::Held;
+        }
         (Phase::Paused { .. }, _) => return if is_error { Fate::Given } else { Fate::Held },
         (Phase::Reading, _) | (Phase::Failed { was_reading: true, .. }, Arrival::Bytes { .. }) => {}
         _ => return Fate::Dropped,
@@ -303,21 +299,5 @@ fn fate(connection: &mut Connection, arrival: Arrival, turn: u32, limit: usize) 
         // What comes behind it in this turn has to stay behind it.
         given.bytes = u32::MAX;
         Fate::Deferred
-    }
-}
-
-/// How a paused connection has ended, as its socket tells, or `None` where there are bytes to read first.
-fn end_of(socket: &OwnedFd, has_bytes: bool) -> Option<CloseReason> {
-    if let Ok(Err(errno)) | Err(errno) = sockopt::socket_error(socket) {
-        return Some(CloseReason::Failed(errno.raw_os_error()));
-    }
-    if has_bytes {
-        return None;
-    }
-    let mut first = [0; 1];
-    match recv(socket, &mut first, RecvFlags::DONTWAIT | RecvFlags::PEEK) {
-        Ok((_, 0)) => Some(CloseReason::EndOfStream),
-        Ok(_) | Err(Errno::AGAIN | Errno::INTR) => None,
-        Err(errno) => Some(CloseReason::Failed(errno.raw_os_error())),
     }
 }

@@ -14,6 +14,7 @@ use super::connection::Connecting;
 use super::ring::Ring;
 use super::socket_address::SocketAddress;
 use super::token::{Request, Token};
+use crate::socket_options::IP_LOCAL_PORT_RANGE;
 
 /// `IORING_RECVSEND_POLL_FIRST` (linux/io_uring.h): wait for the socket to be ready before the first attempt.
 const POLL_FIRST: u16 = 1;
@@ -30,6 +31,17 @@ impl Ring {
         // Not with POLL_FIRST, though a first attempt often finds nothing: asked like that, Linux 6.18 forgets about bytes
         // that a peer of a Unix socket has left behind.
         let entry = opcode::RecvMulti::new(fixed(file), GROUP).build();
+        self.push_harmless(entry.user_data(token(Request::Receive, id)));
+    }
+
+    /// Bytes of a connection in one buffer, if there are any now.
+    pub(super) fn receive_last(&mut self, id: ConnectionId, file: u16) {
+        // A length of 0 is the buffer's (io_recv_buf_select in io_uring/net.c).
+        let entry = opcode::Recv::new(fixed(file), std::ptr::null_mut(), 0)
+            .buf_group(GROUP)
+            .flags(libc::MSG_DONTWAIT)
+            .build()
+            .flags(Flags::BUFFER_SELECT);
         self.push_harmless(entry.user_data(token(Request::Receive, id)));
     }
 
@@ -51,13 +63,6 @@ impl Ring {
         // Both are reported without being asked for (poll(2)).
         let entry = opcode::PollAdd::new(fixed(file), 0).build();
         self.push_harmless(entry.user_data(token(Request::HangUp, id)));
-    }
-
-    /// A plain descriptor for the socket.
-    pub(super) fn install_descriptor(&mut self, id: ConnectionId, file: u16) {
-        // Flags 0: closed on exec (io_uring_prep_fixed_fd_install(3)).
-        let entry = opcode::FixedFdInstall::new(fixed(file), 0).build();
-        self.push_harmless(entry.user_data(token(Request::Install, id)));
     }
 
     /// No more will be sent.
@@ -103,6 +108,22 @@ impl Ring {
         unsafe { self.push(&[entry.user_data(token(Request::Send, id))]) }
     }
 
+    /// To send bytes, all and at once. Where that can be, no completion says so: see [`super::silent::Silent`].
+    ///
+    /// # Safety
+    /// The bytes, less than 2 GiB, stay where and as they are until a completion has been taken or the request is certain.
+    pub(super) unsafe fn send_silently(&mut self, id: ConnectionId, file: u16, bytes: &[u8]) {
+        // With DONTWAIT what has to wait fails instead; with WAITALL sending a part of it is a failure too, whose
+        // completion has the count (io_send in io_uring/net.c).
+        let entry = opcode::Send::new(fixed(file), bytes.as_ptr(), bytes.len() as u32)
+            .flags(libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL)
+            .build()
+            .flags(Flags::SKIP_SUCCESS);
+        self.silent.push(id);
+        // SAFETY: the caller's.
+        unsafe { self.push(&[entry.user_data(token(Request::Send, id))]) }
+    }
+
     /// Bytes of a connection, to be thrown away; with `now`, those that are there.
     ///
     /// # Safety
@@ -113,6 +134,17 @@ impl Ring {
             .build();
         // SAFETY: the caller's.
         unsafe { self.push(&[entry.user_data(token(Request::Discard, id))]) }
+    }
+
+    /// The first byte of a connection, if there is one now; it stays there.
+    ///
+    /// # Safety
+    /// As for [`Self::discard`].
+    pub(super) unsafe fn peek(&mut self, id: ConnectionId, file: u16, room: *mut u8) {
+        let entry =
+            opcode::Recv::new(fixed(file), room, 1).flags(libc::MSG_PEEK | libc::MSG_DONTWAIT).build();
+        // SAFETY: the caller's.
+        unsafe { self.push(&[entry.user_data(token(Request::Peek, id))]) }
     }
 
     /// One peer of a listener, into a place in the table.
@@ -139,36 +171,66 @@ impl Ring {
     /// # Safety
     /// `credentials` stay, and nobody else uses them, until the completion has been taken.
     pub(super) unsafe fn identify(&mut self, id: ConnectionId, file: u16, credentials: *mut libc::ucred) {
-        let (level, option) = (libc::SOL_SOCKET as u32, libc::SO_PEERCRED as u32);
-        let length = size_of::<libc::ucred>() as u32;
-        let mut entry =
-            opcode::SetSockOpt::new(fixed(file), level, option, credentials.cast(), length).build();
-        set_command(&mut entry, GETSOCKOPT);
-        // SAFETY: the caller's.
-        unsafe { self.push(&[entry.user_data(token(Request::Identify, id))]) }
+        // SAFETY: the caller's, and that is the option's type.
+        unsafe { self.socket_option(Request::Identify, id, file, libc::SO_PEERCRED, credentials) }
     }
 
-    /// A TCP socket in a place in the table, with no-delay and keep-alive, bound to the local address where that has one,
-    /// and connected. One completion: the first failure's, or the connection's.
+    /// The error that a socket has (`SO_ERROR`, socket(7)), which it has no longer then.
+    ///
+    /// # Safety
+    /// `error` stays, and nobody else uses it, until the completion has been taken.
+    pub(super) unsafe fn socket_error(&mut self, id: ConnectionId, file: u16, error: *mut libc::c_int) {
+        // SAFETY: the caller's, and that is the option's type.
+        unsafe { self.socket_option(Request::SocketError, id, file, libc::SO_ERROR, error) }
+    }
+
+    /// An option of the socket level.
+    ///
+    /// # Safety
+    /// `value` is of the option's type, stays, and nobody else uses it, until the completion has been taken.
+    unsafe fn socket_option<T>(
+        &mut self,
+        request: Request,
+        id: ConnectionId,
+        file: u16,
+        option: libc::c_int,
+        value: *mut T,
+    ) {
+        let (level, length) = (libc::SOL_SOCKET as u32, size_of::<T>() as u32);
+        let mut entry =
+            opcode::SetSockOpt::new(fixed(file), level, option as u32, value.cast(), length).build();
+        set_command(&mut entry, GETSOCKOPT);
+        // SAFETY: the caller's.
+        unsafe { self.push(&[entry.user_data(token(request, id))]) }
+    }
+
+    /// A TCP socket in a place in the table, with no-delay and keep-alive, of a port other than the remote one, bound to the
+    /// local address where that has one, and connected. One completion: the first failure's, or the connection's.
     ///
     /// # Safety
     /// `connecting` stays as it is until the completion has been taken.
     pub(super) unsafe fn open_and_connect(&mut self, id: ConnectionId, file: u16, connecting: &Connecting) {
-        let Connecting { remote, local, .. } = connecting;
+        let Connecting { remote, local, ports, .. } = connecting;
         let family = remote.family();
         let mut chain = Vec::with_capacity(super::ring::LONGEST_CHAIN);
         let socket = opcode::Socket::new(family, libc::SOCK_STREAM, libc::IPPROTO_TCP);
         chain.push(socket.file_index(Some(slot(file))).build());
-        let mut options =
-            vec![(libc::IPPROTO_TCP, libc::TCP_NODELAY), (libc::SOL_SOCKET, libc::SO_KEEPALIVE)];
+        let mut options = vec![
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY, (&raw const ON).cast()),
+            (libc::SOL_SOCKET, libc::SO_KEEPALIVE, (&raw const ON).cast()),
+        ];
+        if let Some(ports) = ports {
+            // One of the IPv4 level for IPv6 sockets as well, as is the next.
+            options.push((libc::IPPROTO_IP, IP_LOCAL_PORT_RANGE, (&raw const *ports).cast()));
+        }
         let bound = local.read().is_some();
         if bound {
-            // Leaves the choice of the port to `connect` (ip(7)); one of the IPv4 level for IPv6 sockets as well.
-            options.push((libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT));
+            // Leaves the choice of the port to `connect` (ip(7)).
+            options.push((libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, (&raw const ON).cast()));
         }
+        // Of a C int, and of the u32 that the ports are.
         let length = size_of::<libc::c_int>() as u32;
-        chain.extend(options.into_iter().map(|(level, option)| {
-            let value = (&raw const ON).cast();
+        chain.extend(options.into_iter().map(|(level, option, value)| {
             opcode::SetSockOpt::new(fixed(file), level as u32, option as u32, value, length).build()
         }));
         if bound {

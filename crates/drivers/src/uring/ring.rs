@@ -11,6 +11,7 @@ use io_uring::{EnterFlags, IoUring, Probe, cqueue};
 use rustix::io::Errno;
 
 use super::buffers::Buffers;
+use super::silent::Silent;
 use super::token::INDEX_BITS;
 
 /// Places in a ring's table of direct descriptors, where the limit on open files allows as many: the kernel takes
@@ -31,7 +32,7 @@ const SUBMISSION_ENTRIES: u32 = 512;
 const COMPLETION_ENTRIES: u32 = 8192;
 
 /// The longest chain of linked requests.
-pub(super) const LONGEST_CHAIN: usize = 6;
+pub(super) const LONGEST_CHAIN: usize = 7;
 
 /// What a ring is made of.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +79,7 @@ pub(super) struct Ring {
     uring: IoUring,
     pub(super) buffers: Buffers,
     pub(super) files: Files,
+    pub(super) silent: Silent,
     /// Requests that found no room in the submission queue, in the groups that have to stay together.
     backlog: VecDeque<Vec<Entry>>,
     /// Calls of `io_uring_enter`.
@@ -107,7 +109,16 @@ impl Ring {
         let mut buffers = Buffers::new(sizes.buffers, sizes.buffer_bytes)?;
         buffers.register(&uring.submitter())?;
         let files = Files { count: sizes.files, unused: 0, free: Vec::new() };
-        Ok(Self { uring, buffers, files, backlog: VecDeque::new(), enters: 0, requests: 0, taken: 0 })
+        Ok(Self {
+            uring,
+            buffers,
+            files,
+            silent: Silent::default(),
+            backlog: VecDeque::new(),
+            enters: 0,
+            requests: 0,
+            taken: 0,
+        })
     }
 
     /// Lets the ring work, for this thread.
@@ -189,7 +200,21 @@ impl Ring {
         let had = into.len();
         into.extend(completions);
         self.taken += (into.len() - had) as u64;
+        self.note_submitted();
         Ok(())
+    }
+
+    /// True where requests wait to be submitted.
+    pub(super) fn has_queued(&mut self) -> bool {
+        !self.backlog.is_empty() || !self.uring.submission().is_empty()
+    }
+
+    /// Notes which silent requests are submitted, and what may be told of them.
+    fn note_submitted(&mut self) {
+        // Completions that found no room are kept elsewhere and not counted.
+        if !self.has_queued() && !self.uring.submission().cq_overflow() {
+            self.silent.all_submitted(self.taken + self.uring.completion().len() as u64);
+        }
     }
 
     /// Bytes shared with the kernel for the queues.

@@ -30,10 +30,12 @@ pub(super) enum Request {
     Connect,
     /// Who the peer of a Unix socket is.
     Identify,
-    /// A plain descriptor for the socket, for what can only be asked with one.
-    Install,
     /// To be told when the peer hangs up, while the connection is paused.
     HangUp,
+    /// The error that the socket has, after a hang-up.
+    SocketError,
+    /// The first byte, or the end in its place, after a hang-up.
+    Peek,
     /// Bytes to throw away.
     Discard,
     /// To shut down our direction.
@@ -43,13 +45,14 @@ pub(super) enum Request {
 }
 
 /// In the order of their numbers.
-const REQUESTS: [Request; 9] = [
+const REQUESTS: [Request; 10] = [
     Request::Receive,
     Request::Send,
     Request::Connect,
     Request::Identify,
-    Request::Install,
     Request::HangUp,
+    Request::SocketError,
+    Request::Peek,
     Request::Discard,
     Request::ShutDown,
     Request::Close,
@@ -62,10 +65,10 @@ pub(super) const INDEX_BITS: u32 = 28;
 const KIND_SHIFT: u32 = 32 + INDEX_BITS;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 /// The kinds above those of [`REQUESTS`].
-const ACCEPT: u64 = 9;
-const NOBODY: u64 = 10;
-const MAILBOX: u64 = 11;
-const RINGS: u64 = 12;
+const ACCEPT: u64 = 10;
+const NOBODY: u64 = 11;
+const MAILBOX: u64 = 12;
+const RINGS: u64 = 13;
 
 impl From<Token> for u64 {
     fn from(token: Token) -> Self {

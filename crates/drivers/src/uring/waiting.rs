@@ -81,7 +81,11 @@ impl UringDriver {
     /// Waits for something to happen, no longer than `timeout`, or forever, and collects what has.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.completions.clear();
-        self.collect()?;
+        // One call submits and waits, unless there is something already; with several rings each has to be asked.
+        let is_empty = self.rings.len() == 1 && !self.rings[0].has_completions();
+        if !is_empty || timeout == Some(Duration::ZERO) {
+            self.collect()?;
+        }
         if self.completions.is_empty() && timeout != Some(Duration::ZERO) {
             if self.rings.len() == 1 {
                 self.rings[0].wait(timeout)?;
@@ -140,7 +144,7 @@ impl UringDriver {
                 result = result.and(ring.work_out());
             }
         }
-        let nothing = !others.iter_mut().any(Ring::has_completions);
+        let nothing = !others.iter_mut().any(|ring| ring.has_completions() || ring.has_queued());
         if nothing && result.is_ok() {
             result = first[0].wait(timeout);
         }

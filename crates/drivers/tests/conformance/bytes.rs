@@ -72,6 +72,49 @@ pub fn many_small_writes_stay_in_order<D: TestDriver>() {
     assert_eq!(total, WRITES * LENGTH);
 }
 
+/// What the system has taken is known turns later than it was sent, to many, some of which are behind.
+pub fn turns_of_one_event_lose_nothing<D: TestDriver>() {
+    const PEERS: usize = 8;
+    // More than a Unix socket holds, so that some of it is sent in part and some not at all.
+    const TOTAL: usize = MIB;
+    let settings = Settings { events_per_turn: 1, receive_buffer: 4096, ..Settings::default() };
+    let (mut driver, path) = listening_on_unix::<D>(settings);
+    let mut closed = 0;
+    let react = |_, input: Input<'_>, controls: &mut Controls| match input {
+        Input::Bytes { connection, bytes } => controls.send(connection, bytes),
+        Input::Closed { .. } => {
+            closed += 1;
+            if closed == PEERS {
+                controls.finish();
+            }
+        }
+        _ => {}
+    };
+    run_with_peer(&mut driver, react, |_| {
+        std::thread::scope(|scope| {
+            for number in 0..PEERS {
+                let mut peer = UnixStream::connect(&*path).unwrap();
+                scope.spawn(move || {
+                    let mut writer = peer.try_clone().unwrap();
+                    let write = move || writer.write_all(&pattern(number, TOTAL)).unwrap();
+                    // Half of them begin to read when they have written all.
+                    let mut writing = Some(std::thread::spawn(write));
+                    if number % 2 == 0 {
+                        writing.take().unwrap().join().unwrap();
+                    }
+                    let mut echoed = vec![0; TOTAL];
+                    peer.read_exact(&mut echoed).unwrap();
+                    assert_pattern(number, &echoed);
+                    if let Some(writing) = writing {
+                        writing.join().unwrap();
+                    }
+                });
+            }
+        });
+    });
+    assert_eq!(driver.counters().bytes_sent, (PEERS * TOTAL) as u64);
+}
+
 /// Sends to a connection as long as it does not stall.
 struct Sender {
     connection: Option<ConnectionId>,

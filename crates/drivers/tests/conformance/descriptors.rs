@@ -1,17 +1,19 @@
 //! Descriptors: none is lost, and having none left is survived. Each of these scenarios needs a process of its own.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use drivers::{ListenAddress, Settings};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use seam::{Input, Signal};
+use seam::{Address, CloseReason, Input, Signal};
 
 use crate::support::{
-    BACKLOG, Controls, TemporaryPath, TestDriver, listening, listening_with, reset_on_drop, run_with_peer,
+    BACKLOG, Controls, TemporaryPath, TestDriver, listening, listening_with, reset_on_drop, run,
+    run_with_peer,
 };
 
 pub fn opening_and_closing_leaks_nothing<D: TestDriver>() {
@@ -108,7 +110,7 @@ pub fn a_pause_of_accepting_is_over_by_itself<D: TestDriver>() {
         _ => {}
     };
     run_with_peer(&mut driver, react, |signaller| {
-        // Time for a pause that nothing but its end can end: sends that come to theirs wake the driver as well.
+        // Time for a pause that nothing but its end can end.
         std::thread::sleep(Duration::from_millis(350));
         setrlimit(Resource::Nofile, limit).unwrap();
         peers.iter_mut().for_each(|peer| peer.read_exact(&mut [0]).unwrap());
@@ -117,6 +119,62 @@ pub fn a_pause_of_accepting_is_over_by_itself<D: TestDriver>() {
     let counters = driver.counters();
     assert_eq!(counters.accepts, 3);
     assert!(counters.accept_pauses >= 1, "{counters:?}");
+}
+
+/// A client that is paused resets its connection when nobody can open anything.
+pub fn resets_are_noticed_without_descriptors<D: TestDriver>() {
+    let (mut driver, address) = listening::<D>();
+    let mut peer = Some(TcpStream::connect(address).unwrap());
+    let limit = getrlimit(Resource::Nofile);
+    let (mut turns, mut closed) = (0, None);
+    run(&mut driver, |now, input, controls| match input {
+        Input::Accepted { connection, .. } => controls.pause(connection),
+        Input::TurnEnd if turns < 3 => {
+            turns += 1;
+            controls.wake_at(Some(now));
+        }
+        // Now it is watched, and not yet looked at.
+        Input::TurnEnd => {
+            controls.wake_at(None);
+            if let Some(peer) = peer.take() {
+                setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: limit.maximum }).unwrap();
+                reset_on_drop(&peer);
+            }
+        }
+        Input::Closed { reason, .. } => {
+            closed = Some(reason);
+            controls.finish();
+        }
+        _ => {}
+    });
+    assert_eq!(closed, Some(CloseReason::Failed(Errno::CONNRESET.raw_os_error())));
+}
+
+/// To a port that the system might have chosen for us, so that there is a question to ask first.
+pub fn connecting_without_descriptors<D: TestDriver>() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let remote = listener.local_addr().unwrap();
+    let mut driver = D::create(Settings::default()).unwrap();
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: limit.maximum }).unwrap();
+    let (mut begun, mut outcome) = (false, None);
+    run(&mut driver, |_, input, controls| match input {
+        Input::TurnEnd if !begun => {
+            begun = true;
+            controls.connect(0, Address::Tcp { remote, local: None });
+        }
+        Input::Connected { .. } => {
+            outcome = Some(Ok(()));
+            controls.finish();
+        }
+        Input::ConnectFailed { errno, .. } => {
+            outcome = Some(Err(errno));
+            controls.finish();
+        }
+        _ => {}
+    });
+    let expected = if D::TAKES_DESCRIPTORS { Err(Errno::MFILE.raw_os_error()) } else { Ok(()) };
+    assert_eq!(outcome, Some(expected));
 }
 
 fn open_and_close(peer: &mut (impl Read + Write), by_driver: bool) {

@@ -1,5 +1,6 @@
 //! How connections end, from either side.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -88,6 +89,44 @@ pub fn last_words_are_heard_when_sending_fails<D: TestDriver>() {
     });
     assert_eq!(received, [&b"server g"[..], b"one!"]);
     assert_eq!(reasons, [CloseReason::Failed(Errno::PIPE.raw_os_error())]);
+}
+
+/// A server that shuts down, with a statement on its way over each of many connections: their last words take more
+/// buffers and more turns than there are.
+pub fn last_words_of_many_are_heard_when_sending_fails<D: TestDriver>() {
+    const PEERS: usize = 100;
+    const WORDS: &[u8] = b"shutdown in progress";
+    for buffers_per_ring in [2, 16, 256] {
+        let settings = Settings { buffers_per_ring, ..Settings::default() };
+        let (mut driver, path) = listening_on_unix::<D>(settings);
+        let mut peers: Vec<_> = (0..PEERS).map(|_| UnixStream::connect(&*path).unwrap()).collect();
+        let mut heard = BTreeMap::new();
+        let mut ends = Vec::new();
+        run(&mut driver, |_, input, controls| match input {
+            Input::Accepted { connection, .. } => {
+                heard.insert(connection, Vec::new());
+                if heard.len() == PEERS {
+                    // All say so and go; nothing of that has been received when the statements are sent.
+                    for mut peer in peers.drain(..) {
+                        peer.write_all(WORDS).unwrap();
+                    }
+                    heard.keys().for_each(|connection| controls.send(*connection, "statement"));
+                }
+            }
+            Input::Bytes { connection, bytes } => heard.entry(connection).or_default().extend(bytes),
+            Input::Closed { connection, reason } => {
+                ends.push((String::from_utf8(heard[&connection].clone()).unwrap(), reason));
+                if ends.len() == PEERS {
+                    controls.finish();
+                }
+            }
+            _ => {}
+        });
+        let expected = CloseReason::Failed(Errno::PIPE.raw_os_error());
+        for (words, reason) in ends {
+            assert_eq!((words.as_bytes(), reason), (WORDS, expected));
+        }
+    }
 }
 
 pub fn closing_flushes_everything<D: TestDriver>() {

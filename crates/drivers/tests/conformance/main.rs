@@ -27,6 +27,7 @@ macro_rules! suite {
             here: [
                 bytes::echo_in_pieces,
                 bytes::many_small_writes_stay_in_order,
+                bytes::turns_of_one_event_lose_nothing,
                 bytes::slow_readers_stall_and_drain_and_lose_nothing,
                 bytes::peers_that_are_always_behind_cost_no_more_than_that,
                 bytes::drained_comes_at_the_low_water_mark,
@@ -42,6 +43,7 @@ macro_rules! suite {
                 ends::half_closed_is_closed,
                 ends::resets_carry_their_errno,
                 ends::last_words_are_heard_when_sending_fails,
+                ends::last_words_of_many_are_heard_when_sending_fails,
                 ends::closing_flushes_everything,
                 ends::finishing_flushes_what_was_closed,
                 ends::closing_with_unread_bytes_does_not_lose_the_farewell,
@@ -91,6 +93,8 @@ macro_rules! suite {
                 descriptors::opening_and_closing_leaks_nothing,
                 descriptors::a_pause_of_accepting_is_over_by_itself,
                 descriptors::running_out_of_descriptors_pauses_accepting,
+                descriptors::resets_are_noticed_without_descriptors,
+                descriptors::connecting_without_descriptors,
             ]
         );
     };
