@@ -213,6 +213,31 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         section: Section::Scheduling,
     },
     OptionSpec {
+        name: "long_statement_time",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.long_statement_time
+        }),
+        // The longest stall limit of the servers' own pools (MariaDB's and Percona's): what runs longer is a stall to each
+        // of them.
+        default: "500ms",
+        example: "2s",
+        doc: "Statements whose like has run for this long or longer lately (their digest's p99) wait in a queue of their \
+              own, the long lane, so that they never take all permits; those of open transactions and of clients that may \
+              hold locks do not. 0s turns the lane off.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "long_permits",
+        kind: Kind::Count(0..=4096, |configuration| &mut configuration.engine.long_permits),
+        // With two to four permits for each core of the server, a quarter of them still keeps half of the cores or all of
+        // them at work where nothing but long statements comes.
+        default: "0",
+        example: "2",
+        doc: "How many permits the statements of the long lane may have at a time, on all workers together. 0 stands for a \
+              quarter of the permits, and at least 1.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
         name: "thread_pool_prio_kickup_timer",
         kind: Kind::Milliseconds(Duration::ZERO..=Duration::from_millis(u32::MAX as u64), |configuration| {
             &mut configuration.engine.prio_kickup_timer

@@ -23,6 +23,7 @@ mod facts;
 mod histogram;
 mod history;
 mod letter;
+mod long_permits;
 mod memory;
 mod outbox;
 mod pins;

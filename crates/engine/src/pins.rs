@@ -42,6 +42,20 @@ impl Pins {
         self.effects.is_empty() && self.own == 0
     }
 
+    /// Whether the client may hold something beyond its transaction that others have to wait for. What is known to hold no
+    /// lock is left out; a prepared statement holds none either.
+    pub(crate) const fn may_hold_locks(self) -> bool {
+        const HARMLESS: Effects = Effects::USER_VARIABLE
+            .union(Effects::TEMPORARY_TABLE)
+            .union(Effects::FOUND_ROWS)
+            .union(Effects::SESSION_VARIABLE)
+            .union(Effects::ROLE)
+            .union(Effects::NEXT_TRANSACTION)
+            .union(Effects::SEQUENCE);
+        let own = self.own & !Self::PREPARED_STATEMENT.own;
+        !self.effects.without(HARMLESS).is_empty() || own != 0
+    }
+
     /// The reasons' names: the lexer's, then the engine's.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let own =
@@ -60,5 +74,22 @@ impl BitOrAssign for Pins {
     fn bitor_assign(&mut self, other: Self) {
         self.effects |= other.effects;
         self.own |= other.own;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_hold_locks_is_anything_not_known_to_hold_none() {
+        assert!(!Pins::NONE.may_hold_locks() && !Pins::PREPARED_STATEMENT.may_hold_locks());
+        assert!(!Pins::from(Effects::USER_VARIABLE.union(Effects::TEMPORARY_TABLE)).may_hold_locks());
+        for effects in
+            [Effects::LOCK_TABLES, Effects::NAMED_LOCK, Effects::ROUTINE, Effects::XA, Effects::UNKNOWN]
+        {
+            assert!(Pins::from(effects).may_hold_locks());
+        }
+        assert!(Pins::STATE_CHANGE.may_hold_locks());
     }
 }

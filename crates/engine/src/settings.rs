@@ -33,6 +33,10 @@ pub struct Settings {
     pub high_prio_tickets: u32,
     /// After this long in the low queue a statement moves to the high one.
     pub prio_kickup_timer: Duration,
+    /// A statement whose like has been this long lately goes to the long lane; zero turns that lane off.
+    pub long_statement_time: Duration,
+    /// How many permits the statements of the long lane may have at a time; 0 for a quarter of the permits, but at least 1.
+    pub long_permits: u32,
     /// A statement that has run this long lends its permit to others: it may be waiting for what they hold.
     pub stall_limit: Duration,
     /// How long a login may take, from the greeting on.
@@ -95,6 +99,8 @@ impl Default for Settings {
             high_prio_mode: HighPrioMode::Transactions,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(1000),
+            long_statement_time: Duration::from_millis(500),
+            long_permits: 0,
             stall_limit: Duration::from_millis(60),
             connect_timeout: Duration::from_secs(10),
             backend_connect_timeout: Duration::from_secs(10),

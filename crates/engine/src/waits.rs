@@ -20,12 +20,16 @@ pub enum WaitReason {
     HighQueue,
     /// In the low queue, all in all, a kick-up included.
     LowQueue,
+    /// In the long queue, all in all.
+    LongQueue,
     /// What waits in no queue: a KILL, and the end of a transaction. It may have waited for a backend.
     Urgent,
     /// Of a login, from the client's last packet on: a copy of the accounts was being read.
     Login,
     /// All permits were in use.
     Permit,
+    /// As many long statements ran as may run at a time.
+    LongPermits,
     /// The backends for reads that share one had all the statements in flight that they may have.
     StatementsInFlight,
     /// A backend was being opened, or the server could not be reached.
@@ -36,12 +40,14 @@ pub enum WaitReason {
 
 impl WaitReason {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::HighQueue,
         Self::LowQueue,
+        Self::LongQueue,
         Self::Urgent,
         Self::Login,
         Self::Permit,
+        Self::LongPermits,
         Self::StatementsInFlight,
         Self::BackendConnect,
         Self::MaxBackends,
@@ -52,9 +58,11 @@ impl WaitReason {
         match self {
             Self::HighQueue => "high_queue",
             Self::LowQueue => "low_queue",
+            Self::LongQueue => "long_queue",
             Self::Urgent => "urgent",
             Self::Login => "login",
             Self::Permit => "permit",
+            Self::LongPermits => "long_permits",
             Self::StatementsInFlight => "statements_in_flight",
             Self::BackendConnect => "backend_connect",
             Self::MaxBackends => "max_backends",
@@ -66,11 +74,12 @@ impl WaitReason {
         match lane {
             Lane::High => Self::HighQueue,
             Lane::Low => Self::LowQueue,
+            Lane::Long => Self::LongQueue,
         }
     }
 }
 
-/// A histogram for each reason: 20 kB a worker.
+/// A histogram for each reason: 22 kB a worker.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
     histograms: [Histogram; WaitReason::ALL.len()],
@@ -104,10 +113,17 @@ impl std::ops::AddAssign<&Self> for Waits {
 /// Microseconds by what held a queue up: the reasons of [`Holdups::REASONS`].
 type Totals = [u64; Holdups::REASONS.len()];
 
-/// How long a worker's queue has been held up by what, as running totals: the difference of two readings tells a statement
-/// what it waited for in between, whatever happened to those before it.
+/// How long a worker's queues have been held up by what: the long one, and the others together.
 #[derive(Debug, Default)]
 pub(crate) struct Holdups {
+    others: Holdup,
+    long: Holdup,
+}
+
+/// Running totals of a queue: the difference of two readings tells a statement what it waited for in between, whatever
+/// happened to those before it.
+#[derive(Debug, Default)]
+struct Holdup {
     totals: Totals,
     /// What holds it up now, as a place in the totals.
     now: Option<usize>,
@@ -118,30 +134,29 @@ pub(crate) struct Holdups {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrival {
     pub(crate) at: Instant,
+    long: bool,
     totals: Totals,
 }
 
 impl Holdups {
-    const REASONS: [WaitReason; 4] = [
+    const REASONS: [WaitReason; 5] = [
         WaitReason::Permit,
+        WaitReason::LongPermits,
         WaitReason::StatementsInFlight,
         WaitReason::BackendConnect,
         WaitReason::MaxBackends,
     ];
 
-    /// What holds the queue up from now on; `None` where nothing waits.
-    pub(crate) fn note(&mut self, now: Instant, reason: Option<WaitReason>) {
-        let reason = reason.and_then(|reason| Self::REASONS.iter().position(|&known| known == reason));
-        if self.now != reason {
-            self.totals = self.totals(now);
-            self.now = reason;
-            self.since = now;
-        }
+    /// What holds the long queue up from now on, and what the others; `None` where nothing does.
+    pub(crate) fn note(&mut self, now: Instant, others: Option<WaitReason>, long: Option<WaitReason>) {
+        self.others.note(now, others);
+        self.long.note(now, long);
     }
 
-    /// A statement arrives.
-    pub(crate) fn arrival(&self, now: Instant) -> Arrival {
-        Arrival { at: now, totals: self.totals(now) }
+    /// A statement arrives in the long queue or another.
+    pub(crate) fn arrival(&self, now: Instant, long: bool) -> Arrival {
+        let queue = if long { &self.long } else { &self.others };
+        Arrival { at: now, long, totals: queue.totals(now) }
     }
 
     /// What a statement that arrived then has waited for, where it has.
@@ -150,10 +165,22 @@ impl Holdups {
         arrival: &Arrival,
         now: Instant,
     ) -> impl Iterator<Item = (WaitReason, Duration)> + use<> {
-        let parts = self.totals(now).into_iter().zip(arrival.totals);
+        let queue = if arrival.long { &self.long } else { &self.others };
+        let parts = queue.totals(now).into_iter().zip(arrival.totals);
         let waited = parts.map(|(after, before)| after.saturating_sub(before));
         let held_up = Self::REASONS.into_iter().zip(waited).filter(|&(_, waited)| waited > 0);
         held_up.map(|(reason, waited)| (reason, Duration::from_micros(waited)))
+    }
+}
+
+impl Holdup {
+    fn note(&mut self, now: Instant, reason: Option<WaitReason>) {
+        let reason = reason.and_then(|reason| Holdups::REASONS.iter().position(|&known| known == reason));
+        if self.now != reason {
+            self.totals = self.totals(now);
+            self.now = reason;
+            self.since = now;
+        }
     }
 
     fn totals(&self, now: Instant) -> Totals {
@@ -194,7 +221,9 @@ impl Engine {
             }
             (false, false) => Some(WaitReason::BackendConnect),
         };
-        self.holdups.note(self.now, stopped.or_else(lacking));
+        let others = stopped.or_else(lacking);
+        let long = self.scheduler.is_short_of_long_permits();
+        self.holdups.note(self.now, others, if long { Some(WaitReason::LongPermits) } else { others });
     }
 }
 
@@ -209,11 +238,12 @@ mod tests {
     #[test]
     fn a_wait_has_parts() {
         let mut holdups = Holdups::default();
-        holdups.note(at(0), Some(WaitReason::Permit));
-        let first = holdups.arrival(at(10));
-        holdups.note(at(15), Some(WaitReason::Permit));
-        holdups.note(at(30), Some(WaitReason::MaxBackends));
-        let second = holdups.arrival(at(35));
+        holdups.note(at(0), Some(WaitReason::Permit), None);
+        let first = holdups.arrival(at(10), false);
+        holdups.note(at(15), Some(WaitReason::Permit), Some(WaitReason::LongPermits));
+        let long = holdups.arrival(at(20), true);
+        holdups.note(at(30), Some(WaitReason::MaxBackends), Some(WaitReason::MaxBackends));
+        let second = holdups.arrival(at(35), false);
         let parts = |arrival, now| holdups.parts_since(arrival, at(now)).collect::<Vec<_>>();
         let millis = Duration::from_millis;
         assert_eq!(
@@ -222,15 +252,19 @@ mod tests {
         );
         assert_eq!(parts(&second, 45), [(WaitReason::MaxBackends, millis(10))]);
         assert_eq!(parts(&second, 35), []);
+        assert_eq!(
+            parts(&long, 45),
+            [(WaitReason::LongPermits, millis(10)), (WaitReason::MaxBackends, millis(15))]
+        );
     }
 
     #[test]
     fn nothing_is_held_up_while_nothing_waits() {
         let mut holdups = Holdups::default();
-        let arrival = holdups.arrival(at(0));
-        holdups.note(at(5), None);
-        holdups.note(at(10), Some(WaitReason::Permit));
-        holdups.note(at(11), None);
+        let arrival = holdups.arrival(at(0), false);
+        holdups.note(at(5), None, None);
+        holdups.note(at(10), Some(WaitReason::Permit), None);
+        holdups.note(at(11), None, None);
         let parts: Vec<_> = holdups.parts_since(&arrival, at(100)).collect();
         assert_eq!(parts, [(WaitReason::Permit, Duration::from_millis(1))]);
     }

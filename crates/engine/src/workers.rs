@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
+use crate::long_permits::LongPermits;
 use crate::places::Places;
 use crate::settings::{Settings, ThreadHandling};
 
@@ -19,6 +20,8 @@ pub struct Workers {
     /// Statements that may execute at the same time.
     permits: u32,
     running: AtomicU32,
+    /// How many of them long statements may have.
+    long: LongPermits,
     /// Who may have how many backends.
     pub(crate) places: Places,
     max_connections: u32,
@@ -71,6 +74,7 @@ impl Workers {
         Arc::new(Self {
             permits,
             running: AtomicU32::new(0),
+            long: LongPermits::new(settings.long_permits, count),
             places: Places::new(max_backends, count),
             max_connections: settings.max_connections,
             clients: AtomicU32::new(0),
@@ -83,6 +87,16 @@ impl Workers {
     /// How many there are.
     pub fn count(&self) -> u32 {
         u32::try_from(self.seats.len()).expect("made from a u32")
+    }
+
+    /// How many permits there are.
+    pub(crate) fn permits(&self) -> u32 {
+        self.permits
+    }
+
+    /// Clients of all workers.
+    pub(crate) fn clients(&self) -> u32 {
+        self.clients.load(SeqCst)
     }
 
     /// Permits in use.
@@ -103,6 +117,40 @@ impl Workers {
                 self.may_take(worker, place, running).then(|| running + 1)
             })
             .is_ok()
+    }
+
+    /// Takes a permit, and one of those of long statements, for the long statement at `place`; both or none. The second is
+    /// given back by [`Self::give_long_permit`].
+    pub(crate) fn take_long_permit(&self, worker: usize, place: Place) -> bool {
+        if !self.long.take(worker, place, self.permits) {
+            return false;
+        }
+        let taken = self.take_permit(worker, place);
+        if !taken {
+            self.long.give();
+        }
+        taken
+    }
+
+    /// Whether the long statement at `place` may start, as far as others of its kind are concerned.
+    pub(crate) fn has_long_permit(&self, worker: usize, place: Place) -> bool {
+        self.long.may_have(worker, place, self.permits)
+    }
+
+    /// A long statement has ended.
+    pub(crate) fn give_long_permit(&self) {
+        self.long.give();
+    }
+
+    /// Long statements that may still start.
+    pub(crate) fn free_long_permits(&self) -> u32 {
+        self.long.free(self.permits)
+    }
+
+    /// Says which is the first long statement of this worker, wherever it stands with regard to permits. To be said before
+    /// it is found to have none: whoever gives one back in between looks at who wants one.
+    pub(crate) fn want_long(&self, worker: usize, place: Option<Place>) {
+        self.long.want(worker, place);
     }
 
     /// Whether [`Self::take_permit`] would succeed now.
@@ -152,13 +200,14 @@ impl Workers {
     }
 
     /// The worker, other than this one, that has waited longest for a permit, if one is free and that worker has not been
-    /// woken yet.
+    /// woken yet. One that waited for a long statement to end, and for no permit, does not know yet that it does now.
     pub(crate) fn next_to_wake(&self, worker: usize) -> Option<usize> {
-        if self.free_permits() == 0 {
-            return None;
-        }
-        let waiting = self.others(worker).map(|(other, seat)| (seat.wants.load(SeqCst), other));
-        let (_, first) = waiting.filter(|&(wants, _)| wants != NOBODY).min()?;
+        let free = self.free_permits() > 0;
+        let could_start = |(other, seat): (usize, &Seat)| match seat.wants.load(SeqCst) {
+            NOBODY => self.long.could_use(other, self.permits).map(|wants| (wants, other)),
+            wants => free.then_some((wants, other)),
+        };
+        let (_, first) = self.others(worker).filter_map(could_start).min()?;
         self.wake(first).then_some(first)
     }
 
@@ -234,6 +283,11 @@ impl Place {
 
     pub(crate) fn low(arrival: u64) -> Self {
         Self(arrival | LOW)
+    }
+
+    /// Less is earlier.
+    pub(crate) fn order(self) -> u64 {
+        self.0
     }
 }
 

@@ -225,6 +225,9 @@ impl Parameters {
             statements_in_flight: self.in_flight,
             max_backends: self.max_backends,
             shared_backends: self.shared_backends,
+            // A few times what most statements take here: some find their way into the long lane, and out of it.
+            long_statement_time: Duration::from_millis(10),
+            long_permits: 0,
             stall_limit: self.stall_limit,
             max_connections: self.max_connections,
             high_prio_mode: self.high_prio_mode,

@@ -119,6 +119,7 @@ impl Engine {
             first_since: self.now,
             holder: None,
             permit: Permit::None,
+            runs_long: false,
             paused: false,
             afterwards: Afterwards::Keep,
             out: Vec::new(),
@@ -272,6 +273,9 @@ impl Engine {
         self.workers.places.give(self.worker);
         if backend.permit == Permit::Held {
             self.scheduler.finish();
+        }
+        if backend.runs_long {
+            self.scheduler.finish_long();
         }
         self.idle.retain(|&idle| idle != key);
         self.sharing.retain(|&sharing| sharing != key);

@@ -9,6 +9,7 @@ use crate::client::{Client, Phase, Running};
 use crate::engine::Engine;
 use crate::pins::Pins;
 use crate::request::{Request, RequestKind, may_be_several};
+use crate::scheduler::Lane;
 use crate::settings::ThreadHandling;
 use crate::waits::WaitReason;
 
@@ -45,6 +46,7 @@ impl Engine {
     pub(crate) fn dispatch(&mut self) {
         self.start_urgent();
         self.lend_stalled_permits();
+        self.scheduler.want_long(true);
         let mut backend_free = true;
         let mut wanting = false;
         let mut holdup = None;
@@ -58,6 +60,9 @@ impl Engine {
                 Sharing::Alone => {}
             }
             if !self.take_permit_or_want_it(key) {
+                if self.scheduler.waits_for_long(key) {
+                    continue; // another worker has been faster
+                }
                 wanting = true;
                 break;
             }
@@ -66,7 +71,7 @@ impl Engine {
             match held.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => self.start_alone(key, backend),
                 None => {
-                    self.scheduler.finish();
+                    self.scheduler.put_back(key_u32(key));
                     self.open_backends_for(key);
                     match self.start_one_behind() {
                         Behind::Started => {}
@@ -80,6 +85,7 @@ impl Engine {
             }
         }
         self.note_holdup(holdup, wanting, backend_free);
+        self.scheduler.want_long(backend_free);
         self.note_want_of_permits(wanting);
         // Without a permit nobody has looked for a backend for the first: a lack that there was is still there.
         self.note_lack_of_backends(!backend_free || (wanting && self.lacking_since.is_some()));
@@ -87,7 +93,7 @@ impl Engine {
 
     /// The statement, whose permit has been taken, leaves the queue.
     fn start_alone(&mut self, key: usize, backend: usize) {
-        self.scheduler.start(key_u32(key));
+        self.backends[backend].runs_long = self.scheduler.start(key_u32(key));
         self.backends[backend].permit = Permit::Held;
         self.send_request(key, backend);
     }
@@ -98,6 +104,9 @@ impl Engine {
         for key in self.scheduler.first_in_need(LOOK_BEHIND) {
             let Some(backend) = self.idle_backend_for(key as usize) else { continue };
             if !self.take_permit_or_want_it(key) {
+                if self.scheduler.waits_for_long(key) {
+                    continue;
+                }
                 return Behind::WaitsForPermit;
             }
             self.start_alone(key as usize, backend);
@@ -189,6 +198,7 @@ impl Engine {
     /// Reads whose like have been short lately, of a client whose reads open no transaction and leave nothing behind.
     fn may_share(&self, key: usize, request: &Request) -> bool {
         request.statement.plain_read
+            && request.lane != Some(Lane::Long)
             && self.clients[key].status.contains(StatusFlags::AUTOCOMMIT)
             && self.pins_of(key, request).is_empty()
             && request.command == RequestKind::Query

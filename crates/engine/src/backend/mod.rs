@@ -57,6 +57,8 @@ pub(crate) struct Backend {
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
     pub(crate) holder: Option<usize>,
     pub(crate) permit: Permit,
+    /// What runs on it has one of the long statements' permits too, to its end.
+    pub(crate) runs_long: bool,
     /// Not read from, because the client whose answer comes is slow to take it.
     pub(crate) paused: bool,
     pub(crate) afterwards: Afterwards,

@@ -194,6 +194,9 @@ impl Engine {
         if std::mem::replace(&mut backend.permit, Permit::None) == Permit::Held {
             self.scheduler.finish();
         }
+        if std::mem::take(&mut self.backends[key].runs_long) {
+            self.scheduler.finish_long();
+        }
         self.sharing.retain(|&sharing| sharing != key);
         if self.backends[key].holder.is_none() {
             self.free_backend(key);

@@ -11,7 +11,8 @@ use crate::aftermath::{self, Diagnostics};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind, Statement};
-use crate::scheduler::Need;
+use crate::scheduler::{Lane, Need};
+use crate::settings::ThreadHandling;
 
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;
@@ -272,18 +273,23 @@ impl Engine {
     /// Hands a request to the scheduler.
     pub(crate) fn queue_request(&mut self, key: usize, request: Request) {
         self.buffered += request.raw.len();
-        let client = &mut self.clients[key];
+        let client = &self.clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
         let urgent =
             request.urgent || (ends_transaction && client.backend.is_some() && client.in_transaction());
-        let arrival = self.holdups.arrival(self.now);
+        let long = !urgent && self.belongs_to_long_lane(key, &request);
+        let arrival = self.holdups.arrival(self.now, long);
+        let client = &mut self.clients[key];
         let mut request = Request { urgent, arrival, ..request };
         if urgent {
             self.urgent.push((key, client.id, self.now));
         } else {
             let need = if client.backend.is_some() { Need::Holds } else { Need::Any };
             let in_transaction = client.in_transaction();
-            let lane = self.scheduler.lane(in_transaction, &mut client.tickets);
+            let lane = match long {
+                true => Lane::Long,
+                false => self.scheduler.lane(in_transaction, &mut client.tickets),
+            };
             request.lane = Some(lane);
             self.scheduler.enqueue(self.now, key_u32(key), lane, need);
         }
@@ -294,6 +300,19 @@ impl Engine {
             self.limit_reached("statement_memory", limit as u64);
             self.cancel_queued(key, &MySqlError::statement_memory(limit));
         }
+    }
+
+    /// A statement whose like has been long lately, of a client that holds nothing that others may wait for: who holds
+    /// locks has to go on.
+    fn belongs_to_long_lane(&self, key: usize, request: &Request) -> bool {
+        let client = &self.clients[key];
+        let fingerprint = request.fingerprint();
+        fingerprint != 0
+            && !self.settings.long_statement_time.is_zero()
+            && !client.in_transaction()
+            && !client.pins.may_hold_locks()
+            && self.settings.thread_handling == ThreadHandling::PoolOfThreads
+            && self.digests.is_long(fingerprint, self.settings.long_statement_time)
     }
 
     /// Takes a client's statement out of its queue and answers it with an error.

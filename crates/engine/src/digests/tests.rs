@@ -152,8 +152,8 @@ fn cost_of_a_statement() {
             let now = Instant::from_micros(n);
             // In no order that the processor could guess.
             let fingerprint = fingerprint(n.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33);
-            let arrival = holdups.arrival(now);
-            holdups.note(now, (n % 16 < 8).then_some(WaitReason::Permit));
+            let arrival = holdups.arrival(now, false);
+            holdups.note(now, (n % 16 < 8).then_some(WaitReason::Permit), None);
             let now = now + Duration::from_micros(100);
             waits.record(WaitReason::LowQueue, Duration::from_micros(100));
             holdups.parts_since(&arrival, now).for_each(|(reason, time)| waits.record(reason, time));

@@ -91,10 +91,10 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         Some(Head { client, arrival: node.arrival, since: node.since })
     }
 
-    /// The queue of a waiting client, and its place in the order of all arrivals.
-    pub(super) fn place(&self, client: u32) -> Option<(usize, u64)> {
+    /// The queue of a waiting client, and how it stands there.
+    pub(super) fn place(&self, client: u32) -> Option<(usize, Head)> {
         let node = self.nodes.get(client as usize)?.as_ref()?;
-        Some((usize::from(node.queue), node.arrival))
+        Some((usize::from(node.queue), Head { client, arrival: node.arrival, since: node.since }))
     }
 
     /// The first of a queue, in order.

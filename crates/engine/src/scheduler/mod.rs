@@ -9,6 +9,10 @@
 //! Within each queue, statements whose client already holds a backend are kept apart from those that still need one: when
 //! every backend is held, the former must go on, since only they can free one. Between the two, the earlier goes first.
 //!
+//! A third queue, the *long* one, is for statements whose like has been long lately, outside of transactions: some of the
+//! permits are all that they may have at a time, so that they never take those of the short ones. Where one may start, it
+//! stands in the low queue, so to say, at the place of its arrival; after `prio_kickup_timer` in the high one.
+//!
 //! Permits, and the order in which statements came, are common to all workers of a pool ([`Workers`]); the queues are not.
 //!
 //! The rules are those of Percona Server's thread pool (`threadpool_unix.cc`: `connection_is_high_prio`, tickets) with
@@ -32,6 +36,8 @@ use list::{Head, Lists};
 pub(crate) enum Lane {
     High,
     Low,
+    /// Of statements whose like has been long.
+    Long,
 }
 
 /// How a statement's client stands towards backends.
@@ -43,7 +49,7 @@ pub(crate) enum Need {
     Any,
 }
 
-/// The two queues of a worker, and its permits.
+/// The queues of a worker, and its permits.
 pub(crate) struct Scheduler {
     workers: Arc<Workers>,
     /// Which of them this is.
@@ -53,8 +59,13 @@ pub(crate) struct Scheduler {
     mode: HighPrioMode,
     tickets: u32,
     kick_up: Duration,
-    lists: Lists<4>,
+    /// As of [`Self::kick_up`], once per turn.
+    now: Instant,
+    lists: Lists<QUEUES>,
 }
+
+/// A queue for each lane and need.
+const QUEUES: usize = 6;
 
 impl Scheduler {
     pub(crate) fn new(settings: &Settings, workers: Arc<Workers>, worker: usize) -> Self {
@@ -65,6 +76,7 @@ impl Scheduler {
             mode: settings.high_prio_mode,
             tickets: settings.high_prio_tickets,
             kick_up: settings.prio_kickup_timer,
+            now: Instant::START,
             lists: Lists::new(),
         }
     }
@@ -105,10 +117,11 @@ impl Scheduler {
     /// The statement that would run next, without a regard for permits. With `backend_free` false only statements whose
     /// client holds a backend are considered.
     pub(crate) fn peek(&self, backend_free: bool) -> Option<u32> {
-        [Lane::High, Lane::Low]
-            .into_iter()
-            .find_map(|lane| self.first_of(lane, backend_free))
-            .map(|head| head.client)
+        let heads = [Lane::High, Lane::Low, Lane::Long].into_iter().filter(|&lane| self.may_start(lane));
+        let heads = heads.filter_map(|lane| {
+            self.first_of(lane, backend_free).map(|head| (self.place_in(lane, head), head.client))
+        });
+        heads.min().map(|(_, client)| client)
     }
 
     /// Whether a permit is free for a waiting statement.
@@ -118,15 +131,39 @@ impl Scheduler {
 
     /// Takes a permit for a waiting statement, if one is free for it. [`Self::start`] or [`Self::finish`] comes next.
     pub(crate) fn take_permit(&mut self, client: u32) -> bool {
-        let taken = self.place(client).is_some_and(|place| self.workers.take_permit(self.worker, place));
+        let taken = match self.standing(client) {
+            Some((Lane::Long, place)) => self.workers.take_long_permit(self.worker, place),
+            Some((_, place)) => self.workers.take_permit(self.worker, place),
+            None => false,
+        };
         self.running += u32::from(taken);
         taken
     }
 
-    /// Takes a statement out of its queue: it has a permit, its own or that of the backend it is sent to.
-    pub(crate) fn start(&mut self, client: u32) {
+    /// Gives back what [`Self::take_permit`] took for a statement that goes on waiting.
+    pub(crate) fn put_back(&mut self, client: u32) {
+        self.finish();
+        if matches!(self.standing(client), Some((Lane::Long, _))) {
+            self.finish_long();
+        }
+    }
+
+    /// Whether a waiting statement has to wait for another long one to end, whatever permits are free.
+    pub(crate) fn waits_for_long(&self, client: u32) -> bool {
+        matches!(self.standing(client), Some((Lane::Long, _))) && !self.may_start(Lane::Long)
+    }
+
+    /// Takes a statement out of its queue: it has a permit, its own or that of the backend it is sent to. True for a long
+    /// one, at whose end [`Self::finish_long`] is due.
+    pub(crate) fn start(&mut self, client: u32) -> bool {
         let waited = self.lists.remove(client);
         debug_assert!(waited.is_some(), "only a waiting statement starts");
+        waited.is_some_and(|(queue, _)| lane_of(queue) == Lane::Long)
+    }
+
+    /// A long statement has ended.
+    pub(crate) fn finish_long(&mut self) {
+        self.workers.give_long_permit();
     }
 
     /// Gives a permit back, at a statement's end or for as long as it needs none.
@@ -148,13 +185,26 @@ impl Scheduler {
         self.workers.want(self.worker, client.and_then(|client| self.place(client)));
     }
 
+    /// Tells them which is the first long statement of this one, if any may start once another has ended.
+    pub(crate) fn want_long(&self, backend_free: bool) {
+        let head = self.first_of(Lane::Long, backend_free);
+        self.workers.want_long(self.worker, head.map(|head| self.place_in(Lane::Long, head)));
+    }
+
+    /// Whether long statements wait for others of their kind to end.
+    pub(crate) fn is_short_of_long_permits(&self) -> bool {
+        self.first_of(Lane::Long, true).is_some() && !self.may_start(Lane::Long)
+    }
+
     /// Whether statements wait, here or with another worker, while no permit is free.
     pub(crate) fn is_short_of_permits(&self) -> bool {
-        (self.waiting() > 0 || self.workers.others_want(self.worker)) && self.workers.free_permits() == 0
+        (self.peek(true).is_some() || self.workers.others_want(self.worker))
+            && self.workers.free_permits() == 0
     }
 
     /// Moves statements that have waited too long in the low queue to the end of the high one.
     pub(crate) fn kick_up(&mut self, now: Instant) {
+        self.now = now;
         for need in [Need::Holds, Need::Any] {
             while let Some(head) = self.lists.head(queue(Lane::Low, need)) {
                 if head.after(self.kick_up) > now {
@@ -178,27 +228,37 @@ impl Scheduler {
 
     /// The statement that has waited longest for a backend, and since when.
     pub(crate) fn oldest_in_need(&self) -> Option<(u32, Instant)> {
-        [Lane::High, Lane::Low]
+        [Lane::High, Lane::Low, Lane::Long]
             .into_iter()
+            .filter(|&lane| self.may_start(lane))
             .filter_map(|lane| self.lists.head(queue(lane, Need::Any)))
             .min_by_key(|head| head.since)
             .map(|head| (head.client, head.since))
     }
 
-    /// The first so many statements that need a backend, in the order in which they would run.
+    /// The first so many statements that need a backend, in about the order in which they would run.
     pub(crate) fn first_in_need(&self, count: usize) -> Vec<u32> {
         let high = self.lists.first(queue(Lane::High, Need::Any), count);
-        high.chain(self.lists.first(queue(Lane::Low, Need::Any), count)).take(count).collect()
+        let low = self.lists.first(queue(Lane::Low, Need::Any), count);
+        let long = self.lists.first(queue(Lane::Long, Need::Any), self.free_long_permits());
+        high.chain(low).chain(long).take(count).collect()
     }
 
-    /// Statements waiting for a backend.
+    /// Statements waiting for a backend. Long ones that may not start wait for others of their kind.
     pub(crate) fn in_need(&self) -> usize {
-        self.lists.len(queue(Lane::High, Need::Any)) + self.lists.len(queue(Lane::Low, Need::Any))
+        let long = self.lists.len(queue(Lane::Long, Need::Any)).min(self.free_long_permits());
+        self.lists.len(queue(Lane::High, Need::Any)) + self.lists.len(queue(Lane::Low, Need::Any)) + long
     }
 
     /// Statements waiting in all.
     pub(crate) fn waiting(&self) -> usize {
-        (0..4).map(|queue| self.lists.len(queue)).sum()
+        (0..QUEUES).map(|queue| self.lists.len(queue)).sum()
+    }
+
+    /// Statements waiting in each lane.
+    pub(crate) fn waiting_by_lane(&self) -> [(Lane, usize); 3] {
+        let both = |lane| [Need::Holds, Need::Any].map(|need| self.lists.len(queue(lane, need))).iter().sum();
+        [Lane::High, Lane::Low, Lane::Long].map(|lane| (lane, both(lane)))
     }
 
     /// Permits not in use by any worker.
@@ -213,7 +273,7 @@ impl Scheduler {
 
     /// What each client costs here, waiting or not.
     #[cfg(test)]
-    pub(crate) const BYTES_PER_CLIENT: usize = Lists::<4>::BYTES_PER_CLIENT;
+    pub(crate) const BYTES_PER_CLIENT: usize = Lists::<QUEUES>::BYTES_PER_CLIENT;
 
     /// Bytes of the queues' table.
     pub(crate) fn table_bytes(&self) -> usize {
@@ -222,9 +282,33 @@ impl Scheduler {
 
     /// Where a waiting statement stands among those of all workers.
     fn place(&self, client: u32) -> Option<Place> {
-        let (queue, arrival) = self.lists.place(client)?;
-        let high = queue < self::queue(Lane::Low, Need::Holds);
-        Some(if high { Place::high(arrival) } else { Place::low(arrival) })
+        self.standing(client).map(|(_, place)| place)
+    }
+
+    /// The lane of a waiting statement, and its place.
+    fn standing(&self, client: u32) -> Option<(Lane, Place)> {
+        let (queue, head) = self.lists.place(client)?;
+        Some((lane_of(queue), self.place_in(lane_of(queue), head)))
+    }
+
+    fn place_in(&self, lane: Lane, head: Head) -> Place {
+        match lane {
+            Lane::High => Place::high(head.arrival),
+            Lane::Long if head.after(self.kick_up) <= self.now => Place::high(head.arrival),
+            Lane::Low | Lane::Long => Place::low(head.arrival),
+        }
+    }
+
+    /// Whether statements of a lane may start, given permits and backends.
+    fn may_start(&self, lane: Lane) -> bool {
+        lane != Lane::Long
+            || self
+                .first_of(lane, true)
+                .is_some_and(|head| self.workers.has_long_permit(self.worker, self.place_in(lane, head)))
+    }
+
+    fn free_long_permits(&self) -> usize {
+        self.workers.free_long_permits() as usize
     }
 
     /// The earlier of the two heads of a lane.
@@ -241,5 +325,11 @@ fn queue(lane: Lane, need: Need) -> usize {
         (Lane::High, Need::Any) => 1,
         (Lane::Low, Need::Holds) => 2,
         (Lane::Low, Need::Any) => 3,
+        (Lane::Long, Need::Holds) => 4,
+        (Lane::Long, Need::Any) => 5,
     }
+}
+
+fn lane_of(queue: usize) -> Lane {
+    [Lane::High, Lane::Low, Lane::Long][queue / 2]
 }

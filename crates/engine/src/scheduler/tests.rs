@@ -83,10 +83,84 @@ fn tickets_run_out_and_come_back_with_the_low_queue() {
     assert_eq!(none.lane(true, &mut u32::MAX.clone()), Lane::Low);
 }
 
+#[test]
+fn long_statements_leave_the_other_permits_alone() {
+    let mut s = scheduler(8, HighPrioMode::Transactions, u32::MAX);
+    for client in 0..4 {
+        s.enqueue(at(0), client, Lane::Long, Need::Any);
+    }
+    s.enqueue(at(1), 4, Lane::Low, Need::Any);
+    // A quarter of eight.
+    assert_eq!(run(&mut s, true), [0, 1, 4]);
+    assert!(s.is_short_of_long_permits());
+    assert_eq!((s.free_permits(), s.in_need(), s.waiting()), (5, 0, 2));
+    assert_eq!(s.oldest_in_need(), None, "they wait for no backend");
+    s.enqueue(at(2), 5, Lane::Low, Need::Any);
+    assert_eq!(run(&mut s, true), [5]);
+    s.finish();
+    assert_eq!(run(&mut s, true), [], "a permit alone is not enough");
+    s.finish_long();
+    assert_eq!(s.first_in_need(10), [2]);
+    assert_eq!(run(&mut s, true), [2]);
+}
+
+#[test]
+fn a_long_statement_stands_at_its_place_in_the_low_queue() {
+    let mut s = scheduler(8, HighPrioMode::Transactions, u32::MAX);
+    s.enqueue(at(0), 1, Lane::Low, Need::Any);
+    s.enqueue(at(1), 2, Lane::Long, Need::Any);
+    s.enqueue(at(2), 3, Lane::Low, Need::Any);
+    s.enqueue(at(3), 4, Lane::High, Need::Any);
+    assert_eq!(run(&mut s, true), [4, 1, 2, 3]);
+}
+
+#[test]
+fn a_long_statement_does_not_starve() {
+    let mut s = scheduler(1, HighPrioMode::Transactions, u32::MAX);
+    s.enqueue(at(0), 1, Lane::Long, Need::Any);
+    s.enqueue(at(1), 2, Lane::High, Need::Holds);
+    s.kick_up(at(999));
+    assert_eq!(s.peek(true), Some(2));
+    s.kick_up(at(1000));
+    assert_eq!(s.peek(true), Some(1));
+}
+
+#[test]
+fn a_long_statement_without_a_backend_gives_back_what_it_took() {
+    let mut s = scheduler(4, HighPrioMode::Transactions, u32::MAX);
+    s.enqueue(at(0), 1, Lane::Long, Need::Any);
+    assert!(s.take_permit(1));
+    s.put_back(1);
+    assert_eq!((s.free_permits(), s.running()), (4, 0));
+    assert!(s.take_permit(1) && s.start(1), "it is a long one");
+    s.enqueue(at(1), 2, Lane::Long, Need::Any);
+    assert!(!s.take_permit(2) && s.waits_for_long(2));
+    assert_eq!(s.running(), 1);
+}
+
+#[test]
+fn a_long_statement_of_another_worker_is_woken_for_the_next_place() {
+    let settings = Settings { permits: 4, ..Settings::default() };
+    let workers = Workers::new(&settings, 2);
+    let [mut one, mut other] = [0, 1].map(|worker| Scheduler::new(&settings, workers.clone(), worker));
+    one.enqueue(at(0), 1, Lane::Long, Need::Any);
+    assert_eq!(run(&mut one, true), [1]);
+    other.enqueue(at(1), 2, Lane::Long, Need::Any);
+    other.want_long(true);
+    assert_eq!(run(&mut other, true), []);
+    one.enqueue(at(2), 3, Lane::Long, Need::Any);
+    assert_eq!(workers.next_to_wake(0), None, "there is nothing for it yet");
+    one.finish();
+    one.finish_long();
+    assert_eq!(workers.next_to_wake(0), Some(1));
+    assert_eq!(run(&mut one, true), [], "the other has waited longer");
+    assert_eq!(run(&mut other, true), [2]);
+}
+
 /// What can happen to a scheduler.
 #[derive(Clone, Debug)]
 enum Step {
-    Enqueue { client: u32, high: bool, holds: bool },
+    Enqueue { client: u32, lane: Lane, holds: bool },
     Remove { client: u32 },
     Start { backend_free: bool },
     Finish,
@@ -94,9 +168,10 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
+    let lane = prop_oneof![Just(Lane::High), Just(Lane::Low), Just(Lane::Long)];
     prop_oneof![
-        4 => (0u32..40, any::<bool>(), any::<bool>())
-            .prop_map(|(client, high, holds)| Step::Enqueue { client, high, holds }),
+        4 => (0u32..40, lane, any::<bool>())
+            .prop_map(|(client, lane, holds)| Step::Enqueue { client, lane, holds }),
         1 => (0u32..40).prop_map(|client| Step::Remove { client }),
         4 => any::<bool>().prop_map(|backend_free| Step::Start { backend_free }),
         3 => Just(Step::Finish),
@@ -104,17 +179,58 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same rules over a plain vector: (client, high, holds, since), in order of arrival.
+/// A waiting statement.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    client: u32,
+    lane: Lane,
+    holds: bool,
+    since: Instant,
+}
+
+/// The same rules over plain vectors.
 #[derive(Default)]
 struct Model {
-    waiting: Vec<(u32, bool, bool, Instant)>,
+    /// In order of arrival in their queue.
+    waiting: Vec<Entry>,
+    /// Whether each running statement is a long one.
+    running: Vec<bool>,
+    /// The latest kick-up.
+    now: Instant,
 }
 
 impl Model {
-    fn first(&self, backend_free: bool) -> Option<u32> {
-        let may = |entry: &&(u32, bool, bool, Instant)| entry.2 || backend_free;
-        let high = self.waiting.iter().filter(may).find(|entry| entry.1);
-        high.or_else(|| self.waiting.iter().find(may)).map(|entry| entry.0)
+    /// One permit in four, and at least one.
+    fn may_start_long(&self) -> bool {
+        !self.running.contains(&true)
+    }
+
+    fn is_overdue(&self, entry: &Entry) -> bool {
+        self.now.since(entry.since) >= Duration::from_millis(1000)
+    }
+
+    fn first(&self, backend_free: bool) -> Option<Entry> {
+        let may = |entry: &&Entry| {
+            (entry.holds || backend_free) && (entry.lane != Lane::Long || self.may_start_long())
+        };
+        let rank = |entry: &&Entry| match entry.lane {
+            Lane::High => 0,
+            Lane::Long if self.is_overdue(entry) => 0,
+            Lane::Low | Lane::Long => 1,
+        };
+        self.waiting.iter().filter(may).min_by_key(rank).copied()
+    }
+
+    fn kick_up(&mut self, now: Instant) {
+        self.now = now;
+        for holds in [true, false] {
+            let due = |entry: &Entry| entry.lane == Lane::Low && entry.holds == holds;
+            let (moved, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting)
+                .into_iter()
+                .partition(|entry| due(entry) && self.is_overdue(entry));
+            self.waiting = kept;
+            self.waiting.extend(moved.into_iter().map(|entry| Entry { lane: Lane::High, ..entry }));
+        }
     }
 }
 
@@ -123,52 +239,52 @@ proptest! {
     fn it_does_what_the_model_does(steps in prop::collection::vec(step(), 1..400)) {
         let mut s = scheduler(3, HighPrioMode::Transactions, u32::MAX);
         let mut model = Model::default();
-        let mut running = 0;
         for (tick, step) in steps.into_iter().enumerate() {
             let now = at(tick as u64 * 100);
             match step {
-                Step::Enqueue { client, high, holds } => {
-                    if model.waiting.iter().all(|entry| entry.0 != client) {
-                        let lane = if high { Lane::High } else { Lane::Low };
+                Step::Enqueue { client, lane, holds } => {
+                    if model.waiting.iter().all(|entry| entry.client != client) {
                         s.enqueue(now, client, lane, if holds { Need::Holds } else { Need::Any });
-                        model.waiting.push((client, high, holds, now));
+                        model.waiting.push(Entry { client, lane, holds, since: now });
                     }
                 }
                 Step::Remove { client } => {
-                    let waited = model.waiting.iter().any(|entry| entry.0 == client);
-                    model.waiting.retain(|entry| entry.0 != client);
+                    let waited = model.waiting.iter().any(|entry| entry.client == client);
+                    model.waiting.retain(|entry| entry.client != client);
                     prop_assert_eq!(s.remove(client), waited);
                 }
                 Step::Start { backend_free } => {
                     let expected = model.first(backend_free);
-                    prop_assert_eq!(s.peek(backend_free), expected);
-                    if let Some(client) = expected && s.take_permit(client) {
-                        s.start(client);
-                        model.waiting.retain(|entry| entry.0 != client);
-                        running += 1;
+                    prop_assert_eq!(s.peek(backend_free), expected.map(|entry| entry.client));
+                    if let Some(entry) = expected && s.take_permit(entry.client) {
+                        let long = s.start(entry.client);
+                        prop_assert_eq!(long, entry.lane == Lane::Long);
+                        model.waiting.retain(|waiting| waiting.client != entry.client);
+                        model.running.push(long);
                     }
                 }
-                Step::Finish if running > 0 => {
-                    s.finish();
-                    running -= 1;
+                Step::Finish => {
+                    if let Some(long) = model.running.pop() {
+                        s.finish();
+                        if long {
+                            s.finish_long();
+                        }
+                    }
                 }
-                Step::Finish => {}
                 Step::KickUp => {
                     s.kick_up(now);
-                    for holds in [true, false] {
-                        let due = |e: &(u32, bool, bool, Instant)| {
-                            !e.1 && e.2 == holds && now.since(e.3) >= Duration::from_millis(1000)
-                        };
-                        let (moved, kept): (Vec<_>, Vec<_>) = model.waiting.into_iter().partition(due);
-                        model.waiting = kept;
-                        model.waiting.extend(moved.into_iter().map(|(client, _, holds, since)| (client, true, holds, since)));
-                    }
+                    model.kick_up(now);
                 }
             }
-            prop_assert_eq!(s.running(), running);
+            prop_assert_eq!(s.running() as usize, model.running.len());
             prop_assert!(s.running() <= 3);
+            prop_assert!(model.running.iter().filter(|long| **long).count() <= 1);
             prop_assert_eq!(s.waiting(), model.waiting.len());
-            prop_assert_eq!(s.in_need(), model.waiting.iter().filter(|entry| !entry.2).count());
+            let in_need = |long| {
+                model.waiting.iter().filter(|entry| !entry.holds && (entry.lane == Lane::Long) == long).count()
+            };
+            let long = in_need(true).min(usize::from(model.may_start_long()));
+            prop_assert_eq!(s.in_need(), in_need(false) + long);
         }
     }
 }
