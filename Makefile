@@ -3,6 +3,7 @@
 # make check      formatting, lints, documentation, dependencies
 # make fuzz       every fuzz target for FUZZ_SECONDS each
 # make simulate   the engine on SEEDS seeds, alone and as one of three workers
+# make scheduling the thread pools' known weaknesses in the simulator, side by side; writes docs/SCHEDULING.md
 # make challenge  100,000 clients, with and without Onramp: a page with charts in ./challenge-report
 # make compare    Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
 
@@ -62,6 +63,10 @@ fuzz:
 simulate:
 	cargo run --locked --package simulator -- --seeds $(SEEDS)
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --workers 3
+
+# A few minutes. `make scheduling ARGUMENTS="--seed 2"` draws other times.
+scheduling:
+	cargo run --release --locked --package simulator --bin scheduling -- --docs docs $(ARGUMENTS)
 
 # About an hour; `make compare ARGUMENTS=--quick` takes a few minutes. MYSQL_HOME names a MySQL server's folder.
 compare:

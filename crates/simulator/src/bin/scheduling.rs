@@ -1,50 +1,142 @@
-//! `scheduling`: the thread pool's scenarios, on the terminal.
+//! `scheduling`: the thread pool's scenarios under each profile, on the terminal, as JSON, and as the page in docs.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the clock tells how long a run took, and nothing that is written depends on it"
+)]
+
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use simulator::scheduling::report::table::Table;
+use simulator::scheduling::report::{json, page};
 use simulator::scheduling::scenarios::{self, Scale};
-use simulator::scheduling::{self, Profile};
+use simulator::scheduling::{self, Profile, Run, Scenario};
 
-const USAGE: &str = "usage: scheduling [--small] [--seed N] [--profile NAME] [SCENARIO]...";
+const USAGE: &str = "usage: scheduling [--small] [--seed N] [--profile NAME]... [--json FILE] [--docs FOLDER] [SCENARIO]...
+  --small         with fewer clients and less time
+  --seed N        1 if not given
+  --profile NAME  only this one; may be repeated
+  --json FILE     writes all figures
+  --docs FOLDER   writes FOLDER/SCHEDULING.md, its pictures in FOLDER/scheduling and FOLDER/scheduling.json anew
+  SCENARIO        only these; `scheduling --list` names them";
+
+struct Arguments {
+    scale: Scale,
+    seed: u64,
+    profiles: Vec<Profile>,
+    names: Vec<String>,
+    json: Option<PathBuf>,
+    docs: Option<PathBuf>,
+    list: bool,
+}
 
 fn main() -> ExitCode {
-    let mut scale = Scale::Full;
-    let mut seed = 1;
-    let mut profiles = Profile::ALL.to_vec();
-    let mut names = Vec::new();
-    let mut given = std::env::args().skip(1);
+    let Some(arguments) = parse(std::env::args().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let mut scenarios = scenarios::all(arguments.scale);
+    scenarios.retain(|scenario| {
+        arguments.names.is_empty() || arguments.names.iter().any(|name| name == scenario.name)
+    });
+    if arguments.list {
+        scenarios.iter().for_each(|scenario| println!("{:16} {}", scenario.name, scenario.title));
+        return ExitCode::SUCCESS;
+    }
+    let runs: Vec<_> = scenarios.into_iter().map(|scenario| run(&arguments, scenario)).collect();
+    match write(&arguments, &runs) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("scheduling: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
+    let mut arguments = Arguments {
+        scale: Scale::Full,
+        seed: 1,
+        profiles: Vec::new(),
+        names: Vec::new(),
+        json: None,
+        docs: None,
+        list: false,
+    };
     while let Some(argument) = given.next() {
         match argument.as_str() {
-            "--small" => scale = Scale::Small,
-            "--seed" => seed = given.next().and_then(|n| n.parse().ok()).unwrap_or(1),
+            "--small" => arguments.scale = Scale::Small,
+            "--list" => arguments.list = true,
+            "--seed" => arguments.seed = given.next()?.parse().ok()?,
             "--profile" => {
-                let name = given.next().unwrap_or_default();
-                profiles.retain(|profile| profile.name() == name);
+                let name = given.next()?;
+                arguments.profiles.push(Profile::ALL.into_iter().find(|profile| profile.name() == name)?);
             }
-            name if !name.starts_with('-') => names.push(name.to_owned()),
-            _ => {
-                eprintln!("{USAGE}");
-                return ExitCode::from(2);
+            "--json" => arguments.json = Some(given.next()?.into()),
+            "--docs" => arguments.docs = Some(given.next()?.into()),
+            name if !name.starts_with('-')
+                && scenarios::all(Scale::Small).iter().any(|known| known.name == name) =>
+            {
+                arguments.names.push(argument);
             }
+            _ => return None,
         }
     }
-    for scenario in scenarios::all(scale) {
-        if !names.is_empty() && !names.iter().any(|name| name == scenario.name) {
-            continue;
-        }
-        println!("\n{}\n", scenario.title);
-        let results: Vec<_> =
-            profiles.iter().map(|&profile| scheduling::run(&scenario, profile, seed)).collect();
-        println!("{}", Table::of_figures(&results).to_text());
-        println!("{}", Table::of_classes(&results).to_text());
-        for result in &results {
-            let o = &result.outcome;
-            println!(
-                "logins {} refused {} backends {} turns {} begun {} unknown {:?}",
-                o.logins, o.refused_logins, o.backends, o.turns, o.begun, o.unknown
-            );
-        }
+    if arguments.profiles.is_empty() {
+        arguments.profiles = Profile::ALL.to_vec();
     }
-    ExitCode::SUCCESS
+    Some(arguments)
+}
+
+fn run(arguments: &Arguments, scenario: Scenario) -> (Scenario, Vec<Run>) {
+    println!("{} ({})\n", scenario.title, scenario.name);
+    let mut results = Vec::new();
+    for &profile in &arguments.profiles {
+        let begun = Instant::now();
+        let result = scheduling::run(&scenario, profile, arguments.seed);
+        eprintln!(
+            "{} under {}: {:.1} s, {} turns, {} MB at most so far",
+            scenario.name,
+            profile.name(),
+            begun.elapsed().as_secs_f64(),
+            result.outcome.turns,
+            peak_memory() / 1000
+        );
+        for unknown in &result.outcome.unknown {
+            eprintln!("the modelled server does not know: {unknown}");
+        }
+        results.push(result);
+    }
+    println!("{}", Table::of_figures(&results).to_text());
+    println!("{}", Table::of_classes(&results).to_text());
+    (scenario, results)
+}
+
+fn write(arguments: &Arguments, runs: &[(Scenario, Vec<Run>)]) -> std::io::Result<()> {
+    let all = json::document(arguments.seed, runs);
+    if let Some(file) = &arguments.json {
+        std::fs::write(file, &all)?;
+    }
+    let Some(docs) = &arguments.docs else { return Ok(()) };
+    let pictures = docs.join("scheduling");
+    std::fs::create_dir_all(&pictures)?;
+    for (scenario, results) in runs {
+        std::fs::write(pictures.join(format!("{}.svg", scenario.name)), page::picture(scenario, results))?;
+    }
+    std::fs::write(docs.join("scheduling.json"), all)?;
+    let file = docs.join("SCHEDULING.md");
+    let before = std::fs::read_to_string(&file)?;
+    let after = page::with_section(&before, &page::section(arguments.seed, runs));
+    let after =
+        after.ok_or_else(|| std::io::Error::other("docs/SCHEDULING.md has no place for the figures"))?;
+    std::fs::write(file, after)
+}
+
+/// Kilobytes of memory that this process has had at most; zero where the system does not say.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }

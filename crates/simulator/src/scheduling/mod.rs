@@ -29,7 +29,7 @@ pub use scenario::Scenario;
 
 /// What came out of one scenario under one profile.
 #[derive(Clone, Debug)]
-pub struct Result {
+pub struct Run {
     /// Under which rules the pool ran.
     pub profile: Profile,
     /// What was found.
@@ -43,7 +43,7 @@ pub struct Result {
 /// # Panics
 ///
 /// If the scenario has no worker or no client.
-pub fn run(scenario: &Scenario, profile: Profile, seed: u64) -> Result {
+pub fn run(scenario: &Scenario, profile: Profile, seed: u64) -> Run {
     let settings = || {
         let mut settings = profile.settings(scenario);
         (scenario.adjust)(profile, &mut settings);
@@ -56,5 +56,5 @@ pub fn run(scenario: &Scenario, profile: Profile, seed: u64) -> Result {
         world::World::new(&other, settings(), seed).run()
     });
     let figures = (scenario.figures)(&outcome, reference.as_ref());
-    Result { profile, outcome, figures }
+    Run { profile, outcome, figures }
 }

@@ -218,8 +218,22 @@ pub struct Scenario {
     pub adjust: fn(Profile, &mut Settings),
     /// A group that is left out in a second run, to compare with.
     pub without: Option<&'static str>,
+    /// What its picture shows.
+    pub picture: Picture,
     /// What the scenario is about, from its outcome and that of the run without a group.
     pub figures: fn(&Outcome, Option<&Outcome>) -> Vec<Figure>,
+}
+
+/// What is drawn of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Picture {
+    /// The first of its figures, as bars.
+    FirstFigure,
+    /// Answers to the statements of a class, over time.
+    OverTime {
+        /// The class.
+        class: &'static str,
+    },
 }
 
 impl Scenario {

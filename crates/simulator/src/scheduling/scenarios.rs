@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::figures::{Figure, Outcome};
-use super::scenario::{Group, Place, Row, Scenario, ServerModel, Step, Table, Time};
+use super::scenario::{Group, Picture, Place, Row, Scenario, ServerModel, Step, Table, Time};
 use super::statement::Action;
 
 /// How large scenarios are made.
@@ -65,6 +65,7 @@ fn plain(name: &'static str, title: &'static str, cores: u32, tables: &[Table]) 
         warm_up: Duration::ZERO,
         adjust: |_, _| {},
         without: None,
+        picture: Picture::FirstFigure,
         figures: |_, _| Vec::new(),
     }
 }
@@ -141,6 +142,7 @@ pub fn flush_tables(scale: Scale) -> Scenario {
             },
         ],
         length: scale.of(seconds(15), seconds(10)),
+        picture: Picture::OverTime { class: "read" },
         figures: |outcome, _| {
             vec![
                 Figure::seconds("FLUSH TABLES takes", outcome.class("FLUSH TABLES").slowest_response()),
@@ -183,6 +185,7 @@ pub fn lock_tables(scale: Scale) -> Scenario {
             },
         ],
         length: scale.of(seconds(20), seconds(8)),
+        picture: Picture::OverTime { class: "other" },
         figures: |outcome, _| {
             vec![
                 Figure::seconds("longest wait on the other table", outcome.class("other").waited.longest()),
@@ -358,6 +361,7 @@ pub fn flash_crowd(scale: Scale) -> Scenario {
             crowd,
         ],
         length: scale.of(seconds(CROWD.1 + 10), seconds(CROWD_SMALL + 6)),
+        picture: Picture::OverTime { class: "regular" },
         figures,
         ..plain("flash_crowd", "A flash crowd at ten times the capacity", 4, &[MILLISECOND])
     }
@@ -429,6 +433,7 @@ pub fn repeat_storm(scale: Scale) -> Scenario {
         ],
         length: scale.of(seconds(STORM_ENDS + 25), seconds(STORM_ENDS + 10)),
         warm_up: seconds(2),
+        picture: Picture::OverTime { class: "read" },
         figures,
         ..plain("repeat_storm", "The reconnect-and-repeat storm", 4, &[MILLISECOND])
     }

@@ -1,7 +1,7 @@
 //! Tables of figures, for the terminal and for Markdown.
 
 use super::super::figures::{Figure, Histogram, Unit};
-use super::super::{Class, Result};
+use super::super::{Class, Run};
 
 /// A table: a heading for each column, and rows as wide.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Table {
 
 impl Table {
     /// The key figures of a scenario: a row for each, a column for each profile.
-    pub fn of_figures(results: &[Result]) -> Self {
+    pub fn of_figures(results: &[Run]) -> Self {
         let mut head = vec![String::new()];
         head.extend(results.iter().map(|result| result.profile.name().to_owned()));
         let figures = results.first().map_or(&[][..], |result| &result.figures);
@@ -26,7 +26,7 @@ impl Table {
     }
 
     /// What became of the statements of each class under each profile.
-    pub fn of_classes(results: &[Result]) -> Self {
+    pub fn of_classes(results: &[Run]) -> Self {
         let head = [
             "statements",
             "profile",
@@ -114,6 +114,11 @@ pub fn time(micros: u64) -> String {
         1_000..1_000_000 => format!("{} ms", three_digits(micros as f64 / 1e3)),
         _ => format!("{} s", three_digits(micros as f64 / 1e6)),
     }
+}
+
+/// A count.
+pub fn count(count: u64) -> String {
+    number(count as f64)
 }
 
 fn three_digits(value: f64) -> String {

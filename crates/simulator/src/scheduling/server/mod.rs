@@ -7,6 +7,8 @@
 mod command;
 mod execution;
 mod reply;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

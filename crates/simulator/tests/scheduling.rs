@@ -1,0 +1,90 @@
+//! What must hold under Onramp's own rules, in small versions of the scheduling scenarios. Time is virtual: the figures are
+//! the same on every machine.
+
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use simulator::scheduling::scenarios::{self, Scale};
+use simulator::scheduling::{self, Profile, Run, Scenario};
+
+/// A millisecond and a second, in microseconds.
+const MS: u64 = 1_000;
+const S: u64 = 1_000_000;
+
+fn native(scenario: fn(Scale) -> Scenario) -> Run {
+    let result = scheduling::run(&scenario(Scale::Small), Profile::Native, 1);
+    assert_eq!(
+        result.outcome.unknown,
+        Vec::<String>::new(),
+        "the modelled server knows all that it is asked"
+    );
+    result
+}
+
+fn figure(result: &Run, name: &str) -> f64 {
+    result.figures.iter().find(|figure| figure.name == name).unwrap().value
+}
+
+#[test]
+fn a_new_statement_does_not_starve_behind_long_ones() {
+    let result = native(scenarios::starvation);
+    assert_eq!(result.outcome.class("new").done(), 1);
+    assert!(result.outcome.class("new").waited.longest() < S);
+}
+
+#[test]
+fn unlock_tables_runs_at_once_beside_waiting_writers() {
+    let result = native(scenarios::flush_tables);
+    assert_eq!(result.outcome.class("UNLOCK TABLES").done(), 1);
+    assert!(result.outcome.class("FLUSH TABLES").slowest_response() < 100 * MS);
+    assert!(result.outcome.class("UNLOCK TABLES").slowest_response() < 10 * MS);
+}
+
+#[test]
+fn a_table_can_be_unlocked_whoever_waits_for_it() {
+    let result = native(scenarios::lock_tables);
+    assert_eq!(result.outcome.class("UNLOCK TABLES").done(), 1);
+    assert!(result.outcome.class("UNLOCK TABLES").slowest_response() < 10 * MS);
+}
+
+#[test]
+fn the_holder_of_a_row_commits_without_waiting() {
+    let result = native(scenarios::queued_holder);
+    assert!(result.outcome.class("COMMIT").done() > 0);
+    assert!(result.outcome.class("COMMIT").waited.longest() < MS);
+}
+
+#[test]
+fn the_holder_of_a_user_lock_can_release_it() {
+    let result = native(scenarios::user_lock);
+    assert!(result.outcome.class("RELEASE_LOCK").done() > 0);
+    assert!(result.outcome.class("RELEASE_LOCK").waited.longest() < MS);
+}
+
+#[test]
+fn one_worker_with_long_statements_does_not_slow_its_other_clients() {
+    let result = native(scenarios::imbalance);
+    assert!(figure(&result, "it is the worse by") < 1.5);
+}
+
+#[test]
+fn a_crowd_does_not_cost_throughput() {
+    let result = native(scenarios::flash_crowd);
+    assert!(figure(&result, "goodput during the crowd, of capacity") >= 90.0);
+}
+
+#[test]
+fn many_workers_and_clients_are_served_evenly() {
+    let scenario = scenarios::million(Scale::Small);
+    let result = native(scenarios::million);
+    assert_eq!(result.outcome.logins, u64::from(scenario.clients()));
+    assert!(result.outcome.goodput() > 9_500.0, "1,000 clients every tenth of a second");
+    assert!(result.outcome.class("read").response.per_mille(990) < 5 * MS);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_figures() {
+    let run = |seed| scheduling::run(&scenarios::queued_holder(Scale::Small), Profile::Native, seed).outcome;
+    let first = run(7);
+    assert_eq!(first, run(7));
+    assert_ne!(first, run(8));
+}
