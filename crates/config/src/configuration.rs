@@ -1,11 +1,14 @@
 //! The checked result.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use drivers::DriverChoice;
 use engine::Settings;
+use zeroize::Zeroizing;
 
+use crate::live::Chosen;
 use crate::{BackendUrl, ListenAddress};
 
 /// Everything that `onramp serve` was told, with every value in its range.
@@ -15,6 +18,14 @@ pub struct Configuration {
     pub backends: Vec<BackendUrl>,
     /// Where clients connect; never empty.
     pub listen: Vec<ListenAddress>,
+    /// Where the admin port is; empty for none.
+    pub admin_listen: Vec<ListenAddress>,
+    /// Who may log in there.
+    pub admin_user: String,
+    /// With what password; empty where the private server's is to be taken.
+    pub admin_password: Zeroizing<String>,
+    /// Connections to it at the same time, from 1.
+    pub admin_max_connections: u32,
     /// Where the private server keeps its data.
     pub data_dir: PathBuf,
     /// The folder that holds the private server's programs; empty for those of the system.
@@ -36,6 +47,8 @@ pub struct Configuration {
     pub engine: Settings,
     /// The file that was read; empty for none.
     pub(crate) file: PathBuf,
+    /// What somebody chose, by the option's name.
+    pub(crate) chosen: BTreeMap<&'static str, Chosen>,
 }
 
 /// How much is logged: everything at least as important as this.
@@ -59,6 +72,10 @@ impl Configuration {
         Self {
             backends: Vec::new(),
             listen: Vec::new(),
+            admin_listen: Vec::new(),
+            admin_user: String::new(),
+            admin_password: Zeroizing::default(),
+            admin_max_connections: 1,
             data_dir: PathBuf::new(),
             server_directory: PathBuf::new(),
             back_log: 0,
@@ -69,6 +86,7 @@ impl Configuration {
             client_output_buffer: 0,
             engine: Settings::default(),
             file: PathBuf::new(),
+            chosen: BTreeMap::new(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::live::Source;
 use crate::options::{FILE_OPTION, OPTIONS, OptionSpec};
 use crate::value::Given;
 use crate::{Configuration, Error, Place, nearest};
@@ -23,7 +24,7 @@ pub(crate) fn apply(configuration: &mut Configuration, path: &Path, text: &str) 
             DeValue::Array(items) if option.kind.repeatable() => items.iter().map(given).collect(),
             _ => vec![given(value)],
         };
-        option.kind.apply(configuration, &items).map_err(|message| {
+        configuration.choose(option, &items, Source::File).map_err(|message| {
             Error::new(place(value.span().start), format!("{}: {message}", option.name))
         })?;
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::live::Source;
 use crate::options::{FILE_OPTION, OPTIONS, OptionSpec};
 use crate::value::Given;
 use crate::{Configuration, Error, Place, file, nearest};
@@ -46,9 +47,12 @@ struct GivenOption<'a> {
 impl GivenOption<'_> {
     fn apply(&self, configuration: &mut Configuration) -> Result<(), Error> {
         let values: Vec<_> = self.values.iter().map(|value| Given::Bare(value)).collect();
-        self.option
-            .kind
-            .apply(configuration, &values)
+        let source = match self.place {
+            Place::Environment(_) => Source::Environment,
+            _ => Source::Flag,
+        };
+        configuration
+            .choose(self.option, &values, source)
             .map_err(|message| Error::new(self.place.clone(), message))
     }
 }
@@ -132,7 +136,7 @@ fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, Error> {
     })
 }
 
-fn check_together(configuration: &Configuration) -> Result<(), Error> {
+pub(crate) fn check_together(configuration: &Configuration) -> Result<(), Error> {
     let engine = &configuration.engine;
     if engine.statement_memory < engine.max_allowed_packet {
         return Err(Error::new(
@@ -150,6 +154,14 @@ fn check_together(configuration: &Configuration) -> Result<(), Error> {
                 "workers ({}) is above max_backends ({}): each worker needs a backend of its own",
                 configuration.workers, engine.max_backends
             ),
+        ));
+    }
+    let private = configuration.backends.is_empty();
+    if !configuration.admin_listen.is_empty() && configuration.admin_password.is_empty() && !private {
+        return Err(Error::new(
+            Place::Together,
+            "admin_listen is given without admin_password: whoever reaches the admin port could do as they like; set \
+             one, best in the file or the environment",
         ));
     }
     let same_account =

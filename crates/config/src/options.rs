@@ -53,13 +53,21 @@ pub(crate) enum Section {
     Scheduling,
     Limits,
     Timeouts,
+    AdminPort,
     PrivateServer,
     Program,
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Addresses, Self::Scheduling, Self::Limits, Self::Timeouts, Self::PrivateServer, Self::Program];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Addresses,
+        Self::Scheduling,
+        Self::Limits,
+        Self::Timeouts,
+        Self::AdminPort,
+        Self::PrivateServer,
+        Self::Program,
+    ];
 
     pub(crate) fn title(self) -> &'static str {
         match self {
@@ -67,6 +75,7 @@ impl Section {
             Self::Scheduling => "Scheduling",
             Self::Limits => "Limits",
             Self::Timeouts => "Timeouts",
+            Self::AdminPort => "Admin port",
             Self::PrivateServer => "Private server",
             Self::Program => "Program",
         }
@@ -74,7 +83,8 @@ impl Section {
 }
 
 /// Names under which some options are known from in-server thread pools.
-pub(crate) const OTHER_NAMES: [(&str, &str); 1] = [("thread_pool_size", "workers")];
+pub(crate) const OTHER_NAMES: [(&str, &str); 2] =
+    [("thread_pool_size", "workers"), ("admin_port", "admin_listen")];
 
 /// The option that names the file itself, and so cannot stand in it.
 pub(crate) const FILE_OPTION: &str = "config";
@@ -100,7 +110,7 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
     },
     OptionSpec {
         name: "listen",
-        kind: Kind::Listeners,
+        kind: Kind::Listeners(|configuration| &mut configuration.listen),
         default: "127.0.0.1:3306",
         example: "0.0.0.0:3306",
         doc: "Where clients connect. What starts with / or unix: is the path of a Unix socket. Port 0 lets the system \
@@ -377,6 +387,43 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         example: "10s",
         doc: "The server's accounts are read again after this long. A login that fails asks for a fresh copy by itself.",
         section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "admin_listen",
+        kind: Kind::Listeners(|configuration| &mut configuration.admin_listen),
+        default: "",
+        example: "127.0.0.1:33062",
+        doc: "Where the admin port is: every MySQL client can look into Onramp there with real SQL, and give it orders \
+              (docs/ADMIN.md). As listen. Without one there is none. It speaks no TLS: keep it to this machine or to a \
+              network of your own. Known as admin_port too.",
+        section: Section::AdminPort,
+    },
+    OptionSpec {
+        name: "admin_user",
+        kind: Kind::Text(|configuration| &mut configuration.admin_user),
+        default: "admin",
+        example: "operator",
+        doc: "The one user that may log in to the admin port. It has nothing to do with the server's accounts.",
+        section: Section::AdminPort,
+    },
+    OptionSpec {
+        name: "admin_password",
+        kind: Kind::Secret(|configuration| &mut configuration.admin_password),
+        default: "",
+        example: "correct-horse",
+        doc: "The password of admin_user. Without one, that of the private server's account admin counts (see data_dir); \
+              with a server of your own, one has to be set. Put it into the file or the environment rather than on the \
+              command line, where everybody on the machine can read it.",
+        section: Section::AdminPort,
+    },
+    OptionSpec {
+        name: "admin_max_connections",
+        // Each is a thread that may hold a result of 64 MiB.
+        kind: Kind::Count(1..=1000, |configuration| &mut configuration.admin_max_connections),
+        default: "10",
+        example: "3",
+        doc: "Connections to the admin port at the same time; one more gets error 1040.",
+        section: Section::AdminPort,
     },
     OptionSpec {
         name: "data_dir",

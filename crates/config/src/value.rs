@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use zeroize::Zeroizing;
+
 use crate::{BackendUrl, Configuration, ListenAddress, nearest};
 
 /// Where a value of the configuration lives.
@@ -18,7 +20,11 @@ pub(crate) enum Kind {
     /// Servers; may be given more than once.
     Backends,
     /// Listening addresses; may be given more than once.
-    Listeners,
+    Listeners(Slot<Vec<ListenAddress>>),
+    /// A name.
+    Text(Slot<String>),
+    /// What must never be shown.
+    Secret(Slot<Zeroizing<String>>),
     /// A file or folder; may be empty.
     Path(Slot<PathBuf>),
     /// A number of things.
@@ -49,7 +55,7 @@ pub(crate) enum Given<'a> {
 impl Kind {
     /// Whether the option may be given more than once.
     pub(crate) fn repeatable(&self) -> bool {
-        matches!(self, Self::Backends | Self::Listeners)
+        matches!(self, Self::Backends | Self::Listeners(_))
     }
 
     /// Checks the values given for an option and puts them in their place.
@@ -59,9 +65,9 @@ impl Kind {
                 let urls = given.iter().map(|one| BackendUrl::parse(one.text(self)?));
                 configuration.backends = urls.collect::<Result<_, _>>()?;
             }
-            Self::Listeners => {
+            Self::Listeners(slot) => {
                 let addresses = given.iter().map(|one| ListenAddress::parse(one.text(self)?));
-                configuration.listen = addresses.collect::<Result<_, _>>()?;
+                *slot(configuration) = addresses.collect::<Result<_, _>>()?;
             }
             _ => {
                 let [one] = given else { return Err(String::from("one value is wanted here")) };
@@ -73,7 +79,12 @@ impl Kind {
 
     fn apply_one(&self, configuration: &mut Configuration, given: Given<'_>) -> Result<(), String> {
         match self {
-            Self::Backends | Self::Listeners => unreachable!("lists are applied as a whole"),
+            Self::Backends | Self::Listeners(_) => unreachable!("lists are applied as a whole"),
+            Self::Text(slot) => match given.text(self)? {
+                "" => return Err(String::from("a name is wanted here")),
+                text => *slot(configuration) = String::from(text),
+            },
+            Self::Secret(slot) => *slot(configuration) = Zeroizing::new(String::from(given.text(self)?)),
             Self::Path(slot) => *slot(configuration) = PathBuf::from(given.text(self)?),
             Self::Count(range, slot) => *slot(configuration) = count(given, range)?,
             Self::Size(range, slot) => {
@@ -102,11 +113,27 @@ impl Kind {
         Ok(())
     }
 
+    /// The values given for an option as people may read them; `None` for a secret.
+    pub(crate) fn shown(&self, given: &[Given<'_>]) -> Option<String> {
+        let one = |given: &Given<'_>| match given {
+            Given::Bare(text) | Given::Quoted(text) => match self {
+                Self::Backends => BackendUrl::parse(text).map(|url| url.to_string()).unwrap_or_default(),
+                _ => String::from(*text),
+            },
+            Given::Integer(number) => number.to_string(),
+            Given::Other(what) => String::from(*what),
+        };
+        let all: Vec<_> = given.iter().map(one).collect();
+        (!matches!(self, Self::Secret(_))).then(|| all.join(","))
+    }
+
     /// What stands for the value in a synopsis.
     pub(crate) fn placeholder(&self) -> &'static str {
         match self {
             Self::Backends => "URL",
-            Self::Listeners => "ADDRESS",
+            Self::Listeners(_) => "ADDRESS",
+            Self::Text(_) => "NAME",
+            Self::Secret(_) => "PASSWORD",
             Self::Path(_) => "PATH",
             Self::Count(..) => "NUMBER",
             Self::Size(..) => "SIZE",
@@ -120,7 +147,9 @@ impl Kind {
     pub(crate) fn description(&self) -> String {
         match self {
             Self::Backends => String::from("URL, may be given more than once"),
-            Self::Listeners => {
+            Self::Text(_) => String::from("text"),
+            Self::Secret(_) => String::from("text, never shown"),
+            Self::Listeners(_) => {
                 String::from("host:port, [IPv6]:port or a Unix socket's path, may be given more than once")
             }
             Self::Path(_) => String::from("path"),
@@ -144,7 +173,9 @@ impl Kind {
     fn wanted(&self) -> &'static str {
         match self {
             Self::Backends => "a URL in quotes",
-            Self::Listeners => "an address in quotes, such as \"127.0.0.1:3306\"",
+            Self::Text(_) => "a name in quotes",
+            Self::Secret(_) => "text in quotes",
+            Self::Listeners(_) => "an address in quotes, such as \"127.0.0.1:3306\"",
             Self::Path(_) => "a path in quotes",
             Self::Count(..) => "a whole number",
             Self::Size(..) => "a number of bytes, or text such as \"64MiB\"",

@@ -19,9 +19,11 @@ use crate::facts::Facts;
 use crate::history::History;
 use crate::letter::Letter;
 use crate::outbox::Outbox;
+use crate::outside::OutsideKill;
 use crate::scheduler::Scheduler;
 use crate::session::Sessions;
 use crate::settings::Settings;
+use crate::snapshot::Totals;
 use crate::waits::{Holdups, Waits};
 use crate::workers::Workers;
 
@@ -85,7 +87,22 @@ pub struct Engine {
     /// When open transactions are given up, once draining has begun.
     pub(crate) draining: Option<Instant>,
     next_sweep: Instant,
-    limits_said: BTreeMap<&'static str, Instant>,
+    /// The limits that were reached.
+    pub(crate) limits_reached: BTreeMap<&'static str, LimitReached>,
+    pub(crate) totals: Totals,
+    /// No new statement goes to the server, see [`Engine::pause`].
+    pub(crate) paused: bool,
+    /// Statements that somebody outside wants ended.
+    pub(crate) kills: Vec<OutsideKill>,
+}
+
+/// A limit that was reached.
+pub(crate) struct LimitReached {
+    /// When that was last an event.
+    said: Instant,
+    /// Its value, then.
+    pub(crate) limit: u64,
+    pub(crate) times: u64,
 }
 
 /// See [`Engine::snapshot`].
@@ -183,7 +200,10 @@ impl Engine {
             buffered: 0,
             draining: None,
             next_sweep: Instant::START,
-            limits_said: BTreeMap::new(),
+            limits_reached: BTreeMap::new(),
+            totals: Totals::default(),
+            paused: false,
+            kills: Vec::new(),
             settings,
         }
     }
@@ -235,6 +255,7 @@ impl Engine {
     }
 
     pub(crate) fn event(&mut self, event: Event) {
+        self.totals.count(&event);
         // Nobody reads along: the newest matter most.
         if self.events.len() == 1024 {
             self.events.pop_front();
@@ -244,9 +265,13 @@ impl Engine {
 
     /// Says that a limit was reached, unless it was said a moment ago.
     pub(crate) fn limit_reached(&mut self, option: &'static str, limit: u64) {
-        let said = self.limits_said.get(option);
-        if said.is_none_or(|&said| self.now.since(said) >= SAY_AGAIN) {
-            self.limits_said.insert(option, self.now);
+        let now = self.now;
+        let fresh = LimitReached { said: now, limit, times: 0 };
+        let reached = self.limits_reached.entry(option).or_insert(fresh);
+        reached.times += 1;
+        reached.limit = limit;
+        if reached.times == 1 || now.since(reached.said) >= SAY_AGAIN {
+            reached.said = now;
             self.event(Event::LimitReached { option, limit });
         }
     }
@@ -373,7 +398,10 @@ impl Engine {
             }
             self.drain_client(key);
         }
-        self.dispatch();
+        self.carry_out_kills();
+        if !self.paused {
+            self.dispatch();
+        }
         self.serve_other_workers();
         self.control_turn();
         for key in std::mem::take(&mut self.dirty) {
@@ -472,18 +500,20 @@ impl Program for Engine {
         // An attempt that was due has been made in this turn, and its answer will come by itself.
         let server =
             self.server.next_attempt().filter(|&retry| retry > self.now && self.scheduler.in_need() > 0);
+        // While paused nothing starts, so that nothing of this would come of it.
+        let starting = |timeout: Option<Instant>| timeout.filter(|_| !self.paused);
         let full = self.server_full.as_ref().map(|full| full.until).filter(|&until| until > self.now);
         [
             Some(self.next_sweep),
             self.next_control_turn(),
             self.logins.front().map(|&(deadline, _, _)| deadline),
             self.scheduler.next_kick_up(),
-            self.next_giving_up(),
-            self.next_stall(),
-            self.next_asking(),
+            starting(self.next_giving_up()),
+            starting(self.next_stall()),
+            starting(self.next_asking()),
             self.draining,
-            server,
-            full,
+            starting(server),
+            starting(full),
             (!self.resume.is_empty()).then_some(self.now),
         ]
         .into_iter()

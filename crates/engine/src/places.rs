@@ -136,6 +136,11 @@ impl Places {
         }
     }
 
+    /// How many are taken.
+    pub(crate) fn taken(&self) -> u32 {
+        self.taken.load(SeqCst)
+    }
+
     /// Whether all are taken.
     pub(crate) fn are_full(&self) -> bool {
         self.taken.load(SeqCst) >= self.limit()

@@ -205,6 +205,13 @@ pub(crate) fn lex_mode(sql_mode: &[u8]) -> sql::LexMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SessionId(u32);
 
+impl SessionId {
+    /// The number itself, for people to compare.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+}
+
 /// All session states in use, each stored once and counted.
 #[derive(Default)]
 pub(crate) struct Sessions {

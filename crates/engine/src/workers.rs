@@ -18,7 +18,7 @@ use crate::settings::{Settings, ThreadHandling};
 #[derive(Debug)]
 pub struct Workers {
     /// Statements that may execute at the same time.
-    permits: u32,
+    permits: AtomicU32,
     running: AtomicU32,
     /// How many of them long statements may have.
     long: LongPermits,
@@ -61,9 +61,9 @@ impl Workers {
         assert!(count > 0, "somebody has to work");
         assert!(settings.permits > 0, "without a permit nothing would ever run");
         assert!(settings.max_backends > 0 && settings.max_connections > 0, "bounds are at least one");
-        let (permits, max_backends) = match settings.thread_handling {
-            ThreadHandling::PoolOfThreads => (settings.permits, settings.max_backends),
-            ThreadHandling::OneThreadPerConnection => (u32::MAX, u32::MAX - 1),
+        let max_backends = match settings.thread_handling {
+            ThreadHandling::PoolOfThreads => settings.max_backends,
+            ThreadHandling::OneThreadPerConnection => u32::MAX - 1,
         };
         let seat = || Seat {
             wants: AtomicU64::new(NOBODY),
@@ -72,7 +72,7 @@ impl Workers {
             woken: AtomicBool::new(false),
         };
         Arc::new(Self {
-            permits,
+            permits: AtomicU32::new(permits_of(settings)),
             running: AtomicU32::new(0),
             long: LongPermits::new(settings.long_permits, count),
             places: Places::new(max_backends, count),
@@ -91,7 +91,12 @@ impl Workers {
 
     /// How many permits there are.
     pub(crate) fn permits(&self) -> u32 {
-        self.permits
+        self.permits.load(SeqCst)
+    }
+
+    /// Changes how many permits there are. With fewer, those beyond them are not given again once they come back.
+    pub(crate) fn change_permits(&self, settings: &Settings) {
+        self.permits.store(permits_of(settings), SeqCst);
     }
 
     /// Clients of all workers.
@@ -122,7 +127,7 @@ impl Workers {
     /// Takes a permit, and one of those of long statements, for the long statement at `place`; both or none. The second is
     /// given back by [`Self::give_long_permit`].
     pub(crate) fn take_long_permit(&self, worker: usize, place: Place) -> bool {
-        if !self.long.take(worker, place, self.permits) {
+        if !self.long.take(worker, place, self.permits()) {
             return false;
         }
         let taken = self.take_permit(worker, place);
@@ -134,7 +139,7 @@ impl Workers {
 
     /// Whether the long statement at `place` may start, as far as others of its kind are concerned.
     pub(crate) fn has_long_permit(&self, worker: usize, place: Place) -> bool {
-        self.long.may_have(worker, place, self.permits)
+        self.long.may_have(worker, place, self.permits())
     }
 
     /// A long statement has ended.
@@ -144,7 +149,7 @@ impl Workers {
 
     /// Long statements that may still start.
     pub(crate) fn free_long_permits(&self) -> u32 {
-        self.long.free(self.permits)
+        self.long.free(self.permits())
     }
 
     /// Says which is the first long statement of this worker, wherever it stands with regard to permits. To be said before
@@ -164,13 +169,13 @@ impl Workers {
             wants != NOBODY && wants.saturating_add(self.slack()) < place.0
         });
         let promised = u32::try_from(older.count()).expect("fewer than workers");
-        running.saturating_add(promised) < self.permits
+        running.saturating_add(promised) < self.permits()
     }
 
     /// A worker leaves a permit to an older statement of another only where that is older by more than so many arrivals.
     /// Handing over costs a turn in which the permit is idle; within what runs at once, order means nothing.
     fn slack(&self) -> u64 {
-        u64::from(self.permits) * 4
+        u64::from(self.permits()) * 4
     }
 
     /// Takes a permit whether or not one is free.
@@ -186,7 +191,7 @@ impl Workers {
 
     /// Permits not in use.
     pub(crate) fn free_permits(&self) -> u32 {
-        self.permits.saturating_sub(self.running())
+        self.permits().saturating_sub(self.running())
     }
 
     /// Says which statement of this worker is the first to wait for nothing but a permit.
@@ -204,7 +209,7 @@ impl Workers {
     pub(crate) fn next_to_wake(&self, worker: usize) -> Option<usize> {
         let free = self.free_permits() > 0;
         let could_start = |(other, seat): (usize, &Seat)| match seat.wants.load(SeqCst) {
-            NOBODY => self.long.could_use(other, self.permits).map(|wants| (wants, other)),
+            NOBODY => self.long.could_use(other, self.permits()).map(|wants| (wants, other)),
             wants => free.then_some((wants, other)),
         };
         let (_, first) = self.others(worker).filter_map(could_start).min()?;
@@ -269,6 +274,14 @@ impl Workers {
     /// All workers but this one.
     fn others(&self, worker: usize) -> impl Iterator<Item = (usize, &Seat)> {
         self.seats.iter().enumerate().filter(move |&(other, _)| other != worker)
+    }
+}
+
+/// How many statements may execute at a time.
+fn permits_of(settings: &Settings) -> u32 {
+    match settings.thread_handling {
+        ThreadHandling::PoolOfThreads => settings.permits,
+        ThreadHandling::OneThreadPerConnection => u32::MAX,
     }
 }
 

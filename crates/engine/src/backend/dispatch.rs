@@ -160,6 +160,7 @@ impl Engine {
             if runs && self.now.since(backend.first_since) >= self.settings.stall_limit {
                 backend.permit = Permit::Lent;
                 self.scheduler.finish();
+                self.totals.stalls += 1;
             }
         }
     }

@@ -32,6 +32,7 @@ impl Engine {
     fn forget_client(&mut self, key: usize) {
         match self.clients[key].phase {
             Phase::Queued => {
+                self.totals.cancelled += 1;
                 self.scheduler.remove(key_u32(key));
             }
             Phase::Preparing | Phase::Running(_) | Phase::Settling => self.abandon_statement(key),

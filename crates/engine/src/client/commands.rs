@@ -319,6 +319,7 @@ impl Engine {
     pub(crate) fn cancel_queued(&mut self, key: usize, error: &MySqlError) {
         self.scheduler.remove(key_u32(key));
         let Some(request) = self.take_request(key) else { return };
+        self.totals.cancelled += 1;
         let login = request.command == RequestKind::LoginSchema;
         let client = &mut self.clients[key];
         client.phase = Phase::Idle;

@@ -140,6 +140,11 @@ impl Engine {
         if !account.is_some_and(|account| rights.cover(account)) {
             return Outcome::Denied;
         }
+        self.end_for_client(victim, query_only)
+    }
+
+    /// Ends what a client does, or the client itself, as far as that can be done here.
+    pub(crate) fn end_for_client(&mut self, victim: usize, query_only: bool) -> Outcome {
         match self.clients[victim].phase {
             Phase::Preparing | Phase::Running(_) => self.kill_running(victim, query_only),
             Phase::Queued if query_only => {

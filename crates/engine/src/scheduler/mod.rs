@@ -62,6 +62,8 @@ pub(crate) struct Scheduler {
     /// As of [`Self::kick_up`], once per turn.
     now: Instant,
     lists: Lists<QUEUES>,
+    /// Statements that have moved to the high queue.
+    pub(crate) kick_ups: u64,
 }
 
 /// A queue for each lane and need.
@@ -78,7 +80,15 @@ impl Scheduler {
             kick_up: settings.prio_kickup_timer,
             now: Instant::START,
             lists: Lists::new(),
+            kick_ups: 0,
         }
+    }
+
+    /// Takes up other rules for the queues. Statements that wait keep their places.
+    pub(crate) fn change_settings(&mut self, settings: &Settings) {
+        self.mode = settings.high_prio_mode;
+        self.tickets = settings.high_prio_tickets;
+        self.kick_up = settings.prio_kickup_timer;
     }
 
     /// How many tickets a client starts with, and gets back whenever it goes to the low queue.
@@ -211,6 +221,7 @@ impl Scheduler {
                     break;
                 }
                 self.lists.remove(head.client);
+                self.kick_ups += 1;
                 let arrival = self.workers.arrival();
                 self.lists.push(queue(Lane::High, need), head.client, arrival, head.since);
             }

@@ -1,0 +1,237 @@
+//! What options are set to, and which of them can change while Onramp runs.
+
+use crate::Configuration;
+use crate::load::check_together;
+use crate::options::{OPTIONS, OptionSpec};
+use crate::value::Given;
+
+/// Options that a running Onramp takes up at once. Of the others, some are about what is made once (threads, sockets,
+/// tables), and the rest are not taken up yet.
+const LIVE: [&str; 16] = [
+    "accounts_refresh",
+    "backend_connect_timeout",
+    "backend_idle_timeout",
+    "connect_timeout",
+    "log_level",
+    "max_allowed_packet",
+    "net_write_timeout",
+    "permits",
+    "shutdown_timeout",
+    "statement_memory",
+    "statements_in_flight",
+    "thread_pool_high_prio_mode",
+    "thread_pool_high_prio_tickets",
+    "thread_pool_prio_kickup_timer",
+    "thread_pool_stall_limit",
+    "wait_timeout",
+];
+
+/// Where an option's value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The table.
+    Default,
+    /// The file.
+    File,
+    /// The environment.
+    Environment,
+    /// The command line.
+    Flag,
+    /// Somebody who may, while Onramp runs.
+    Admin,
+}
+
+impl Source {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::File => "file",
+            Self::Environment => "environment",
+            Self::Flag => "flag",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// An option with what it is set to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// As it was written, lists separated by commas; `None` where there is no value, or it is a secret.
+    pub value: Option<String>,
+    /// What holds where nobody says anything.
+    pub default: Option<&'static str>,
+    /// Whether [`Configuration::set`] takes it.
+    pub live: bool,
+    /// Where the value comes from.
+    pub source: Source,
+}
+
+/// Why an option was not set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotSet {
+    /// There is none of this name.
+    Unknown,
+    /// It cannot change while Onramp runs.
+    NotLive,
+    /// The value is wrong, and why.
+    Wrong(String),
+}
+
+/// What somebody chose for an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// `None` for a secret.
+    text: Option<String>,
+    source: Source,
+}
+
+impl Configuration {
+    /// All options, in the order of the reference page.
+    pub fn settings(&self) -> Vec<Setting> {
+        OPTIONS.iter().map(|option| self.setting(option)).collect()
+    }
+
+    /// Sets a live option, by any of its names.
+    ///
+    /// # Errors
+    /// Why it is not set; then nothing has changed.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), NotSet> {
+        let option = OptionSpec::find(name).ok_or(NotSet::Unknown)?;
+        if !LIVE.contains(&option.name) {
+            return Err(NotSet::NotLive);
+        }
+        let mut changed = self.clone();
+        changed.choose(option, &[Given::Bare(value)], Source::Admin).map_err(NotSet::Wrong)?;
+        check_together(&changed).map_err(|error| NotSet::Wrong(error.to_string()))?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// Takes up what has changed of the live options in a configuration that was read again. Returns a line for each other
+    /// one that has.
+    pub fn take_up(&mut self, fresh: &Self) -> Vec<String> {
+        let mut left = Vec::new();
+        for option in OPTIONS {
+            let (now, then) = (self.setting(option), fresh.setting(option));
+            let same_secret = option.name != "admin_password" || self.admin_password == fresh.admin_password;
+            if now.value == then.value && same_secret {
+                self.chosen.extend(fresh.chosen.get_key_value(option.name).map(|(k, v)| (*k, v.clone())));
+                continue;
+            }
+            if LIVE.contains(&option.name) {
+                let value = then.value.as_deref().unwrap_or_default();
+                let applied = option.kind.apply(self, &[Given::Bare(value)]);
+                applied.expect("the same text was taken when the configuration was read");
+                self.chosen.remove(option.name);
+                self.chosen.extend(fresh.chosen.get_key_value(option.name).map(|(k, v)| (*k, v.clone())));
+            } else {
+                let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| String::from("unset"));
+                let (name, now, then) = (option.name, shown(&now.value), shown(&then.value));
+                left.push(match same_secret {
+                    true => format!("{name} stays {now} until the next start, which makes it {then}"),
+                    false => format!("{name} stays as it is until the next start, which changes it"),
+                });
+            }
+        }
+        left
+    }
+
+    /// Checks values and puts them in their place.
+    pub(crate) fn choose(
+        &mut self,
+        option: &'static OptionSpec,
+        given: &[Given<'_>],
+        source: Source,
+    ) -> Result<(), String> {
+        option.kind.apply(self, given)?;
+        self.chosen.insert(option.name, Chosen { text: option.kind.shown(given), source });
+        Ok(())
+    }
+
+    fn setting(&self, option: &'static OptionSpec) -> Setting {
+        let default = Some(option.default).filter(|default| !default.is_empty());
+        let (value, source) = match self.chosen.get(option.name) {
+            Some(chosen) => (chosen.text.clone(), chosen.source),
+            None => (default.map(String::from), Source::Default),
+        };
+        Setting { name: option.name, value, default, live: LIVE.contains(&option.name), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn configuration(arguments: &[&str]) -> Configuration {
+        let arguments: Vec<_> = arguments.iter().map(|argument| String::from(*argument)).collect();
+        crate::load(&arguments, []).unwrap()
+    }
+
+    fn setting(configuration: &Configuration, name: &str) -> Setting {
+        configuration.settings().into_iter().find(|setting| setting.name == name).unwrap()
+    }
+
+    #[test]
+    fn live_options_are_options() {
+        for name in LIVE {
+            assert!(OPTIONS.iter().any(|option| option.name == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn live_options_can_be_set_and_the_others_not() {
+        let mut configuration = configuration(&["--permits", "8"]);
+        assert_eq!(setting(&configuration, "permits").source, Source::Flag);
+        configuration.set("Wait-Timeout".to_lowercase().as_str(), "5m").unwrap();
+        assert_eq!(configuration.engine.wait_timeout, Duration::from_secs(300));
+        let found = setting(&configuration, "wait_timeout");
+        assert_eq!((found.value.as_deref(), found.source), (Some("5m"), Source::Admin));
+        assert_eq!(configuration.set("workers", "2"), Err(NotSet::NotLive));
+        assert_eq!(configuration.set("thread_pool_size", "2"), Err(NotSet::NotLive));
+        assert_eq!(configuration.set("nothing", "2"), Err(NotSet::Unknown));
+        assert!(matches!(configuration.set("permits", "many"), Err(NotSet::Wrong(_))));
+        // Two values that do not go together.
+        assert!(matches!(configuration.set("statement_memory", "1MiB"), Err(NotSet::Wrong(_))));
+        assert_eq!(configuration.engine.statement_memory, 256 << 20);
+    }
+
+    #[test]
+    fn what_was_read_again_is_taken_up_as_far_as_it_can_be() {
+        let mut running = configuration(&["--permits", "8", "--wait-timeout", "5m", "--max-backends", "10"]);
+        running.set("net_write_timeout", "5s").unwrap();
+        let fresh = configuration(&["--permits", "9", "--max-backends", "20", "--admin-password", "x"]);
+        let left = running.take_up(&fresh);
+        assert_eq!(running.engine.permits, 9);
+        assert_eq!(running.engine.wait_timeout, Duration::from_secs(28_800), "the default again");
+        assert_eq!(running.engine.net_write_timeout, Duration::from_secs(60));
+        assert_eq!(setting(&running, "wait_timeout").source, Source::Default);
+        assert_eq!(running.engine.max_backends, 10);
+        assert_eq!(
+            left,
+            [
+                "max_backends stays 10 until the next start, which makes it 20",
+                "admin_password stays as it is until the next start, which changes it"
+            ]
+        );
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let configuration = configuration(&[
+            "--admin-password",
+            "hush",
+            "--backend",
+            "mysql://app:hush@127.0.0.1:3306/",
+            "--backend",
+            "mysql://app:hush@127.0.0.2:3306/",
+        ]);
+        let shown = format!("{:?}", configuration.settings());
+        assert!(!shown.contains("hush"), "{shown}");
+        let backend = setting(&configuration, "backend").value.unwrap();
+        assert!(backend.contains("127.0.0.1") && backend.contains("127.0.0.2"), "{backend}");
+    }
+}

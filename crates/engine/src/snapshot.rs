@@ -1,0 +1,368 @@
+//! What a worker looks like from outside: plain data, for tables that people read.
+//!
+//! Clients, backends and digests may be many. They are looked at in pieces, so that no turn takes long: a piece says where
+//! the next begins. Who is there all the time appears exactly once.
+
+use std::time::Duration;
+
+use seam::Peer;
+use sql::Kind;
+
+use crate::accounts::Account;
+use crate::backend::{Backend, Owner, Permit, Phase as BackendPhase};
+use crate::client::{Client, Phase};
+use crate::digests::Digest;
+use crate::engine::Engine;
+use crate::pins::Pins;
+use crate::request::RequestKind;
+use crate::scheduler::Lane;
+use crate::settings::ThreadHandling;
+use crate::waits::WaitReason;
+
+/// Of a statement's text so many bytes are shown at most: what a screen takes.
+const LONGEST_TEXT: usize = 1024;
+
+/// A part of a table.
+#[derive(Clone, Debug)]
+pub struct Piece<T> {
+    /// What there is of it.
+    pub rows: Vec<T>,
+    /// Where the next part begins; `None` at the end.
+    pub next: Option<usize>,
+}
+
+/// A client.
+#[derive(Clone, Debug)]
+pub struct ClientView {
+    /// What it saw in its greeting and KILL takes.
+    pub id: u32,
+    /// Where it comes from.
+    pub peer: Peer,
+    /// The user name that it logged in with.
+    pub user: Option<String>,
+    /// The account that the server chose, as user@host.
+    pub account: Option<String>,
+    /// Its default schema.
+    pub schema: Option<String>,
+    /// The name of its phase, in small letters.
+    pub state: &'static str,
+    /// From the server's point of view.
+    pub in_transaction: bool,
+    /// The server's id of the backend that it holds or that runs its statement.
+    pub backend: Option<u32>,
+    /// Why it holds its backend beyond a transaction.
+    pub pins: Pins,
+    /// The queue that its statement waits in.
+    pub queue: Option<&'static str>,
+    /// How long its statement has waited so far, where it waits.
+    pub queued: Option<Duration>,
+    /// How long the first statement in flight on its backend has run, where that is its own.
+    pub running: Option<Duration>,
+    /// Since it was last heard of, or its last statement ended.
+    pub idle: Duration,
+    /// How long it has taken none of its reply.
+    pub stalled: Option<Duration>,
+    /// The digest of its statement that waits or runs.
+    pub digest: Option<u64>,
+    /// The beginning of its statement's text, while that waits.
+    pub statement: Option<String>,
+    /// Bytes that it has sent and that wait.
+    pub input: usize,
+    /// The number of its session state.
+    pub session_state: Option<u32>,
+    /// It was killed, and its statement has not ended yet.
+    pub killed: bool,
+}
+
+/// A backend.
+#[derive(Clone, Debug)]
+pub struct BackendView {
+    /// The server's id, once it is known.
+    pub thread_id: Option<u32>,
+    /// As whom it is logged in.
+    pub user: String,
+    /// What it does, in small letters.
+    pub state: &'static str,
+    /// The client that holds it.
+    pub client: Option<u32>,
+    /// Statements sent and not answered.
+    pub in_flight: usize,
+    /// `held`, `lent` or `none`.
+    pub permit: &'static str,
+    /// How long the first statement in flight has run.
+    pub running: Option<Duration>,
+    /// Since when it is idle or not ready yet.
+    pub idle: Option<Duration>,
+    /// The schema that it is in.
+    pub schema: Option<String>,
+    /// The number of its session state.
+    pub session_state: u32,
+    /// Not read from, because a client is slow.
+    pub paused: bool,
+    /// The client that holds it has an open transaction.
+    pub in_transaction: bool,
+}
+
+/// A worker as a whole.
+#[derive(Clone, Debug)]
+pub struct WorkerView {
+    /// Its clients.
+    pub clients: usize,
+    /// Its backends, those that are being opened included.
+    pub backends: usize,
+    /// Those of them on which nothing runs and that nobody holds.
+    pub idle_backends: usize,
+    /// Those that are not ready yet.
+    pub opening_backends: usize,
+    /// Those held by a client with an open transaction.
+    pub transactions: usize,
+    /// Permits that it holds.
+    pub permits: u32,
+    /// Its statements that run without a permit, having lent it.
+    pub lent: usize,
+    /// Statements that wait in each queue.
+    pub queued: [(&'static str, usize); 4],
+    /// How long the one that has waited longest for a backend has.
+    pub oldest_queued: Option<Duration>,
+    /// Its statements have waited for a permit for longer than `thread_pool_stall_limit`.
+    pub is_stalled: bool,
+    /// Different session states.
+    pub session_states: usize,
+    /// Bytes of statements that wait.
+    pub buffered: usize,
+    /// Connections accepted since the start, those over a limit aside.
+    pub connections: u64,
+    /// What has been counted since the start.
+    pub totals: Totals,
+    /// PAUSE holds.
+    pub paused: bool,
+    /// Statements that went to the server.
+    pub statements: u64,
+    /// Those of them that had waited for a permit.
+    pub waited_for_permit: u64,
+    /// The options whose bound was reached, with the bound and how often.
+    pub limits_reached: Vec<(&'static str, u64, u64)>,
+}
+
+/// What is counted for whoever looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Logins refused.
+    pub refused_logins: u64,
+    /// Clients closed by us, or that broke off in the middle of something.
+    pub closed_clients: u64,
+    /// Backends opened.
+    pub opened_backends: u64,
+    /// Backends lost or given up.
+    pub closed_backends: u64,
+    /// Statements that were answered with an error of ours while they waited, or whose client went meanwhile.
+    pub cancelled: u64,
+    /// Statements that lent their permit because they ran too long.
+    pub stalls: u64,
+    /// Statements that moved from the low to the high queue.
+    pub kick_ups: u64,
+}
+
+/// The names of the queues, in the order of [`WorkerView::queued`].
+const QUEUES: [&str; 4] = ["urgent", "high", "low", "long"];
+
+/// Under one of these each statement that starts is counted.
+const WHOLE_WAITS: [WaitReason; 4] =
+    [WaitReason::HighQueue, WaitReason::LowQueue, WaitReason::LongQueue, WaitReason::Urgent];
+
+impl Engine {
+    /// The clients in `count` slots of the table from slot `from` on.
+    pub fn clients_from(&self, from: usize, count: usize) -> Piece<ClientView> {
+        let rows = self.slots(from, count).filter_map(|key| Some((key, self.clients.get(key)?)));
+        let rows = rows.map(|(key, client)| self.client_view(key, client)).collect();
+        let next = from.saturating_add(count);
+        Piece { rows, next: (next < self.clients.capacity()).then_some(next) }
+    }
+
+    /// The backends in `count` slots of the table from slot `from` on.
+    pub fn backends_from(&self, from: usize, count: usize) -> Piece<BackendView> {
+        let end = from.saturating_add(count).min(self.backends.capacity());
+        let rows = (from..end).filter_map(|key| self.backends.get(key));
+        let rows = rows.map(|backend| self.backend_view(backend)).collect();
+        Piece { rows, next: (end < self.backends.capacity()).then_some(end) }
+    }
+
+    /// `count` digests from number `from` on.
+    pub fn digests_from(&self, from: usize, count: usize) -> Piece<Digest> {
+        let rows: Vec<_> = self.digests.iter().skip(from).take(count).cloned().collect();
+        let next = from.saturating_add(count);
+        Piece { next: (rows.len() == count).then_some(next), rows }
+    }
+
+    /// The worker as a whole.
+    pub fn overview(&self) -> WorkerView {
+        let backends = || self.backends.iter().map(|(_, backend)| backend);
+        let mut queued = QUEUES.map(|name| (name, 0));
+        queued[0].1 = self.urgent.len();
+        for (lane, count) in self.scheduler.waiting_by_lane() {
+            queued[place(lane)].1 = count;
+        }
+        let in_transaction = |backend: &&Backend| self.holds_transaction(backend);
+        WorkerView {
+            clients: self.clients.len(),
+            backends: self.backends.len(),
+            idle_backends: self.idle.len(),
+            opening_backends: backends().filter(|backend| !backend.is_ready()).count(),
+            transactions: backends().filter(in_transaction).count(),
+            permits: self.scheduler.running(),
+            lent: backends().filter(|backend| backend.permit == Permit::Lent).count(),
+            queued,
+            oldest_queued: self.scheduler.oldest_in_need().map(|(_, since)| self.now.since(since)),
+            is_stalled: self
+                .wanting_since
+                .is_some_and(|since| self.now.since(since) >= self.settings.stall_limit),
+            session_states: self.sessions.len(),
+            buffered: self.buffered,
+            connections: u64::from(self.last_client_id),
+            totals: Totals {
+                opened_backends: self.last_token,
+                kick_ups: self.scheduler.kick_ups,
+                ..self.totals
+            },
+            paused: self.paused,
+            statements: WHOLE_WAITS.iter().map(|&queue| self.waits.of(queue).count()).sum(),
+            waited_for_permit: self.waits.of(WaitReason::Permit).count(),
+            limits_reached: self
+                .limits_reached
+                .iter()
+                .map(|(&option, reached)| (option, reached.limit, reached.times))
+                .collect(),
+        }
+    }
+
+    fn slots(&self, from: usize, count: usize) -> std::ops::Range<usize> {
+        from..from.saturating_add(count).min(self.clients.capacity())
+    }
+
+    fn client_view(&self, key: usize, client: &Client) -> ClientView {
+        let identity = client.identity.map(|identity| self.identities.identity(identity));
+        let backend = client.backend.and_then(|backend| self.backends.get(backend));
+        let waits = matches!(client.phase, Phase::Queued);
+        let request = client.request.as_deref();
+        let answers = backend.filter(|backend| backend.answers(key));
+        let session = client.session.map(|session| (session.number(), self.sessions.state(session)));
+        let schema = session.as_ref().and_then(|(_, state)| state.schema.as_deref());
+        ClientView {
+            id: client.id,
+            peer: client.peer,
+            user: identity.map(|identity| lossy(&identity.user)),
+            account: identity.map(|identity| account_name(&identity.account)),
+            schema: schema.map(lossy),
+            state: phase_name(&client.phase),
+            in_transaction: client.in_transaction(),
+            backend: backend.map(|backend| backend.thread_id).filter(|&id| id > 0),
+            pins: client.pins,
+            queue: request
+                .filter(|_| waits)
+                .map(|request| request.lane.map_or("urgent", |lane| QUEUES[place(lane)])),
+            queued: request.filter(|_| waits).map(|request| self.now.since(request.arrival.at)),
+            running: answers.map(|backend| self.now.since(backend.first_since)),
+            idle: self.now.since(client.last_heard),
+            stalled: client.stalled_since.map(|since| self.now.since(since)),
+            digest: request.map(|request| request.statement.fingerprint).filter(|&digest| digest != 0),
+            statement: request
+                .filter(|request| waits && !hides_its_text(request.statement.kind, request.command))
+                .and_then(|request| request.text())
+                .filter(|text| !text.is_empty())
+                .map(|text| lossy(&text[..text.len().min(LONGEST_TEXT)])),
+            input: client.input.len() + request.map_or(0, |request| request.raw.len()),
+            session_state: session.map(|(number, _)| number),
+            killed: client.killed,
+        }
+    }
+
+    fn backend_view(&self, backend: &Backend) -> BackendView {
+        let holder = backend.holder.and_then(|client| self.clients.get(client));
+        let busy = !backend.in_flight.is_empty();
+        let state = match backend.phase {
+            BackendPhase::Connecting => "connecting",
+            BackendPhase::LoggingIn(_) => "logging_in",
+            BackendPhase::SettingUp => "setting_up",
+            BackendPhase::Ready => match backend.in_flight.front().map(|statement| statement.owner) {
+                Some(Owner::Reset) => "resetting",
+                Some(_) => "running",
+                None if holder.is_some() => "held",
+                None => "idle",
+            },
+        };
+        let session = self.sessions.state(backend.session);
+        BackendView {
+            thread_id: Some(backend.thread_id).filter(|&id| id > 0),
+            user: lossy(&self.identities.identity(backend.identity).user),
+            state,
+            client: holder.map(|client| client.id),
+            in_flight: backend.in_flight.len(),
+            permit: match backend.permit {
+                Permit::Held => "held",
+                Permit::Lent => "lent",
+                _ => "none",
+            },
+            running: (busy && backend.is_ready()).then(|| self.now.since(backend.first_since)),
+            idle: (!busy && holder.is_none() || !backend.is_ready()).then(|| self.now.since(backend.since)),
+            schema: session.schema.as_deref().map(lossy),
+            session_state: backend.session.number(),
+            paused: backend.paused,
+            in_transaction: self.holds_transaction(backend),
+        }
+    }
+
+    fn holds_transaction(&self, backend: &Backend) -> bool {
+        let holder = backend.holder.and_then(|client| self.clients.get(client));
+        holder.is_some_and(Client::in_transaction)
+    }
+
+    /// Permits in use and how many there are; backends likewise; clients likewise: of all workers together.
+    pub fn shares(&self) -> [(&'static str, u64, u64); 3] {
+        let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
+        let settings = &self.settings;
+        let most = |limit: u32| if pool { u64::from(limit) } else { u64::MAX };
+        [
+            ("permits", u64::from(self.workers.running()), most(self.workers.permits())),
+            ("max_backends", u64::from(self.workers.places.taken()), most(settings.max_backends)),
+            ("max_connections", u64::from(self.workers.clients()), u64::from(settings.max_connections)),
+        ]
+    }
+}
+
+/// The place of a lane in [`QUEUES`].
+fn place(lane: Lane) -> usize {
+    match lane {
+        Lane::High => 1,
+        Lane::Low => 2,
+        Lane::Long => 3,
+    }
+}
+
+fn phase_name(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::AwaitingServer => "connecting",
+        Phase::Login(_) => "logging_in",
+        Phase::Idle => "idle",
+        Phase::Queued => "queued",
+        Phase::Preparing => "preparing",
+        Phase::Running(_) => "running",
+        Phase::Settling => "settling",
+        Phase::Killing { .. } => "killing",
+    }
+}
+
+/// Statements of these kinds may hold a password in clear text (CREATE USER, GRANT, SET PASSWORD), and commands other than
+/// these two have no text.
+fn hides_its_text(kind: Kind, command: RequestKind) -> bool {
+    use Kind::{Admin, Ddl, Execute, Other, Prepare, Set};
+    matches!(kind, Admin | Ddl | Execute | Other | Prepare | Set)
+        || !matches!(command, RequestKind::Query | RequestKind::Prepare)
+}
+
+fn account_name(account: &Account) -> String {
+    format!("{}@{}", String::from_utf8_lossy(&account.user), account.host)
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
