@@ -159,6 +159,11 @@ impl Holdups {
         Arrival { at: now, long, totals: queue.totals(now) }
     }
 
+    /// A statement that arrived then goes on waiting in the long queue, or in another again.
+    pub(crate) fn change_queue(&self, arrival: &Arrival, now: Instant, long: bool) -> Arrival {
+        Arrival { at: arrival.at, ..self.arrival(now, long) }
+    }
+
     /// What a statement that arrived then has waited for, where it has.
     pub(crate) fn parts_since(
         &self,
@@ -198,16 +203,21 @@ impl Engine {
         request.waited = self.now.since(request.arrival.at);
         let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
         self.waits.record(queue, request.waited);
-        if !request.waited.is_zero() {
-            for (reason, waited) in self.holdups.parts_since(&request.arrival, self.now) {
-                self.waits.record(reason, waited);
-            }
-        }
+        self.note_parts(&request.arrival);
         let fingerprint = request.fingerprint();
         if fingerprint != 0 && self.digests.is_news(fingerprint) {
             let mode = self.lex_mode(client);
             let text = request.text().and_then(|text| digests::text::shown(text, &request.statement, mode));
             self.digests.add(self.now, fingerprint, text);
+        }
+    }
+
+    /// Counts what a statement has waited for since its arrival, or since it came into its present lane.
+    pub(crate) fn note_parts(&mut self, arrival: &Arrival) {
+        if self.now > arrival.at {
+            for (reason, waited) in self.holdups.parts_since(arrival, self.now) {
+                self.waits.record(reason, waited);
+            }
         }
     }
 
@@ -222,7 +232,7 @@ impl Engine {
             (false, false) => Some(WaitReason::BackendConnect),
         };
         let others = stopped.or_else(lacking);
-        let long = self.scheduler.is_short_of_long_permits();
+        let long = self.scheduler.peek_long().is_some();
         self.holdups.note(self.now, others, if long { Some(WaitReason::LongPermits) } else { others });
     }
 }

@@ -46,11 +46,15 @@ impl Engine {
     pub(crate) fn dispatch(&mut self) {
         self.start_urgent();
         self.lend_stalled_permits();
+        self.leave_long_lane();
         self.scheduler.want_long(true);
         let mut backend_free = true;
         let mut wanting = false;
         let mut holdup = None;
         while let Some(key) = self.scheduler.peek(backend_free) {
+            if self.enter_long_lane(key as usize) {
+                continue;
+            }
             match self.start_shared(key as usize) {
                 Sharing::Started => continue,
                 Sharing::Full => {
@@ -103,6 +107,9 @@ impl Engine {
     fn start_one_behind(&mut self) -> Behind {
         for key in self.scheduler.first_in_need(LOOK_BEHIND) {
             let Some(backend) = self.idle_backend_for(key as usize) else { continue };
+            if self.enter_long_lane(key as usize) {
+                continue;
+            }
             if !self.take_permit_or_want_it(key) {
                 if self.scheduler.waits_for_long(key) {
                     continue;

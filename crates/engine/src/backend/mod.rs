@@ -3,6 +3,7 @@
 pub(crate) mod connect;
 pub(crate) mod dispatch;
 pub(crate) mod kept;
+pub(crate) mod long;
 pub(crate) mod lost;
 pub(crate) mod others;
 pub(crate) mod pool;

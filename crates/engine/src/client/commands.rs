@@ -12,7 +12,6 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind, Statement};
 use crate::scheduler::{Lane, Need};
-use crate::settings::ThreadHandling;
 
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;
@@ -300,19 +299,6 @@ impl Engine {
             self.limit_reached("statement_memory", limit as u64);
             self.cancel_queued(key, &MySqlError::statement_memory(limit));
         }
-    }
-
-    /// A statement whose like has been long lately, of a client that holds nothing that others may wait for: who holds
-    /// locks has to go on.
-    fn belongs_to_long_lane(&self, key: usize, request: &Request) -> bool {
-        let client = &self.clients[key];
-        let fingerprint = request.fingerprint();
-        fingerprint != 0
-            && !self.settings.long_statement_time.is_zero()
-            && !client.in_transaction()
-            && !client.pins.may_hold_locks()
-            && self.settings.thread_handling == ThreadHandling::PoolOfThreads
-            && self.digests.is_long(fingerprint, self.settings.long_statement_time)
     }
 
     /// Takes a client's statement out of its queue and answers it with an error.

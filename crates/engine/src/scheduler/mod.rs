@@ -119,6 +119,19 @@ impl Scheduler {
         self.lists.push(queue(lane, need), client, self.workers.arrival(), now);
     }
 
+    /// The long statement that waits for others of its kind to end, if one does.
+    pub(crate) fn peek_long(&self) -> Option<u32> {
+        let head = self.first_of(Lane::Long, true).filter(|_| !self.may_start(Lane::Long));
+        head.map(|head| head.client)
+    }
+
+    /// Moves a waiting statement to the end of another lane; it keeps its place in the order of all arrivals.
+    pub(crate) fn change_lane(&mut self, client: u32, lane: Lane) {
+        let Some((queue, head)) = self.lists.remove(client) else { return };
+        let need = if queue % 2 == 0 { Need::Holds } else { Need::Any };
+        self.lists.push(self::queue(lane, need), client, head.arrival, head.since);
+    }
+
     /// Takes a client's statement out of its queue: the client has gone, or was killed. False where it did not wait.
     pub(crate) fn remove(&mut self, client: u32) -> bool {
         self.lists.remove(client).is_some()
@@ -199,11 +212,6 @@ impl Scheduler {
     pub(crate) fn want_long(&self, backend_free: bool) {
         let head = self.first_of(Lane::Long, backend_free);
         self.workers.want_long(self.worker, head.map(|head| self.place_in(Lane::Long, head)));
-    }
-
-    /// Whether long statements wait for others of their kind to end.
-    pub(crate) fn is_short_of_long_permits(&self) -> bool {
-        self.first_of(Lane::Long, true).is_some() && !self.may_start(Lane::Long)
     }
 
     /// Whether statements wait, here or with another worker, while no permit is free.

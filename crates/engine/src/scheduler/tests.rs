@@ -92,7 +92,7 @@ fn long_statements_leave_the_other_permits_alone() {
     s.enqueue(at(1), 4, Lane::Low, Need::Any);
     // A quarter of eight.
     assert_eq!(run(&mut s, true), [0, 1, 4]);
-    assert!(s.is_short_of_long_permits());
+    assert_eq!(s.peek_long(), Some(2));
     assert_eq!((s.free_permits(), s.in_need(), s.waiting()), (5, 0, 2));
     assert_eq!(s.oldest_in_need(), None, "they wait for no backend");
     s.enqueue(at(2), 5, Lane::Low, Need::Any);
@@ -123,6 +123,18 @@ fn a_long_statement_does_not_starve() {
     assert_eq!(s.peek(true), Some(2));
     s.kick_up(at(1000));
     assert_eq!(s.peek(true), Some(1));
+}
+
+#[test]
+fn a_statement_that_changes_its_lane_keeps_its_arrival() {
+    let mut s = scheduler(4, HighPrioMode::Transactions, u32::MAX);
+    s.enqueue(at(0), 1, Lane::Low, Need::Holds);
+    s.enqueue(at(1), 2, Lane::Low, Need::Any);
+    s.enqueue(at(2), 3, Lane::Long, Need::Any);
+    s.change_lane(1, Lane::Long);
+    s.change_lane(3, Lane::Low);
+    assert_eq!(s.in_need(), 2);
+    assert_eq!(run(&mut s, true), [1, 2, 3]);
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! Which statements belong to the long lane: decided when they arrive, and again when their turn comes, since their like may
+//! have turned out long or short meanwhile.
+
+use crate::client::commands::key_u32;
+use crate::engine::Engine;
+use crate::request::Request;
+use crate::scheduler::Lane;
+use crate::settings::ThreadHandling;
+
+impl Engine {
+    /// A statement whose like has been long lately, of a client that holds nothing that others may wait for: who holds
+    /// locks has to go on.
+    pub(crate) fn belongs_to_long_lane(&self, key: usize, request: &Request) -> bool {
+        let client = &self.clients[key];
+        let fingerprint = request.fingerprint();
+        fingerprint != 0
+            && !self.settings.long_statement_time.is_zero()
+            && !client.in_transaction()
+            && !client.pins.may_hold_locks()
+            && self.settings.thread_handling == ThreadHandling::PoolOfThreads
+            && self.digests.is_long(fingerprint, self.settings.long_statement_time)
+    }
+
+    /// Moves a statement whose turn has come to the long lane, if it has turned out to belong there. A backlog of a kind
+    /// that nobody knew would take all permits otherwise.
+    pub(crate) fn enter_long_lane(&mut self, key: usize) -> bool {
+        let request = self.clients[key].request.as_ref().expect("a queued client has a request");
+        let enters = request.lane != Some(Lane::Long) && self.belongs_to_long_lane(key, request);
+        if enters {
+            self.change_lane(key, Lane::Long);
+        }
+        enters
+    }
+
+    /// Statements that wait for long ones to end go on with the others, if they have turned out to be short.
+    pub(crate) fn leave_long_lane(&mut self) {
+        while let Some(key) = self.scheduler.peek_long() {
+            let key = key as usize;
+            let request = self.clients[key].request.as_ref().expect("a queued client has a request");
+            if self.belongs_to_long_lane(key, request) {
+                break;
+            }
+            self.change_lane(key, Lane::Low);
+        }
+    }
+
+    fn change_lane(&mut self, key: usize, lane: Lane) {
+        let arrival = self.clients[key].request.as_ref().expect("a queued client has a request").arrival;
+        self.note_parts(&arrival);
+        let arrival = self.holdups.change_queue(&arrival, self.now, lane == Lane::Long);
+        if let Some(request) = &mut self.clients[key].request {
+            request.arrival = arrival;
+            request.lane = Some(lane);
+        }
+        self.scheduler.change_lane(key_u32(key), lane);
+    }
+}
