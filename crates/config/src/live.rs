@@ -7,12 +7,14 @@ use crate::value::Given;
 
 /// Options that a running Onramp takes up at once. Of the others, some are about what is made once (threads, sockets,
 /// tables), and the rest are not taken up yet.
-const LIVE: [&str; 16] = [
+const LIVE: [&str; 18] = [
     "accounts_refresh",
     "backend_connect_timeout",
     "backend_idle_timeout",
     "connect_timeout",
     "log_level",
+    "long_permits",
+    "long_statement_time",
     "max_allowed_packet",
     "net_write_timeout",
     "permits",

@@ -24,7 +24,7 @@ use crate::scheduler::Scheduler;
 use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::snapshot::Totals;
-use crate::waits::{Holdups, Waits};
+use crate::waits::{Holdups, WaitReason, Waits};
 use crate::workers::Workers;
 
 /// The core of `onramp serve`: the thread pool as a state machine without I/O.
@@ -399,7 +399,9 @@ impl Engine {
             self.drain_client(key);
         }
         self.carry_out_kills();
-        if !self.paused {
+        if self.paused {
+            self.holdups.note(self.now, Some(WaitReason::Paused), Some(WaitReason::Paused));
+        } else {
             self.dispatch();
         }
         self.serve_other_workers();

@@ -15,7 +15,7 @@ const NOBODY: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct LongPermits {
     /// As many as there may be; 0 for a quarter of the permits.
-    set: u32,
+    set: AtomicU32,
     running: AtomicU32,
     /// Where the first long statement of each worker stands.
     wants: Box<[AtomicU64]>,
@@ -24,13 +24,21 @@ pub(crate) struct LongPermits {
 impl LongPermits {
     pub(crate) fn new(set: u32, workers: u32) -> Self {
         let wants = (0..workers).map(|_| AtomicU64::new(NOBODY)).collect();
-        Self { set, running: AtomicU32::new(0), wants }
+        Self { set: AtomicU32::new(set), running: AtomicU32::new(0), wants }
     }
 
     /// How many of so many permits long statements may have, at least one.
     pub(crate) fn limit(&self, permits: u32) -> u32 {
-        let limit = if self.set == 0 { permits / 4 } else { self.set.min(permits) };
+        let limit = match self.set.load(SeqCst) {
+            0 => permits / 4,
+            set => set.min(permits),
+        };
         limit.max(1)
+    }
+
+    /// As many as there may be from now on; 0 for a quarter of the permits.
+    pub(crate) fn change(&self, set: u32) {
+        self.set.store(set, SeqCst);
     }
 
     /// Those not in use, of so many permits.

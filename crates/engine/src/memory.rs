@@ -94,7 +94,9 @@ impl Engine {
 
 impl Backend {
     fn heap_bytes(&self) -> usize {
-        self.out.capacity() + self.in_flight.capacity() * size_of::<crate::backend::InFlight>()
+        self.out.capacity()
+            + self.in_flight.capacity() * size_of::<crate::backend::InFlight>()
+            + self.prepared.bytes()
     }
 }
 

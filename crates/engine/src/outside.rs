@@ -31,6 +31,8 @@ impl Engine {
         now.high_prio_mode = new.high_prio_mode;
         now.high_prio_tickets = new.high_prio_tickets;
         now.prio_kickup_timer = new.prio_kickup_timer;
+        now.long_statement_time = new.long_statement_time;
+        now.long_permits = new.long_permits;
         now.stall_limit = new.stall_limit;
         now.connect_timeout = new.connect_timeout;
         now.backend_connect_timeout = new.backend_connect_timeout;
@@ -51,6 +53,7 @@ impl Engine {
         self.paused = true;
         // Nobody leaves a permit to us meanwhile.
         self.note_want_of_permits(false);
+        self.scheduler.want_no_long();
     }
 
     /// The queues move again. A turn has to follow, with an end.

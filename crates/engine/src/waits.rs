@@ -10,7 +10,7 @@ use seam::Instant;
 use crate::digests;
 use crate::engine::Engine;
 use crate::histogram::Histogram;
-use crate::request::Request;
+use crate::request::{Request, RequestKind};
 use crate::scheduler::Lane;
 
 /// What a wait is counted under.
@@ -36,11 +36,13 @@ pub enum WaitReason {
     BackendConnect,
     /// There were as many backends as there may be, and all were held.
     MaxBackends,
+    /// An operator had the worker pause.
+    Paused,
 }
 
 impl WaitReason {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::HighQueue,
         Self::LowQueue,
         Self::LongQueue,
@@ -51,6 +53,7 @@ impl WaitReason {
         Self::StatementsInFlight,
         Self::BackendConnect,
         Self::MaxBackends,
+        Self::Paused,
     ];
 
     /// Its name in tables.
@@ -66,6 +69,7 @@ impl WaitReason {
             Self::StatementsInFlight => "statements_in_flight",
             Self::BackendConnect => "backend_connect",
             Self::MaxBackends => "max_backends",
+            Self::Paused => "paused",
         }
     }
 
@@ -79,7 +83,7 @@ impl WaitReason {
     }
 }
 
-/// A histogram for each reason: 22 kB a worker.
+/// A histogram for each reason: 24 kB a worker.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
     histograms: [Histogram; WaitReason::ALL.len()],
@@ -139,12 +143,13 @@ pub(crate) struct Arrival {
 }
 
 impl Holdups {
-    const REASONS: [WaitReason; 5] = [
+    const REASONS: [WaitReason; 6] = [
         WaitReason::Permit,
         WaitReason::LongPermits,
         WaitReason::StatementsInFlight,
         WaitReason::BackendConnect,
         WaitReason::MaxBackends,
+        WaitReason::Paused,
     ];
 
     /// What holds the long queue up from now on, and what the others; `None` where nothing does.
@@ -204,8 +209,10 @@ impl Engine {
         let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
         self.waits.record(queue, request.waited);
         self.note_parts(&request.arrival);
-        let fingerprint = request.fingerprint();
-        if fingerprint != 0 && self.digests.is_news(fingerprint) {
+        // Also of one that is only prepared now: its executions come without a text.
+        let fingerprint = request.statement.fingerprint;
+        let has_text = matches!(request.command, RequestKind::Query | RequestKind::Prepare);
+        if fingerprint != 0 && has_text && self.digests.is_news(fingerprint) {
             let mode = self.lex_mode(client);
             let text = request.text().and_then(|text| digests::text::shown(text, &request.statement, mode));
             self.digests.add(self.now, fingerprint, text);

@@ -97,6 +97,7 @@ impl Workers {
     /// Changes how many permits there are. With fewer, those beyond them are not given again once they come back.
     pub(crate) fn change_permits(&self, settings: &Settings) {
         self.permits.store(permits_of(settings), SeqCst);
+        self.long.change(settings.long_permits);
     }
 
     /// Clients of all workers.

@@ -9,10 +9,13 @@ use simulator::scheduling::{Outcome, Profile, Scenario, run};
 /// How many long statements may run at a time: a quarter of the permits.
 const LONG: u64 = 2;
 
-/// The known scenario (200 clients with short statements, 100 with statements of about a second), with few permits of which
+/// The known scenario (100 clients with short statements, 50 with statements of about a second), with few permits of which
 /// none is lent.
 fn one_second(adjust: fn(Profile, &mut Settings)) -> Scenario {
-    Scenario { workers: 2, adjust, ..scenarios::one_second(Scale::Small) }
+    // Half of the work is enough.
+    let mut scenario = Scenario { workers: 2, adjust, without: None, ..scenarios::one_second(Scale::Small) };
+    scenario.groups.iter_mut().for_each(|group| group.clients /= 2);
+    scenario
 }
 
 fn few_permits(settings: &mut Settings) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use seam::{ConnectionId, Instant};
 use wire::{CommandKind, Expect, ReplyReader};
 
+use super::prepared::Prepared;
 use super::{Afterwards, Backend, InFlight, Owner, Permit, Phase, Summary};
 use crate::client;
 use crate::engine::{Engine, Role};
@@ -118,6 +119,7 @@ impl Engine {
             in_flight: VecDeque::new(),
             first_since: self.now,
             holder: None,
+            prepared: Prepared::default(),
             permit: Permit::None,
             runs_long: false,
             paused: false,

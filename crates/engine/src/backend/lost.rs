@@ -61,11 +61,15 @@ impl Engine {
         let backend = &mut self.backends[key];
         let (thread_id, holder) = (backend.thread_id, backend.holder.take());
         let statements = std::mem::take(&mut backend.in_flight);
+        let first_since = backend.first_since;
         let quiet = statements.is_empty() && holder.is_none();
         self.remove_backend(key);
         for (place, statement) in statements.iter().enumerate() {
             // Only the first can have been answered in part.
             let begun = place == 0 && statement.summary.relayed > 0;
+            if place == 0 && statement.fingerprint != 0 {
+                self.count_execution(statement, self.now.since(first_since), true);
+            }
             match statement.owner {
                 Owner::Client { client, .. } => self.statement_lost(client, begun),
                 Owner::ApplyState { client } => self.statement_lost(client, false),

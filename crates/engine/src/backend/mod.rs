@@ -7,6 +7,7 @@ pub(crate) mod long;
 pub(crate) mod lost;
 pub(crate) mod others;
 pub(crate) mod pool;
+pub(crate) mod prepared;
 pub(crate) mod reply;
 pub(crate) mod settle;
 pub(crate) mod slow;
@@ -51,6 +52,8 @@ pub(crate) struct Backend {
     pub(crate) trackers: bool,
     /// Whether the server takes several statements in one text (COM_SET_OPTION).
     pub(crate) multi_statements: bool,
+    /// Its clients' prepared statements.
+    pub(crate) prepared: prepared::Prepared,
     /// What has been sent and not yet answered, in order: each byte that comes belongs to the first.
     pub(crate) in_flight: VecDeque<InFlight>,
     /// Since when the server can have been busy with the first of them.
@@ -163,6 +166,8 @@ pub(crate) struct Summary {
     pub(crate) copied_rows: Option<u64>,
     /// The rows of the latest result set, whatever came after it.
     pub(crate) found_rows: Option<u64>,
+    /// A statement was prepared, under this id.
+    pub(crate) prepared: Option<u32>,
     /// Rows of all its result sets, and rows changed by all its statements.
     pub(crate) rows_sent: u64,
     pub(crate) rows_changed: u64,

@@ -71,7 +71,10 @@ impl ReplySink for Relay<'_> {
                 summary.rows_sent = summary.rows_sent.saturating_add(rows);
                 summary.found_rows = Some(rows);
             }
-            ReplyEvent::Prepared { .. } => summary.rows = None,
+            ReplyEvent::Prepared { statement, .. } => {
+                summary.rows = None;
+                summary.prepared = Some(statement);
+            }
         }
     }
 }

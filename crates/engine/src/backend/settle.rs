@@ -51,6 +51,9 @@ impl Engine {
         if command == RequestKind::ResetConnection && summary.error.is_none() {
             return self.client_was_reset(key, client, summary);
         }
+        if let Some(id) = summary.prepared {
+            self.backends[key].prepared.add(id, request.statement.fingerprint);
+        }
         let mut pins = self.pins_of(client, &request);
         if unexplained {
             pins |= Pins::STATE_CHANGE;
@@ -223,6 +226,7 @@ impl Engine {
         }
         let backend = &mut self.backends[key];
         backend.trackers = false;
+        backend.prepared.clear();
         let charset = backend.login_charset.clone();
         // MySQL brings back the global character sets instead of the login's: which, nobody says, so all are set again.
         let charset =
@@ -431,21 +435,27 @@ impl Engine {
 
     /// What the next statement of this kind may be trusted with.
     pub(crate) fn note_history(&mut self, statement: &InFlight, took: Duration) {
-        if statement.fingerprint == 0 {
+        // What went ahead of it has failed: it did not run.
+        if statement.fingerprint == 0 || statement.summary.prelude_failed {
             return;
         }
         let summary = &statement.summary;
-        let execution = Execution {
-            fingerprint: statement.fingerprint,
-            time: took,
-            waited: statement.waited,
-            rows_sent: summary.rows_sent,
-            rows_affected: summary.rows_changed,
-            error: summary.error.is_some(),
-        };
-        self.digests.record(self.now, &execution);
+        self.count_execution(statement, took, summary.error.is_some());
         let diagnostics = summary.error.is_some() || summary.warnings > 0 || !summary.changes.is_empty();
         self.history.record(statement.fingerprint, took, summary.relayed, diagnostics);
+    }
+
+    /// Counts an execution under its digest.
+    pub(crate) fn count_execution(&mut self, statement: &InFlight, time: Duration, error: bool) {
+        let execution = Execution {
+            fingerprint: statement.fingerprint,
+            time,
+            waited: statement.waited,
+            rows_sent: statement.summary.rows_sent,
+            rows_affected: statement.summary.rows_changed,
+            error,
+        };
+        self.digests.record(self.now, &execution);
     }
 
     /// The client's session state becomes that of a fresh login, its schema aside.

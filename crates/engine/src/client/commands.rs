@@ -176,7 +176,11 @@ impl Engine {
             Command::ChangeUser(body) => self.change_user(key, body, sequence),
             Command::StmtPrepare(text) => self.prepare(key, text, raw, answer),
             Command::StmtExecute { statement, .. } => {
-                self.prepared(key, statement, "mysqld_stmt_execute", answer, other(Expect::ResultSets));
+                let mut request = other(Expect::ResultSets);
+                let backend = self.clients[key].backend.map(|backend| &self.backends[backend]);
+                request.statement.fingerprint =
+                    backend.map_or(0, |backend| backend.prepared.fingerprint(statement));
+                self.prepared(key, statement, "mysqld_stmt_execute", answer, request);
             }
             Command::StmtFetch { statement, .. } => {
                 self.prepared(key, statement, "mysqld_stmt_fetch", answer, other(Expect::Rows));
@@ -184,7 +188,13 @@ impl Engine {
             Command::StmtReset(statement) => {
                 self.prepared(key, statement, "mysqld_stmt_reset", answer, other(Expect::Simple));
             }
-            Command::StmtSendLongData { .. } | Command::StmtClose(_) => self.pass_unanswered(key, raw),
+            Command::StmtSendLongData { .. } => self.pass_unanswered(key, raw),
+            Command::StmtClose(statement) => {
+                if let Some(backend) = self.clients[key].backend {
+                    self.backends[backend].prepared.remove(statement);
+                }
+                self.pass_unanswered(key, raw);
+            }
             Command::Unsupported(REFRESH | SHUTDOWN) => self.queue_request(key, other(Expect::Simple)),
             Command::Unsupported(PROCESS_INFO) => self.queue_request(key, other(Expect::ResultSets)),
             Command::Unsupported(_) => self.answer_error(key, answer, &MySqlError::unknown_command()),

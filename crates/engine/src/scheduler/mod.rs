@@ -119,6 +119,11 @@ impl Scheduler {
         self.lists.push(queue(lane, need), client, self.workers.arrival(), now);
     }
 
+    /// Tells them that none of this one will start for now.
+    pub(crate) fn want_no_long(&self) {
+        self.workers.want_long(self.worker, None);
+    }
+
     /// The long statement that waits for others of its kind to end, if one does.
     pub(crate) fn peek_long(&self) -> Option<u32> {
         let head = self.first_of(Lane::Long, true).filter(|_| !self.may_start(Lane::Long));
