@@ -1,7 +1,7 @@
 //! What a statement leaves behind for the next one of the same client: LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS() and the
 //! diagnostics. On a connection of one's own they live in the server; here the client takes them along.
 
-use sql::{SessionCall, SessionFunction};
+use sql::{PoolVariable, SessionCall, SessionFunction};
 use wire::{Column, ColumnDescription, ColumnType, ResultSetWriter, StatusFlags};
 
 use crate::backend::ServerError;
@@ -183,7 +183,12 @@ fn warnings_reply(level: &str, code: u16, text: &[u8], reader: Reader) -> Box<[u
 
 impl Aftermath {
     /// The literal that stands for a call, where it is known without asking the server.
-    fn literal(&self, function: SessionFunction, client_id: u32) -> Option<String> {
+    fn literal(
+        &self,
+        function: SessionFunction,
+        client_id: u32,
+        pool: impl Fn(PoolVariable) -> String,
+    ) -> Option<String> {
         let (warnings, errors) = self.diagnostics.counts();
         Some(match function {
             SessionFunction::ConnectionId => client_id.to_string(),
@@ -191,18 +196,20 @@ impl Aftermath {
             SessionFunction::FoundRows => self.found_rows?.to_string(),
             SessionFunction::WarningCount => warnings.to_string(),
             SessionFunction::ErrorCount => errors.to_string(),
+            SessionFunction::Pool(variable) => pool(variable),
             // Set on the backend ahead of the statement instead, so that the type stays what it is.
             SessionFunction::LastInsertId => return None,
         })
     }
 
-    /// The text with literals in the place of calls; `None` where nothing changes. `only_connection_id` is for
-    /// texts that will be asked again and again.
+    /// The text with literals in the place of calls; `None` where nothing changes. `pool` tells the pool's variables;
+    /// `only_connection_id` is for texts that will be asked again and again.
     pub(crate) fn rewrite(
         &self,
         text: &[u8],
         calls: &[SessionCall],
         client_id: u32,
+        pool: impl Fn(PoolVariable) -> String,
         only_connection_id: bool,
     ) -> Option<Vec<u8>> {
         let mut rewritten = Vec::new();
@@ -211,7 +218,7 @@ impl Aftermath {
             if only_connection_id && call.function != SessionFunction::ConnectionId {
                 continue;
             }
-            let Some(literal) = self.literal(call.function, client_id) else { continue };
+            let Some(literal) = self.literal(call.function, client_id, &pool) else { continue };
             rewritten.extend_from_slice(&text[copied..call.span.start]);
             rewritten.extend_from_slice(literal.as_bytes());
             if call.whole_select_item {
@@ -239,10 +246,11 @@ mod tests {
             SessionCall { function: SessionFunction::ConnectionId, span: 20..35, whole_select_item: false },
         ];
         let aftermath = Aftermath { row_count: -1, ..Aftermath::default() };
-        let rewritten = aftermath.rewrite(text, &calls, 77, false).unwrap();
+        let pool = |variable: PoolVariable| variable.name().to_owned();
+        let rewritten = aftermath.rewrite(text, &calls, 77, pool, false).unwrap();
         assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT -1 AS `ROW_COUNT()`, 77+1");
-        let rewritten = aftermath.rewrite(text, &calls, 77, true).unwrap();
+        let rewritten = aftermath.rewrite(text, &calls, 77, pool, true).unwrap();
         assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT ROW_COUNT(), 77+1");
-        assert_eq!(aftermath.rewrite(b"SELECT 1", &[], 77, false), None);
+        assert_eq!(aftermath.rewrite(b"SELECT 1", &[], 77, pool, false), None);
     }
 }

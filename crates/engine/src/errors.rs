@@ -96,6 +96,37 @@ impl MySqlError {
         )
     }
 
+    /// ER_WRONG_VALUE_FOR_VAR.
+    pub(crate) fn wrong_value(variable: &str, value: &str) -> Self {
+        Self::new(1231, b"42000", format!("Variable '{variable}' can't be set to the value of '{value}'"))
+    }
+
+    /// ER_SPECIFIC_ACCESS_DENIED_ERROR: the pool's own settings are not for its clients.
+    pub(crate) fn pool_variable_global(variable: &str) -> Self {
+        let message = format!(
+            "Access denied: '{variable}' belongs to Onramp's thread pool; SET GLOBAL it on the admin port"
+        );
+        Self::new(1227, b"42000", message)
+    }
+
+    /// ER_NOT_SUPPORTED_YET: no server computes the value of a variable that is Onramp's.
+    pub(crate) fn pool_variable_literal(variable: &str) -> Self {
+        let message = format!("Onramp takes only a literal or DEFAULT as the value of '{variable}'");
+        Self::new(1235, b"42000", message)
+    }
+
+    /// ER_NOT_SUPPORTED_YET: the thread pool's variables cannot be told from the rest of the text with certainty.
+    pub(crate) fn pool_variable_mixed() -> Self {
+        let message = "Onramp takes SET of the thread pool's variables as a statement of its own, without GLOBAL \
+                       assignments or comments beside them";
+        Self::new(1235, b"42000", message)
+    }
+
+    /// ER_UNSUPPORTED_PS: libraries send such a statement as a text then.
+    pub(crate) fn not_to_be_prepared() -> Self {
+        Self::new(1295, b"HY000", "This command is not supported in the prepared statement protocol yet")
+    }
+
     /// ER_QUERY_INTERRUPTED.
     pub(crate) fn interrupted() -> Self {
         Self::new(1317, b"70100", "Query execution was interrupted")

@@ -46,6 +46,6 @@ pub use letter::{Kill, Killed, Letter};
 pub use memory::Memory;
 pub use pins::Pins;
 pub use settings::{HighPrioMode, Settings, ThreadHandling};
-pub use snapshot::{BackendView, ClientView, DigestView, Piece, Totals, WorkerView};
+pub use snapshot::{BackendView, ClientView, Piece, Totals, WorkerView};
 pub use waits::{WaitReason, Waits};
 pub use workers::Workers;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sql::{CharsetSetting, Classification, Effects, Kind, LexMode, Reads, SessionCall};
 use wire::Expect;
 
+use crate::client::priority::Priority;
 use crate::scheduler::Lane;
 use crate::waits::Arrival;
 
@@ -38,6 +39,8 @@ pub(crate) struct Request {
     pub(crate) waited: Duration,
     /// Its session state stands on its backend: nothing has to go ahead of it any more.
     pub(crate) prepared: bool,
+    /// What its client will have set of the pool's variables once it has succeeded.
+    pub(crate) priority: Option<Priority>,
 }
 
 /// What the engine has to know of a command beyond its bytes.
@@ -67,6 +70,9 @@ pub(crate) struct Statement {
     pub(crate) sets_last_insert_id: bool,
     /// COMMIT RELEASE and its like: the server closes the connection after its answer.
     pub(crate) releases_connection: bool,
+    pub(crate) sets_pool_variable: bool,
+    /// More than one statement, or not sure.
+    pub(crate) several: bool,
 }
 
 impl Statement {
@@ -82,6 +88,8 @@ impl Statement {
             charset: CharsetSetting::Untouched,
             sets_last_insert_id: false,
             releases_connection: false,
+            sets_pool_variable: false,
+            several: false,
         }
     }
 
@@ -97,6 +105,8 @@ impl Statement {
             charset: found.charset,
             sets_last_insert_id: found.sets_last_insert_id,
             releases_connection: found.releases_connection,
+            sets_pool_variable: found.sets_pool_variable,
+            several: found.several,
         }
     }
 }
@@ -119,6 +129,7 @@ impl Request {
             lane: None,
             waited: Duration::ZERO,
             prepared: false,
+            priority: None,
         }
     }
 
@@ -162,6 +173,7 @@ impl Request {
             lane: None,
             waited: Duration::ZERO,
             prepared: false,
+            priority: None,
         }
     }
 

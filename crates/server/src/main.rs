@@ -11,8 +11,6 @@
 )]
 
 mod addresses;
-mod admin_port;
-mod ask;
 mod happening;
 mod logging;
 mod memory;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::lexer::TokenKind;
 use crate::scan::{Findings, Scanner};
 use crate::statement::{self, Statement};
-use crate::{Effects, Reads, digest};
+use crate::{Effects, PoolVariable, Reads, digest};
 
 /// What of the session's `sql_mode` changes how a statement is cut into tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -41,6 +41,8 @@ pub struct Classification {
     pub wait_free: bool,
     /// `LAST_INSERT_ID(expr)` is called: the statement decides what the next `LAST_INSERT_ID()` says.
     pub sets_last_insert_id: bool,
+    /// A `SET` of a variable of the thread pool, see [`crate::pool_set`].
+    pub sets_pool_variable: bool,
     /// `COMMIT RELEASE`, `ROLLBACK RELEASE`: the server closes the connection afterwards.
     pub releases_connection: bool,
 }
@@ -146,6 +148,8 @@ pub enum SessionFunction {
     WarningCount,
     /// `@@error_count`.
     ErrorCount,
+    /// `@@thread_pool_...`, as far as clients set it for themselves.
+    Pool(PoolVariable),
 }
 
 /// What a text does to the session's character sets. Session trackers report the three `character_set_*` variables but not
@@ -197,7 +201,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     several |= scanner.is_doubtful();
     let first = first.unwrap_or(Statement::EMPTY);
     let fingerprint = scanner.fingerprint();
-    let Findings { effects, reads, calls, sets_last_insert_id } = scanner.findings;
+    let Findings { effects, reads, calls, sets_last_insert_id, sets_pool_variable } = scanner.findings;
     let alone = !several && effects.is_empty() && !sets_last_insert_id;
     Classification {
         kind: first.kind,
@@ -210,6 +214,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         charset: if several && charset_changes { CharsetSetting::Unsure } else { first.charset },
         wait_free: !several && first.wait_free,
         sets_last_insert_id,
+        sets_pool_variable,
         releases_connection,
     }
 }

@@ -21,14 +21,17 @@ mod digest;
 mod effects;
 mod functions;
 mod lexer;
+mod pool;
 mod quote;
 mod scan;
 mod set;
 mod statement;
+mod system_variable;
 
 pub use classification::{
     CharsetSetting, Classification, KillTarget, Kind, LexMode, SessionCall, SessionFunction, classify,
     digest_text,
 };
 pub use effects::{Effects, Reads};
+pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};

@@ -3,6 +3,7 @@
 use crate::digest::{Fingerprint, Normaliser};
 use crate::functions::{self, Function};
 use crate::lexer::{Lexer, Token, TokenKind};
+use crate::system_variable::{Scope, SystemVariable};
 use crate::{Effects, LexMode, Reads, SessionCall, SessionFunction};
 
 /// The keywords that matter anywhere in a statement.
@@ -139,6 +140,7 @@ pub(crate) struct Findings {
     pub reads: Reads,
     pub calls: Vec<SessionCall>,
     pub sets_last_insert_id: bool,
+    pub sets_pool_variable: bool,
 }
 
 /// What was found in the statement at hand.
@@ -197,6 +199,7 @@ impl<'a> Scanner<'a> {
                 reads: Reads::NONE,
                 calls: Vec::new(),
                 sets_last_insert_id: false,
+                sets_pool_variable: false,
             },
             remarks: Remarks::default(),
             depth: 0,
@@ -355,6 +358,7 @@ impl<'a> Scanner<'a> {
             SessionFunction::ConnectionId => Reads::CONNECTION_ID,
             SessionFunction::LastInsertId => Reads::LAST_INSERT_ID,
             SessionFunction::WarningCount | SessionFunction::ErrorCount => Reads::DIAGNOSTICS,
+            SessionFunction::Pool(_) => Reads::POOL_VARIABLE,
         };
         self.findings.calls.push(SessionCall { function, span: start..end, whole_select_item: false });
         self.item_may_end = begins_item;
@@ -521,73 +525,5 @@ impl<'a> Scanner<'a> {
             _ if token.is(b',') => SelectList::ItemStart,
             _ => SelectList::InItem,
         };
-    }
-}
-
-/// The scope written before a system variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
-    Unsaid,
-    Session,
-    /// `GLOBAL`, `PERSIST`, `PERSIST_ONLY`.
-    Global,
-}
-
-impl Scope {
-    /// The scope that a word means.
-    pub fn of(word: &[u8]) -> Option<Self> {
-        let is = |known: &[u8]| word.eq_ignore_ascii_case(known);
-        if is(b"session") || is(b"local") {
-            Some(Self::Session)
-        } else if is(b"global") || is(b"persist") || is(b"persist_only") {
-            Some(Self::Global)
-        } else {
-            None
-        }
-    }
-}
-
-/// A `@@variable`, taken apart.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemVariable<'a> {
-    pub scope: Scope,
-    /// Without quotes; empty where only a scope was written.
-    pub name: &'a [u8],
-}
-
-impl<'a> SystemVariable<'a> {
-    /// Takes the bytes of a [`TokenKind::SystemVariable`] apart.
-    pub fn of(token: &'a [u8]) -> Self {
-        let name = token.get(2..).unwrap_or_default();
-        let dot = name.iter().position(|&byte| byte == b'.').unwrap_or(name.len());
-        match Scope::of(&name[..dot]) {
-            Some(scope) => Self { scope, name: without_quotes(name.get(dot + 1..).unwrap_or_default()) },
-            None => Self { scope: Scope::Unsaid, name: without_quotes(name) },
-        }
-    }
-
-    /// The rest stands after a blank or a comment.
-    pub fn is_cut_short(self) -> bool {
-        self.name.is_empty()
-    }
-
-    fn function(self) -> Option<SessionFunction> {
-        let is = |known: &[u8]| self.name.eq_ignore_ascii_case(known);
-        match self.name.len() {
-            8 if is(b"identity") => Some(SessionFunction::LastInsertId),
-            11 if is(b"error_count") => Some(SessionFunction::ErrorCount),
-            13 if is(b"warning_count") => Some(SessionFunction::WarningCount),
-            14 if is(b"last_insert_id") => Some(SessionFunction::LastInsertId),
-            16 if is(b"pseudo_thread_id") => Some(SessionFunction::ConnectionId),
-            _ => None,
-        }
-    }
-}
-
-/// A name without the quotes around it, if there are any.
-pub(crate) fn without_quotes(name: &[u8]) -> &[u8] {
-    match name {
-        [b'`', inner @ .., b'`'] | [b'"', inner @ .., b'"'] | [b'\'', inner @ .., b'\''] => inner,
-        _ => name,
     }
 }

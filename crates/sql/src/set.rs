@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 use crate::lexer::TokenKind;
-use crate::scan::{Keyword, Scanner, Scope, SystemVariable, without_quotes};
+use crate::pool;
+use crate::scan::{Keyword, Scanner};
 use crate::statement::{self, Statement};
+use crate::system_variable::{Scope, SystemVariable, without_quotes};
 use crate::{CharsetSetting, Effects, Kind};
 
 /// Reads a `SET`, whose first word is at hand.
@@ -165,6 +167,7 @@ fn system_variable(
     target: Target<'_>,
 ) -> CharsetSetting {
     let is = |known: &str| target.name.eq_ignore_ascii_case(known.as_bytes());
+    scanner.findings.sets_pool_variable |= pool::is_ours(target.scope, target.name);
     if target.scope == Scope::Global {
         value(scanner);
         return CharsetSetting::Untouched;

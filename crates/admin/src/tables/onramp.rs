@@ -28,8 +28,6 @@ table! {
         schema_name: Option<String>,
         /// The number of its session state within the worker.
         session_state: u32,
-        /// Whether the client that holds it has an open transaction.
-        in_transaction: bool,
         /// Not read from, because the client whose answer comes is slow to take it.
         paused: bool,
     }
@@ -59,7 +57,7 @@ table! {
         backend: Option<u32>,
         /// Why it holds its backend beyond a transaction: names from `pins`, separated by commas.
         pins: Option<String>,
-        /// The queue that its statement waits in: `high`, `low`, `long` or `urgent`.
+        /// The queue that its statement waits in: `high` or `low`.
         queue: Option<&'static str>,
         /// How long its statement has waited so far, in microseconds.
         queued_us: Option<u64>,
@@ -151,7 +149,7 @@ table! {
         /// Its user.
         user: Option<String>,
         /// The reason: a name from `pins`.
-        reason: &'static str,
+        reason: String,
         /// The thread id of the backend that it holds.
         backend: Option<u32>,
         /// Time since it was last heard of, or its last statement ended, in microseconds.
@@ -163,7 +161,7 @@ table! {
     /// A reason to hold a backend beyond a transaction. Reasons that hold for nobody now are left out.
     Pin in Onramp as "pins" {
         /// Its name.
-        reason: &'static str,
+        reason: String,
         /// Clients for whom it holds now.
         clients: u64,
     }
@@ -174,9 +172,9 @@ table! {
     Queued in Onramp as "queues" {
         /// The worker in whose queue it is, from 0.
         worker: u32,
-        /// `high`, `low`, `long` or `urgent` (a KILL or the end of a transaction, which needs no permit).
+        /// `high`, `low` or `urgent` (a KILL or the end of a transaction, which needs no permit).
         queue: &'static str,
-        /// Its place in about the order in which the statements of all workers would run, from 1.
+        /// Its place in the order in which the statements of all workers would run, from 1.
         position: u64,
         /// Its client's id.
         client: u32,
@@ -196,11 +194,11 @@ table! {
 table! {
     /// A kind of statement: all texts that differ in their literals only.
     StatementKind in Onramp as "statements" {
-        /// Sixteen hexadecimal digits that name the kind; NULL for all those together that found no place (`digests_size`).
-        digest: Option<String>,
-        /// The text with `?` in the place of literals, at most 1,024 bytes; NULL where it is not known for sure.
+        /// Sixteen hexadecimal digits that name the kind.
+        digest: String,
+        /// The text with `?` in the place of literals, where it is known.
         text: Option<String>,
-        /// Executions that have ended.
+        /// Executions.
         count: u64,
         /// Those that ended in an error.
         errors: u64,
@@ -208,24 +206,20 @@ table! {
         rows_sent: u64,
         /// Rows changed.
         rows_affected: u64,
-        /// Time on the server, to the end of the reply, all executions together, in microseconds.
+        /// Bytes of the replies.
+        reply_bytes: u64,
+        /// Time on the server, all executions together, in microseconds.
         time_us: u64,
-        /// The shortest execution, in microseconds.
-        min_time_us: u64,
         /// The longest execution, in microseconds.
         max_time_us: u64,
-        /// Half of the executions were faster, in microseconds, give or take an eighth.
+        /// Half of the executions were faster, in microseconds.
         p50_us: u64,
-        /// 99 of 100 executions were faster, in microseconds, give or take an eighth.
+        /// 99 of 100 executions were faster, in microseconds.
         p99_us: u64,
         /// Time before the server, all executions together, in microseconds.
         wait_us: u64,
         /// The longest wait, in microseconds.
         max_wait_us: u64,
-        /// When the first one came, in UTC.
-        first_seen: String,
-        /// When the latest one ended, in UTC.
-        last_seen: String,
     }
 }
 
@@ -290,8 +284,6 @@ table! {
         queued_high: u64,
         /// Statements in its low queue.
         queued_low: u64,
-        /// Statements in its long queue.
-        queued_long: u64,
         /// Different session states of its clients and backends.
         session_states: u64,
         /// Connections accepted since the start.

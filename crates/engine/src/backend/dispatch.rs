@@ -332,7 +332,8 @@ impl Engine {
         let client = &self.clients[key];
         // A prepared statement will be asked again and again: its answers must stay the server's.
         let only_id = request.command == RequestKind::Prepare;
-        let rewritten = client.aftermath.rewrite(text, &request.statement.calls, client.id, only_id);
+        let pool = |variable| client.priority.literal(variable, &self.settings);
+        let rewritten = client.aftermath.rewrite(text, &request.statement.calls, client.id, pool, only_id);
         if let Some(text) = rewritten {
             let command = request.raw[wire::HEADER_LEN];
             let mut raw = Vec::with_capacity(wire::HEADER_LEN + 1 + text.len());

@@ -9,6 +9,7 @@ use super::kept::{first_field, rows_of};
 use super::{Afterwards, Change, InFlight, Owner, ServerError, Summary};
 use crate::aftermath::{ASK_INSERT_ID, Diagnostics, InsertId};
 use crate::client::Phase as ClientPhase;
+use crate::client::priority::Priority;
 use crate::digests::Execution;
 use crate::engine::Engine;
 use crate::facts::Facts;
@@ -47,6 +48,9 @@ impl Engine {
             self.state_stands(key, client, statement.sets_insert_id, statement.chooses_schema);
         }
         let summary = &mut statement.summary;
+        if let Some(priority) = request.priority.filter(|_| summary.error.is_none()) {
+            self.take_priority(client, priority);
+        }
         let unexplained = self.take_in_changes(key, client, &request, summary);
         if command == RequestKind::ResetConnection && summary.error.is_none() {
             return self.client_was_reset(key, client, summary);
@@ -464,6 +468,7 @@ impl Engine {
         let state = &mut self.clients[client];
         let (_, charset) = facts.charset_of_login(state.collation);
         state.pins = Pins::NONE;
+        state.priority = Priority::default();
         state.aftermath = crate::aftermath::Aftermath::default();
         state.status = facts.fresh_status();
         let Some(session) = state.session else { return };

@@ -211,6 +211,9 @@ impl Engine {
                 }
                 return self.kill_query(key, target, raw, answer);
             }
+            _ if statement.sets_pool_variable => {
+                return self.set_pool_variables(key, text, statement.several, answer);
+            }
             Kind::ShowWarnings if self.show_saved_warnings(key) => return,
             Kind::ShowDiagnostics if self.show_saved_diagnostics(key, text, answer) => return,
             _ => {}
@@ -228,6 +231,9 @@ impl Engine {
 
     fn prepare(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
         let statement = Statement::of_text(text, self.lex_mode(key));
+        if statement.sets_pool_variable {
+            return self.answer_error(key, answer, &MySqlError::not_to_be_prepared());
+        }
         let (expect, command) = (Expect::Prepare, RequestKind::Prepare);
         self.queue_request(key, Request::with_text(raw.to_vec(), expect, command, text, statement, answer));
     }
@@ -297,7 +303,7 @@ impl Engine {
             let in_transaction = client.in_transaction();
             let lane = match long {
                 true => Lane::Long,
-                false => self.scheduler.lane(in_transaction, &mut client.tickets),
+                false => self.scheduler.lane(in_transaction, client.priority, &mut client.tickets),
             };
             request.lane = Some(lane);
             self.scheduler.enqueue(self.now, key_u32(key), lane, need);

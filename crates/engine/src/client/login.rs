@@ -8,6 +8,7 @@ use std::rc::Rc;
 use seam::Peer;
 use wire::{AuthSwitch, Capabilities, ChangeUser, Greeting, LoginRequest, StatusFlags, WireError};
 
+use super::priority::Priority;
 use super::{Client, Phase};
 use crate::accounts::{self, Account, Credential};
 use crate::aftermath::Aftermath;
@@ -297,6 +298,7 @@ impl Engine {
         client.status = facts.fresh_status();
         client.lost = None;
         client.settled_on = None;
+        client.priority = Priority::default();
         client.tickets = self.scheduler.full_tickets();
         client.login_sequence = attempt.sequence;
         client.phase = Phase::Idle;

@@ -16,6 +16,7 @@ pub(crate) mod close;
 pub(crate) mod commands;
 pub(crate) mod kill;
 pub(crate) mod login;
+pub(crate) mod priority;
 
 use seam::{ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
@@ -25,6 +26,7 @@ use crate::aftermath::{Aftermath, Reader};
 use crate::pins::Pins;
 use crate::request::Request;
 use crate::session::SessionId;
+use priority::Priority;
 
 /// One client. Idle, it owns no buffer.
 pub(crate) struct Client {
@@ -51,6 +53,8 @@ pub(crate) struct Client {
     /// Its latest status flags: what an OK of our own repeats.
     pub(crate) status: StatusFlags,
     pub(crate) tickets: u32,
+    /// What of the pool's variables it has set for itself.
+    pub(crate) priority: Priority,
     pub(crate) aftermath: Aftermath,
     /// Its command, from arrival to dispatch.
     pub(crate) request: Option<Box<Request>>,
@@ -131,6 +135,7 @@ impl Client {
             pins: Pins::NONE,
             status: StatusFlags::AUTOCOMMIT,
             tickets: 0,
+            priority: Priority::default(),
             aftermath: Aftermath::default(),
             request: None,
             input: Vec::new(),

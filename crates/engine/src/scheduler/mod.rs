@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::client::priority::Priority;
 use crate::settings::{HighPrioMode, Settings};
 use crate::workers::{Place, Workers};
 use list::{Head, Lists};
@@ -96,9 +97,13 @@ impl Scheduler {
         self.tickets
     }
 
-    /// The lane of a statement, by mode, transaction and the client's tickets, which are spent or refilled here.
-    pub(crate) fn lane(&self, in_transaction: bool, tickets: &mut u32) -> Lane {
-        match self.mode {
+    /// The lane of a statement, by what its client has set, mode, transaction and the client's tickets, which are spent or
+    /// refilled here.
+    pub(crate) fn lane(&self, in_transaction: bool, priority: Priority, tickets: &mut u32) -> Lane {
+        if let Some(lane) = priority.lane() {
+            return lane;
+        }
+        match priority.mode(self.mode) {
             HighPrioMode::Statements => Lane::High,
             HighPrioMode::Transactions if in_transaction && *tickets > 0 => {
                 // The largest number means no limit, as in Percona Server.
@@ -108,7 +113,7 @@ impl Scheduler {
                 Lane::High
             }
             HighPrioMode::Transactions | HighPrioMode::None => {
-                *tickets = self.tickets;
+                *tickets = priority.tickets(self.tickets);
                 Lane::Low
             }
         }

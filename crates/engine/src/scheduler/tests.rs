@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use seam::Instant;
 
 use super::{Lane, Need, Scheduler};
+use crate::client::priority::Priority;
 use crate::settings::{HighPrioMode, Settings};
 use crate::workers::Workers;
 
@@ -74,13 +75,13 @@ fn a_long_wait_leads_to_the_high_queue() {
 fn tickets_run_out_and_come_back_with_the_low_queue() {
     let s = scheduler(1, HighPrioMode::Transactions, 2);
     let mut tickets = s.full_tickets();
-    let lanes: Vec<_> = (0..6).map(|_| s.lane(true, &mut tickets)).collect();
+    let lanes: Vec<_> = (0..6).map(|_| s.lane(true, Priority::default(), &mut tickets)).collect();
     assert_eq!(lanes, [Lane::High, Lane::High, Lane::Low, Lane::High, Lane::High, Lane::Low]);
-    assert_eq!(s.lane(false, &mut tickets), Lane::Low);
+    assert_eq!(s.lane(false, Priority::default(), &mut tickets), Lane::Low);
     let all = scheduler(1, HighPrioMode::Statements, 0);
-    assert_eq!(all.lane(false, &mut 0), Lane::High);
+    assert_eq!(all.lane(false, Priority::default(), &mut 0), Lane::High);
     let none = scheduler(1, HighPrioMode::None, u32::MAX);
-    assert_eq!(none.lane(true, &mut u32::MAX.clone()), Lane::Low);
+    assert_eq!(none.lane(true, Priority::default(), &mut u32::MAX.clone()), Lane::Low);
 }
 
 #[test]

@@ -1,0 +1,269 @@
+//! The thread pool's variables as clients set them for themselves: by Percona's, MariaDB's and MySQL's names.
+
+use sql::{Kind, LexMode, PoolSet, PoolSetError, PoolValue, PoolVariable};
+
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+use crate::request::{Request, RequestKind};
+use crate::scheduler::Lane;
+use crate::settings::{HighPrioMode, Settings};
+
+/// What a client has set for itself; the pool's settings hold for the rest. Eight bytes, since each of 100,000 idle clients
+/// has one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Priority {
+    /// Only where `has_tickets`.
+    tickets: u32,
+    has_tickets: bool,
+    mode: Option<HighPrioMode>,
+    preference: Preference,
+    high_connection: bool,
+}
+
+const _: () = assert!(size_of::<Priority>() == 8, "the bound of what it may cost each client");
+
+/// MariaDB's `thread_pool_priority`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Preference {
+    High,
+    Low,
+    /// As the other rules say.
+    #[default]
+    Auto,
+}
+
+/// MariaDB's names, by the numbers that stand for them (`sys_vars.cc`: `threadpool_priority_names`).
+const PREFERENCES: [(&str, Preference); 3] =
+    [("high", Preference::High), ("low", Preference::Low), ("auto", Preference::Auto)];
+
+/// Percona Server's (`sys_vars.cc`: `threadpool_high_prio_mode_names`).
+const MODES: [(&str, HighPrioMode); 3] = [
+    ("transactions", HighPrioMode::Transactions),
+    ("statements", HighPrioMode::Statements),
+    ("none", HighPrioMode::None),
+];
+
+impl Priority {
+    /// The lane of all of the client's statements, whatever they are. MySQL's variable goes before MariaDB's.
+    pub(crate) fn lane(self) -> Option<Lane> {
+        match self.preference {
+            _ if self.high_connection => Some(Lane::High),
+            Preference::High => Some(Lane::High),
+            Preference::Low => Some(Lane::Low),
+            Preference::Auto => None,
+        }
+    }
+
+    /// Its mode, where `pool` is that of the pool.
+    pub(crate) fn mode(self, pool: HighPrioMode) -> HighPrioMode {
+        self.mode.unwrap_or(pool)
+    }
+
+    /// How many tickets it gets back, where `pool` is how many clients get in general.
+    pub(crate) fn tickets(self, pool: u32) -> u32 {
+        if self.has_tickets { self.tickets } else { pool }
+    }
+
+    /// Takes in an assignment; an error leaves it as it was.
+    fn set(&mut self, variable: PoolVariable, value: &PoolValue) -> Result<(), MySqlError> {
+        let wrong = || MySqlError::wrong_value(variable.name(), &shown(value));
+        let is_default = *value == PoolValue::Default;
+        match variable {
+            PoolVariable::HighPrioMode if is_default => self.mode = None,
+            PoolVariable::HighPrioMode => self.mode = Some(member(&MODES, value).ok_or_else(wrong)?),
+            PoolVariable::Priority if is_default => self.preference = Preference::Auto,
+            PoolVariable::Priority => self.preference = member(&PREFERENCES, value).ok_or_else(wrong)?,
+            PoolVariable::HighPrioTickets => {
+                self.tickets = match value {
+                    PoolValue::Default => 0,
+                    PoolValue::Number(number) => u32::try_from(*number).map_err(|_| wrong())?,
+                    PoolValue::Text(_) => return Err(wrong()),
+                };
+                self.has_tickets = !is_default;
+            }
+            PoolVariable::HighPriorityConnection => {
+                self.high_connection = !is_default && truth(value).ok_or_else(wrong)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The value as a literal for a SELECT.
+    pub(crate) fn literal(self, variable: PoolVariable, settings: &Settings) -> String {
+        let quoted = |name: Option<&str>| format!("'{}'", name.unwrap_or_default());
+        match variable {
+            PoolVariable::HighPrioMode => quoted(name_of(&MODES, self.mode(settings.high_prio_mode))),
+            PoolVariable::HighPrioTickets => self.tickets(settings.high_prio_tickets).to_string(),
+            PoolVariable::Priority => quoted(name_of(&PREFERENCES, self.preference)),
+            PoolVariable::HighPriorityConnection => u8::from(self.high_connection).to_string(),
+        }
+    }
+}
+
+/// The member of an enumeration that a value names, by its word or its number, as the servers take it (`Sys_var_enum`).
+fn member<T: Copy>(names: &[(&str, T)], value: &PoolValue) -> Option<T> {
+    let found = match value {
+        PoolValue::Number(number) => names.get(usize::try_from(*number).ok()?),
+        PoolValue::Text(text) => names.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)),
+        PoolValue::Default => None,
+    };
+    found.map(|&(_, member)| member)
+}
+
+fn name_of<T: Copy + PartialEq>(names: &[(&'static str, T)], member: T) -> Option<&'static str> {
+    names.iter().find(|(_, known)| *known == member).map(|&(name, _)| name)
+}
+
+/// As the servers read it (`Sys_var_mybool`).
+fn truth(value: &PoolValue) -> Option<bool> {
+    let is = |text: &str, known: [&str; 2]| known.iter().any(|known| text.eq_ignore_ascii_case(known));
+    match value {
+        PoolValue::Number(0) => Some(false),
+        PoolValue::Number(1) => Some(true),
+        PoolValue::Text(text) if is(text, ["off", "false"]) => Some(false),
+        PoolValue::Text(text) if is(text, ["on", "true"]) => Some(true),
+        _ => None,
+    }
+}
+
+fn shown(value: &PoolValue) -> String {
+    match value {
+        PoolValue::Default => String::from("DEFAULT"),
+        PoolValue::Number(number) => number.to_string(),
+        // The servers cut it likewise (ER_WRONG_VALUE_FOR_VAR: '%-.200s').
+        PoolValue::Text(text) => text.chars().take(200).collect(),
+    }
+}
+
+impl Engine {
+    /// A `SET` of the pool's variables: understood here, and only what else stands in it goes to the server.
+    pub(crate) fn set_pool_variables(&mut self, key: usize, text: &[u8], several: bool, answer: u8) {
+        let mode = self.lex_mode(key);
+        let found = if several {
+            Err(MySqlError::pool_variable_mixed())
+        } else {
+            self.read_pool_set(key, text, mode)
+        };
+        let (priority, rest) = match found {
+            Ok(found) => found,
+            Err(error) => return self.answer_error(key, answer, &error),
+        };
+        match rest {
+            Some(rest) => self.query_in_place(key, &rest, priority, answer),
+            None => {
+                self.take_priority(key, priority);
+                self.clients[key].aftermath.row_count = 0;
+                self.answer_ok(key, answer);
+            }
+        }
+    }
+
+    /// What the client will have set after this, and what else it sets.
+    fn read_pool_set(
+        &self,
+        key: usize,
+        text: &[u8],
+        mode: LexMode,
+    ) -> Result<(Priority, Option<Vec<u8>>), MySqlError> {
+        let PoolSet { assignments, rest } = sql::pool_set(text, mode).map_err(|error| match error {
+            PoolSetError::Global(name) => MySqlError::pool_variable_global(&name),
+            PoolSetError::NotLiteral(variable) => MySqlError::pool_variable_literal(variable.name()),
+            PoolSetError::Mixed => MySqlError::pool_variable_mixed(),
+        })?;
+        let mut priority = self.clients[key].priority;
+        for (variable, value) in &assignments {
+            priority.set(*variable, value)?;
+        }
+        Ok((priority, rest))
+    }
+
+    /// The rest of a `SET`; its success brings the pool's variables too.
+    fn query_in_place(&mut self, key: usize, text: &[u8], priority: Priority, answer: u8) {
+        let payload = [&[wire::CommandKind::Query as u8], text].concat();
+        let mut raw = Vec::with_capacity(wire::HEADER_LEN + payload.len());
+        wire::put_message(&mut raw, &mut 0, &payload);
+        let statement = crate::request::Statement::of_text(text, self.lex_mode(key));
+        debug_assert!(statement.kind == Kind::Set, "a SET less some of its assignments");
+        let (expect, command) = (wire::Expect::ResultSets, RequestKind::Query);
+        let request = Request::with_text(raw, expect, command, text, statement, answer);
+        self.queue_request(key, Request { priority: Some(priority), ..request });
+    }
+
+    /// What a client has set is in force from now on.
+    pub(crate) fn take_priority(&mut self, key: usize, priority: Priority) {
+        let full = priority.tickets(self.scheduler.full_tickets());
+        let client = &mut self.clients[key];
+        client.priority = priority;
+        client.tickets = client.tickets.min(full);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(value: &str) -> PoolValue {
+        PoolValue::Text(value.to_owned())
+    }
+
+    #[test]
+    fn values_are_what_the_servers_take() {
+        let mut priority = Priority::default();
+        priority.set(PoolVariable::HighPrioMode, &text("NONE")).unwrap();
+        assert_eq!(priority.mode(HighPrioMode::Statements), HighPrioMode::None);
+        priority.set(PoolVariable::HighPrioMode, &PoolValue::Number(1)).unwrap();
+        assert_eq!(priority.mode(HighPrioMode::None), HighPrioMode::Statements);
+        priority.set(PoolVariable::HighPrioMode, &PoolValue::Default).unwrap();
+        assert_eq!(priority.mode(HighPrioMode::None), HighPrioMode::None);
+        priority.set(PoolVariable::HighPrioTickets, &PoolValue::Number(0)).unwrap();
+        assert_eq!(priority.tickets(7), 0);
+        priority.set(PoolVariable::HighPrioTickets, &PoolValue::Default).unwrap();
+        assert_eq!(priority.tickets(7), 7);
+        assert_eq!(priority, Priority::default());
+    }
+
+    #[test]
+    fn the_lane_of_a_client() {
+        let mut priority = Priority::default();
+        assert_eq!(priority.lane(), None);
+        priority.set(PoolVariable::Priority, &text("low")).unwrap();
+        assert_eq!(priority.lane(), Some(Lane::Low));
+        priority.set(PoolVariable::HighPriorityConnection, &text("on")).unwrap();
+        assert_eq!(priority.lane(), Some(Lane::High));
+        priority.set(PoolVariable::HighPriorityConnection, &PoolValue::Number(0)).unwrap();
+        priority.set(PoolVariable::Priority, &PoolValue::Number(0)).unwrap();
+        assert_eq!(priority.lane(), Some(Lane::High));
+    }
+
+    #[test]
+    fn a_wrong_value_is_said_and_changes_nothing() {
+        let mut priority = Priority::default();
+        for (variable, value) in [
+            (PoolVariable::HighPrioMode, text("some")),
+            (PoolVariable::HighPrioMode, PoolValue::Number(3)),
+            (PoolVariable::Priority, text("")),
+            (PoolVariable::HighPriorityConnection, PoolValue::Number(2)),
+        ] {
+            let error = priority.set(variable, &value).unwrap_err();
+            assert_eq!((error.code, error.sql_state), (1231, b"42000"), "{variable:?} {value:?}");
+            assert!(error.message.contains(variable.name()), "{}", error.message);
+        }
+        assert_eq!(priority, Priority::default());
+        let error = priority.set(PoolVariable::HighPrioTickets, &PoolValue::Number(1 << 32)).unwrap_err();
+        assert_eq!(
+            error.message,
+            "Variable 'thread_pool_high_prio_tickets' can't be set to the value of '4294967296'"
+        );
+    }
+
+    #[test]
+    fn a_select_shows_what_holds() {
+        let settings = Settings { high_prio_mode: HighPrioMode::None, ..Settings::default() };
+        let priority = Priority::default();
+        let shown = |variable| priority.literal(variable, &settings);
+        assert_eq!(shown(PoolVariable::HighPrioMode), "'none'");
+        assert_eq!(shown(PoolVariable::HighPrioTickets), "4294967295");
+        assert_eq!(shown(PoolVariable::Priority), "'auto'");
+        assert_eq!(shown(PoolVariable::HighPriorityConnection), "0");
+    }
+}
