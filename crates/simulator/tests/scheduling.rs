@@ -67,6 +67,19 @@ fn one_worker_with_long_statements_does_not_slow_its_other_clients() {
 }
 
 #[test]
+fn transactions_keep_the_throughput_of_few_clients() {
+    let result = native(scenarios::convoy);
+    assert!(figure(&result, "of what the cores have time for") >= 90.0);
+}
+
+#[test]
+fn a_storm_of_logins_does_not_slow_what_runs() {
+    let result = native(scenarios::login_storm);
+    assert_eq!(result.outcome.logins, u64::from(scenarios::login_storm(Scale::Small).clients()));
+    assert!(result.outcome.class("read").response.longest() < 50 * MS);
+}
+
+#[test]
 fn a_crowd_does_not_cost_throughput() {
     let result = native(scenarios::flash_crowd);
     assert!(figure(&result, "goodput during the crowd, of capacity") >= 90.0);

@@ -107,6 +107,8 @@ pub struct Group {
     pub name: &'static str,
     /// How many.
     pub clients: u32,
+    /// When they connect, counted from the first statement of all on; `None` for during the ramp.
+    pub connects: Option<Duration>,
     /// When the first statement of the first of them is sent.
     pub from: Duration,
     /// Over which time the others follow, evenly.
@@ -181,6 +183,7 @@ impl Group {
         Self {
             name,
             clients,
+            connects: None,
             from: Duration::ZERO,
             spread: Duration::from_millis(100),
             until: Duration::MAX,

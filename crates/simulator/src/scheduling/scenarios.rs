@@ -33,9 +33,11 @@ pub fn all(scale: Scale) -> Vec<Scenario> {
         queued_holder(scale),
         user_lock(scale),
         one_second(scale),
+        convoy(scale),
         imbalance(scale),
         flash_crowd(scale),
         repeat_storm(scale),
+        login_storm(scale),
         million(scale),
     ]
 }
@@ -112,7 +114,7 @@ pub fn starvation(scale: Scale) -> Scenario {
 
 /// FLUSH TABLES WITH READ LOCK, many writers, and the UNLOCK TABLES.
 pub fn flush_tables(scale: Scale) -> Scenario {
-    let writers = scale.of(500, 200);
+    let writers = scale.of(500, 100);
     Scenario {
         story: "500 clients write; one says FLUSH TABLES WITH READ LOCK, makes its copy for two seconds, and says UNLOCK \
             TABLES. Meanwhile all writers wait inside the server, on every thread that there is: with a limit on threads \
@@ -141,7 +143,7 @@ pub fn flush_tables(scale: Scale) -> Scenario {
                 )
             },
         ],
-        length: scale.of(seconds(15), seconds(10)),
+        length: scale.of(seconds(15), seconds(7)),
         picture: Picture::OverTime { class: "read" },
         figures: |outcome, _| {
             vec![
@@ -298,6 +300,45 @@ pub fn one_second(scale: Scale) -> Scenario {
     }
 }
 
+/// Transactions of several statements, many more than run at once.
+pub fn convoy(scale: Scale) -> Scenario {
+    let clients = scale.of(4_000, 500);
+    let update = |table| Step::new("update", Action::Write, table, Row::Among(1_000));
+    Scenario {
+        story: "4,000 clients run transactions of four updates on rows that others want as well, without a pause. First come, \
+            first served, statement by statement, each transaction would hold its rows for four rounds of the whole queue \
+            (percona.com, January 2014); with the statements of open transactions first, few are open at a time. Published \
+            pools keep 8 to 14 % of their peak with 4,096 connections. The cores have time for \
+            9,000 a second.",
+        groups: vec![Group::new(
+            "transactions",
+            clients,
+            vec![
+                Step::new("BEGIN", Action::Begin, 0, Row::Own),
+                update(0),
+                update(1),
+                update(2),
+                update(3),
+                Step::new("COMMIT", Action::Commit, 0, Row::Own),
+            ],
+        )],
+        length: scale.of(seconds(20), seconds(2)),
+        warm_up: millis(500),
+        figures: |outcome, _| {
+            vec![
+                Figure::per_second("transactions", outcome.rate("COMMIT")),
+                Figure::percent("of what the cores have time for", outcome.rate("COMMIT"), 9_000.0),
+                Figure::seconds("p99 of waiting for a BEGIN", outcome.class("BEGIN").waited.per_mille(990)),
+                Figure::seconds(
+                    "p99 of the response to an update",
+                    outcome.class("update").response.per_mille(990),
+                ),
+            ]
+        },
+        ..plain("convoy", "4,000 clients with transactions", 4, &[POINT_SELECT; 4])
+    }
+}
+
 /// Heavy clients that all came to the same group.
 pub fn imbalance(scale: Scale) -> Scenario {
     let heavy = Table { cpu: Time::about(1_000), wait: Time::about(99_000) };
@@ -318,8 +359,8 @@ pub fn imbalance(scale: Scale) -> Scenario {
             short("beside the heavy ones", 20, Place::Worker(0)),
             short("elsewhere", 300, Place::NotWorker(0)),
         ],
-        length: scale.of(seconds(20), seconds(6)),
-        warm_up: seconds(2),
+        length: scale.of(seconds(20), seconds(3)),
+        warm_up: seconds(1),
         figures: |outcome, _| {
             let p99 = |class: &str| outcome.class(class).response.per_mille(990);
             let (beside, elsewhere) = (p99("beside the heavy ones"), p99("elsewhere"));
@@ -441,6 +482,40 @@ pub fn repeat_storm(scale: Scale) -> Scenario {
 
 /// When the lock is given back that set the storm off, in seconds from the first statement on.
 const STORM_ENDS: u64 = 10;
+
+/// Everybody connects at once.
+pub fn login_storm(scale: Scale) -> Scenario {
+    let many = scale.of(20_000, 2_000);
+    Scenario {
+        story: "200 clients read rows, 9,600 times a second; after two seconds 20,000 others connect within 100 ms, as they \
+            do after a failover. In Percona Server and MariaDB threads of the pool do the logins.",
+        groups: vec![
+            Group {
+                think: Time::about(20_000),
+                ..Group::new("running", 200, vec![Step::new("read", Action::Read, 0, Row::Own)])
+            },
+            Group {
+                connects: Some(seconds(2)),
+                times: 0,
+                ..Group::new("storm", many, vec![Step::new("read", Action::Read, 0, Row::Own)])
+            },
+        ],
+        length: scale.of(seconds(10), seconds(3)),
+        warm_up: seconds(1),
+        figures: |outcome, _| {
+            vec![
+                Figure::seconds(
+                    "longest response to those that were there",
+                    outcome.class("read").response.longest(),
+                ),
+                Figure::seconds("p99.9", outcome.class("read").response.per_mille(999)),
+                Figure::seconds("longest login", outcome.longest_login),
+                Figure::count("logins refused", outcome.refused_logins),
+            ]
+        },
+        ..plain("login_storm", "20,000 connect at once", 4, &[POINT_SELECT])
+    }
+}
 
 /// A million clients on 64 workers, most of them idle.
 pub fn million(scale: Scale) -> Scenario {

@@ -22,7 +22,7 @@ text{font:13px system-ui,sans-serif;fill:#24292f}\
 .line{fill:none;stroke-width:2}\
 .s0{stroke:#0072b2}.s1{stroke:#d55e00;stroke-dasharray:7 3}.s2{stroke:#8a6d00;stroke-dasharray:2 3}.s3{stroke:#007a5a}\
 rect.s0{fill:#0072b2}rect.s1{fill:#d55e00}rect.s2{fill:#8a6d00}rect.s3{fill:#007a5a}\
-rect{stroke:none;stroke-dasharray:none}\
+rect.s0,rect.s1,rect.s2,rect.s3{stroke:none}\
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.grid{stroke:#3d444d}\
 .s0{stroke:#56b4e9}.s1{stroke:#ff9457}.s2{stroke:#f0e442}.s3{stroke:#2fd3a5}\
 rect.s0{fill:#56b4e9}rect.s1{fill:#ff9457}rect.s2{fill:#f0e442}rect.s3{fill:#2fd3a5}}\
