@@ -65,7 +65,7 @@ impl SqlError {
         Self::new(
             1064,
             b"42000",
-            format!("The admin port does not understand this, {near}; HELP says what it does"),
+            format!("The admin port does not understand this, {near}; SHOW HELP says what it does"),
         )
     }
 

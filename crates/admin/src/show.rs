@@ -138,7 +138,7 @@ pub(crate) const HELP: [(&str, &str); 16] = [
     ("SET GLOBAL option = value", "Changes an option until the next start or RELOAD"),
     ("RELOAD", "Reads the configuration file again; warnings say what a start is needed for"),
     ("SHUTDOWN [IMMEDIATE]", "Ends Onramp: open transactions have shutdown_timeout, or none"),
-    ("HELP", "This"),
+    ("SHOW HELP, HELP", "This"),
 ];
 
 const _: () = {

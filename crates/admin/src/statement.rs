@@ -86,6 +86,8 @@ pub(crate) fn parse<'a>(tokens: &'a [Placed<'a>]) -> Result<Statement<'a>, SqlEr
     };
     let statement = match first.as_str() {
         "select" | "with" | "values" => return Ok(Statement::Select),
+        // The command line clients answer HELP themselves.
+        "show" if words.skip("help") => Statement::Help,
         "show" => Statement::Show(show(&mut words)?),
         "describe" | "desc" | "explain" => {
             let table = words.table()?;
@@ -306,6 +308,7 @@ mod tests {
         assert_eq!(parsed("shutdown immediate"), "Shutdown { immediate: true }");
         assert_eq!(parsed("/* hi */ PAUSE"), "Pause");
         assert_eq!(parsed("-- nothing"), "Empty");
+        assert_eq!(parsed("SHOW HELP"), "Help");
         assert_eq!(parsed("START TRANSACTION READ ONLY"), "Nothing");
         assert_eq!(parsed("(SELECT 1)"), "Select");
         assert_eq!(parsed("use `onramp`"), "Use(\"onramp\")");

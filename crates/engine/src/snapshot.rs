@@ -366,3 +366,6 @@ fn account_name(account: &Account) -> String {
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@
     reason = "tests start programs, wait for them and stop at the first surprise"
 )]
 
+mod admin;
 mod harness;
 mod options;
 mod private_server;

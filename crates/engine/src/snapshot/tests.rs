@@ -1,0 +1,139 @@
+use std::rc::Rc;
+
+use seam::{Address, ConnectionId, Instant};
+
+use super::*;
+use crate::accounts::Credential;
+use crate::request::{Request, Statement};
+use crate::session::SessionState;
+use crate::settings::Settings;
+
+/// An engine with so many clients that have logged in.
+fn engine(clients: u32) -> Engine {
+    let server = vec![Address::Unix("/nowhere".into())];
+    let mut engine = Engine::new(Settings { server, max_connections: clients.max(1), ..Settings::default() });
+    let account = Rc::new(Account {
+        user: b"app".to_vec(),
+        host: String::from("%"),
+        credential: Credential::Empty,
+        locked: false,
+        may_kill: false,
+    });
+    let state = SessionState { schema: Some(b"shop"[..].into()), ..SessionState::default() };
+    for index in 0..clients {
+        assert!(engine.workers.take_client());
+        let id = engine.next_client_id();
+        let peer = Peer::Tcp(([10, 0, 0, 1], 1024).into());
+        let connection = ConnectionId { index, generation: 1 };
+        let mut client = Client::new(connection, peer, id, Instant::START);
+        client.identity = Some(engine.identities.hold(&account, b"app", None));
+        client.session = Some(engine.sessions.hold(state.clone()));
+        client.phase = Phase::Idle;
+        let key = engine.clients.insert(client);
+        engine.client_ids.insert(id, key);
+    }
+    engine
+}
+
+fn ids(engine: &Engine, count: usize) -> Vec<u32> {
+    let (mut ids, mut from) = (Vec::new(), Some(0));
+    while let Some(at) = from {
+        let piece = engine.clients_from(at, count);
+        assert!(piece.rows.len() <= count);
+        ids.extend(piece.rows.iter().map(|client| client.id));
+        from = piece.next;
+    }
+    ids
+}
+
+fn query(engine: &mut Engine, key: usize, text: &str) {
+    let statement = Statement::of_text(text.as_bytes(), sql::LexMode::default());
+    let request = Request { statement, ..Request::query(text) };
+    engine.queue_request(key, request);
+}
+
+#[test]
+fn pieces_hold_every_client_once() {
+    let mut engine = engine(10);
+    for key in [0, 4, 9] {
+        engine.drop_client(key);
+    }
+    let all: Vec<_> = engine.client_ids.keys().copied().collect();
+    for count in 1..=11 {
+        assert_eq!(ids(&engine, count), all, "in pieces of {count}");
+    }
+    assert!(engine.clients_from(usize::MAX, usize::MAX).rows.is_empty());
+    assert!(engine.backends_from(usize::MAX, 1).next.is_none());
+}
+
+#[test]
+fn a_waiting_client_shows_its_queue_and_text() {
+    let mut engine = engine(2);
+    query(&mut engine, 1, "SELECT 'ä', 1");
+    let rows = engine.clients_from(0, 10).rows;
+    assert_eq!((rows[0].state, rows[1].state), ("idle", "queued"));
+    assert_eq!(rows[0].user.as_deref(), Some("app"));
+    assert_eq!(rows[0].account.as_deref(), Some("app@%"));
+    assert_eq!(rows[0].schema.as_deref(), Some("shop"));
+    assert_eq!((rows[1].queue, rows[1].queued), (Some("low"), Some(Duration::ZERO)));
+    assert_eq!(rows[1].statement.as_deref(), Some("SELECT 'ä', 1"));
+    assert!(rows[1].digest.is_some() && rows[0].digest.is_none());
+    let view = engine.overview();
+    assert_eq!((view.clients, view.queued[2]), (2, ("low", 1)));
+}
+
+#[test]
+fn texts_that_may_hold_a_password_are_not_shown() {
+    let mut engine = engine(1);
+    for text in [
+        "CREATE USER u IDENTIFIED BY 'hush'",
+        "ALTER USER u IDENTIFIED BY 'hush'",
+        "SET PASSWORD = PASSWORD('hush')",
+        "GRANT SELECT ON *.* TO u IDENTIFIED BY 'hush'",
+        "EXECUTE IMMEDIATE 'SET PASSWORD = ''hush'''",
+        "PREPARE s FROM 'SET PASSWORD = ''hush'''",
+        "CHANGE MASTER TO MASTER_PASSWORD = 'hush'",
+    ] {
+        query(&mut engine, 0, text);
+        let shown = engine.clients_from(0, 1).rows[0].statement.clone();
+        assert_eq!(shown, None, "{text}");
+        engine.cancel_queued(0, &crate::errors::MySqlError::interrupted());
+    }
+    assert_eq!(engine.overview().totals.cancelled, 7);
+}
+
+#[test]
+fn a_pause_keeps_the_clock_from_spinning() {
+    let mut engine = engine(1);
+    query(&mut engine, 0, "SELECT 1");
+    engine.pause();
+    let now = Instant::from_micros(5_000_000);
+    seam::Program::handle(&mut engine, now, seam::Input::TurnEnd);
+    assert!(engine.overview().paused);
+    assert_eq!(engine.overview().queued.iter().map(|(_, count)| count).sum::<usize>(), 1);
+    let timeout = seam::Program::next_timeout(&engine);
+    assert!(timeout.is_some_and(|timeout| timeout > now), "{timeout:?} after {now:?}");
+}
+
+/// How long one turn takes that looks at a piece of 100,000 clients.
+/// `cargo test --release -p engine -- --ignored --nocapture looking_at_clients`
+#[test]
+#[ignore = "measures; says nothing without optimisation"]
+#[expect(clippy::disallowed_methods, reason = "the machine's time is what is measured")]
+fn looking_at_clients() {
+    let mut engine = engine(100_000);
+    for key in (0..100_000).step_by(2) {
+        query(&mut engine, key, "SELECT c FROM sbtest1 WHERE id = 12345");
+    }
+    for count in [1024, 4096, 16_384, 100_000] {
+        let (mut longest, mut pieces, mut from) = (Duration::ZERO, 0, Some(0));
+        let start = std::time::Instant::now();
+        while let Some(at) = from {
+            let begun = std::time::Instant::now();
+            let piece = engine.clients_from(at, count);
+            longest = longest.max(begun.elapsed());
+            (from, pieces) = (piece.next, pieces + 1);
+        }
+        println!("{pieces} pieces of {count}: {:?} in all, the longest {longest:?}", start.elapsed());
+    }
+}
