@@ -1,6 +1,8 @@
 //! From arguments, environment and file to a checked configuration.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use engine::Profile;
 
 use crate::live::Source;
 use crate::options::{FILE_OPTION, OPTIONS, OptionSpec};
@@ -13,28 +15,87 @@ use crate::{Configuration, Error, Place, file, nearest};
 /// # Errors
 /// The first thing that is wrong, with its place.
 pub fn load<'a>(
-    arguments: &[String],
+    arguments: &'a [String],
     environment: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<Configuration, Error> {
-    let flags = flags(arguments)?;
-    let variables = variables(environment)?;
+    let sources = Sources::new(arguments, environment)?;
+    let mut configuration = sources.apply(defaults())?;
+    let profile = configuration.engine.profile;
+    if profile != Profile::Native {
+        // The profile's defaults stand below what is given, and one of them follows from how many groups there are in the end.
+        let groups = sources.apply(defaults_of(profile, groups_by_default(profile), 1))?.workers;
+        configuration = sources.apply(defaults_of(profile, groups_by_default(profile), groups))?;
+    }
+    check_together(&configuration)?;
+    Ok(configuration)
+}
+
+/// All that was given, the lowest rank first.
+struct Sources<'a> {
+    file: Option<(PathBuf, zeroize::Zeroizing<String>)>,
+    variables: Vec<GivenOption<'a>>,
+    flags: Vec<GivenOption<'a>>,
+}
+
+impl<'a> Sources<'a> {
+    fn new(
+        arguments: &'a [String],
+        environment: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, Error> {
+        let flags = flags(arguments)?;
+        let variables = variables(environment)?;
+        // The file ranks below the environment and the flags, but one of them names it.
+        let mut named = variables.iter().chain(&flags).filter(|given| given.option.name == FILE_OPTION);
+        let file = match named.next_back() {
+            Some(given) => {
+                let mut configuration = Configuration::blank();
+                given.apply(&mut configuration)?;
+                let text = read(&configuration.file)?;
+                Some((configuration.file, text))
+            }
+            None => None,
+        };
+        Ok(Self { file, variables, flags })
+    }
+
+    fn apply(&self, mut configuration: Configuration) -> Result<Configuration, Error> {
+        if let Some((path, text)) = &self.file {
+            file::apply(&mut configuration, path, text)?;
+        }
+        for given in self.variables.iter().chain(&self.flags) {
+            given.apply(&mut configuration)?;
+        }
+        Ok(configuration)
+    }
+}
+
+/// The defaults of the table.
+fn defaults() -> Configuration {
     let mut configuration = Configuration::blank();
     for option in OPTIONS.iter().filter(|option| !option.default.is_empty()) {
         let applied = option.kind.apply(&mut configuration, &[Given::Bare(option.default)]);
         applied.expect("a test applies every default");
     }
-    // The file's name first: the file ranks below the environment and the flags, but one of them names it.
-    let mut named = variables.iter().chain(&flags).filter(|given| given.option.name == FILE_OPTION);
-    if let Some(given) = named.next_back() {
-        given.apply(&mut configuration)?;
-        let path = configuration.file.clone();
-        file::apply(&mut configuration, &path, &read(&path)?)?;
+    configuration
+}
+
+/// The defaults of the table, but for those of another pool's rules.
+fn defaults_of(profile: Profile, workers: u32, groups: u32) -> Configuration {
+    let mut configuration = defaults();
+    configuration.workers = workers;
+    configuration.engine = configuration.engine.of_profile(profile, groups);
+    configuration
+}
+
+/// How many groups a pool has by default: as many as cores; MySQL's half as many, 16 at most.
+fn groups_by_default(profile: Profile) -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = u32::try_from(cores).unwrap_or(u32::MAX);
+    match profile {
+        Profile::Native => 1,
+        Profile::Percona | Profile::MariaDb => cores.clamp(1, 1024),
+        Profile::MySql => (cores / 2).clamp(1, 16),
     }
-    for given in variables.iter().chain(&flags) {
-        given.apply(&mut configuration)?;
-    }
-    check_together(&configuration)?;
-    Ok(configuration)
 }
 
 /// What flags or a variable say about one option.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use drivers::DriverChoice;
-use engine::{HighPrioMode, ThreadHandling};
+use engine::{HighPrioMode, Profile, ThreadHandling};
 
 use crate::LogLevel;
 use crate::value::Kind;
@@ -83,8 +83,11 @@ impl Section {
 }
 
 /// Names under which some options are known from in-server thread pools.
-pub(crate) const OTHER_NAMES: [(&str, &str); 2] =
-    [("thread_pool_size", "workers"), ("admin_port", "admin_listen")];
+pub(crate) const OTHER_NAMES: [(&str, &str); 3] = [
+    ("thread_pool_size", "workers"),
+    ("admin_port", "admin_listen"),
+    ("thread_pool_idle_timeout", "backend_idle_timeout"),
+];
 
 /// The option that names the file itself, and so cannot stand in it.
 pub(crate) const FILE_OPTION: &str = "config";
@@ -153,6 +156,64 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         doc: "Event loops, each a thread with its own share of the clients and backends; permits and all limits are \
               common to them. One serves over 100,000 short statements a second; \
               where Onramp has cores to itself and needs more than one of them, raise it. Known as thread_pool_size too.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_profile",
+        kind: Kind::Word(&[
+            ("native", |configuration| configuration.engine.profile = Profile::Native),
+            ("percona", |configuration| configuration.engine.profile = Profile::Percona),
+            ("mariadb", |configuration| configuration.engine.profile = Profile::MariaDb),
+            ("mysql", |configuration| configuration.engine.profile = Profile::MySql),
+        ]),
+        default: "native",
+        example: "percona",
+        doc: "Whose rules decide which statement runs when: Onramp's own, or those of a server's thread pool with that               pool's defaults for all options of this section. There each worker is one of that pool's groups, with               permits of its own (thread_pool_size of them: as many as cores, half as many in MySQL). docs/SCHEDULING.md               compares them.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_oversubscribe",
+        // Percona's range is 1 to 1000, MariaDB's goes to 65536.
+        kind: Kind::Count(1..=65_536, |configuration| &mut configuration.engine.oversubscribe),
+        default: "3",
+        example: "10",
+        doc: "In the profiles percona and mariadb: a worker executes so many statements at a time beyond the first.               Onramp's own rules have permits in its place.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_max_threads",
+        kind: Kind::Count(1..=100_000, |configuration| &mut configuration.engine.max_threads),
+        default: "100000",
+        example: "500",
+        doc: "In the profiles percona and mariadb: statements that execute at a time in all, those that are stalled               included. Onramp's own rules have max_backends in its place, which holds in every profile.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_query_threads_per_group",
+        kind: Kind::Count(1..=4096, |configuration| &mut configuration.engine.query_threads_per_group),
+        default: "2",
+        example: "4",
+        doc: "In the profile mysql, where thread_pool_max_transactions_limit is 0: statements that a worker executes at a               time (one more, as in that pool).",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_max_transactions_limit",
+        kind: Kind::Count(0..=1_000_000, |configuration| &mut configuration.engine.max_transactions_limit),
+        default: "0",
+        example: "512",
+        doc: "In the profile mysql: transactions that are open at a time, a single statement being one; the others wait.               0 for no such limit. That profile's default is 32 for each worker, 512 at most.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_longrun_trx_limit",
+        // The range of MySQL's variable, in milliseconds as there.
+        kind: Kind::Milliseconds(Duration::from_millis(10)..=Duration::from_secs(86_400), |configuration| {
+            &mut configuration.engine.longrun_trx_limit
+        }),
+        default: "2000",
+        example: "500",
+        doc: "In the profile mysql: where as many transactions as may be open have lasted for this long, that limit is \
+              suspended for some seconds. Milliseconds.",
         section: Section::Scheduling,
     },
     OptionSpec {
@@ -245,6 +306,19 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         example: "2",
         doc: "How many permits the statements of the long lane may have at a time, on all workers together. 0 stands for a \
               quarter of the permits, and at least 1.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "lock_wait_interval",
+        // InnoDB makes its tables of lock waits anew every 100 ms at most.
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.lock_wait_interval
+        }),
+        default: "100ms",
+        example: "0s",
+        doc: "How often the server is asked, at most, who waits for whose row locks: only while a statement takes longer than \
+              its like does and others wait. Who is waited for then goes first. The service account needs PROCESS for it, on \
+              MySQL 8 also SELECT on performance_schema. 0s never asks.",
         section: Section::Scheduling,
     },
     OptionSpec {

@@ -56,6 +56,13 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         service_password: _,
         entropy: _,
         thread_handling,
+        profile,
+        oversubscribe,
+        max_threads,
+        query_threads_per_group,
+        max_transactions_limit,
+        longrun_trx_limit,
+        lock_wait_interval,
         permits,
         statements_in_flight,
         shared_backends,
@@ -80,6 +87,13 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
     } = with_flags(&[]).unwrap().engine;
     let engine = Settings::default();
     assert_eq!(thread_handling, engine.thread_handling);
+    assert_eq!(profile, engine.profile);
+    assert_eq!(oversubscribe, engine.oversubscribe);
+    assert_eq!(max_threads, engine.max_threads);
+    assert_eq!(query_threads_per_group, engine.query_threads_per_group);
+    assert_eq!(max_transactions_limit, engine.max_transactions_limit);
+    assert_eq!(longrun_trx_limit, engine.longrun_trx_limit);
+    assert_eq!(lock_wait_interval, engine.lock_wait_interval);
     assert_eq!(permits, engine.permits);
     assert_eq!(statements_in_flight, engine.statements_in_flight);
     assert_eq!(shared_backends, engine.shared_backends);
@@ -348,4 +362,27 @@ fn the_reference_page_is_that_of_the_table() {
         page == reference_page(),
         "docs/OPTIONS.md is not that of the table of options: run `make docs-options`"
     );
+}
+
+#[test]
+fn a_profile_changes_the_defaults_and_nothing_that_is_given() {
+    let percona = with_flags(&["--thread-pool-profile=percona"]).unwrap();
+    assert_eq!(percona.engine.stall_limit, Duration::from_millis(500));
+    assert_eq!(percona.engine.statements_in_flight, 1);
+    assert!(percona.workers >= 1);
+    assert_eq!(percona.engine.group_limit(percona.workers), Some(4));
+
+    let given = with_file("thread_pool_profile = \"mariadb\"\nthread_pool_stall_limit = 100\n").unwrap();
+    assert_eq!(given.engine.stall_limit, Duration::from_millis(100));
+
+    // Its limit of transactions follows from the number of groups, unless it is given.
+    let mysql = with_flags(&["--thread-pool-profile=mysql", "--thread-pool-size=3"]).unwrap();
+    assert_eq!((mysql.workers, mysql.engine.max_transactions_limit), (3, 96));
+    assert_eq!(mysql.engine.group_limit(3), Some(33));
+    let given =
+        with_flags(&["--thread-pool-profile=mysql", "--thread-pool-max-transactions-limit=0"]).unwrap();
+    assert_eq!(given.engine.group_limit(given.workers), Some(3));
+
+    let native = with_flags(&["--thread-pool-profile=native"]).unwrap();
+    assert_eq!(native.engine.group_limit(1), None);
 }

@@ -1,5 +1,7 @@
 //! The service account's connection: learns what the server is, and keeps reading its accounts.
 
+use std::sync::Arc;
+
 use seam::{ConnectionId, Instant};
 use wire::{CommandKind, ReplyReader};
 
@@ -8,6 +10,7 @@ use crate::backend::kept::rows_of;
 use crate::engine::{Engine, Role};
 use crate::event::Event;
 use crate::facts::{COLLATIONS_QUERY, Facts, SERVER_QUERY, account_of_row};
+use crate::lock_waits::{GATE_QUERY, waits_at_gate, waits_of_rows};
 use crate::server_login::{Credentials, Outcome, ServerLogin};
 
 /// Names the service account's connection towards the driver; backends count up from 1.
@@ -42,12 +45,16 @@ enum State {
     Idle,
 }
 
-/// What is asked after the login, in this order; the last one again and again.
+/// What is asked after the login, in this order; the third again and again, the others when there is a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     Collations,
     Server,
     Accounts,
+    /// How many statements wait for locks.
+    LockGate,
+    /// Who waits for whom.
+    LockWaits,
 }
 
 /// An answer, kept whole.
@@ -128,6 +135,12 @@ impl Engine {
             {
                 self.ask(Question::Accounts);
             }
+            State::Idle
+                if self.suspects_lock_waits()
+                    && self.workers.may_ask_for_lock_waits(self.now, self.settings.lock_wait_interval) =>
+            {
+                self.ask(Question::LockGate);
+            }
             State::Connecting | State::LoggingIn(_) | State::Asking { .. }
                 if self.now.since(self.control.since) > self.settings.backend_connect_timeout =>
             {
@@ -148,7 +161,10 @@ impl Engine {
         match self.control.state {
             State::Away if self.draining.is_some() => None,
             State::Away => Some(self.server.next_attempt().unwrap_or(self.now)),
-            State::Idle => self.control.next_refresh(self.settings.accounts_refresh),
+            State::Idle => {
+                let refresh = self.control.next_refresh(self.settings.accounts_refresh);
+                refresh.into_iter().chain(self.next_suspicion()).min()
+            }
             _ => Some(self.control.since + self.settings.backend_connect_timeout),
         }
     }
@@ -209,6 +225,8 @@ impl Engine {
             Question::Collations => COLLATIONS_QUERY,
             Question::Server => SERVER_QUERY,
             Question::Accounts => facts.accounts_query(),
+            Question::LockGate => GATE_QUERY,
+            Question::LockWaits => facts.lock_waits_query(),
         };
         let options = crate::backend::dispatch::reply_options(
             crate::server_login::ALWAYS & facts.capabilities,
@@ -233,6 +251,9 @@ impl Engine {
     fn answered(&mut self, question: Question, answer: Kept) {
         self.control.state = State::Idle;
         if let Some(error) = answer.error {
+            if matches!(question, Question::LockGate | Question::LockWaits) {
+                return self.lock_waits_cannot_be_seen(error);
+            }
             let user = &self.settings.service_user;
             return self
                 .control_lost(&format!("the service account '{user}' may not read what it needs: {error}"));
@@ -257,6 +278,9 @@ impl Engine {
                 self.ask(Question::Accounts);
             }
             Question::Accounts => self.take_accounts(answer.bytes),
+            Question::LockGate if waits_at_gate(&rows_of(&answer.bytes)) > 0 => self.ask(Question::LockWaits),
+            Question::LockGate => self.found_lock_waits(&Arc::default()),
+            Question::LockWaits => self.found_lock_waits(&waits_of_rows(&rows_of(&answer.bytes))),
         }
     }
 

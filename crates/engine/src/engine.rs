@@ -82,6 +82,10 @@ pub struct Engine {
     pub(crate) lacking_since: Option<Instant>,
     /// The server takes no more backends for now.
     pub(crate) server_full: Option<ServerFull>,
+    /// When a statement was last found to take longer than its like.
+    pub(crate) stalled_at: Option<Instant>,
+    /// The service account may not see who waits for whose locks.
+    pub(crate) lock_waits_denied: bool,
     /// Bytes of waiting statements.
     pub(crate) buffered: usize,
     /// When open transactions are given up, once draining has begun.
@@ -197,6 +201,8 @@ impl Engine {
             known_schemas: BTreeMap::new(),
             lacking_since: None,
             server_full: None,
+            stalled_at: None,
+            lock_waits_denied: false,
             buffered: 0,
             draining: None,
             next_sweep: Instant::START,
@@ -225,6 +231,7 @@ impl Engine {
             Letter::Wake => {}
             Letter::Kill(kill) => self.kill_for_worker(kill),
             Letter::Killed(killed) => self.killed_by_worker(killed),
+            Letter::LockWaits(waits) => self.take_lock_waits(waits),
         }
     }
 
@@ -510,6 +517,7 @@ impl Program for Engine {
             self.next_control_turn(),
             self.logins.front().map(|&(deadline, _, _)| deadline),
             self.scheduler.next_kick_up(),
+            starting(self.scheduler.next_group_turn()),
             starting(self.next_giving_up()),
             starting(self.next_stall()),
             starting(self.next_asking()),

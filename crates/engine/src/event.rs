@@ -53,6 +53,11 @@ pub enum Event {
         /// What it said.
         reason: String,
     },
+    /// The service account may not ask who waits for whose locks.
+    LockWaitsHidden {
+        /// What the server said.
+        reason: String,
+    },
     /// A limit was reached; said at most once per limit and minute.
     LimitReached {
         /// The option that sets it.
@@ -85,6 +90,14 @@ impl fmt::Display for Event {
                 write!(
                     f,
                     "the server takes no more backends ({reason}): lower max_backends or raise its limit"
+                )
+            }
+            Self::LockWaitsHidden { reason } => {
+                write!(
+                    f,
+                    "lock waits are not looked for ({}): grant the service account PROCESS, and on MySQL 8 SELECT on \
+                     performance_schema, or set lock_wait_interval = 0s",
+                    reason.escape_debug()
                 )
             }
             Self::LimitReached { option, limit } => {

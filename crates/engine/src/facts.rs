@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::{Account, Accounts, Credential};
+use crate::lock_waits::{WAITS_QUERY, WAITS_QUERY_8};
 use crate::session::Charset;
 
 /// The server as it was when the service account last logged in; the accounts are read again and again.
@@ -69,6 +70,14 @@ impl Facts {
 
     pub(crate) fn accounts_query(&self) -> &'static str {
         if self.is_mariadb() { MARIADB_ACCOUNTS_QUERY } else { MYSQL_ACCOUNTS_QUERY }
+    }
+
+    /// See [`crate::lock_waits`].
+    pub(crate) fn lock_waits_query(&self) -> &'static str {
+        let major =
+            self.version.split(|&byte| byte == b'.').next().and_then(|text| std::str::from_utf8(text).ok());
+        let since_8 = major.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 8);
+        if since_8 && !self.is_mariadb() { WAITS_QUERY_8 } else { WAITS_QUERY }
     }
 
     /// The row of [`SERVER_QUERY`].

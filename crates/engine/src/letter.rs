@@ -1,6 +1,9 @@
 //! What workers tell each other. Everything else they have in common is in [`crate::Workers`].
 
+use std::sync::Arc;
+
 use crate::accounts::Account;
+use crate::lock_waits::LockWait;
 
 /// A message from one worker of a pool to another. Carried by whoever runs the engines, in the order in which they were
 /// written.
@@ -12,6 +15,8 @@ pub enum Letter {
     Kill(Kill),
     /// The answer to that.
     Killed(Killed),
+    /// Who waits for whose locks, as the server has just said.
+    LockWaits(Arc<[LockWait]>),
 }
 
 /// KILL of a client that another worker has.

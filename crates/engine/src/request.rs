@@ -207,6 +207,17 @@ impl Request {
             && self.expect != Expect::Statistics
     }
 
+    /// Whether it may leave locks behind where a transaction is open: all but plain reads, and what is about the session.
+    pub(crate) fn may_lock(&self) -> bool {
+        use Kind::{Call, Delete, Execute, Handler, Insert, Load, Other, Replace, Select, Update, Xa};
+        match self.statement.kind {
+            Select => !self.statement.plain_read,
+            Insert | Replace | Update | Delete | Load | Call | Execute | Handler | Xa => true,
+            Other => self.executes_prepared() || self.command == RequestKind::Query,
+            _ => false,
+        }
+    }
+
     /// COM_STMT_EXECUTE.
     pub(crate) fn executes_prepared(&self) -> bool {
         self.command == RequestKind::Other && self.expect == Expect::ResultSets

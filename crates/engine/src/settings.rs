@@ -16,8 +16,21 @@ pub struct Settings {
     pub service_password: Zeroizing<String>,
     /// How clients share the server.
     pub thread_handling: ThreadHandling,
-    /// Statements executing on the server at the same time (what in-server pools call active threads), from 1.
+    /// Whose rules the scheduler follows.
+    pub profile: Profile,
+    /// Statements executing on the server at the same time (what in-server pools call active threads), from 1. In the
+    /// other pools' profiles [`Self::group_limit`] stands in its place.
     pub permits: u32,
+    /// `percona` and `mariadb`: so many statements beyond the first execute at a time, on each worker.
+    pub oversubscribe: u32,
+    /// `percona` and `mariadb`: statements that execute at a time in all, those that are stalled included.
+    pub max_threads: u32,
+    /// `mysql`: statements that execute at a time on each worker, where `max_transactions_limit` is zero.
+    pub query_threads_per_group: u32,
+    /// `mysql`: transactions that are open at a time, a single statement being one; zero for no limit.
+    pub max_transactions_limit: u32,
+    /// `mysql`: where so many transactions as may be open have lasted for this long, the limit is suspended.
+    pub longrun_trx_limit: Duration,
     /// Statements sent to one backend before the first is answered, from 1 (1 turns pipelining off).
     pub statements_in_flight: u32,
     /// Backends on which short reads of one user and session state run, several in flight on each, from 1: more make the
@@ -39,6 +52,8 @@ pub struct Settings {
     pub long_permits: u32,
     /// A statement that has run this long lends its permit to others: it may be waiting for what they hold.
     pub stall_limit: Duration,
+    /// Who waits for whose row locks is asked of the server this often at most; zero for never.
+    pub lock_wait_interval: Duration,
     /// How long a login may take, from the greeting on.
     pub connect_timeout: Duration,
     /// How long a statement waits for a server that cannot be reached, or for a free backend.
@@ -83,6 +98,59 @@ pub enum HighPrioMode {
     None,
 }
 
+/// Whose scheduling rules are followed: Onramp's own, or those of the thread pool of a server, each worker being one of its
+/// groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Onramp's own: one pool for all workers.
+    Native,
+    /// Percona Server's thread pool (`sql/threadpool_unix.cc`).
+    Percona,
+    /// MariaDB's thread pool (`sql/threadpool_generic.cc`).
+    MariaDb,
+    /// MySQL's thread pool (`plugin/thread_pool`, 9.7).
+    MySql,
+}
+
+impl Settings {
+    /// These settings with the rules, and all the defaults, of another pool.
+    #[must_use]
+    pub fn of_profile(self, profile: Profile, workers: u32) -> Self {
+        let other = Self {
+            profile,
+            // What no server's pool does.
+            statements_in_flight: 1,
+            long_statement_time: Duration::ZERO,
+            ..self.clone()
+        };
+        match profile {
+            Profile::Native => Self { profile, ..self },
+            Profile::Percona => {
+                Self { stall_limit: Duration::from_millis(500), max_threads: 100_000, ..other }
+            }
+            Profile::MariaDb => {
+                Self { stall_limit: Duration::from_millis(500), max_threads: 65_536, ..other }
+            }
+            Profile::MySql => Self {
+                stall_limit: Duration::from_millis(60),
+                max_transactions_limit: (32 * workers).clamp(1, 512),
+                ..other
+            },
+        }
+    }
+
+    /// How many statements each of so many workers may execute at a time, where these are groups.
+    pub fn group_limit(&self, workers: u32) -> Option<u32> {
+        match self.profile {
+            Profile::Native => None,
+            Profile::Percona | Profile::MariaDb => Some(self.oversubscribe.saturating_add(1)),
+            // One more in either case: the plugin compares with <= (`is_credit_available`).
+            Profile::MySql if self.max_transactions_limit == 0 => Some(self.query_threads_per_group + 1),
+            Profile::MySql => Some(self.max_transactions_limit.div_ceil(workers) + 1),
+        }
+    }
+}
+
 impl Default for Settings {
     /// What the table of options says, without a server and without entropy.
     fn default() -> Self {
@@ -91,7 +159,13 @@ impl Default for Settings {
             service_user: String::from("root"),
             service_password: Zeroizing::default(),
             thread_handling: ThreadHandling::PoolOfThreads,
+            profile: Profile::Native,
             permits: 16,
+            oversubscribe: 3,
+            max_threads: 100_000,
+            query_threads_per_group: 2,
+            max_transactions_limit: 0,
+            longrun_trx_limit: Duration::from_secs(2),
             statements_in_flight: 16,
             shared_backends: 4,
             max_backends: 128,
@@ -102,6 +176,7 @@ impl Default for Settings {
             long_statement_time: Duration::from_millis(500),
             long_permits: 0,
             stall_limit: Duration::from_millis(60),
+            lock_wait_interval: Duration::from_millis(100),
             connect_timeout: Duration::from_secs(10),
             backend_connect_timeout: Duration::from_secs(10),
             backend_idle_timeout: Duration::from_secs(60),

@@ -121,7 +121,7 @@ pub struct WorkerView {
     /// Its statements that run without a permit, having lent it.
     pub lent: usize,
     /// Statements that wait in each queue.
-    pub queued: [(&'static str, usize); 4],
+    pub queued: [(&'static str, usize); 6],
     /// How long the one that has waited longest for a backend has.
     pub oldest_queued: Option<Duration>,
     /// Its statements have waited for a permit for longer than `thread_pool_stall_limit`.
@@ -164,7 +164,7 @@ pub struct Totals {
 }
 
 /// The names of the queues, in the order of [`WorkerView::queued`].
-const QUEUES: [&str; 4] = ["urgent", "high", "low", "long"];
+const QUEUES: [&str; 6] = ["urgent", "blocking", "holding", "high", "low", "long"];
 
 /// Under one of these each statement that starts is counted.
 const WHOLE_WAITS: [WaitReason; 4] =
@@ -331,11 +331,7 @@ impl Engine {
 
 /// The place of a lane in [`QUEUES`].
 fn place(lane: Lane) -> usize {
-    match lane {
-        Lane::High => 1,
-        Lane::Low => 2,
-        Lane::Long => 3,
-    }
+    1 + lane as usize
 }
 
 fn phase_name(phase: &Phase) -> &'static str {

@@ -76,7 +76,7 @@ impl WaitReason {
     /// What a whole wait in a lane is counted under.
     pub(crate) const fn of_lane(lane: Lane) -> Self {
         match lane {
-            Lane::High => Self::HighQueue,
+            Lane::Blocking | Lane::Holding | Lane::High => Self::HighQueue,
             Lane::Low => Self::LowQueue,
             Lane::Long => Self::LongQueue,
         }

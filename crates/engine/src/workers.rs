@@ -9,6 +9,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use seam::Instant;
 
 use crate::long_permits::LongPermits;
 use crate::places::Places;
@@ -27,6 +30,8 @@ pub struct Workers {
     max_connections: u32,
     clients: AtomicU32,
     shared_backends: u32,
+    /// When the server was last asked who waits for whose locks, in microseconds.
+    lock_waits_asked: AtomicU64,
     /// Counts statements that had to queue: the order of all queues.
     arrivals: AtomicU64,
     seats: Box<[Seat]>,
@@ -48,8 +53,22 @@ struct Seat {
 /// No statement waits for a permit.
 const NOBODY: u64 = u64::MAX;
 
-/// What is added to the place of statements of the low queue: arrivals never count so far.
-const LOW: u64 = 1 << 62;
+/// What lies between the places of one queue and those of the next: arrivals never count so far.
+const CLASS: u64 = 1 << 61;
+
+/// Beside so many permits, one is kept for who holds locks: a quarter more on the server is little where all the others wait
+/// for these, and little harm where they do not.
+const KEPT: u32 = 4;
+
+/// Which permits a statement may take beyond the usual ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extra {
+    None,
+    /// Those that are kept for who holds locks.
+    Kept,
+    /// As many as it takes: others wait for this one. Bounded by the backends, of which each such client holds one.
+    Any,
+}
 
 impl Workers {
     /// The common ground of `count` workers with the same settings.
@@ -79,6 +98,7 @@ impl Workers {
             max_connections: settings.max_connections,
             clients: AtomicU32::new(0),
             shared_backends: settings.shared_backends,
+            lock_waits_asked: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             seats: (0..count).map(|_| seat()).collect(),
         })
@@ -117,10 +137,10 @@ impl Workers {
 
     /// Takes a permit for the statement at `place`, unless all are in use or promised to statements of other workers that
     /// have waited longer.
-    pub(crate) fn take_permit(&self, worker: usize, place: Place) -> bool {
+    pub(crate) fn take_permit(&self, worker: usize, place: Place, extra: Extra) -> bool {
         self.running
             .fetch_update(SeqCst, SeqCst, |running| {
-                self.may_take(worker, place, running).then(|| running + 1)
+                self.may_take(worker, place, extra, running).then(|| running + 1)
             })
             .is_ok()
     }
@@ -131,7 +151,7 @@ impl Workers {
         if !self.long.take(worker, place, self.permits()) {
             return false;
         }
-        let taken = self.take_permit(worker, place);
+        let taken = self.take_permit(worker, place, Extra::None);
         if !taken {
             self.long.give();
         }
@@ -160,17 +180,22 @@ impl Workers {
     }
 
     /// Whether [`Self::take_permit`] would succeed now.
-    pub(crate) fn has_permit(&self, worker: usize, place: Place) -> bool {
-        self.may_take(worker, place, self.running())
+    pub(crate) fn has_permit(&self, worker: usize, place: Place, extra: Extra) -> bool {
+        self.may_take(worker, place, extra, self.running())
     }
 
-    fn may_take(&self, worker: usize, place: Place, running: u32) -> bool {
+    fn may_take(&self, worker: usize, place: Place, extra: Extra, running: u32) -> bool {
+        let permits = match extra {
+            Extra::Any => return true,
+            Extra::Kept => self.permits().saturating_add((self.permits() / KEPT).max(1)),
+            Extra::None => self.permits(),
+        };
         let older = self.others(worker).filter(|(_, seat)| {
             let wants = seat.wants.load(SeqCst);
             wants != NOBODY && wants.saturating_add(self.slack()) < place.0
         });
         let promised = u32::try_from(older.count()).expect("fewer than workers");
-        running.saturating_add(promised) < self.permits()
+        running.saturating_add(promised) < permits
     }
 
     /// A worker leaves a permit to an older statement of another only where that is older by more than so many arrivals.
@@ -230,6 +255,18 @@ impl Workers {
         }
     }
 
+    /// When the server may be asked again who waits for whose locks.
+    pub(crate) fn lock_waits_due(&self, interval: Duration) -> Instant {
+        Instant::from_micros(self.lock_waits_asked.load(SeqCst)) + interval
+    }
+
+    /// Whether this worker is the one to ask now.
+    pub(crate) fn may_ask_for_lock_waits(&self, now: Instant, interval: Duration) -> bool {
+        let asked = self.lock_waits_asked.load(SeqCst);
+        let due = Instant::from_micros(asked) + interval <= now;
+        due && self.lock_waits_asked.compare_exchange(asked, now.as_micros(), SeqCst, SeqCst).is_ok()
+    }
+
     /// Counts one more client in, unless there are `max_connections`.
     pub(crate) fn take_client(&self) -> bool {
         let limit = self.max_connections;
@@ -286,17 +323,29 @@ fn permits_of(settings: &Settings) -> u32 {
     }
 }
 
-/// Where a statement stands in the order of all workers' queues: high before low, then by arrival.
+/// Where a statement stands in the order of all workers' queues: by queue, then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(u64);
 
 impl Place {
-    pub(crate) fn high(arrival: u64) -> Self {
+    /// Of a client that others wait for.
+    pub(crate) fn blocking(arrival: u64) -> Self {
         Self(arrival)
     }
 
+    /// Of a client that holds what others may wait for.
+    pub(crate) fn holding(arrival: u64) -> Self {
+        Self(arrival | CLASS)
+    }
+
+    /// Of an open transaction.
+    pub(crate) fn high(arrival: u64) -> Self {
+        Self(arrival | (2 * CLASS))
+    }
+
+    /// Of the others.
     pub(crate) fn low(arrival: u64) -> Self {
-        Self(arrival | LOW)
+        Self(arrival | (3 * CLASS))
     }
 
     /// Less is earlier.
@@ -317,19 +366,20 @@ mod tests {
     fn a_permit_is_left_to_a_statement_that_has_waited_much_longer() {
         let workers = two_workers(1);
         let (old, young) = (Place::low(10), Place::low(10 + workers.slack() + 1));
-        assert!(workers.take_permit(0, young));
-        assert!(!workers.take_permit(1, old));
+        assert!(workers.take_permit(0, young, Extra::None));
+        assert!(!workers.take_permit(1, old, Extra::None));
         workers.want(1, Some(old));
         workers.give_permit();
         assert_eq!(workers.next_to_wake(0), Some(1));
         assert_eq!(workers.next_to_wake(0), None, "once is enough");
-        assert!(!workers.take_permit(0, young), "it is promised");
-        assert!(workers.take_permit(0, Place::low(10 + workers.slack())), "about as old");
+        assert!(!workers.take_permit(0, young, Extra::None), "it is promised");
+        assert!(workers.take_permit(0, Place::low(10 + workers.slack()), Extra::None), "about as old");
         workers.give_permit();
-        assert!(workers.take_permit(0, Place::high(u64::from(u32::MAX))), "the high queue goes first");
+        let high = Place::high(u64::from(u32::MAX));
+        assert!(workers.take_permit(0, high, Extra::None), "the high queue goes first");
         workers.give_permit();
         workers.awake(1);
-        assert!(workers.take_permit(1, old));
+        assert!(workers.take_permit(1, old, Extra::None));
         workers.want(1, None);
         assert!(!workers.others_want(0));
         assert_eq!(workers.running(), 1);

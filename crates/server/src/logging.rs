@@ -46,6 +46,7 @@ impl EventLog {
             Event::LoginRefused { .. }
             | Event::BackendClosed { .. }
             | Event::NoRoom { .. }
+            | Event::LockWaitsHidden { .. }
             | Event::LimitReached { .. } => tracing::warn!("{event}"),
         }
     }

@@ -243,8 +243,10 @@ impl Parameters {
             max_allowed_packet: 1 << 20,
             statement_memory: self.statement_memory,
             // Fewer than clients think of, so that some find no place.
-            digests_size: 32,
+            // What is known of a digest would have its statements lend their permits before stall_limit.
+            digests_size: if self.counts_permits() { 0 } else { 32 },
             entropy,
+            ..Settings::default()
         }
     }
 }

@@ -121,6 +121,7 @@ impl Engine {
             holder: None,
             prepared: Prepared::default(),
             permit: Permit::None,
+            permit_since: self.now,
             runs_long: false,
             paused: false,
             afterwards: Afterwards::Keep,

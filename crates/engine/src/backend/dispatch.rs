@@ -45,6 +45,7 @@ impl Engine {
     /// writes as there are backends.
     pub(crate) fn dispatch(&mut self) {
         self.start_urgent();
+        self.group_turn();
         self.lend_stalled_permits();
         self.leave_long_lane();
         self.scheduler.want_long(true);
@@ -99,6 +100,7 @@ impl Engine {
     fn start_alone(&mut self, key: usize, backend: usize) {
         self.backends[backend].runs_long = self.scheduler.start(key_u32(key));
         self.backends[backend].permit = Permit::Held;
+        self.backends[backend].permit_since = self.now;
         self.send_request(key, backend);
     }
 
@@ -154,31 +156,6 @@ impl Engine {
                 }
             }
         }
-    }
-
-    /// A statement that has run for `thread_pool_stall_limit` may be waiting for a lock whose owner waits for a permit: it
-    /// lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer counts).
-    fn lend_stalled_permits(&mut self) {
-        if !self.scheduler.is_short_of_permits() {
-            return;
-        }
-        for (_, backend) in &mut self.backends {
-            let runs = backend.permit == Permit::Held;
-            if runs && self.now.since(backend.first_since) >= self.settings.stall_limit {
-                backend.permit = Permit::Lent;
-                self.scheduler.finish();
-                self.totals.stalls += 1;
-            }
-        }
-    }
-
-    /// When the next permit is lent because of a stall.
-    pub(crate) fn next_stall(&self) -> Option<seam::Instant> {
-        if !self.scheduler.is_short_of_permits() {
-            return None;
-        }
-        let held = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Held);
-        held.map(|(_, backend)| backend.first_since + self.settings.stall_limit).min()
     }
 
     /// A short read follows others on a backend that is reading already, where there are enough of those or no permit is

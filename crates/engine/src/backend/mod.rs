@@ -11,6 +11,7 @@ pub(crate) mod prepared;
 pub(crate) mod reply;
 pub(crate) mod settle;
 pub(crate) mod slow;
+pub(crate) mod stall;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -61,6 +62,8 @@ pub(crate) struct Backend {
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
     pub(crate) holder: Option<usize>,
     pub(crate) permit: Permit,
+    /// Since when it has had its permit, if it has one.
+    pub(crate) permit_since: Instant,
     /// What runs on it has one of the long statements' permits too, to its end.
     pub(crate) runs_long: bool,
     /// Not read from, because the client whose answer comes is slow to take it.

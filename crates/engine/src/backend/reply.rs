@@ -194,7 +194,9 @@ impl Engine {
         if !backend.in_flight.is_empty() || !backend.is_ready() {
             return;
         }
-        if std::mem::replace(&mut backend.permit, Permit::None) == Permit::Held {
+        let kept = self.scheduler.keeps_permits()
+            && backend.holder.is_some_and(|client| self.clients[client].in_transaction());
+        if !kept && std::mem::replace(&mut backend.permit, Permit::None) == Permit::Held {
             self.scheduler.finish();
         }
         if std::mem::take(&mut self.backends[key].runs_long) {

@@ -8,10 +8,11 @@ use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
 
 use super::{Phase, Running};
 use crate::aftermath::{self, Diagnostics};
+use crate::backend::Permit;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind, Statement};
-use crate::scheduler::{Lane, Need};
+use crate::scheduler::{Lane, Need, Standing};
 
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;
@@ -290,23 +291,26 @@ impl Engine {
         self.buffered += request.raw.len();
         let client = &self.clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
-        let urgent =
-            request.urgent || (ends_transaction && client.backend.is_some() && client.in_transaction());
+        let unlocks = request.statement.kind == Kind::UnlockTables && client.pins.may_hold_locks();
+        let urgent = request.urgent
+            || (ends_transaction && client.backend.is_some() && client.in_transaction())
+            || (unlocks && client.backend.is_some())
+            || self.has_kept_permit(key);
         let long = !urgent && self.belongs_to_long_lane(key, &request);
         let arrival = self.holdups.arrival(self.now, long);
+        let standing = self.standing(key, &request);
         let client = &mut self.clients[key];
         let mut request = Request { urgent, arrival, ..request };
         if urgent {
             self.urgent.push((key, client.id, self.now));
         } else {
             let need = if client.backend.is_some() { Need::Holds } else { Need::Any };
-            let in_transaction = client.in_transaction();
             let lane = match long {
                 true => Lane::Long,
-                false => self.scheduler.lane(in_transaction, client.priority, &mut client.tickets),
+                false => self.scheduler.lane(standing, client.priority, &mut client.tickets),
             };
             request.lane = Some(lane);
-            self.scheduler.enqueue(self.now, key_u32(key), lane, need);
+            self.scheduler.enqueue(self.now, key_u32(key), lane, need, standing);
         }
         client.request = Some(Box::new(request));
         client.phase = Phase::Queued;
@@ -315,6 +319,32 @@ impl Engine {
             self.limit_reached("statement_memory", limit as u64);
             self.cancel_queued(key, &MySqlError::statement_memory(limit));
         }
+    }
+
+    /// The transaction of a client whose statements need no permits of their own has one.
+    fn has_kept_permit(&self, key: usize) -> bool {
+        let held = self.clients[key].backend.filter(|_| self.scheduler.keeps_permits());
+        held.is_some_and(|backend| self.backends[backend].permit == Permit::Held)
+    }
+
+    /// What the client holds before this request, and takes note of what it will hold behind it.
+    fn standing(&mut self, key: usize, request: &Request) -> Standing {
+        let client = &mut self.clients[key];
+        let in_transaction = client.in_transaction();
+        let beyond = client.pins.may_hold_locks();
+        if !in_transaction && !beyond {
+            client.began = self.scheduler.arrival();
+            client.holds_locks = false;
+            client.blocks_others = false;
+        }
+        let standing = Standing {
+            in_transaction,
+            holds_locks: beyond || client.holds_locks,
+            blocks_others: client.blocks_others,
+            began: client.began,
+        };
+        client.holds_locks |= request.may_lock();
+        standing
     }
 
     /// Takes a client's statement out of its queue and answers it with an error.

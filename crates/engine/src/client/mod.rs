@@ -78,6 +78,12 @@ pub(crate) struct Client {
     pub(crate) wants_end_for_loss: bool,
     /// KILL CONNECTION came while its statement ran.
     pub(crate) killed: bool,
+    /// The place in the order of all arrivals at which its transaction began.
+    pub(crate) began: u64,
+    /// Its open transaction may have changed or locked something.
+    pub(crate) holds_locks: bool,
+    /// Others wait for what it holds.
+    pub(crate) blocks_others: bool,
 }
 
 /// Where a client stands.
@@ -148,6 +154,9 @@ impl Client {
             lost: None,
             wants_end_for_loss: false,
             killed: false,
+            began: 0,
+            holds_locks: false,
+            blocks_others: false,
         }
     }
 

@@ -51,21 +51,29 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         self.nodes.capacity() * Self::BYTES_PER_CLIENT
     }
 
-    /// Appends a client.
+    /// Puts a client behind those that have arrived before it: at the end, but for late comers with an early place.
     pub(super) fn push(&mut self, queue: usize, client: u32, arrival: u64, since: Instant) {
         let slot = client as usize;
         if self.nodes.len() <= slot {
             self.nodes.resize(slot + 1, None);
         }
         assert!(self.nodes[slot].is_none(), "a client has one statement at a time");
-        let last = self.ends[queue].1;
-        let queue_number = u8::try_from(queue).expect("a handful of queues");
-        self.nodes[slot] = Some(Node { queue: queue_number, previous: last, next: NOWHERE, arrival, since });
-        match last {
-            NOWHERE => self.ends[queue].0 = client,
-            last => self.node(last).next = client,
+        let mut next = NOWHERE;
+        let mut previous = self.ends[queue].1;
+        while previous != NOWHERE && self.node(previous).arrival > arrival {
+            next = previous;
+            previous = self.node(previous).previous;
         }
-        self.ends[queue].1 = client;
+        let queue_number = u8::try_from(queue).expect("a handful of queues");
+        self.nodes[slot] = Some(Node { queue: queue_number, previous, next, arrival, since });
+        match previous {
+            NOWHERE => self.ends[queue].0 = client,
+            previous => self.node(previous).next = client,
+        }
+        match next {
+            NOWHERE => self.ends[queue].1 = client,
+            next => self.node(next).previous = client,
+        }
         self.lengths[queue] += 1;
     }
 

@@ -1,23 +1,31 @@
 //! Which statement runs next.
 //!
-//! A *permit* is the right to have one statement executing on the server. Statements that find none wait in one of two
-//! queues, each first come, first served: the *high* one for statements of open transactions (what is already under way
-//! holds locks, so finishing it frees others), the *low* one for the rest. The high queue always goes first; a statement
-//! that has waited in the low one for `prio_kickup_timer` moves to the high one, so that nothing starves. A transaction
-//! holds no permit between its statements.
+//! A *permit* is the right to have one statement executing on the server. Statements that find none wait in queues, of which
+//! an earlier one always goes first:
+//!
+//! 1. *blocking*: of clients for whose locks others wait. They always find a permit.
+//! 2. *holding*: of clients that have changed or locked something in their open transaction, or hold a lock beyond it.
+//!    Some permits are kept for them.
+//! 3. *high*: of other open transactions. What is under way keeps others out, so finishing it comes first.
+//! 4. *low*: the rest. What has waited here for `prio_kickup_timer` moves to the high one, so that nothing starves.
+//!
+//! In the first three the transaction that began first goes first, in the last whoever came first. A transaction holds no
+//! permit between its statements.
 //!
 //! Within each queue, statements whose client already holds a backend are kept apart from those that still need one: when
 //! every backend is held, the former must go on, since only they can free one. Between the two, the earlier goes first.
 //!
-//! A third queue, the *long* one, is for statements whose like has been long lately, outside of transactions: some of the
+//! Another queue, the *long* one, is for statements whose like has been long lately, outside of transactions: some of the
 //! permits are all that they may have at a time, so that they never take those of the short ones. Where one may start, it
 //! stands in the low queue, so to say, at the place of its arrival; after `prio_kickup_timer` in the high one.
 //!
 //! Permits, and the order in which statements came, are common to all workers of a pool ([`Workers`]); the queues are not.
 //!
-//! The rules are those of Percona Server's thread pool (`threadpool_unix.cc`: `connection_is_high_prio`, tickets) with
-//! MariaDB's kick-up timer, over one pool instead of groups.
+//! The high and the low queue are those of Percona Server's thread pool (`threadpool_unix.cc`: `connection_is_high_prio`,
+//! tickets) with MariaDB's kick-up timer, over one pool instead of groups. In the profiles of the servers' pools there are
+//! only these two, and a worker is a group ([`group::Group`]).
 
+mod group;
 mod list;
 #[cfg(test)]
 mod tests;
@@ -29,16 +37,34 @@ use seam::Instant;
 
 use crate::client::priority::Priority;
 use crate::settings::{HighPrioMode, Settings};
-use crate::workers::{Place, Workers};
+use crate::workers::{Extra, Place, Workers};
+use group::Group;
 use list::{Head, Lists};
 
 /// Where a statement waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
+    Blocking,
+    Holding,
     High,
     Low,
     /// Of statements whose like has been long.
     Long,
+}
+
+/// All lanes, in the order in which they go.
+const LANES: [Lane; 5] = [Lane::Blocking, Lane::Holding, Lane::High, Lane::Low, Lane::Long];
+
+/// What a statement's client holds that others may wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) in_transaction: bool,
+    /// It has changed or locked something, in its transaction or beyond.
+    pub(crate) holds_locks: bool,
+    /// Others are known to wait for that.
+    pub(crate) blocks_others: bool,
+    /// The place in the order of all arrivals of the first statement of its transaction, or of this one.
+    pub(crate) began: u64,
 }
 
 /// How a statement's client stands towards backends.
@@ -62,17 +88,20 @@ pub(crate) struct Scheduler {
     kick_up: Duration,
     /// As of [`Self::kick_up`], once per turn.
     now: Instant,
+    /// The rules of a server's own pool, in its profile.
+    group: Option<Group>,
     lists: Lists<QUEUES>,
     /// Statements that have moved to the high queue.
     pub(crate) kick_ups: u64,
 }
 
 /// A queue for each lane and need.
-const QUEUES: usize = 6;
+const QUEUES: usize = 2 * LANES.len();
 
 impl Scheduler {
     pub(crate) fn new(settings: &Settings, workers: Arc<Workers>, worker: usize) -> Self {
         Self {
+            group: Group::new(settings, workers.count()),
             workers,
             worker,
             running: 0,
@@ -90,6 +119,7 @@ impl Scheduler {
         self.mode = settings.high_prio_mode;
         self.tickets = settings.high_prio_tickets;
         self.kick_up = settings.prio_kickup_timer;
+        self.group = Group::new(settings, self.workers.count());
     }
 
     /// How many tickets a client starts with, and gets back whenever it goes to the low queue.
@@ -97,20 +127,30 @@ impl Scheduler {
         self.tickets
     }
 
-    /// The lane of a statement, by what its client has set, mode, transaction and the client's tickets, which are spent or
-    /// refilled here.
-    pub(crate) fn lane(&self, in_transaction: bool, priority: Priority, tickets: &mut u32) -> Lane {
+    /// Whether the rules are Onramp's own.
+    pub(crate) fn is_native(&self) -> bool {
+        self.group.is_none()
+    }
+
+    /// The lane of a statement, by what its client has set, mode, what it holds, and its tickets, which are spent or refilled
+    /// here.
+    pub(crate) fn lane(&self, standing: Standing, priority: Priority, tickets: &mut u32) -> Lane {
         if let Some(lane) = priority.lane() {
             return lane;
         }
         match priority.mode(self.mode) {
             HighPrioMode::Statements => Lane::High,
-            HighPrioMode::Transactions if in_transaction && *tickets > 0 => {
+            HighPrioMode::Transactions if standing.holds_something() && *tickets > 0 => {
                 // The largest number means no limit, as in Percona Server.
                 if *tickets != u32::MAX {
                     *tickets -= 1;
                 }
-                Lane::High
+                match standing {
+                    _ if self.group.is_some() => Lane::High,
+                    Standing { blocks_others: true, .. } => Lane::Blocking,
+                    Standing { holds_locks: true, .. } => Lane::Holding,
+                    _ => Lane::High,
+                }
             }
             HighPrioMode::Transactions | HighPrioMode::None => {
                 *tickets = priority.tickets(self.tickets);
@@ -120,8 +160,25 @@ impl Scheduler {
     }
 
     /// Queues the statement of a client, which must not be waiting yet.
-    pub(crate) fn enqueue(&mut self, now: Instant, client: u32, lane: Lane, need: Need) {
-        self.lists.push(queue(lane, need), client, self.workers.arrival(), now);
+    pub(crate) fn enqueue(&mut self, now: Instant, client: u32, lane: Lane, need: Need, standing: Standing) {
+        let by_age = self.group.is_none() && matches!(lane, Lane::Blocking | Lane::Holding | Lane::High);
+        // What holds nothing begins with this statement.
+        let order =
+            if by_age || !standing.holds_something() { standing.began } else { self.workers.arrival() };
+        self.lists.push(queue(lane, need), client, order, now);
+    }
+
+    /// The next place in the order of all arrivals.
+    pub(crate) fn arrival(&self) -> u64 {
+        self.workers.arrival()
+    }
+
+    /// Others wait for what this client holds: its statement, if one waits, goes before all others.
+    pub(crate) fn goes_first(&mut self, client: u32) {
+        let Some((from, _)) = self.lists.place(client) else { return };
+        if matches!(lane_of(from), Lane::Holding | Lane::High) {
+            self.change_lane(client, Lane::Blocking);
+        }
     }
 
     /// Tells them that none of this one will start for now.
@@ -135,11 +192,10 @@ impl Scheduler {
         head.map(|head| head.client)
     }
 
-    /// Moves a waiting statement to the end of another lane; it keeps its place in the order of all arrivals.
+    /// Moves a waiting statement to another lane; it keeps its place in the order of all arrivals.
     pub(crate) fn change_lane(&mut self, client: u32, lane: Lane) {
         let Some((queue, head)) = self.lists.remove(client) else { return };
-        let need = if queue % 2 == 0 { Need::Holds } else { Need::Any };
-        self.lists.push(self::queue(lane, need), client, head.arrival, head.since);
+        self.lists.push(self::queue(lane, need_of(queue)), client, head.arrival, head.since);
     }
 
     /// Takes a client's statement out of its queue: the client has gone, or was killed. False where it did not wait.
@@ -150,7 +206,7 @@ impl Scheduler {
     /// The statement that would run next, without a regard for permits. With `backend_free` false only statements whose
     /// client holds a backend are considered.
     pub(crate) fn peek(&self, backend_free: bool) -> Option<u32> {
-        let heads = [Lane::High, Lane::Low, Lane::Long].into_iter().filter(|&lane| self.may_start(lane));
+        let heads = LANES.into_iter().filter(|&lane| self.may_start(lane));
         let heads = heads.filter_map(|lane| {
             self.first_of(lane, backend_free).map(|head| (self.place_in(lane, head), head.client))
         });
@@ -159,15 +215,26 @@ impl Scheduler {
 
     /// Whether a permit is free for a waiting statement.
     pub(crate) fn has_permit(&self, client: u32) -> bool {
-        self.place(client).is_some_and(|place| self.workers.has_permit(self.worker, place))
+        let Some((lane, place)) = self.standing(client) else { return false };
+        match &self.group {
+            Some(group) => group.may_start(lane, self.running),
+            None => self.workers.has_permit(self.worker, place, extra(lane)),
+        }
     }
 
     /// Takes a permit for a waiting statement, if one is free for it. [`Self::start`] or [`Self::finish`] comes next.
     pub(crate) fn take_permit(&mut self, client: u32) -> bool {
-        let taken = match self.standing(client) {
-            Some((Lane::Long, place)) => self.workers.take_long_permit(self.worker, place),
-            Some((_, place)) => self.workers.take_permit(self.worker, place),
-            None => false,
+        let Some((lane, place)) = self.standing(client) else { return false };
+        let taken = match (&self.group, lane) {
+            (Some(group), _) => {
+                let taken = group.may_start(lane, self.running);
+                if taken {
+                    self.workers.force_permit();
+                }
+                taken
+            }
+            (None, Lane::Long) => self.workers.take_long_permit(self.worker, place),
+            (None, _) => self.workers.take_permit(self.worker, place, extra(lane)),
         };
         self.running += u32::from(taken);
         taken
@@ -191,6 +258,9 @@ impl Scheduler {
     pub(crate) fn start(&mut self, client: u32) -> bool {
         let waited = self.lists.remove(client);
         debug_assert!(waited.is_some(), "only a waiting statement starts");
+        if let Some(group) = &mut self.group {
+            group.started();
+        }
         waited.is_some_and(|(queue, _)| lane_of(queue) == Lane::Long)
     }
 
@@ -215,7 +285,8 @@ impl Scheduler {
 
     /// Tells the other workers which statement of this one waits for nothing but a permit, if any.
     pub(crate) fn want(&self, client: Option<u32>) {
-        self.workers.want(self.worker, client.and_then(|client| self.place(client)));
+        let place = client.filter(|_| self.group.is_none()).and_then(|client| self.place(client));
+        self.workers.want(self.worker, place);
     }
 
     /// Tells them which is the first long statement of this one, if any may start once another has ended.
@@ -226,18 +297,19 @@ impl Scheduler {
 
     /// Whether statements wait, here or with another worker, while no permit is free.
     pub(crate) fn is_short_of_permits(&self) -> bool {
-        (self.peek(true).is_some() || self.workers.others_want(self.worker))
-            && self.workers.free_permits() == 0
+        (self.peek(true).is_some() || self.workers.others_want(self.worker)) && self.free_permits() == 0
     }
 
     /// Moves statements that have waited too long in the low queue to the end of the high one.
     pub(crate) fn kick_up(&mut self, now: Instant) {
         self.now = now;
+        let mut allowed = self.group.as_mut().map_or(usize::MAX, |group| group.kick_ups(now));
         for need in [Need::Holds, Need::Any] {
             while let Some(head) = self.lists.head(queue(Lane::Low, need)) {
-                if head.after(self.kick_up) > now {
+                if head.after(self.kick_up) > now || allowed == 0 {
                     break;
                 }
+                allowed -= 1;
                 self.lists.remove(head.client);
                 self.kick_ups += 1;
                 let arrival = self.workers.arrival();
@@ -248,16 +320,44 @@ impl Scheduler {
 
     /// When the next statement is due for [`Self::kick_up`].
     pub(crate) fn next_kick_up(&self) -> Option<Instant> {
+        let from = match &self.group {
+            Some(group) => group.next_kick_up()?,
+            None => Instant::START,
+        };
         [Need::Holds, Need::Any]
             .into_iter()
             .filter_map(|need| self.lists.head(queue(Lane::Low, need)))
-            .map(|head| head.after(self.kick_up))
+            .map(|head| head.after(self.kick_up).max(from))
             .min()
+    }
+
+    /// Lets the timers of a server's own pool look, in its profile. `long` counts the permits that have been held for longer
+    /// than it is told.
+    pub(crate) fn group_turn(&mut self, long: impl FnOnce(Duration) -> u32) {
+        let (now, waiting) = (self.now, self.waiting() > 0);
+        if let Some(group) = &mut self.group {
+            group.turn(now, waiting, long);
+        }
+    }
+
+    /// When [`Self::group_turn`] is due.
+    pub(crate) fn next_group_turn(&self) -> Option<Instant> {
+        self.group.as_ref().filter(|_| self.waiting() > 0)?.next_turn()
+    }
+
+    /// Whether an open transaction keeps its permit between its statements.
+    pub(crate) fn keeps_permits(&self) -> bool {
+        self.group.as_ref().is_some_and(Group::keeps_permits)
+    }
+
+    /// Whether a statement that has stalled lends its permit.
+    pub(crate) fn lends_stalled(&self) -> bool {
+        self.group.as_ref().is_none_or(Group::lends_stalled)
     }
 
     /// The statement that has waited longest for a backend, and since when.
     pub(crate) fn oldest_in_need(&self) -> Option<(u32, Instant)> {
-        [Lane::High, Lane::Low, Lane::Long]
+        LANES
             .into_iter()
             .filter(|&lane| self.may_start(lane))
             .filter_map(|lane| self.lists.head(queue(lane, Need::Any)))
@@ -267,16 +367,20 @@ impl Scheduler {
 
     /// The first so many statements that need a backend, in about the order in which they would run.
     pub(crate) fn first_in_need(&self, count: usize) -> Vec<u32> {
-        let high = self.lists.first(queue(Lane::High, Need::Any), count);
-        let low = self.lists.first(queue(Lane::Low, Need::Any), count);
-        let long = self.lists.first(queue(Lane::Long, Need::Any), self.free_long_permits());
-        high.chain(low).chain(long).take(count).collect()
+        let of = |lane| {
+            let most = if lane == Lane::Long { self.free_long_permits() } else { count };
+            self.lists.first(queue(lane, Need::Any), most)
+        };
+        LANES.into_iter().flat_map(of).take(count).collect()
     }
 
     /// Statements waiting for a backend. Long ones that may not start wait for others of their kind.
     pub(crate) fn in_need(&self) -> usize {
-        let long = self.lists.len(queue(Lane::Long, Need::Any)).min(self.free_long_permits());
-        self.lists.len(queue(Lane::High, Need::Any)) + self.lists.len(queue(Lane::Low, Need::Any)) + long
+        let of = |lane| {
+            let most = if lane == Lane::Long { self.free_long_permits() } else { usize::MAX };
+            self.lists.len(queue(lane, Need::Any)).min(most)
+        };
+        LANES.into_iter().map(of).sum()
     }
 
     /// Statements waiting in all.
@@ -285,14 +389,17 @@ impl Scheduler {
     }
 
     /// Statements waiting in each lane.
-    pub(crate) fn waiting_by_lane(&self) -> [(Lane, usize); 3] {
+    pub(crate) fn waiting_by_lane(&self) -> [(Lane, usize); LANES.len()] {
         let both = |lane| [Need::Holds, Need::Any].map(|need| self.lists.len(queue(lane, need))).iter().sum();
-        [Lane::High, Lane::Low, Lane::Long].map(|lane| (lane, both(lane)))
+        LANES.map(|lane| (lane, both(lane)))
     }
 
-    /// Permits not in use by any worker.
+    /// Permits not in use: by any worker, or by this one where it is a group.
     pub(crate) fn free_permits(&self) -> usize {
-        self.workers.free_permits() as usize
+        match &self.group {
+            Some(group) => group.limit().saturating_sub(self.running) as usize,
+            None => self.workers.free_permits() as usize,
+        }
     }
 
     /// Permits in use by this worker.
@@ -322,6 +429,8 @@ impl Scheduler {
 
     fn place_in(&self, lane: Lane, head: Head) -> Place {
         match lane {
+            Lane::Blocking => Place::blocking(head.arrival),
+            Lane::Holding => Place::holding(head.arrival),
             Lane::High => Place::high(head.arrival),
             Lane::Long if head.after(self.kick_up) <= self.now => Place::high(head.arrival),
             Lane::Low | Lane::Long => Place::low(head.arrival),
@@ -348,17 +457,30 @@ impl Scheduler {
     }
 }
 
-fn queue(lane: Lane, need: Need) -> usize {
-    match (lane, need) {
-        (Lane::High, Need::Holds) => 0,
-        (Lane::High, Need::Any) => 1,
-        (Lane::Low, Need::Holds) => 2,
-        (Lane::Low, Need::Any) => 3,
-        (Lane::Long, Need::Holds) => 4,
-        (Lane::Long, Need::Any) => 5,
+impl Standing {
+    /// What puts it into the high queue: as Percona's pool, which counts LOCK TABLES, GET_LOCK and their like as well.
+    fn holds_something(self) -> bool {
+        self.in_transaction || self.holds_locks || self.blocks_others
     }
 }
 
+/// Which permits a lane may take beyond the usual ones.
+fn extra(lane: Lane) -> Extra {
+    match lane {
+        Lane::Blocking => Extra::Any,
+        Lane::Holding => Extra::Kept,
+        Lane::High | Lane::Low | Lane::Long => Extra::None,
+    }
+}
+
+fn queue(lane: Lane, need: Need) -> usize {
+    2 * lane as usize + need as usize
+}
+
+fn need_of(queue: usize) -> Need {
+    [Need::Holds, Need::Any][queue % 2]
+}
+
 fn lane_of(queue: usize) -> Lane {
-    [Lane::High, Lane::Low, Lane::Long][queue / 2]
+    LANES[queue / 2]
 }

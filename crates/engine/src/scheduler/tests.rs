@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use seam::Instant;
 
-use super::{Lane, Need, Scheduler};
+use super::{Lane, Need, Scheduler, Standing};
 use crate::client::priority::Priority;
 use crate::settings::{HighPrioMode, Settings};
 use crate::workers::Workers;
@@ -18,6 +18,12 @@ fn scheduler(permits: u32, mode: HighPrioMode, tickets: u32) -> Scheduler {
         ..Settings::default()
     };
     Scheduler::new(&settings, Workers::new(&Settings { permits, ..settings.clone() }, 1), 0)
+}
+
+/// Queues a statement of a client that holds nothing.
+fn put(scheduler: &mut Scheduler, now: Instant, client: u32, lane: Lane, need: Need) {
+    let standing = Standing { began: scheduler.arrival(), ..Standing::default() };
+    scheduler.enqueue(now, client, lane, need, standing);
 }
 
 fn at(millis: u64) -> Instant {
@@ -39,18 +45,18 @@ fn run(scheduler: &mut Scheduler, backend_free: bool) -> Vec<u32> {
 #[test]
 fn the_high_queue_goes_first_and_each_is_first_come_first_served() {
     let mut s = scheduler(8, HighPrioMode::Transactions, u32::MAX);
-    s.enqueue(at(0), 1, Lane::Low, Need::Any);
-    s.enqueue(at(1), 2, Lane::High, Need::Holds);
-    s.enqueue(at(2), 3, Lane::Low, Need::Holds);
-    s.enqueue(at(3), 4, Lane::High, Need::Any);
+    put(&mut s, at(0), 1, Lane::Low, Need::Any);
+    put(&mut s, at(1), 2, Lane::High, Need::Holds);
+    put(&mut s, at(2), 3, Lane::Low, Need::Holds);
+    put(&mut s, at(3), 4, Lane::High, Need::Any);
     assert_eq!(run(&mut s, true), [2, 4, 1, 3]);
 }
 
 #[test]
 fn without_a_free_backend_those_who_hold_one_go_on() {
     let mut s = scheduler(8, HighPrioMode::Transactions, u32::MAX);
-    s.enqueue(at(0), 1, Lane::Low, Need::Any);
-    s.enqueue(at(1), 2, Lane::Low, Need::Holds);
+    put(&mut s, at(0), 1, Lane::Low, Need::Any);
+    put(&mut s, at(1), 2, Lane::Low, Need::Holds);
     assert_eq!(run(&mut s, false), [2]);
     assert_eq!(s.oldest_in_need(), Some((1, at(0))));
     assert_eq!(run(&mut s, true), [1]);
@@ -59,8 +65,8 @@ fn without_a_free_backend_those_who_hold_one_go_on() {
 #[test]
 fn a_long_wait_leads_to_the_high_queue() {
     let mut s = scheduler(1, HighPrioMode::Transactions, u32::MAX);
-    s.enqueue(at(0), 1, Lane::Low, Need::Any);
-    s.enqueue(at(900), 2, Lane::High, Need::Holds);
+    put(&mut s, at(0), 1, Lane::Low, Need::Any);
+    put(&mut s, at(900), 2, Lane::High, Need::Holds);
     assert_eq!(s.next_kick_up(), Some(at(1000)));
     s.kick_up(at(999));
     assert_eq!(s.peek(true), Some(2));
@@ -75,28 +81,43 @@ fn a_long_wait_leads_to_the_high_queue() {
 fn tickets_run_out_and_come_back_with_the_low_queue() {
     let s = scheduler(1, HighPrioMode::Transactions, 2);
     let mut tickets = s.full_tickets();
-    let lanes: Vec<_> = (0..6).map(|_| s.lane(true, Priority::default(), &mut tickets)).collect();
+    let lanes: Vec<_> = (0..6)
+        .map(|_| {
+            s.lane(
+                Standing { in_transaction: true, ..Standing::default() },
+                Priority::default(),
+                &mut tickets,
+            )
+        })
+        .collect();
     assert_eq!(lanes, [Lane::High, Lane::High, Lane::Low, Lane::High, Lane::High, Lane::Low]);
-    assert_eq!(s.lane(false, Priority::default(), &mut tickets), Lane::Low);
+    assert_eq!(s.lane(Standing::default(), Priority::default(), &mut tickets), Lane::Low);
     let all = scheduler(1, HighPrioMode::Statements, 0);
-    assert_eq!(all.lane(false, Priority::default(), &mut 0), Lane::High);
+    assert_eq!(all.lane(Standing::default(), Priority::default(), &mut 0), Lane::High);
     let none = scheduler(1, HighPrioMode::None, u32::MAX);
-    assert_eq!(none.lane(true, Priority::default(), &mut u32::MAX.clone()), Lane::Low);
+    assert_eq!(
+        none.lane(
+            Standing { in_transaction: true, ..Standing::default() },
+            Priority::default(),
+            &mut u32::MAX.clone()
+        ),
+        Lane::Low
+    );
 }
 
 #[test]
 fn long_statements_leave_the_other_permits_alone() {
     let mut s = scheduler(8, HighPrioMode::Transactions, u32::MAX);
     for client in 0..4 {
-        s.enqueue(at(0), client, Lane::Long, Need::Any);
+        put(&mut s, at(0), client, Lane::Long, Need::Any);
     }
-    s.enqueue(at(1), 4, Lane::Low, Need::Any);
+    put(&mut s, at(1), 4, Lane::Low, Need::Any);
     // A quarter of eight.
     assert_eq!(run(&mut s, true), [0, 1, 4]);
     assert_eq!(s.peek_long(), Some(2));
     assert_eq!((s.free_permits(), s.in_need(), s.waiting()), (5, 0, 2));
     assert_eq!(s.oldest_in_need(), None, "they wait for no backend");
-    s.enqueue(at(2), 5, Lane::Low, Need::Any);
+    put(&mut s, at(2), 5, Lane::Low, Need::Any);
     assert_eq!(run(&mut s, true), [5]);
     s.finish();
     assert_eq!(run(&mut s, true), [], "a permit alone is not enough");
@@ -108,18 +129,18 @@ fn long_statements_leave_the_other_permits_alone() {
 #[test]
 fn a_long_statement_stands_at_its_place_in_the_low_queue() {
     let mut s = scheduler(8, HighPrioMode::Transactions, u32::MAX);
-    s.enqueue(at(0), 1, Lane::Low, Need::Any);
-    s.enqueue(at(1), 2, Lane::Long, Need::Any);
-    s.enqueue(at(2), 3, Lane::Low, Need::Any);
-    s.enqueue(at(3), 4, Lane::High, Need::Any);
+    put(&mut s, at(0), 1, Lane::Low, Need::Any);
+    put(&mut s, at(1), 2, Lane::Long, Need::Any);
+    put(&mut s, at(2), 3, Lane::Low, Need::Any);
+    put(&mut s, at(3), 4, Lane::High, Need::Any);
     assert_eq!(run(&mut s, true), [4, 1, 2, 3]);
 }
 
 #[test]
 fn a_long_statement_does_not_starve() {
     let mut s = scheduler(1, HighPrioMode::Transactions, u32::MAX);
-    s.enqueue(at(0), 1, Lane::Long, Need::Any);
-    s.enqueue(at(1), 2, Lane::High, Need::Holds);
+    put(&mut s, at(0), 1, Lane::Long, Need::Any);
+    put(&mut s, at(1), 2, Lane::High, Need::Holds);
     s.kick_up(at(999));
     assert_eq!(s.peek(true), Some(2));
     s.kick_up(at(1000));
@@ -129,9 +150,9 @@ fn a_long_statement_does_not_starve() {
 #[test]
 fn a_statement_that_changes_its_lane_keeps_its_arrival() {
     let mut s = scheduler(4, HighPrioMode::Transactions, u32::MAX);
-    s.enqueue(at(0), 1, Lane::Low, Need::Holds);
-    s.enqueue(at(1), 2, Lane::Low, Need::Any);
-    s.enqueue(at(2), 3, Lane::Long, Need::Any);
+    put(&mut s, at(0), 1, Lane::Low, Need::Holds);
+    put(&mut s, at(1), 2, Lane::Low, Need::Any);
+    put(&mut s, at(2), 3, Lane::Long, Need::Any);
     s.change_lane(1, Lane::Long);
     s.change_lane(3, Lane::Low);
     assert_eq!(s.in_need(), 2);
@@ -141,12 +162,12 @@ fn a_statement_that_changes_its_lane_keeps_its_arrival() {
 #[test]
 fn a_long_statement_without_a_backend_gives_back_what_it_took() {
     let mut s = scheduler(4, HighPrioMode::Transactions, u32::MAX);
-    s.enqueue(at(0), 1, Lane::Long, Need::Any);
+    put(&mut s, at(0), 1, Lane::Long, Need::Any);
     assert!(s.take_permit(1));
     s.put_back(1);
     assert_eq!((s.free_permits(), s.running()), (4, 0));
     assert!(s.take_permit(1) && s.start(1), "it is a long one");
-    s.enqueue(at(1), 2, Lane::Long, Need::Any);
+    put(&mut s, at(1), 2, Lane::Long, Need::Any);
     assert!(!s.take_permit(2) && s.waits_for_long(2));
     assert_eq!(s.running(), 1);
 }
@@ -156,12 +177,12 @@ fn a_long_statement_of_another_worker_is_woken_for_the_next_place() {
     let settings = Settings { permits: 4, ..Settings::default() };
     let workers = Workers::new(&settings, 2);
     let [mut one, mut other] = [0, 1].map(|worker| Scheduler::new(&settings, workers.clone(), worker));
-    one.enqueue(at(0), 1, Lane::Long, Need::Any);
+    put(&mut one, at(0), 1, Lane::Long, Need::Any);
     assert_eq!(run(&mut one, true), [1]);
-    other.enqueue(at(1), 2, Lane::Long, Need::Any);
+    put(&mut other, at(1), 2, Lane::Long, Need::Any);
     other.want_long(true);
     assert_eq!(run(&mut other, true), []);
-    one.enqueue(at(2), 3, Lane::Long, Need::Any);
+    put(&mut one, at(2), 3, Lane::Long, Need::Any);
     assert_eq!(workers.next_to_wake(0), None, "there is nothing for it yet");
     one.finish();
     one.finish_long();
@@ -227,7 +248,7 @@ impl Model {
             (entry.holds || backend_free) && (entry.lane != Lane::Long || self.may_start_long())
         };
         let rank = |entry: &&Entry| match entry.lane {
-            Lane::High => 0,
+            Lane::Blocking | Lane::Holding | Lane::High => 0,
             Lane::Long if self.is_overdue(entry) => 0,
             Lane::Low | Lane::Long => 1,
         };
@@ -257,7 +278,7 @@ proptest! {
             match step {
                 Step::Enqueue { client, lane, holds } => {
                     if model.waiting.iter().all(|entry| entry.client != client) {
-                        s.enqueue(now, client, lane, if holds { Need::Holds } else { Need::Any });
+                        put(&mut s, now, client, lane, if holds { Need::Holds } else { Need::Any });
                         model.waiting.push(Entry { client, lane, holds, since: now });
                     }
                 }
@@ -300,4 +321,39 @@ proptest! {
             prop_assert_eq!(s.in_need(), in_need(false) + long);
         }
     }
+}
+
+#[test]
+fn who_holds_locks_goes_first_and_the_oldest_of_them() {
+    let mut s = scheduler(1, HighPrioMode::Transactions, u32::MAX);
+    let mut tickets = u32::MAX;
+    let reads = Standing { in_transaction: true, began: 1, ..Standing::default() };
+    let wrote = Standing { holds_locks: true, began: 3, ..reads };
+    let wrote_before = Standing { began: 2, ..wrote };
+    let blocks = Standing { blocks_others: true, began: 9, ..wrote };
+    put(&mut s, at(0), 1, Lane::Low, Need::Any);
+    for (client, standing) in [(2, reads), (3, wrote), (4, wrote_before), (5, blocks)] {
+        let lane = s.lane(standing, Priority::default(), &mut tickets);
+        s.enqueue(at(1), client, lane, Need::Holds, standing);
+    }
+    assert_eq!(run(&mut s, true), [5, 4], "one permit, and one more that is kept for who holds locks");
+    s.finish();
+    s.finish();
+    assert_eq!(run(&mut s, true), [3]);
+    s.finish();
+    assert_eq!(run(&mut s, true), [2]);
+    s.finish();
+    assert_eq!(run(&mut s, true), [1]);
+}
+
+#[test]
+fn others_that_wait_for_a_client_move_it_to_the_front_past_all_permits() {
+    let mut s = scheduler(1, HighPrioMode::Transactions, u32::MAX);
+    put(&mut s, at(0), 1, Lane::Low, Need::Any);
+    assert_eq!(run(&mut s, true), [1]);
+    put(&mut s, at(0), 2, Lane::High, Need::Holds);
+    put(&mut s, at(0), 3, Lane::High, Need::Holds);
+    assert_eq!(run(&mut s, true), []);
+    s.goes_first(3);
+    assert_eq!(run(&mut s, true), [3]);
 }

@@ -1,0 +1,71 @@
+//! Statements that take longer than their like.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use super::{Backend, Permit};
+use crate::engine::Engine;
+
+/// A statement lends nothing before it has run this long, however short its like: below that it waits for a core of the
+/// server rather than for a lock. As often as the stall checker of MySQL's pool looks.
+const SHORTEST_STALL: Duration = Duration::from_millis(10);
+
+impl Engine {
+    /// A statement that has run for longer than its like does may be waiting for a lock whose owner waits for a permit: it
+    /// lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer counts).
+    pub(crate) fn lend_stalled_permits(&mut self) {
+        if !self.scheduler.lends_stalled() || !self.scheduler.is_short_of_permits() {
+            return;
+        }
+        let over: Vec<_> = self
+            .backends
+            .iter()
+            .filter(|(_, backend)| backend.permit != Permit::None && self.stalls_at(backend) <= self.now)
+            .map(|(key, backend)| (key, backend.permit))
+            .collect();
+        for (key, permit) in over {
+            self.stalled_at = Some(self.now);
+            if permit == Permit::Held {
+                self.lend_permit(key);
+                self.totals.stalls += 1;
+            }
+        }
+    }
+
+    /// When the next permit is lent because of a stall.
+    pub(crate) fn next_stall(&self) -> Option<Instant> {
+        if !self.scheduler.lends_stalled() || !self.scheduler.is_short_of_permits() {
+            return None;
+        }
+        let held = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Held);
+        held.map(|(_, backend)| self.stalls_at(backend)).min()
+    }
+
+    /// When the first statement in flight on a backend will have taken longer than its like; at least, where that does not
+    /// matter yet: `thread_pool_stall_limit` is the most, and holds for statements that nothing is known of.
+    fn stalls_at(&self, backend: &Backend) -> Instant {
+        let limit = self.settings.stall_limit;
+        let earliest = backend.first_since + SHORTEST_STALL.min(limit);
+        if earliest > self.now || !self.scheduler.is_native() {
+            return if self.scheduler.is_native() { earliest } else { backend.first_since + limit };
+        }
+        let fingerprint = backend.in_flight.front().map_or(0, |statement| statement.fingerprint);
+        let usual = self.digests.p99(fingerprint).unwrap_or(limit);
+        backend.first_since + usual.max(SHORTEST_STALL).min(limit)
+    }
+
+    /// Lets the timers of a server's own pool look, in its profile.
+    pub(crate) fn group_turn(&mut self) {
+        if self.scheduler.is_native() {
+            return;
+        }
+        let (now, backends) = (self.now, &self.backends);
+        let long = |limit| {
+            let held =
+                |backend: &Backend| backend.permit == Permit::Held && now.since(backend.permit_since) > limit;
+            u32::try_from(backends.iter().filter(|(_, backend)| held(backend)).count()).unwrap_or(u32::MAX)
+        };
+        self.scheduler.group_turn(long);
+    }
+}

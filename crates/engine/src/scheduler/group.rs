@@ -1,0 +1,178 @@
+//! The rules of the servers' own thread pools, as far as they can be followed from outside: a worker is one of their thread
+//! groups, and shares its permits with nobody.
+//!
+//! What cannot be followed is the hook by which a server's pool learns at once that a statement waits for a lock
+//! (`thd_wait_begin`): a wait is found by the stall timers alone.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use super::Lane;
+use crate::settings::{Profile, Settings};
+
+/// One thread group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    rules: Rules,
+    /// Statements that may execute at a time, or, where transactions keep their permits, be open.
+    limit: u32,
+    /// This group's part of `thread_pool_max_threads`.
+    most: u32,
+}
+
+#[derive(Debug)]
+enum Rules {
+    /// Percona Server (`threadpool_unix.cc`): low statements start only while none is beyond the limit; no kick-up.
+    Percona(Ticks),
+    /// MariaDB (`threadpool_generic.cc`): whatever comes first, and a kick-up at each tick.
+    MariaDb(Ticks),
+    /// MySQL (`plugin/thread_pool`).
+    MySql {
+        /// Transactions keep their permits to their end (`max_transactions_limit`).
+        by_transaction: bool,
+        longrun: Duration,
+        /// Until when the limit is not in force, since as many transactions as may be open have lasted for `longrun`.
+        suspended_until: Option<Instant>,
+        next_check: Instant,
+        next_kick_up: Instant,
+    },
+}
+
+/// The timer of the first two: it looks every `stall_limit` whether the queues have moved.
+#[derive(Debug)]
+struct Ticks {
+    every: Duration,
+    next: Instant,
+    /// A statement has started since the last tick.
+    moved: bool,
+    /// None had: one may start beyond the limit.
+    stalled: bool,
+}
+
+/// The stall checker of MySQL's pool looks every 10 ms, and kicks one statement up each time.
+const MYSQL_CHECK: Duration = Duration::from_millis(10);
+
+impl Group {
+    /// The group that a worker is in these settings; none in the native profile.
+    pub(super) fn new(settings: &Settings, workers: u32) -> Option<Self> {
+        let limit = settings.group_limit(workers)?;
+        let ticks =
+            || Ticks { every: settings.stall_limit, next: Instant::START, moved: false, stalled: false };
+        let (rules, most) = match settings.profile {
+            Profile::Native => return None,
+            Profile::Percona => (Rules::Percona(ticks()), settings.max_threads.div_ceil(workers)),
+            Profile::MariaDb => (Rules::MariaDb(ticks()), settings.max_threads.div_ceil(workers)),
+            Profile::MySql => {
+                let by_transaction = settings.max_transactions_limit > 0;
+                let rules = Rules::MySql {
+                    by_transaction,
+                    longrun: settings.longrun_trx_limit,
+                    suspended_until: None,
+                    next_check: Instant::START,
+                    next_kick_up: Instant::START,
+                };
+                // "thread_pool_max_threads" is not a variable of MySQL's: its pool stops at 4,096 threads a group.
+                (rules, 4096)
+            }
+        };
+        // A listener and a worker are always there.
+        Some(Self { rules, limit, most: most.max(2) })
+    }
+
+    /// Permits of this group.
+    pub(super) fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Whether a statement of this lane may start beside so many.
+    pub(super) fn may_start(&self, lane: Lane, running: u32) -> bool {
+        let room = running < self.limit;
+        running < self.most
+            && match &self.rules {
+                Rules::Percona(ticks) => room || (ticks.stalled && lane != Lane::Low),
+                Rules::MariaDb(ticks) => room || ticks.stalled,
+                Rules::MySql { suspended_until, .. } => room || suspended_until.is_some(),
+            }
+    }
+
+    /// A statement has left the queue.
+    pub(super) fn started(&mut self) {
+        if let Rules::Percona(ticks) | Rules::MariaDb(ticks) = &mut self.rules {
+            ticks.moved = true;
+            ticks.stalled = false;
+        }
+    }
+
+    /// Whether an open transaction keeps its permit between its statements.
+    pub(crate) fn keeps_permits(&self) -> bool {
+        matches!(self.rules, Rules::MySql { by_transaction: true, .. })
+    }
+
+    /// Whether a statement that has run for `stall_limit` counts no more.
+    pub(crate) fn lends_stalled(&self) -> bool {
+        matches!(self.rules, Rules::MySql { by_transaction: false, .. })
+    }
+
+    /// Looks at the clock. `waiting`: statements wait that this group could start; `long` counts the permits that have been
+    /// held for longer than it is told.
+    pub(crate) fn turn(&mut self, now: Instant, waiting: bool, long: impl FnOnce(Duration) -> u32) {
+        let limit = self.limit;
+        match &mut self.rules {
+            Rules::Percona(ticks) | Rules::MariaDb(ticks) => {
+                if ticks.next <= now {
+                    ticks.stalled = waiting && !ticks.moved;
+                    ticks.moved = false;
+                    ticks.next = now + ticks.every;
+                }
+            }
+            Rules::MySql { by_transaction: true, longrun, suspended_until, next_check, .. }
+                if *next_check <= now =>
+            {
+                *next_check = now + *longrun / 2;
+                let long = long(*longrun);
+                match suspended_until {
+                    None if long >= limit => {
+                        // clamp(15 x limit, 5 s, 30 s), as in the plugin's source.
+                        let pause = (*longrun * 15).clamp(Duration::from_secs(5), Duration::from_secs(30));
+                        *suspended_until = Some(now + pause);
+                    }
+                    Some(until) if long <= limit / 2 && *until <= now => *suspended_until = None,
+                    _ => {}
+                }
+            }
+            Rules::MySql { .. } => {}
+        }
+    }
+
+    /// How many statements of the low queue may be kicked up now.
+    pub(super) fn kick_ups(&mut self, now: Instant) -> usize {
+        match &mut self.rules {
+            Rules::Percona(_) => 0,
+            Rules::MariaDb(ticks) if ticks.next > now => 0,
+            Rules::MariaDb(_) => usize::MAX,
+            Rules::MySql { next_kick_up, .. } if *next_kick_up > now => 0,
+            Rules::MySql { next_kick_up, .. } => {
+                *next_kick_up = now + MYSQL_CHECK;
+                1
+            }
+        }
+    }
+
+    /// From when on [`Self::kick_ups`] allows any.
+    pub(super) fn next_kick_up(&self) -> Option<Instant> {
+        match &self.rules {
+            Rules::Percona(_) => None,
+            Rules::MariaDb(ticks) => Some(ticks.next),
+            Rules::MySql { next_kick_up, .. } => Some(*next_kick_up),
+        }
+    }
+
+    /// When [`Self::turn`] may do something for statements that wait.
+    pub(super) fn next_turn(&self) -> Option<Instant> {
+        match &self.rules {
+            Rules::Percona(ticks) | Rules::MariaDb(ticks) => Some(ticks.next),
+            Rules::MySql { by_transaction, next_check, .. } => by_transaction.then_some(*next_check),
+        }
+    }
+}
