@@ -64,8 +64,8 @@ pub fn serve(listeners: Vec<Listener>, settings: Settings, pool: Arc<dyn Pool>) 
 /// What all connections have in common.
 pub(crate) struct Port {
     pub(crate) account: Account,
-    pub(crate) limit: u32,
-    pub(crate) open: AtomicU32,
+    limit: u32,
+    open: AtomicU32,
     last_id: AtomicU32,
     pub(crate) pool: Arc<dyn Pool>,
 }

@@ -41,6 +41,9 @@ pub trait Pool: Send + Sync {
     /// Why it cannot be.
     fn set(&self, name: &str, value: &str) -> Result<(), Refusal>;
 
+    /// One line about how things are going: what `mysqladmin status` shows.
+    fn statistics(&self) -> String;
+
     /// Ends Onramp as SIGTERM does; with `immediate`, as two of them do.
     fn shutdown(&self, immediate: bool);
 }

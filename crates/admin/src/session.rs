@@ -117,7 +117,7 @@ impl<'p> Session<'p> {
                 self.warnings.clear();
                 done()
             }
-            Ok(Command::Statistics) => Reply::Text(self.statistics()),
+            Ok(Command::Statistics) => Reply::Text(self.port.pool.statistics()),
             Ok(Command::ProcessKill(id)) => match self.kill(u64::from(id), false) {
                 Ok(()) => done(),
                 Err(error) => self.refuse(error),
@@ -268,12 +268,6 @@ impl<'p> Session<'p> {
     fn warn(&mut self, messages: Vec<String>) {
         let warning = |message| Warning { level: "Warning", code: WARNING_CODE, message };
         self.warnings = messages.into_iter().map(warning).collect();
-    }
-
-    /// What `mysqladmin status` shows.
-    fn statistics(&self) -> String {
-        let connections = self.port.open.load(std::sync::atomic::Ordering::Relaxed);
-        format!("Onramp {}  Admin connections: {connections}", env!("CARGO_PKG_VERSION"))
     }
 
     fn packets(&self, reply: Reply, sequence: u8) -> Vec<u8> {

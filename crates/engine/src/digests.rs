@@ -227,6 +227,23 @@ impl Digest {
     }
 }
 
+impl std::ops::AddAssign<&Self> for Digest {
+    /// The same digest of several workers. Which executions were the latest of all is not known: [`Digest::p99`] is that of
+    /// the first.
+    fn add_assign(&mut self, other: &Self) {
+        self.execution.add(other.execution, self.count == 0, other.count == 0);
+        self.wait.add(other.wait, self.count == 0, other.count == 0);
+        self.count += other.count;
+        self.errors += other.errors;
+        self.rows_sent += other.rows_sent;
+        self.rows_affected += other.rows_affected;
+        self.histogram += &other.histogram;
+        if self.text.is_none() {
+            self.text.clone_from(&other.text);
+        }
+    }
+}
+
 impl Times {
     /// All together.
     pub fn sum(self) -> Duration {
@@ -241,6 +258,15 @@ impl Times {
     /// The longest.
     pub fn max(self) -> Duration {
         Duration::from_micros(self.max)
+    }
+
+    fn add(&mut self, other: Self, first: bool, nothing: bool) {
+        if nothing {
+            return;
+        }
+        self.sum = self.sum.saturating_add(other.sum);
+        self.min = if first { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
     }
 
     fn record(&mut self, micros: u64, first: bool) {

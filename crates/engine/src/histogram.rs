@@ -106,6 +106,17 @@ impl Default for SmallHistogram {
     }
 }
 
+impl AddAssign<&Self> for SmallHistogram {
+    /// Both together; where a number would not fit, all are halved first.
+    fn add_assign(&mut self, other: &Self) {
+        let both = || self.counts.iter().zip(&other.counts).map(|(&a, &b)| u32::from(a) + u32::from(b));
+        let shift = u32::from(both().any(|sum| sum > u32::from(u16::MAX)));
+        let halved = both().map(|sum| u16::try_from(sum >> shift).expect("half of two of them"));
+        let counts: Vec<u16> = halved.collect();
+        self.counts.copy_from_slice(&counts);
+    }
+}
+
 impl SmallHistogram {
     pub(crate) fn record(&mut self, micros: u64) {
         let bucket = bucket(micros >> SMALL_UNIT, SMALL).min(SMALL_BUCKETS - 1);
@@ -215,6 +226,19 @@ mod tests {
         }
         one += &other;
         assert_eq!(one, both);
+    }
+
+    #[test]
+    fn two_small_ones_together_keep_their_proportions() {
+        let (mut one, mut other) = (SmallHistogram::default(), SmallHistogram::default());
+        for _ in 0..u16::MAX {
+            one.record(100);
+            other.record(100);
+            other.record(1_000_000);
+        }
+        one += &other;
+        assert!(one.quantile(0.6) < 200);
+        assert!(one.quantile(0.7) > 800_000);
     }
 
     #[test]

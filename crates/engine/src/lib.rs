@@ -48,6 +48,6 @@ pub use lock_waits::LockWait;
 pub use memory::Memory;
 pub use pins::Pins;
 pub use settings::{HighPrioMode, Profile, Settings, ThreadHandling};
-pub use snapshot::{BackendView, ClientView, Piece, Totals, WorkerView};
+pub use snapshot::{BackendView, ClientView, DigestView, Piece, Totals, WorkerView};
 pub use waits::{WaitReason, Waits};
 pub use workers::Workers;

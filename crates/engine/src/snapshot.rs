@@ -103,6 +103,17 @@ pub struct BackendView {
     pub in_transaction: bool,
 }
 
+/// A digest, as old as it is.
+#[derive(Clone, Debug)]
+pub struct DigestView {
+    /// What has been counted.
+    pub digest: Digest,
+    /// Since its first execution.
+    pub first_seen: Duration,
+    /// Since its latest one.
+    pub last_seen: Duration,
+}
+
 /// A worker as a whole.
 #[derive(Clone, Debug)]
 pub struct WorkerView {
@@ -188,8 +199,13 @@ impl Engine {
     }
 
     /// `count` digests from number `from` on.
-    pub fn digests_from(&self, from: usize, count: usize) -> Piece<Digest> {
-        let rows: Vec<_> = self.digests.iter().skip(from).take(count).cloned().collect();
+    pub fn digests_from(&self, from: usize, count: usize) -> Piece<DigestView> {
+        let view = |digest: &Digest| DigestView {
+            digest: digest.clone(),
+            first_seen: self.now.since(digest.first_seen),
+            last_seen: self.now.since(digest.last_seen),
+        };
+        let rows: Vec<_> = self.digests.iter().skip(from).take(count).map(view).collect();
         let next = from.saturating_add(count);
         Piece { next: (rows.len() == count).then_some(next), rows }
     }

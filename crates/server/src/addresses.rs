@@ -82,7 +82,11 @@ fn listen_addresses(address: &ListenAddress) -> Result<Vec<drivers::ListenAddres
     }
 }
 
-fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+/// The addresses of a host, each once.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let mut found: Vec<SocketAddr> = Vec::new();
     for address in (host, port).to_socket_addrs().map_err(|error| error.to_string())? {
         if !found.contains(&address) {

@@ -11,6 +11,8 @@
 )]
 
 mod addresses;
+mod admin_port;
+mod ask;
 mod happening;
 mod logging;
 mod memory;

@@ -38,6 +38,10 @@ impl Reports {
 
     /// A worker has answered; once all have, the sum is logged.
     pub(crate) fn take(&mut self, worker: usize, memory: Memory, drivers: &[Counters]) {
+        // The admin port asks too, and gets its answer by another way.
+        if !matches!(self.workers[worker], Report::Awaited) {
+            return;
+        }
         self.workers[worker] = Report::Given(memory);
         if self.workers.iter().any(|report| matches!(report, Report::Awaited)) {
             return;
@@ -85,7 +89,7 @@ fn log(engines: &[Memory], drivers: &[Counters]) {
 }
 
 /// The process's resident memory as the kernel counts it (proc(5), statm), in bytes.
-fn resident() -> Option<u64> {
+pub(crate) fn resident() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)

@@ -7,6 +7,7 @@ use drivers::Signaller;
 use engine::{Engine, Letter};
 use seam::{Input, Instant, Output, Program, Signal};
 
+use crate::ask::{Ask, Desk};
 use crate::happening::Happening;
 
 /// How one worker reaches the others.
@@ -15,6 +16,8 @@ pub(crate) struct Post {
     pub(crate) number: usize,
     /// From the others. Each letter comes with [`Signal::Wake`].
     pub(crate) letters: Receiver<Letter>,
+    /// From the admin port.
+    pub(crate) asks: Receiver<Ask>,
     /// To each worker.
     pub(crate) addressees: Vec<(Sender<Letter>, Signaller)>,
 }
@@ -22,14 +25,21 @@ pub(crate) struct Post {
 /// Runs the engine and passes its events on, without ever waiting for whoever logs them.
 pub(crate) struct Reporting {
     engine: Engine,
-    post: Post,
+    number: usize,
+    letters: Receiver<Letter>,
+    addressees: Vec<(Sender<Letter>, Signaller)>,
+    desk: Desk,
+    /// Somebody may have asked something since the last turn.
+    asked: bool,
     happenings: SyncSender<Happening>,
     lost: u64,
 }
 
 impl Reporting {
     pub(crate) fn new(engine: Engine, post: Post, happenings: SyncSender<Happening>) -> Self {
-        Self { engine, post, happenings, lost: 0 }
+        let Post { number, letters, asks, addressees } = post;
+        let desk = Desk::new(number, asks, addressees[number].1.clone());
+        Self { engine, number, letters, addressees, desk, asked: false, happenings, lost: 0 }
     }
 
     /// Passes on what the engine has to say.
@@ -39,8 +49,7 @@ impl Reporting {
         }
         while let Some(event) = self.engine.poll_event() {
             // A log that is not read (a stopped terminal) must not stop the clients.
-            if let Err(TrySendError::Full(_)) =
-                self.happenings.try_send(Happening::Event(self.post.number, event))
+            if let Err(TrySendError::Full(_)) = self.happenings.try_send(Happening::Event(self.number, event))
             {
                 self.lost += 1;
             }
@@ -49,14 +58,14 @@ impl Reporting {
 
     /// Letters of other workers are read before the turn ends, so that it can act on them.
     fn fetch_letters(&mut self) {
-        while let Ok(letter) = self.post.letters.try_recv() {
+        while let Ok(letter) = self.letters.try_recv() {
             self.engine.read_letter(&letter);
         }
     }
 
     fn post_letters(&mut self) {
         while let Some((worker, letter)) = self.engine.poll_letter() {
-            let (letters, signaller) = &self.post.addressees[worker];
+            let (letters, signaller) = &self.addressees[worker];
             // A worker that has ended takes none, and the process is about to end too.
             if letters.send(letter).is_ok() {
                 signaller.send(Signal::Wake);
@@ -69,11 +78,17 @@ impl Program for Reporting {
     fn handle(&mut self, now: Instant, input: Input<'_>) {
         let turn_ends = matches!(input, Input::TurnEnd);
         match input {
-            Input::Signal(Signal::Wake) => self.fetch_letters(),
+            Input::Signal(Signal::Wake) => {
+                self.fetch_letters();
+                self.asked = true;
+            }
             Input::Signal(Signal::Report) => {
                 // Where the queue is full the question can be asked again.
-                let _ = self.happenings.try_send(Happening::Memory(self.post.number, self.engine.memory()));
+                let _ = self.happenings.try_send(Happening::Memory(self.number, self.engine.memory()));
+                self.asked = true;
             }
+            // Before the turn ends, so that it can act on orders. Once a turn, whoever woke us.
+            Input::TurnEnd if std::mem::take(&mut self.asked) => self.desk.attend(&mut self.engine),
             _ => {}
         }
         self.engine.handle(now, input);

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use config::Configuration;
@@ -10,11 +11,12 @@ use seam::{Address, Signal};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
+use crate::admin_port::AdminPort;
 use crate::happening::{Happening, QUEUE_LENGTH};
-use crate::logging::EventLog;
+use crate::logging::{ChangeLevel, EventLog, Kept};
 use crate::memory::Reports;
-use crate::workers::Workers;
-use crate::{addresses, logging, open_files};
+use crate::workers::{Reach, Workers};
+use crate::{addresses, admin_port, logging, open_files};
 
 /// After the second signal the event loop has this long to end. It closes everything at once and needs milliseconds;
 /// one that hangs must not keep the process.
@@ -26,16 +28,13 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
         return crate::print(&config::help());
     }
-    let variables: Vec<(String, String)> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
-    let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let configuration = match config::load(arguments, pairs) {
+    let arguments = Arguments(arguments.to_vec());
+    let configuration = match arguments.load() {
         Ok(configuration) => configuration,
         Err(error) => return crate::usage_error(&error.to_string()),
     };
-    logging::start(configuration.log_level);
-    match serve(configuration) {
+    let change_level = logging::start(configuration.log_level);
+    match serve(configuration, arguments, change_level) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             tracing::error!("{message}");
@@ -44,7 +43,25 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn serve(mut configuration: Configuration) -> Result<(), String> {
+/// The command line, from which, with the environment, the configuration follows.
+pub(crate) struct Arguments(Vec<String>);
+
+impl Arguments {
+    /// Reads the configuration, and its file anew.
+    pub(crate) fn load(&self) -> Result<Configuration, config::Error> {
+        let variables: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        config::load(&self.0, pairs)
+    }
+}
+
+fn serve(
+    mut configuration: Configuration,
+    arguments: Arguments,
+    change_level: ChangeLevel,
+) -> Result<(), String> {
     open_files::raise(&configuration);
     configuration.engine.server = addresses::resolve(&configuration.backends)?;
     if let Some(backend) = configuration.backends.first() {
@@ -56,20 +73,35 @@ fn serve(mut configuration: Configuration) -> Result<(), String> {
     // Listening comes before the private server, which takes seconds: a port in use is said at once, and clients that
     // come early wait in the kernel's queue.
     let workers = Workers::listen(&configuration, &sender)?;
+    let admin_port = AdminPort::listen(&configuration)?;
     say_what_is_started(&configuration, &workers);
     say_what_is_short(&configuration, &workers);
 
     let mut private_server = None;
     let mut access = None;
     if configuration.backends.is_empty() {
-        let server = start_private_server(&configuration, sender)?;
+        let server = start_private_server(&configuration, sender.clone())?;
         match wait_for_server(&happenings)? {
             Some(ready) => access = Some(ready),
             None => return stop_server(&server, &happenings),
         }
         private_server = Some(server);
     }
-    let served = run(configuration, &workers, access.as_ref(), &happenings);
+    let kept = Arc::new(Mutex::new(Kept::default()));
+    let running = Running { workers: &workers, access: access.as_ref(), kept: Arc::clone(&kept) };
+    let open_admin_port = |configuration: &Configuration, reach| {
+        let program = admin_port::Program {
+            configuration: configuration.clone(),
+            arguments,
+            reach,
+            driver: workers.driver(),
+            happenings: sender,
+            change_level,
+            kept,
+        };
+        admin_port.open(program, access.as_ref())
+    };
+    let served = run(configuration, &running, &happenings, open_admin_port);
     let stopped = private_server.as_ref().map_or(Ok(()), |server| stop_server(server, &happenings));
     served.and(stopped)
 }
@@ -160,13 +192,21 @@ fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, S
     }
 }
 
+/// What runs.
+struct Running<'a> {
+    workers: &'a Workers,
+    access: Option<&'a Access>,
+    kept: Arc<Mutex<Kept>>,
+}
+
 /// Serves until the event loops end, which takes signals or a defect.
 fn run(
     mut configuration: Configuration,
-    workers: &Workers,
-    access: Option<&Access>,
+    running: &Running<'_>,
     happenings: &Receiver<Happening>,
+    open_admin_port: impl FnOnce(&Configuration, Reach) -> Result<(), String>,
 ) -> Result<(), String> {
+    let Running { workers, access, .. } = *running;
     if let Some(access) = access {
         configuration.engine.server = vec![Address::Unix(access.socket.clone())];
         configuration.engine.service_user.clone_from(&access.service_user);
@@ -176,9 +216,10 @@ fn run(
         access.write_client_file(workers.listening().first().map(client_place).as_ref())?;
     }
     let shutdown_timeout = configuration.shutdown_timeout();
-    workers.begin(&configuration.engine)?;
+    let reach = workers.begin(&configuration.engine)?;
+    open_admin_port(&configuration, reach)?;
     say_ready(workers.listening(), access);
-    wait_for_workers(happenings, workers, shutdown_timeout)
+    wait_for_workers(happenings, running, shutdown_timeout)
 }
 
 fn client_place(listening: &drivers::ListenAddress) -> ClientPlace {
@@ -208,15 +249,16 @@ fn say_ready(listening: &[drivers::ListenAddress], access: Option<&Access>) {
 
 fn wait_for_workers(
     happenings: &Receiver<Happening>,
-    workers: &Workers,
+    running: &Running<'_>,
     shutdown_timeout: Duration,
 ) -> Result<(), String> {
+    let workers = running.workers;
     let mut signals_seen = 0;
     let mut deadline: Option<Instant> = None;
     let mut left = workers.count();
     let mut outcome = Ok(());
     let mut reports = Reports::of(workers.count());
-    let mut log = EventLog::default();
+    let mut log = EventLog::new(Arc::clone(&running.kept));
     while left > 0 {
         let happening = match deadline {
             None => happenings.recv().ok(),

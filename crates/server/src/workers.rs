@@ -12,6 +12,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use seam::Signal;
 
 use crate::addresses;
+use crate::ask::Ask;
 use crate::happening::Happening;
 use crate::program::{Post, Reporting};
 
@@ -22,6 +23,10 @@ pub(crate) struct Workers {
     signallers: Vec<Signaller>,
     driver: DriverKind,
 }
+
+/// How the admin port reaches each worker. An [`Ask`] comes with [`Signal::Wake`], or [`Signal::Report`] where the driver's
+/// counters are to be published.
+pub(crate) type Reach = Vec<(Sender<Ask>, Signaller)>;
 
 /// What a worker needs to begin.
 struct Begin {
@@ -73,24 +78,27 @@ impl Workers {
         self.begin.len()
     }
 
-    /// Begins to serve. [`Happening::WorkerEnded`] is the last that comes from each.
+    /// Begins to serve; returns how to ask each of them. [`Happening::WorkerEnded`] is the last that comes from each.
     ///
     /// # Errors
     /// Where the system has no random bytes.
-    pub(crate) fn begin(&self, settings: &Settings) -> Result<(), String> {
+    pub(crate) fn begin(&self, settings: &Settings) -> Result<Reach, String> {
         let count = u32::try_from(self.count()).expect("thread_pool_size is a u32");
         let pool = engine::Workers::new(settings, count);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| channel::<Letter>()).unzip();
+        let mut reach = Vec::new();
         for (number, (begin, letters)) in self.begin.iter().zip(receivers).enumerate() {
             let mut settings = settings.clone();
             getrandom(&mut settings.entropy, GetRandomFlags::empty())
                 .map_err(|error| format!("the system has no random bytes: {error}"))?;
             let addressees = senders.iter().cloned().zip(self.signallers.iter().cloned()).collect();
-            let post = Post { number, letters, addressees };
+            let (asker, asks) = channel();
+            reach.push((asker, self.signallers[number].clone()));
+            let post = Post { number, letters, asks, addressees };
             // The thread waits for this; were it gone, there would be a panic's message on the standard error stream.
             let _ = begin.send(Begin { settings, pool: Arc::clone(&pool), post });
         }
-        Ok(())
+        Ok(reach)
     }
 
     /// What each driver last published, which is when it was last told something.

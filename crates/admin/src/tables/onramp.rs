@@ -28,6 +28,8 @@ table! {
         schema_name: Option<String>,
         /// The number of its session state within the worker.
         session_state: u32,
+        /// Whether the client that holds it has an open transaction.
+        in_transaction: bool,
         /// Not read from, because the client whose answer comes is slow to take it.
         paused: bool,
     }
@@ -57,7 +59,7 @@ table! {
         backend: Option<u32>,
         /// Why it holds its backend beyond a transaction: names from `pins`, separated by commas.
         pins: Option<String>,
-        /// The queue that its statement waits in: `high` or `low`.
+        /// The queue that its statement waits in: `high`, `low`, `long` or `urgent`.
         queue: Option<&'static str>,
         /// How long its statement has waited so far, in microseconds.
         queued_us: Option<u64>,
@@ -149,7 +151,7 @@ table! {
         /// Its user.
         user: Option<String>,
         /// The reason: a name from `pins`.
-        reason: String,
+        reason: &'static str,
         /// The thread id of the backend that it holds.
         backend: Option<u32>,
         /// Time since it was last heard of, or its last statement ended, in microseconds.
@@ -161,7 +163,7 @@ table! {
     /// A reason to hold a backend beyond a transaction. Reasons that hold for nobody now are left out.
     Pin in Onramp as "pins" {
         /// Its name.
-        reason: String,
+        reason: &'static str,
         /// Clients for whom it holds now.
         clients: u64,
     }
@@ -172,9 +174,9 @@ table! {
     Queued in Onramp as "queues" {
         /// The worker in whose queue it is, from 0.
         worker: u32,
-        /// `high`, `low` or `urgent` (a KILL or the end of a transaction, which needs no permit).
+        /// `high`, `low`, `long` or `urgent` (a KILL or the end of a transaction, which needs no permit).
         queue: &'static str,
-        /// Its place in the order in which the statements of all workers would run, from 1.
+        /// Its place in about the order in which the statements of all workers would run, from 1.
         position: u64,
         /// Its client's id.
         client: u32,
@@ -194,11 +196,11 @@ table! {
 table! {
     /// A kind of statement: all texts that differ in their literals only.
     StatementKind in Onramp as "statements" {
-        /// Sixteen hexadecimal digits that name the kind.
-        digest: String,
-        /// The text with `?` in the place of literals, where it is known.
+        /// Sixteen hexadecimal digits that name the kind; NULL for all those together that found no place (`digests_size`).
+        digest: Option<String>,
+        /// The text with `?` in the place of literals, at most 1,024 bytes; NULL where it is not known for sure.
         text: Option<String>,
-        /// Executions.
+        /// Executions that have ended.
         count: u64,
         /// Those that ended in an error.
         errors: u64,
@@ -206,20 +208,24 @@ table! {
         rows_sent: u64,
         /// Rows changed.
         rows_affected: u64,
-        /// Bytes of the replies.
-        reply_bytes: u64,
-        /// Time on the server, all executions together, in microseconds.
+        /// Time on the server, to the end of the reply, all executions together, in microseconds.
         time_us: u64,
+        /// The shortest execution, in microseconds.
+        min_time_us: u64,
         /// The longest execution, in microseconds.
         max_time_us: u64,
-        /// Half of the executions were faster, in microseconds.
+        /// Half of the executions were faster, in microseconds, give or take an eighth.
         p50_us: u64,
-        /// 99 of 100 executions were faster, in microseconds.
+        /// 99 of 100 executions were faster, in microseconds, give or take an eighth.
         p99_us: u64,
         /// Time before the server, all executions together, in microseconds.
         wait_us: u64,
         /// The longest wait, in microseconds.
         max_wait_us: u64,
+        /// When the first one came, in UTC.
+        first_seen: String,
+        /// When the latest one ended, in UTC.
+        last_seen: String,
     }
 }
 
@@ -284,6 +290,8 @@ table! {
         queued_high: u64,
         /// Statements in its low queue.
         queued_low: u64,
+        /// Statements in its long queue.
+        queued_long: u64,
         /// Different session states of its clients and backends.
         session_states: u64,
         /// Connections accepted since the start.

@@ -119,7 +119,7 @@ table! {
         group_id: u32,
         /// Its place in the queue, from 0.
         position: u64,
-        /// 0 for the high queue, 1 for the low one.
+        /// 0 for the high queue (and what is urgent), 1 for the low and the long one.
         priority: u32,
         /// The client's id.
         connection_id: u32,
@@ -137,7 +137,7 @@ table! {
         thread_creations: u64,
         /// Always 0: a stall lends a permit and opens no backend by itself.
         thread_creations_due_to_stall: u64,
-        /// Times that another worker woke this one.
+        /// Always 0: workers wake each other without counting.
         wakes: u64,
         /// Always 0.
         wakes_due_to_stall: u64,
@@ -200,7 +200,7 @@ table! {
         connection_count: u64,
         /// Statements in its high queue.
         queued_queries: u64,
-        /// Statements in its low queue.
+        /// Statements in its low and long queues.
         queued_transactions: u64,
         /// `thread_pool_stall_limit`, in milliseconds (MySQL's own unit is 10 ms).
         stall_limit: u64,

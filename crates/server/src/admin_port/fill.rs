@@ -1,0 +1,198 @@
+//! Tables filled from what workers answer.
+
+use std::collections::BTreeMap;
+
+use admin::Rows;
+use admin::tables::{
+    Backend, Client, Event, Limit, MemoryPart, Pin, PinnedClient, PoolGroup, PoolQueue, PoolStats, PoolWait,
+    Process, Queued, StatementKind, Status, TpConnection, TpGroupState, TpGroupStats, Wait, Worker,
+};
+use engine::{BackendView, Digest, DigestView, Histogram, WaitReason, Waits};
+use seam::Signal;
+
+use super::people::People;
+use super::{Control, answers, status};
+use crate::ask::{Ask, Look, Sight, Whole};
+
+/// Fills what `rows` wants.
+pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
+    if rows.wants::<Event>() {
+        let kept = control.program.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        kept.rows().for_each(|event| rows.put(event));
+    }
+    let Some(what) = look(rows) else { return };
+    let signal = if needs_counters(rows) { Signal::Report } else { Signal::Wake };
+    let mut answers = control.ask(signal, |answer| Ask::Look { what, answer });
+    let mut people = People::default();
+    let mut digests = Kinds::default();
+    let mut wholes: BTreeMap<usize, Box<Whole>> = BTreeMap::new();
+    while let Some((worker, sight)) = answers.next() {
+        let number = u32::try_from(worker).unwrap_or(u32::MAX);
+        match sight {
+            Sight::Whole(whole) => {
+                wholes.insert(worker, whole);
+            }
+            Sight::Clients(clients) => {
+                clients.into_iter().for_each(|client| people.put(rows, number, client));
+            }
+            Sight::Backends(backends) => {
+                backends.into_iter().for_each(|backend| rows.put(&backend_row(number, backend)));
+            }
+            Sight::Digests(found) => found.into_iter().for_each(|digest| digests.add(digest)),
+            Sight::Done | Sight::NotHere => {}
+        }
+        if std::time::Instant::now() > rows.deadline() {
+            break;
+        }
+    }
+    if let missing @ [_, ..] = answers.missing().as_slice() {
+        rows.warn(format!("{} not answered in time: rows are missing", answers::have(missing)));
+    }
+    people.finish(rows);
+    digests.finish(rows);
+    fill_wholes(control, rows, &wholes);
+}
+
+/// What has to be looked at; `None` where no worker has to be asked.
+fn look(rows: &Rows<'_>) -> Option<Look> {
+    let people = rows.wants::<Client>()
+        || rows.wants::<Process>()
+        || rows.wants::<TpConnection>()
+        || rows.wants::<Queued>()
+        || rows.wants::<PoolQueue>()
+        || rows.wants::<Pin>()
+        || rows.wants::<PinnedClient>();
+    let look = Look {
+        clients: people,
+        backends: rows.wants::<Backend>(),
+        digests: rows.wants::<StatementKind>(),
+        waits: rows.wants::<Wait>() || rows.wants::<PoolWait>(),
+        memory: rows.wants::<MemoryPart>(),
+    };
+    let whole = rows.wants::<Worker>()
+        || rows.wants::<Limit>()
+        || rows.wants::<Status>()
+        || rows.wants::<PoolGroup>()
+        || rows.wants::<PoolStats>()
+        || rows.wants::<TpGroupState>()
+        || rows.wants::<TpGroupStats>();
+    (look != Look::default() || whole).then_some(look)
+}
+
+fn needs_counters(rows: &Rows<'_>) -> bool {
+    rows.wants::<Worker>()
+        || rows.wants::<MemoryPart>()
+        || rows.wants::<Status>()
+        || rows.wants::<PoolStats>()
+}
+
+fn fill_wholes(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usize, Box<Whole>>) {
+    for (&worker, whole) in wholes {
+        let counters = control.program.reach[worker].1.counters();
+        status::put_worker(control, rows, worker, whole, &counters);
+        if let Some(memory) = &whole.memory {
+            status::put_memory(rows, worker, memory, &counters);
+        }
+    }
+    let waits = wholes.values().filter_map(|whole| whole.waits.as_ref());
+    let together = waits.fold(Waits::default(), |mut together, waits| {
+        together += waits;
+        together
+    });
+    put_waits(rows, &together);
+    status::put_process(control, rows, wholes);
+}
+
+fn put_waits(rows: &mut Rows<'_>, waits: &Waits) {
+    for (reason, histogram) in waits.iter().filter(|(_, histogram)| histogram.count() > 0) {
+        rows.put(&wait_row(reason, histogram));
+        rows.put(&PoolWait { reason: reason.name().to_ascii_uppercase(), count: histogram.count() });
+    }
+}
+
+fn wait_row(reason: WaitReason, histogram: &Histogram) -> Wait {
+    let quantile = |share| micros(histogram.quantile(share));
+    Wait {
+        reason: reason.name(),
+        count: histogram.count(),
+        total_us: micros(histogram.sum()),
+        max_us: micros(histogram.max()),
+        p50_us: quantile(0.5),
+        p90_us: quantile(0.9),
+        p99_us: quantile(0.99),
+        p999_us: quantile(0.999),
+    }
+}
+
+fn backend_row(worker: u32, view: BackendView) -> Backend {
+    Backend {
+        thread_id: view.thread_id,
+        worker,
+        user: view.user,
+        state: view.state,
+        client: view.client,
+        in_flight: u32::try_from(view.in_flight).unwrap_or(u32::MAX),
+        permit: view.permit,
+        running_us: view.running.map(micros),
+        idle_us: view.idle.map(micros),
+        schema_name: view.schema,
+        session_state: view.session_state,
+        in_transaction: view.in_transaction,
+        paused: view.paused,
+    }
+}
+
+/// Kinds of statements, those of all workers together.
+#[derive(Default)]
+struct Kinds(BTreeMap<Option<u64>, DigestView>);
+
+impl Kinds {
+    fn add(&mut self, view: DigestView) {
+        match self.0.entry(view.digest.fingerprint) {
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(view);
+            }
+            std::collections::btree_map::Entry::Occupied(mut entry) => {
+                let known = entry.get_mut();
+                known.digest += &view.digest;
+                known.first_seen = known.first_seen.max(view.first_seen);
+                known.last_seen = known.last_seen.min(view.last_seen);
+            }
+        }
+    }
+
+    fn finish(self, rows: &mut Rows<'_>) {
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        for view in self.0.values() {
+            let then = |age| admin::tables::time_text(now.saturating_sub(age));
+            let digest: &Digest = &view.digest;
+            rows.put(&StatementKind {
+                digest: digest.fingerprint.map(digest_name),
+                text: digest.text.as_deref().map(String::from),
+                count: digest.count,
+                errors: digest.errors,
+                rows_sent: digest.rows_sent,
+                rows_affected: digest.rows_affected,
+                time_us: micros(digest.execution.sum()),
+                min_time_us: micros(digest.execution.min()),
+                max_time_us: micros(digest.execution.max()),
+                p50_us: micros(digest.quantile(0.5)),
+                p99_us: micros(digest.quantile(0.99)),
+                wait_us: micros(digest.wait.sum()),
+                max_wait_us: micros(digest.wait.max()),
+                first_seen: then(view.first_seen),
+                last_seen: then(view.last_seen),
+            });
+        }
+    }
+}
+
+/// Sixteen hexadecimal digits.
+pub(super) fn digest_name(fingerprint: u64) -> String {
+    format!("{fingerprint:016x}")
+}
+
+/// In microseconds.
+pub(super) fn micros(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

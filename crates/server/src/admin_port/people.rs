@@ -1,0 +1,176 @@
+//! Clients, and the tables that follow from them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use admin::Rows;
+use admin::tables::{Client, Pin, PinnedClient, PoolQueue, Process, Queued, TpConnection};
+use engine::ClientView;
+use seam::Peer;
+
+use super::fill::{digest_name, micros};
+
+/// What is known only once all clients have been seen: who is behind whom in the queues, and how many have which pin.
+#[derive(Default)]
+pub(super) struct People {
+    queued: Vec<(Place, Queued)>,
+    pins: BTreeMap<&'static str, u64>,
+}
+
+/// The order in which statements run, as far as it can be told from outside: by queue, then by time of arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    queue: usize,
+    waited: std::cmp::Reverse<Duration>,
+}
+
+/// The queues, the first to be served first.
+const ORDER: [&str; 4] = ["urgent", "high", "low", "long"];
+
+impl People {
+    /// Adds a client to all tables that show clients.
+    pub(super) fn put(&mut self, rows: &mut Rows<'_>, worker: u32, view: ClientView) {
+        for name in view.pins.names() {
+            *self.pins.entry(name).or_default() += 1;
+            rows.put(&PinnedClient {
+                client: view.id,
+                worker,
+                user: view.user.clone(),
+                reason: name,
+                backend: view.backend,
+                idle_us: micros(view.idle),
+            });
+        }
+        if rows.wants::<Process>() {
+            rows.put(&process(&view));
+        }
+        rows.put(&connection(worker, &view));
+        if let (Some(queue), Some(waited)) = (view.queue, view.queued) {
+            let place = Place {
+                queue: ORDER.iter().position(|name| *name == queue).unwrap_or(ORDER.len()),
+                waited: std::cmp::Reverse(waited),
+            };
+            self.queued.push((place, queued(worker, queue, waited, &view)));
+        }
+        if rows.wants::<Client>() {
+            rows.put(&client(worker, view));
+        }
+    }
+
+    pub(super) fn finish(mut self, rows: &mut Rows<'_>) {
+        for (reason, clients) in self.pins {
+            rows.put(&Pin { reason, clients });
+        }
+        self.queued.sort_by_key(|(place, queued)| (*place, queued.client));
+        let mut positions: BTreeMap<u32, u64> = BTreeMap::new();
+        for ((_, mut queued), position) in self.queued.into_iter().zip(1..) {
+            queued.position = position;
+            let within = positions.entry(queued.worker).or_default();
+            rows.put(&PoolQueue {
+                group_id: queued.worker,
+                position: *within,
+                priority: u32::from(matches!(queued.queue, "low" | "long")),
+                connection_id: queued.client,
+                queueing_time_microseconds: queued.queued_us,
+            });
+            *within += 1;
+            rows.put(&queued);
+        }
+    }
+}
+
+fn client(worker: u32, view: ClientView) -> Client {
+    let pins: Vec<_> = view.pins.names().collect();
+    Client {
+        id: view.id,
+        worker,
+        user: view.user,
+        account: view.account,
+        address: address(&view.peer),
+        schema_name: view.schema,
+        state: view.state,
+        in_transaction: view.in_transaction,
+        backend: view.backend,
+        pins: (!pins.is_empty()).then(|| pins.join(",")),
+        queue: view.queue,
+        queued_us: view.queued.map(micros),
+        running_us: view.running.map(micros),
+        idle_us: micros(view.idle),
+        stalled_us: view.stalled.map(micros),
+        digest: view.digest.map(digest_name),
+        statement: view.statement,
+        input_bytes: view.input as u64,
+        session_state: view.session_state,
+    }
+}
+
+fn queued(worker: u32, queue: &'static str, waited: Duration, view: &ClientView) -> Queued {
+    Queued {
+        worker,
+        queue,
+        position: 0,
+        client: view.id,
+        user: view.user.clone(),
+        holds_backend: view.backend.is_some(),
+        queued_us: micros(waited),
+        digest: view.digest.map(digest_name),
+        statement: view.statement.clone(),
+    }
+}
+
+fn process(view: &ClientView) -> Process {
+    let time = view.queued.or(view.running).unwrap_or(view.idle);
+    Process {
+        id: view.id,
+        user: view.user.clone().unwrap_or_else(|| String::from("unauthenticated user")),
+        host: address(&view.peer),
+        db: view.schema.clone(),
+        command: match view.state {
+            _ if view.killed => "Killed",
+            "connecting" | "logging_in" => "Connect",
+            "idle" => "Sleep",
+            _ => "Query",
+        },
+        time: time.as_secs(),
+        state: state(view),
+        info: view.statement.clone(),
+        time_ms: time.as_secs_f64() * 1000.0,
+    }
+}
+
+/// What a client is doing, for people.
+fn state(view: &ClientView) -> String {
+    let pins: Vec<_> = view.pins.names().collect();
+    match (view.state, view.queue) {
+        (_, Some(queue)) => format!("queued ({queue})"),
+        ("idle", None) if view.in_transaction => String::from("idle in transaction"),
+        ("idle", None) if !pins.is_empty() => format!("pinned: {}", pins.join(", ")),
+        ("running", None) if view.stalled.is_some() => String::from("slow to take its reply"),
+        (state, None) => state.replace('_', " "),
+    }
+}
+
+fn connection(worker: u32, view: &ClientView) -> TpConnection {
+    let state = match view.state {
+        "connecting" | "logging_in" => "ESTABLISHED",
+        "idle" => "ARMED",
+        "queued" if view.backend.is_some() => "WAITING_FOR_CREDIT",
+        "queued" => "QUEUED",
+        _ => "ATTACHED",
+    };
+    TpConnection {
+        connection_id: view.id,
+        tp_group_id: worker,
+        tp_processing_thread_number: view.backend,
+        state,
+        active_flag: !matches!(state, "ESTABLISHED" | "ARMED"),
+        r#type: "User",
+    }
+}
+
+fn address(peer: &Peer) -> String {
+    match peer {
+        Peer::Tcp(address) => address.to_string(),
+        Peer::Unix { .. } => String::from("localhost"),
+    }
+}

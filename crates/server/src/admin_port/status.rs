@@ -1,0 +1,245 @@
+//! Counters and measures: of each worker, and of all together.
+
+use std::collections::BTreeMap;
+
+use admin::Rows;
+use admin::tables::{Limit, MemoryPart, PoolGroup, PoolStats, Status, TpGroupState, TpGroupStats, Worker};
+use drivers::Counters;
+use engine::{Memory, WorkerView};
+use seam::Signal;
+
+use super::Control;
+use super::fill::micros;
+use crate::ask::{Ask, Look, Sight, Whole};
+
+/// Adds a worker to all tables that show workers.
+pub(super) fn put_worker(
+    control: &Control,
+    rows: &mut Rows<'_>,
+    worker: usize,
+    whole: &Whole,
+    counters: &Counters,
+) {
+    let view = &whole.view;
+    let number = u32::try_from(worker).unwrap_or(u32::MAX);
+    rows.put(&worker_row(control, number, view, counters));
+    rows.put(&PoolGroup {
+        group_id: number,
+        connections: view.clients as u64,
+        threads: view.backends as u64,
+        active_threads: view.permits,
+        standby_threads: view.idle_backends as u64,
+        queue_length: waiting(view),
+        has_listener: true,
+        is_stalled: view.is_stalled,
+    });
+    rows.put(&PoolStats {
+        group_id: number,
+        thread_creations: view.totals.opened_backends,
+        thread_creations_due_to_stall: 0,
+        wakes: 0,
+        wakes_due_to_stall: 0,
+        throttles: 0,
+        stalls: view.totals.stalls,
+        polls_by_listener: counters.turns,
+        polls_by_worker: 0,
+        dequeues_by_listener: view.statements,
+        dequeues_by_worker: 0,
+    });
+    put_groups_of_mysql(control, rows, number, view);
+}
+
+fn put_groups_of_mysql(control: &Control, rows: &mut Rows<'_>, number: u32, view: &WorkerView) {
+    let busy = view.backends.saturating_sub(view.idle_backends + view.opening_backends);
+    let (stall_limit, prio_kickup_timer) = {
+        let engine = &control.configuration().engine;
+        (engine.stall_limit, engine.prio_kickup_timer)
+    };
+    rows.put(&TpGroupState {
+        tp_group_id: number,
+        consumer_threads: busy as u64,
+        reserve_threads: view.idle_backends as u64,
+        connect_thread_count: view.opening_backends as u64,
+        connection_count: view.clients as u64,
+        queued_queries: queued(view, "high"),
+        queued_transactions: queued(view, "low") + queued(view, "long"),
+        stall_limit: micros(stall_limit) / 1000,
+        prio_kickup_timer: micros(prio_kickup_timer) / 1000,
+        thread_count: view.backends as u64,
+        active_thread_count: view.permits,
+        stalled_thread_count: view.lent as u64,
+        oldest_queued: view.oldest_queued.map(|waited| micros(waited) / 1000),
+        threads_bound_to_transaction: view.transactions as u64,
+    });
+    rows.put(&TpGroupStats {
+        tp_group_id: number,
+        connections_started: view.connections,
+        connections_closed: view.connections.saturating_sub(view.clients as u64),
+        queries_executed: view.statements,
+        queries_queued: view.statements + view.totals.cancelled + waiting(view),
+        threads_started: view.totals.opened_backends,
+        prio_kickups: view.totals.kick_ups,
+        stalled_queries_executed: view.totals.stalls,
+    });
+}
+
+fn worker_row(control: &Control, worker: u32, view: &WorkerView, counters: &Counters) -> Worker {
+    Worker {
+        worker,
+        driver: control.program.driver.to_string(),
+        clients: view.clients as u64,
+        backends: view.backends as u64,
+        idle_backends: view.idle_backends as u64,
+        permits: view.permits,
+        queued_high: queued(view, "high"),
+        queued_low: queued(view, "low"),
+        queued_long: queued(view, "long"),
+        session_states: view.session_states as u64,
+        connections: view.connections,
+        refused_logins: view.totals.refused_logins,
+        statements: view.statements,
+        cancelled: view.totals.cancelled,
+        stalls: view.totals.stalls,
+        kick_ups: view.totals.kick_ups,
+        backends_opened: view.totals.opened_backends,
+        turns: counters.turns,
+        bytes_received: counters.bytes_received,
+        bytes_sent: counters.bytes_sent,
+        paused: view.paused,
+    }
+}
+
+/// Adds what a worker holds.
+pub(super) fn put_memory(rows: &mut Rows<'_>, worker: usize, memory: &Memory, counters: &Counters) {
+    let parts = [
+        ("client_tables", memory.client_tables as u64),
+        ("statements", memory.statements as u64),
+        ("kept_warnings", memory.diagnostics as u64),
+        ("backends", memory.backends as u64),
+        ("session_states", memory.session_states as u64),
+        ("digests", memory.digests as u64),
+        ("outputs", memory.outputs as u64),
+        ("connection_tables", counters.connection_table_bytes),
+        ("receive_buffers", counters.receive_buffer_bytes),
+        ("send_buffers", counters.send_buffer_bytes),
+        ("rings", counters.ring_bytes),
+    ];
+    let worker = u32::try_from(worker).ok();
+    for (part, bytes) in parts {
+        rows.put(&MemoryPart { worker, part, bytes });
+    }
+}
+
+/// Adds what concerns all workers.
+pub(super) fn put_process(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usize, Box<Whole>>) {
+    if let Some(bytes) = crate::memory::resident() {
+        rows.put(&MemoryPart { worker: None, part: "resident", bytes });
+    }
+    if rows.wants::<Limit>() {
+        put_limits(control, rows, wholes);
+    }
+    if rows.wants::<Status>() {
+        for (variable_name, value) in values(control, wholes) {
+            rows.put(&Status { variable_name, variable_value: value.to_string() });
+        }
+    }
+}
+
+fn put_limits(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usize, Box<Whole>>) {
+    let views = || wholes.values().map(|whole| &whole.view);
+    let mut limits: BTreeMap<&'static str, Limit> = BTreeMap::new();
+    let mut add = |option, in_use, bound| {
+        limits.insert(option, Limit { option, in_use, bound, reached: 0 });
+    };
+    for &(option, in_use, bound) in wholes.values().next().iter().flat_map(|whole| &whole.shares) {
+        add(option, Some(in_use), bound);
+    }
+    let buffered: usize = views().map(|view| view.buffered).sum();
+    let (statement_memory, largest) = {
+        let engine = &control.configuration().engine;
+        (engine.statement_memory, engine.max_allowed_packet)
+    };
+    add("statement_memory", Some(buffered as u64), statement_memory as u64);
+    add("max_allowed_packet", None, largest as u64);
+    for view in views() {
+        for &(option, bound, times) in &view.limits_reached {
+            let fresh = Limit { option, in_use: None, bound, reached: 0 };
+            limits.entry(option).or_insert(fresh).reached += times;
+        }
+    }
+    if let Some(permits) = limits.get_mut("permits") {
+        permits.reached = views().map(|view| view.waited_for_permit).sum();
+    }
+    limits.values().for_each(|limit| rows.put(limit));
+}
+
+/// What SHOW STATUS shows: under the servers' names what they have, under names of our own the rest.
+fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'static str, u64)> {
+    let sum = |of: fn(&WorkerView) -> u64| wholes.values().map(|whole| of(&whole.view)).sum::<u64>();
+    let driven = |of: fn(&Counters) -> u64| {
+        control.program.reach.iter().map(|(_, signaller)| of(&signaller.counters())).sum::<u64>()
+    };
+    let share = |option: &str| {
+        let shares = wholes.values().next().map(|whole| whole.shares);
+        let found = shares.iter().flatten().find(|(name, ..)| *name == option);
+        found.map_or((0, 0), |&(_, in_use, bound)| (in_use, bound))
+    };
+    vec![
+        ("Aborted_clients", sum(|view| view.totals.closed_clients)),
+        ("Aborted_connects", sum(|view| view.totals.refused_logins)),
+        ("Bytes_received", driven(|counters| counters.bytes_received)),
+        ("Bytes_sent", driven(|counters| counters.bytes_sent)),
+        ("Connections", sum(|view| view.connections)),
+        ("Onramp_backends", sum(|view| view.backends as u64)),
+        ("Onramp_backends_closed", sum(|view| view.totals.closed_backends)),
+        ("Onramp_backends_opened", sum(|view| view.totals.opened_backends)),
+        ("Onramp_cancelled", sum(|view| view.totals.cancelled)),
+        ("Onramp_kick_ups", sum(|view| view.totals.kick_ups)),
+        ("Onramp_paused", u64::from(wholes.values().any(|whole| whole.view.paused))),
+        ("Onramp_permits", share("permits").1),
+        ("Onramp_permits_in_use", share("permits").0),
+        ("Onramp_queued_high", sum(|view| queued(view, "high"))),
+        ("Onramp_queued_long", sum(|view| queued(view, "long"))),
+        ("Onramp_queued_low", sum(|view| queued(view, "low"))),
+        ("Onramp_session_states", sum(|view| view.session_states as u64)),
+        ("Onramp_stalls", sum(|view| view.totals.stalls)),
+        ("Onramp_workers", control.program.reach.len() as u64),
+        ("Queries", sum(|view| view.statements)),
+        ("Questions", sum(|view| view.statements)),
+        ("Threadpool_idle_threads", sum(|view| view.idle_backends as u64)),
+        ("Threadpool_threads", sum(|view| view.backends as u64)),
+        ("Threads_connected", sum(|view| view.clients as u64)),
+        ("Threads_running", share("permits").0),
+        ("Uptime", control.started.elapsed().as_secs()),
+    ]
+}
+
+/// The line that `mysqladmin status` shows, after the servers' (COM_STATISTICS).
+pub(super) fn line(control: &Control) -> String {
+    let what = Look::default();
+    let mut answers = control.ask(Signal::Wake, |answer| Ask::Look { what, answer });
+    let (mut clients, mut statements, mut waiting_now) = (0, 0, 0);
+    while let Some((_, sight)) = answers.next() {
+        if let Sight::Whole(whole) = sight {
+            clients += whole.view.clients;
+            statements += whole.view.statements;
+            waiting_now += waiting(&whole.view);
+        }
+    }
+    let uptime = control.started.elapsed().as_secs();
+    let rate = statements as f64 / uptime.max(1) as f64;
+    format!(
+        "Uptime: {uptime}  Threads: {clients}  Questions: {statements}  Queued: {waiting_now}  \
+         Queries per second avg: {rate:.3}"
+    )
+}
+
+fn queued(view: &WorkerView, queue: &str) -> u64 {
+    let found = view.queued.iter().find(|(name, _)| *name == queue);
+    found.map_or(0, |&(_, count)| count as u64)
+}
+
+/// Statements that wait in any queue.
+fn waiting(view: &WorkerView) -> u64 {
+    view.queued.iter().map(|&(_, count)| count as u64).sum()
+}
