@@ -7,11 +7,12 @@ use crate::value::Given;
 
 /// Options that a running Onramp takes up at once. Of the others, some are about what is made once (threads, sockets,
 /// tables), and the rest are not taken up yet.
-const LIVE: [&str; 18] = [
+const LIVE: [&str; 19] = [
     "accounts_refresh",
     "backend_connect_timeout",
     "backend_idle_timeout",
     "connect_timeout",
+    "lock_wait_interval",
     "log_level",
     "long_permits",
     "long_statement_time",
@@ -93,7 +94,8 @@ pub(crate) struct Chosen {
 impl Configuration {
     /// All options, in the order of the reference page.
     pub fn settings(&self) -> Vec<Setting> {
-        OPTIONS.iter().map(|option| self.setting(option)).collect()
+        let mut scratch = self.clone();
+        OPTIONS.iter().map(|option| scratch.setting(option)).collect()
     }
 
     /// Sets a live option, by any of its names.
@@ -116,6 +118,7 @@ impl Configuration {
     /// one that has.
     pub fn take_up(&mut self, fresh: &Self) -> Vec<String> {
         let mut left = Vec::new();
+        let mut fresh = fresh.clone();
         for option in OPTIONS {
             let (now, then) = (self.setting(option), fresh.setting(option));
             let same_secret = option.name != "admin_password" || self.admin_password == fresh.admin_password;
@@ -153,11 +156,12 @@ impl Configuration {
         Ok(())
     }
 
-    fn setting(&self, option: &'static OptionSpec) -> Setting {
+    fn setting(&mut self, option: &'static OptionSpec) -> Setting {
         let default = Some(option.default).filter(|default| !default.is_empty());
         let (value, source) = match self.chosen.get(option.name) {
             Some(chosen) => (chosen.text.clone(), chosen.source),
-            None => (default.map(String::from), Source::Default),
+            // Under the profile of another pool, some have its defaults.
+            None => (option.kind.current(self).or(default.map(String::from)), Source::Default),
         };
         Setting { name: option.name, value, default, live: LIVE.contains(&option.name), source }
     }
@@ -219,6 +223,17 @@ mod tests {
                 "admin_password stays as it is until the next start, which changes it"
             ]
         );
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_profile() {
+        let native = configuration(&["--thread-pool-stall-limit", "70"]);
+        assert_eq!(setting(&native, "thread_pool_stall_limit").value.as_deref(), Some("70"));
+        assert_eq!(setting(&native, "wait_timeout").value.as_deref(), Some("8h"));
+        let percona = configuration(&["--thread-pool-profile", "percona"]);
+        let found = setting(&percona, "thread_pool_stall_limit");
+        assert_eq!((found.value.as_deref(), found.default), (Some("500"), Some("60")));
+        assert_eq!(found.source, Source::Default);
     }
 
     #[test]

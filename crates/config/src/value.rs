@@ -127,6 +127,17 @@ impl Kind {
         (!matches!(self, Self::Secret(_))).then(|| all.join(","))
     }
 
+    /// What holds now, for kinds that can tell.
+    pub(crate) fn current(&self, configuration: &mut Configuration) -> Option<String> {
+        match self {
+            Self::Count(_, slot) => Some(slot(configuration).to_string()),
+            Self::Size(_, slot) => Some(size_text(*slot(configuration))),
+            Self::Duration(_, slot) => Some(duration_text(*slot(configuration))),
+            Self::Milliseconds(_, slot) => Some(milliseconds_text(*slot(configuration))),
+            _ => None,
+        }
+    }
+
     /// What stands for the value in a synopsis.
     pub(crate) fn placeholder(&self) -> &'static str {
         match self {

@@ -33,6 +33,7 @@ impl Engine {
         now.prio_kickup_timer = new.prio_kickup_timer;
         now.long_statement_time = new.long_statement_time;
         now.long_permits = new.long_permits;
+        now.lock_wait_interval = new.lock_wait_interval;
         now.stall_limit = new.stall_limit;
         now.connect_timeout = new.connect_timeout;
         now.backend_connect_timeout = new.backend_connect_timeout;

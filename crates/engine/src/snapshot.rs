@@ -70,6 +70,10 @@ pub struct ClientView {
     pub input: usize,
     /// The number of its session state.
     pub session_state: Option<u32>,
+    /// It has changed or locked something, in its transaction or beyond, as far as is known.
+    pub holds_locks: bool,
+    /// Others are known to wait for what it holds.
+    pub blocks_others: bool,
     /// It was killed, and its statement has not ended yet.
     pub killed: bool,
 }
@@ -288,6 +292,8 @@ impl Engine {
                 .map(|text| lossy(&text[..text.len().min(LONGEST_TEXT)])),
             input: client.input.len() + request.map_or(0, |request| request.raw.len()),
             session_state: session.map(|(number, _)| number),
+            holds_locks: client.holds_locks || client.pins.may_hold_locks(),
+            blocks_others: client.blocks_others,
             killed: client.killed,
         }
     }

@@ -55,11 +55,15 @@ table! {
         state: &'static str,
         /// Whether it has an open transaction.
         in_transaction: bool,
+        /// Whether it has changed or locked something, in its transaction or beyond, as far as Onramp can tell.
+        holds_locks: bool,
+        /// Whether others were last seen to wait for what it holds (`lock_wait_interval`).
+        blocks_others: bool,
         /// The thread id of the backend that it holds or that runs its statement.
         backend: Option<u32>,
         /// Why it holds its backend beyond a transaction: names from `pins`, separated by commas.
         pins: Option<String>,
-        /// The queue that its statement waits in: `high`, `low`, `long` or `urgent`.
+        /// The queue that its statement waits in, see `queues`.
         queue: Option<&'static str>,
         /// How long its statement has waited so far, in microseconds.
         queued_us: Option<u64>,
@@ -174,7 +178,8 @@ table! {
     Queued in Onramp as "queues" {
         /// The worker in whose queue it is, from 0.
         worker: u32,
-        /// `high`, `low`, `long` or `urgent` (a KILL or the end of a transaction, which needs no permit).
+        /// `urgent` (a KILL or the end of a transaction, which needs no permit), `blocking` (others wait for what its client
+        /// holds), `holding` (its client holds locks), `high`, `low` or `long`, the first to be served first.
         queue: &'static str,
         /// Its place in about the order in which the statements of all workers would run, from 1.
         position: u64,
@@ -286,7 +291,7 @@ table! {
         idle_backends: u64,
         /// Permits that it holds.
         permits: u32,
-        /// Statements in its high queue.
+        /// Statements in its high queue, and in those before it: urgent, blocking, holding.
         queued_high: u64,
         /// Statements in its low queue.
         queued_low: u64,

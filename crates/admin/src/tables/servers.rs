@@ -51,7 +51,7 @@ table! {
         command: &'static str,
         /// Seconds since its statement came, or its last one ended.
         time: u64,
-        /// `queued (high)`, `queued (low)`, `running`, `idle`, `idle in transaction`, `pinned: ...` and so on.
+        /// `queued (high)`, `queued (low)` and so on, `running`, `idle`, `idle in transaction`, `pinned: ...` and so on.
         state: String,
         /// The statement's text while it waits.
         info: Option<String>,
@@ -119,7 +119,7 @@ table! {
         group_id: u32,
         /// Its place in the queue, from 0.
         position: u64,
-        /// 0 for the high queue (and what is urgent), 1 for the low and the long one.
+        /// 0 for the high queue and those before it, 1 for the low and the long one.
         priority: u32,
         /// The client's id.
         connection_id: u32,
@@ -198,7 +198,7 @@ table! {
         connect_thread_count: u64,
         /// Its clients.
         connection_count: u64,
-        /// Statements in its high queue.
+        /// Statements in its high queue and those before it.
         queued_queries: u64,
         /// Statements in its low and long queues.
         queued_transactions: u64,

@@ -25,7 +25,7 @@ struct Place {
 }
 
 /// The queues, the first to be served first.
-const ORDER: [&str; 4] = ["urgent", "high", "low", "long"];
+const ORDER: [&str; 6] = ["urgent", "blocking", "holding", "high", "low", "long"];
 
 impl People {
     /// Adds a client to all tables that show clients.
@@ -90,6 +90,8 @@ fn client(worker: u32, view: ClientView) -> Client {
         schema_name: view.schema,
         state: view.state,
         in_transaction: view.in_transaction,
+        holds_locks: view.holds_locks,
+        blocks_others: view.blocks_others,
         backend: view.backend,
         pins: (!pins.is_empty()).then(|| pins.join(",")),
         queue: view.queue,

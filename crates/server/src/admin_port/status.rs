@@ -61,7 +61,7 @@ fn put_groups_of_mysql(control: &Control, rows: &mut Rows<'_>, number: u32, view
         reserve_threads: view.idle_backends as u64,
         connect_thread_count: view.opening_backends as u64,
         connection_count: view.clients as u64,
-        queued_queries: queued(view, "high"),
+        queued_queries: before_low(view),
         queued_transactions: queued(view, "low") + queued(view, "long"),
         stall_limit: micros(stall_limit) / 1000,
         prio_kickup_timer: micros(prio_kickup_timer) / 1000,
@@ -91,7 +91,7 @@ fn worker_row(control: &Control, worker: u32, view: &WorkerView, counters: &Coun
         backends: view.backends as u64,
         idle_backends: view.idle_backends as u64,
         permits: view.permits,
-        queued_high: queued(view, "high"),
+        queued_high: before_low(view),
         queued_low: queued(view, "low"),
         queued_long: queued(view, "long"),
         session_states: view.session_states as u64,
@@ -198,7 +198,7 @@ fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'sta
         ("Onramp_paused", u64::from(wholes.values().any(|whole| whole.view.paused))),
         ("Onramp_permits", share("permits").1),
         ("Onramp_permits_in_use", share("permits").0),
-        ("Onramp_queued_high", sum(|view| queued(view, "high"))),
+        ("Onramp_queued_high", sum(before_low)),
         ("Onramp_queued_long", sum(|view| queued(view, "long"))),
         ("Onramp_queued_low", sum(|view| queued(view, "low"))),
         ("Onramp_session_states", sum(|view| view.session_states as u64)),
@@ -232,6 +232,11 @@ pub(super) fn line(control: &Control) -> String {
         "Uptime: {uptime}  Threads: {clients}  Questions: {statements}  Queued: {waiting_now}  \
          Queries per second avg: {rate:.3}"
     )
+}
+
+/// Statements in the high queue and those that go before it.
+fn before_low(view: &WorkerView) -> u64 {
+    waiting(view) - queued(view, "low") - queued(view, "long")
 }
 
 fn queued(view: &WorkerView, queue: &str) -> u64 {
