@@ -56,6 +56,8 @@ impl Accounts {
             plain(format!("DROP USER IF EXISTS {service};\n")),
             dialect.account("CREATE USER", &service, &self.service_password),
             plain(format!("GRANT SELECT ON {} TO {service};\n", dialect.accounts_table)),
+            // To see who waits for whose locks.
+            plain(format!("GRANT PROCESS ON *.* TO {service};\n")),
         ];
         if let Admin::New(password) = &self.admin {
             let admin = format!("'{ADMIN_USER}'@'%'");
@@ -171,6 +173,7 @@ mod tests {
                 "DROP USER IF EXISTS 'onramp'@'localhost';",
                 "CREATE USER 'onramp'@'localhost' IDENTIFIED VIA mysql_native_password USING PASSWORD('aa');",
                 "GRANT SELECT ON mysql.global_priv TO 'onramp'@'localhost';",
+                "GRANT PROCESS ON *.* TO 'onramp'@'localhost';",
                 "CREATE USER IF NOT EXISTS 'admin'@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('bb');",
                 "ALTER USER 'admin'@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('bb');",
                 "GRANT ALL PRIVILEGES ON *.* TO 'admin'@'%' WITH GRANT OPTION;",
@@ -189,6 +192,7 @@ mod tests {
                 "DROP USER IF EXISTS 'onramp'@'localhost';",
                 "CREATE USER 'onramp'@'localhost' IDENTIFIED WITH mysql_native_password BY 'aa';",
                 "GRANT SELECT ON mysql.user TO 'onramp'@'localhost';",
+                "GRANT PROCESS ON *.* TO 'onramp'@'localhost';",
             ]
         );
     }

@@ -92,8 +92,16 @@ impl Engine {
         self.note_holdup(holdup, wanting, backend_free);
         self.scheduler.want_long(backend_free);
         self.note_want_of_permits(wanting);
-        // Without a permit nobody has looked for a backend for the first: a lack that there was is still there.
-        self.note_lack_of_backends(!backend_free || (wanting && self.lacking_since.is_some()));
+        self.note_lack_of_backends(!backend_free || (wanting && self.still_lacks_backend()));
+    }
+
+    /// Without a permit nobody has looked for a backend for the first statement: a lack that there was may be over.
+    fn still_lacks_backend(&self) -> bool {
+        let first = self.scheduler.peek(true).map(|key| key as usize);
+        self.lacking_since.is_some()
+            && first.is_some_and(|key| {
+                self.clients[key].backend.is_none() && self.idle_backend_for(key).is_none()
+            })
     }
 
     /// The statement, whose permit has been taken, leaves the queue.

@@ -1,0 +1,97 @@
+"""Many clients wait for what one holds: everybody else goes on, and the holder never waits behind those who wait for it."""
+
+import time
+
+import pytest
+
+from harness import raw
+from harness.raw import Ok, Rows
+from test_failures import in_background
+
+# Few permits and many who wait: with a pool that does not tell them apart, the first statements to wait take them all.
+PERMITS = 4
+WAITING = 24
+
+
+@pytest.fixture(params=["native", "percona", "mariadb", "mysql"])
+def pool(request, own_server, own_onramp):
+    limits = {"native": {"permits": PERMITS}, "mysql": {"thread_pool_max_transactions_limit": 0, "thread_pool_query_threads_per_group": 3}}
+    options = limits.get(request.param, {"thread_pool_oversubscribe": PERMITS - 1})
+    return own_onramp(own_server, thread_pool_profile=request.param, max_backends=64, thread_pool_stall_limit="60", **options)
+
+
+def client(pool, *account):
+    return raw.connect(pool, *account, schema="onramp_app", timeout=60)
+
+
+@pytest.fixture
+def table(pool):
+    with client(pool) as connection:
+        assert isinstance(connection.query("CREATE TABLE locked (id INT PRIMARY KEY, n INT) ENGINE=InnoDB"), Ok)
+        assert isinstance(connection.query("INSERT INTO locked VALUES (1, 0), (2, 0)"), Ok)
+    return "locked"
+
+
+def everybody(pool, statement):
+    """Clients who all send the same statement; the end of each."""
+    clients = [client(pool) for _ in range(WAITING)]
+    return [in_background(connection.query, statement) for connection in clients]
+
+
+def wait_until_waiting(own_server, statement, at_least):
+    """Until so many of these statements are with the server."""
+    with raw.connect(own_server, "admin", "admin-secret") as admin:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            rows = admin.query("SELECT INFO FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query'").rows
+            if sum(row[0] == statement.encode() for row in rows) >= at_least:
+                return
+            time.sleep(0.01)
+        raise AssertionError(f"{statement} does not wait")
+
+
+def test_row_lock(pool, own_server, table):
+    holder = client(pool)
+    assert isinstance(holder.query("BEGIN"), Ok)
+    assert isinstance(holder.query("UPDATE locked SET n = n + 1 WHERE id = 1"), Ok)
+    joins = everybody(pool, "UPDATE locked SET n = n + 1 WHERE id = 1")
+    wait_until_waiting(own_server, "UPDATE locked SET n = n + 1 WHERE id = 1", PERMITS - 1)
+    assert isinstance(holder.query("UPDATE locked SET n = n + 1 WHERE id = 2"), Ok)
+    if pool.options["thread_pool_profile"] == "native":
+        # While the lock stands: somebody who needs none of it.
+        assert client(pool).value("SELECT n FROM locked WHERE id = 1") == b"0"
+    assert isinstance(holder.query("COMMIT"), Ok)
+    assert all(isinstance(join(), Ok) for join in joins)
+    assert client(pool).value("SELECT n FROM locked WHERE id = 1") == str(WAITING + 1).encode()
+
+
+def test_flush_tables_with_read_lock(pool, own_server, table):
+    holder = client(pool, "admin", "admin-secret")
+    assert isinstance(holder.query("FLUSH TABLES WITH READ LOCK"), Ok)
+    joins = everybody(pool, "UPDATE locked SET n = n + 1 WHERE id = 2")
+    wait_until_waiting(own_server, "UPDATE locked SET n = n + 1 WHERE id = 2", PERMITS - 1)
+    assert isinstance(holder.query("SELECT COUNT(*) FROM locked"), Rows)
+    assert isinstance(holder.query("UNLOCK TABLES"), Ok)
+    assert all(isinstance(join(), Ok) for join in joins)
+
+
+def test_lock_tables(pool, own_server, table):
+    holder = client(pool)
+    assert isinstance(holder.query("LOCK TABLES locked WRITE"), Ok)
+    joins = everybody(pool, "SELECT SUM(n) FROM locked")
+    wait_until_waiting(own_server, "SELECT SUM(n) FROM locked", PERMITS - 1)
+    assert isinstance(holder.query("UPDATE locked SET n = 5 WHERE id = 1"), Ok)
+    assert isinstance(holder.query("UNLOCK TABLES"), Ok)
+    answers = [join() for join in joins]
+    assert all(answer.rows == [(b"5",)] for answer in answers), answers[:3]
+
+
+def test_get_lock(pool, own_server, table):
+    holder = client(pool)
+    assert holder.value("SELECT GET_LOCK('onramp', 1)") == b"1"
+    joins = everybody(pool, "SELECT GET_LOCK('onramp', 50) + RELEASE_LOCK('onramp')")
+    wait_until_waiting(own_server, "SELECT GET_LOCK('onramp', 50) + RELEASE_LOCK('onramp')", PERMITS - 1)
+    assert holder.value("SELECT 'still here'") == b"still here"
+    assert holder.value("SELECT RELEASE_LOCK('onramp')") == b"1"
+    answers = [join() for join in joins]
+    assert all(answer.rows == [(b"2",)] for answer in answers), answers[:3]
