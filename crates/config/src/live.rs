@@ -7,7 +7,7 @@ use crate::value::Given;
 
 /// Options that a running Onramp takes up at once. Of the others, some are about what is made once (threads, sockets,
 /// tables), and the rest are not taken up yet.
-const LIVE: [&str; 19] = [
+const LIVE: &[&str] = &[
     "accounts_refresh",
     "backend_connect_timeout",
     "backend_idle_timeout",
@@ -15,10 +15,16 @@ const LIVE: [&str; 19] = [
     "lock_wait_interval",
     "log_level",
     "long_permits",
+    "long_queue_limit",
+    "long_queue_wait_limit",
     "long_statement_time",
     "max_allowed_packet",
     "net_write_timeout",
     "permits",
+    "queue_delay_interval",
+    "queue_delay_target",
+    "queue_limit",
+    "queue_wait_limit",
     "shutdown_timeout",
     "statement_memory",
     "statements_in_flight",

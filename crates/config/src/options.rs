@@ -372,6 +372,26 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         section: Section::Limits,
     },
     OptionSpec {
+        name: "queue_limit",
+        // Each client has one statement waiting at most, so no more than max_connections can be reached.
+        kind: Kind::Count(0..=1_000_000, |configuration| &mut configuration.engine.overload.queue_limit),
+        default: "0",
+        example: "5000",
+        doc: "Statements that may wait for a permit in the high and the low queue, on all workers together; beyond it the \
+              latest new work gets error 1205 at once. New work is what commits by itself, and the first statement of a \
+              transaction; statements of open transactions and of clients that hold a backend are never refused. 0 for no \
+              bound but max_connections, as each client has one statement waiting at most.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "long_queue_limit",
+        kind: Kind::Count(0..=1_000_000, |configuration| &mut configuration.engine.overload.long_queue_limit),
+        default: "0",
+        example: "100",
+        doc: "The same for statements that wait in the long lane (see long_statement_time).",
+        section: Section::Limits,
+    },
+    OptionSpec {
         name: "digests_size",
         // The range of the servers' performance_schema_digests_size; each takes 0.4 kB and its text.
         kind: Kind::Count(0..=1_048_576, |configuration| &mut configuration.engine.digests_size),
@@ -398,6 +418,52 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         doc: "Unsent bytes of one connection from which on its sender is paused: a client that reads slowly slows its \
               backend down instead of filling memory.",
         section: Section::Limits,
+    },
+    OptionSpec {
+        name: "queue_wait_limit",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.queue_wait_limit
+        }),
+        default: "0s",
+        example: "2s",
+        doc: "New work (see queue_limit) that has waited this long in the high or low queue gets error 1205 instead of \
+              going on to wait for a permit or a backend. Best a little less than what the clients' own patience is: what \
+              runs later than that, runs for nobody. 0s for as long as it takes.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "long_queue_wait_limit",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.long_queue_wait_limit
+        }),
+        default: "0s",
+        example: "1m",
+        doc: "The same for the long lane (see long_statement_time).",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "queue_delay_target",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.queue_delay_target
+        }),
+        default: "0s",
+        example: "100ms",
+        doc: "The delay that may stand. Where each statement that started within queue_delay_interval had waited longer \
+              than this, more comes than the server can do: from then on new work (see queue_limit) that has waited for \
+              this long gets error 1205, until nothing has had to be refused for an interval. Bursts that are over within an \
+              interval cause no errors. The estimate is that of CoDel (RFC 8289). 0s turns it off.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "queue_delay_interval",
+        // Below some turns of an event loop there is nothing to judge by.
+        kind: Kind::Duration(Duration::from_millis(1)..=YEAR, |configuration| {
+            &mut configuration.engine.overload.queue_delay_interval
+        }),
+        default: "100ms",
+        example: "500ms",
+        doc: "How long a burst may last, see queue_delay_target. The default is CoDel's.",
+        section: Section::Timeouts,
     },
     OptionSpec {
         name: "connect_timeout",

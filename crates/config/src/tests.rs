@@ -73,6 +73,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         prio_kickup_timer,
         long_statement_time,
         long_permits,
+        overload,
         stall_limit,
         connect_timeout,
         backend_connect_timeout,
@@ -104,6 +105,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
     assert_eq!(prio_kickup_timer, engine.prio_kickup_timer);
     assert_eq!(long_statement_time, engine.long_statement_time);
     assert_eq!(long_permits, engine.long_permits);
+    assert_eq!(overload, engine.overload);
     assert_eq!(stall_limit, engine.stall_limit);
     assert_eq!(connect_timeout, engine.connect_timeout);
     assert_eq!(backend_connect_timeout, engine.backend_connect_timeout);

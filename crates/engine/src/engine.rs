@@ -20,6 +20,7 @@ use crate::history::History;
 use crate::letter::Letter;
 use crate::outbox::Outbox;
 use crate::outside::OutsideKill;
+use crate::overload::Delay;
 use crate::scheduler::Scheduler;
 use crate::session::Sessions;
 use crate::settings::Settings;
@@ -69,6 +70,7 @@ pub struct Engine {
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
     pub(crate) scheduler: Scheduler,
+    pub(crate) delay: Delay,
     /// Logins by their deadline: all have the same time, so that the first is always the next.
     pub(crate) logins: VecDeque<(Instant, usize, u32)>,
     pub(crate) awaiting_accounts: Vec<(usize, u32)>,
@@ -194,6 +196,7 @@ impl Engine {
             digests: Digests::new(settings.digests_size),
             waits: Waits::default(),
             holdups: Holdups::default(),
+            delay: Delay::NONE,
             logins: VecDeque::new(),
             awaiting_accounts: Vec::new(),
             urgent: Vec::new(),
@@ -410,6 +413,7 @@ impl Engine {
             self.holdups.note(self.now, Some(WaitReason::Paused), Some(WaitReason::Paused));
         } else {
             self.dispatch();
+            self.refuse_overload();
         }
         self.serve_other_workers();
         self.control_turn();
@@ -519,6 +523,7 @@ impl Program for Engine {
             self.scheduler.next_kick_up(),
             starting(self.scheduler.next_group_turn()),
             starting(self.next_giving_up()),
+            starting(self.next_refusal()),
             starting(self.next_stall()),
             starting(self.next_asking()),
             self.draining,

@@ -1,5 +1,7 @@
 //! The MySQL errors that Onramp gives of its own, with the codes and SQLSTATEs that clients know.
 
+use crate::overload::Bound;
+
 /// An error packet's content, before it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MySqlError {
@@ -125,6 +127,23 @@ impl MySqlError {
     /// ER_UNSUPPORTED_PS: libraries send such a statement as a text then.
     pub(crate) fn not_to_be_prepared() -> Self {
         Self::new(1295, b"HY000", "This command is not supported in the prepared statement protocol yet")
+    }
+
+    /// ER_LOCK_WAIT_TIMEOUT, for a statement that was refused before it ran: the one error that tells clients that their
+    /// statement took no effect, that the same may work in a moment, and that the connection is as good as before.
+    /// MySqlConnector (`MySqlException.IsTransient`), Doctrine (`RetryableException`), Spring (`CannotAcquireLockException`,
+    /// a transient one) and Rails (`LockWaitTimeout`) know it as such. The others that come to mind are worse: 1040 has
+    /// SQLSTATE 08004, for which pools such as HikariCP throw the connection away and log in again, in the middle of an
+    /// overload; 1203 and 1226 have 42000, a mistake of the program's; 1317 and 3024 say that it ran, and was stopped.
+    pub(crate) fn refused(bound: &Bound) -> Self {
+        let message =
+            format!("The server is busy and the statement was not run ({bound}); try restarting transaction");
+        Self::new(1205, b"HY000", message)
+    }
+
+    /// ER_CON_COUNT_ERROR, for a login whose schema could not be looked at in time.
+    pub(crate) fn login_refused(bound: &Bound) -> Self {
+        Self::new(1040, b"08004", format!("Too many connections: the server is busy ({bound})"))
     }
 
     /// ER_QUERY_INTERRUPTED.

@@ -34,6 +34,7 @@ impl Engine {
         now.long_statement_time = new.long_statement_time;
         now.long_permits = new.long_permits;
         now.lock_wait_interval = new.lock_wait_interval;
+        now.overload = new.overload;
         now.stall_limit = new.stall_limit;
         now.connect_timeout = new.connect_timeout;
         now.backend_connect_timeout = new.backend_connect_timeout;

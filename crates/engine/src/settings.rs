@@ -5,6 +5,8 @@ use std::time::Duration;
 use seam::Address;
 use zeroize::Zeroizing;
 
+use crate::overload::OverloadSettings;
+
 /// What the engine is told at its start.
 #[derive(Clone)]
 pub struct Settings {
@@ -50,6 +52,8 @@ pub struct Settings {
     pub long_statement_time: Duration,
     /// How many permits the statements of the long lane may have at a time; 0 for a quarter of the permits, but at least 1.
     pub long_permits: u32,
+    /// What is refused or ended rather than waited for.
+    pub overload: OverloadSettings,
     /// A statement that has run this long lends its permit to others: it may be waiting for what they hold.
     pub stall_limit: Duration,
     /// Who waits for whose row locks is asked of the server this often at most; zero for never.
@@ -175,6 +179,7 @@ impl Default for Settings {
             prio_kickup_timer: Duration::from_millis(1000),
             long_statement_time: Duration::from_millis(500),
             long_permits: 0,
+            overload: OverloadSettings::default(),
             stall_limit: Duration::from_millis(60),
             lock_wait_interval: Duration::from_millis(100),
             connect_timeout: Duration::from_secs(10),

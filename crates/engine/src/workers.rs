@@ -14,6 +14,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::long_permits::LongPermits;
+use crate::overload::QueueLengths;
 use crate::places::Places;
 use crate::settings::{Settings, ThreadHandling};
 
@@ -27,6 +28,7 @@ pub struct Workers {
     long: LongPermits,
     /// Who may have how many backends.
     pub(crate) places: Places,
+    pub(crate) queue_lengths: QueueLengths,
     max_connections: u32,
     clients: AtomicU32,
     shared_backends: u32,
@@ -95,6 +97,7 @@ impl Workers {
             running: AtomicU32::new(0),
             long: LongPermits::new(settings.long_permits, count),
             places: Places::new(max_backends, count),
+            queue_lengths: QueueLengths::new(count),
             max_connections: settings.max_connections,
             clients: AtomicU32::new(0),
             shared_backends: settings.shared_backends,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use engine::{HighPrioMode, Settings, ThreadHandling};
+use engine::{HighPrioMode, OverloadSettings, Settings, ThreadHandling};
 use seam::Address;
 use zeroize::Zeroizing;
 
@@ -62,6 +62,8 @@ pub struct Parameters {
     pub drains_early: bool,
     /// Microseconds between faults, at most; zero for none.
     pub fault_interval: u64,
+    /// What is refused rather than waited for.
+    pub overload: OverloadSettings,
 }
 
 /// Which faults a run has.
@@ -144,12 +146,16 @@ impl Parameters {
             hurries: !roomy && random.percent(30),
             drains_early: random.percent(15),
             fault_interval: random.between(20_000, 2_000_000),
+            overload: OverloadSettings::default(),
         };
         // A statement that waits for a row must lend its permit, or the one that would end the wait may not run.
         parameters.habits.contends = !parameters.counts_permits() && random.percent(60);
         // Drawn last, so that seeds from before still mean what they meant.
         if !roomy && random.percent(40) {
             parameters.server_connections = number(&mut random, 1, 6);
+        }
+        if !roomy && random.percent(40) {
+            parameters.overload = draw_overload(&mut random);
         }
         parameters
     }
@@ -165,6 +171,7 @@ impl Parameters {
             && self.max_connections > 4 * self.clients
             && self.statement_memory > 1 << 19
             && !self.hurries
+            && self.overload == OverloadSettings::default()
     }
 
     /// Whether the number of running statements is fixed: no statement lends its permit, and there are permits at all.
@@ -228,6 +235,7 @@ impl Parameters {
             // A few times what most statements take here: some find their way into the long lane, and out of it.
             long_statement_time: Duration::from_millis(10),
             long_permits: 0,
+            overload: self.overload,
             stall_limit: self.stall_limit,
             max_connections: self.max_connections,
             high_prio_mode: self.high_prio_mode,
@@ -269,6 +277,23 @@ fn draw_habits(random: &mut Random, faulty: bool) -> Habits {
     }
 }
 
+/// Bounds that a handful of clients run into.
+fn draw_overload(random: &mut Random) -> OverloadSettings {
+    let mut count =
+        || if random.percent(50) { 0 } else { u32::try_from(random.between(1, 8)).expect("small") };
+    let (queue_limit, long_queue_limit) = (count(), count());
+    let mut time =
+        |longest| Duration::from_micros(if random.percent(50) { 0 } else { random.between(1_000, longest) });
+    OverloadSettings {
+        queue_limit,
+        long_queue_limit,
+        queue_wait_limit: time(200_000),
+        long_queue_wait_limit: time(500_000),
+        queue_delay_target: time(20_000),
+        queue_delay_interval: Duration::from_millis(20),
+    }
+}
+
 /// The addresses of the virtual server.
 pub fn server_address(last: u8) -> Address {
     Address::Tcp { remote: ([10, 0, 0, last], 3306).into(), local: None }
@@ -299,6 +324,7 @@ impl fmt::Display for Parameters {
         writeln!(f, "  {:?}", self.speed)?;
         writeln!(f, "  {:?}", self.habits)?;
         writeln!(f, "  {:?}, at most {} us apart", self.faults, self.fault_interval)?;
+        writeln!(f, "  {:?}", self.overload)?;
         write!(f, "  short timeouts: {}, early drain: {}", self.hurries, self.drains_early)
     }
 }

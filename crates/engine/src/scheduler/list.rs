@@ -93,6 +93,12 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         Some((queue, Head { client, arrival: node.arrival, since: node.since }))
     }
 
+    pub(super) fn tail(&self, queue: usize) -> Option<Head> {
+        let client = self.ends[queue].1;
+        let node = self.nodes.get(client as usize)?.as_ref().expect("a tail waits");
+        Some(Head { client, arrival: node.arrival, since: node.since })
+    }
+
     pub(super) fn head(&self, queue: usize) -> Option<Head> {
         let client = self.ends[queue].0;
         let node = self.nodes.get(client as usize)?.as_ref().expect("a head waits");

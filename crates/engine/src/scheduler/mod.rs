@@ -25,6 +25,7 @@
 //! tickets) with MariaDB's kick-up timer, over one pool instead of groups. In the profiles of the servers' pools there are
 //! only these two, and a worker is a group ([`group::Group`]).
 
+mod bounds;
 mod group;
 mod list;
 #[cfg(test)]
@@ -38,6 +39,7 @@ use seam::Instant;
 use crate::client::priority::Priority;
 use crate::settings::{HighPrioMode, Settings};
 use crate::workers::{Extra, Place, Workers};
+pub(crate) use bounds::Class;
 use group::Group;
 use list::{Head, Lists};
 

@@ -37,7 +37,7 @@ pub enum Action {
 }
 
 /// Errors that tell of a lost server, a limit or a kill: no direct connection would have given them at this place.
-const INTERRUPTIONS: [u16; 11] = [1040, 1041, 1043, 1053, 1152, 1153, 1158, 1159, 1317, 1927, 2013];
+const INTERRUPTIONS: [u16; 12] = [1040, 1041, 1043, 1053, 1152, 1153, 1158, 1159, 1205, 1317, 1927, 2013];
 
 /// Answers that the calm must bring everyone: enough to meet a backend that was left in a wrong state.
 const ANSWERS: u32 = 4;

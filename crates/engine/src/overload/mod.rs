@@ -1,0 +1,167 @@
+//! What happens when more comes than the server can do.
+//!
+//! Work that will not start in time is refused at once instead of making everything behind it late: where more statements
+//! wait than may ([`OverloadSettings::queue_limit`]), where one has waited longer than it may
+//! ([`OverloadSettings::queue_wait_limit`]), and where there is a standing delay ([`delay`]). Only new work is refused: a
+//! statement of a client that holds a backend, for a transaction or by a pin, may be what others wait for.
+//!
+//! The refusal is error 1205 (see [`crate::errors::MySqlError::refused`]): nothing has run, and the connection is as good as
+//! before. It looks at the queues after each round of dispatching: what waits then has found no permit.
+
+mod delay;
+mod queue_lengths;
+
+use std::time::Duration;
+
+use seam::Instant;
+
+pub(crate) use delay::Delay;
+pub(crate) use queue_lengths::QueueLengths;
+
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+use crate::request::{Request, RequestKind};
+use crate::scheduler::Class;
+
+/// What is refused or ended rather than waited for. Zero turns each of them off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverloadSettings {
+    /// Statements that wait in the high and the low queue of all workers; new work beyond it is refused.
+    pub queue_limit: u32,
+    /// New work that has waited this long in the high or low queue is refused.
+    pub queue_wait_limit: Duration,
+    /// Statements that wait in the long lane of all workers; more are refused.
+    pub long_queue_limit: u32,
+    /// A statement that has waited this long in the long lane is refused.
+    pub long_queue_wait_limit: Duration,
+    /// Where no statement has waited less than this for `queue_delay_interval`, new work that waits longer is refused.
+    pub queue_delay_target: Duration,
+    /// See `queue_delay_target`; and refusing ends once nothing has had to be refused for as long.
+    pub queue_delay_interval: Duration,
+}
+
+impl Default for OverloadSettings {
+    /// No bound but `max_connections`: each client has one statement waiting at most, as on a connection of its own, where it
+    /// would wait without an end too. Errors that nobody expects are for the user to ask for.
+    fn default() -> Self {
+        Self {
+            queue_limit: 0,
+            queue_wait_limit: Duration::ZERO,
+            long_queue_limit: 0,
+            long_queue_wait_limit: Duration::ZERO,
+            queue_delay_target: Duration::ZERO,
+            // RFC 8289, section 4.3: a hundred milliseconds, which let the bursts of most programs pass.
+            queue_delay_interval: Duration::from_millis(100),
+        }
+    }
+}
+
+/// A bound that has been crossed: the option's name, its value for the log, and in words.
+pub(crate) struct Bound {
+    option: &'static str,
+    value: u64,
+    unit: &'static str,
+}
+
+impl Bound {
+    fn time(option: &'static str, time: Duration) -> Self {
+        Self { option, value: u64::try_from(time.as_millis()).unwrap_or(u64::MAX), unit: " ms" }
+    }
+
+    fn count(option: &'static str, count: u32) -> Self {
+        Self { option, value: u64::from(count), unit: "" }
+    }
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} = {}{}", self.option, self.value, self.unit)
+    }
+}
+
+impl Engine {
+    /// Refuses what has waited too long, and what is too much. After dispatching.
+    pub(crate) fn refuse_overload(&mut self) {
+        for class in Class::ALL {
+            self.refuse_late(class);
+            self.refuse_surplus(class);
+        }
+    }
+
+    /// When the next statement will have waited too long.
+    pub(crate) fn next_refusal(&self) -> Option<Instant> {
+        let due = |class| {
+            let (time, _) = self.longest_wait(class)?;
+            self.scheduler.oldest_new(class).map(|(_, since)| since + time)
+        };
+        Class::ALL.into_iter().filter_map(due).min()
+    }
+
+    /// New work of the high or low queue starts: what it has waited tells whether there is a standing delay.
+    pub(crate) fn note_queue_delay(&mut self, client: usize, request: &Request) {
+        let overload = &self.settings.overload;
+        let (target, interval) = (overload.queue_delay_target, overload.queue_delay_interval);
+        let short = request.lane.is_some_and(|lane| Class::of(lane) == Class::Short);
+        if !target.is_zero() && short && self.clients[client].backend.is_none() {
+            self.delay.note_start(self.now, request.waited > target, interval);
+        }
+    }
+
+    fn refuse_late(&mut self, class: Class) {
+        let Some((time, option)) = self.longest_wait(class) else { return };
+        while let Some((client, since)) = self.scheduler.oldest_new(class) {
+            if since + time > self.now {
+                break;
+            }
+            if class == Class::Short {
+                self.delay.note_refusal(self.now);
+            }
+            self.refuse_new(client as usize, &Bound::time(option, time));
+        }
+        if class == Class::Short {
+            self.delay.pass(self.now, self.settings.overload.queue_delay_interval);
+        }
+    }
+
+    fn refuse_surplus(&mut self, class: Class) {
+        let overload = &self.settings.overload;
+        let (limit, option) = match class {
+            Class::Short => (overload.queue_limit, "queue_limit"),
+            Class::Long => (overload.long_queue_limit, "long_queue_limit"),
+        };
+        if limit == 0 {
+            return;
+        }
+        let others = self.workers.queue_lengths.others(self.worker, class);
+        while self.scheduler.waiting_of(class) + others > limit as usize {
+            let Some(client) = self.scheduler.newest_new(class) else { break };
+            self.refuse_new(client as usize, &Bound::count(option, limit));
+        }
+        self.workers.queue_lengths.note(self.worker, class, self.scheduler.waiting_of(class));
+    }
+
+    /// How long new work of a class may wait now, and by which option.
+    fn longest_wait(&self, class: Class) -> Option<(Duration, &'static str)> {
+        let overload = &self.settings.overload;
+        let (time, option) = match class {
+            Class::Short => (overload.queue_wait_limit, "queue_wait_limit"),
+            Class::Long => (overload.long_queue_wait_limit, "long_queue_wait_limit"),
+        };
+        let target = overload.queue_delay_target;
+        let standing = class == Class::Short && !target.is_zero() && self.delay.is_standing();
+        if standing && (time.is_zero() || target < time) {
+            return Some((target, "queue_delay_target"));
+        }
+        (!time.is_zero()).then_some((time, option))
+    }
+
+    fn refuse_new(&mut self, client: usize, bound: &Bound) {
+        self.limit_reached(bound.option, bound.value);
+        let login = self.clients[client]
+            .request
+            .as_ref()
+            .is_some_and(|request| request.command == RequestKind::LoginSchema);
+        let error = if login { MySqlError::login_refused(bound) } else { MySqlError::refused(bound) };
+        self.cancel_queued(client, &error);
+    }
+}

@@ -1,0 +1,55 @@
+//! The ends of the queues, for those who keep them short.
+//!
+//! *New work* here is what waits and holds no backend: statements that commit by themselves, and the first ones of
+//! transactions. Whoever holds a backend may hold locks too, and is never turned away.
+
+use seam::Instant;
+
+use super::{Lane, Need, Scheduler, queue};
+
+/// Lanes whose statements are bounded together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// All queues but the long one.
+    Short,
+    /// The long one.
+    Long,
+}
+
+impl Class {
+    pub(crate) const ALL: [Self; 2] = [Self::Short, Self::Long];
+
+    pub(crate) const fn of(lane: Lane) -> Self {
+        match lane {
+            Lane::Long => Self::Long,
+            Lane::Blocking | Lane::Holding | Lane::High | Lane::Low => Self::Short,
+        }
+    }
+
+    fn lanes(self) -> &'static [Lane] {
+        match self {
+            Self::Short => &[Lane::Blocking, Lane::Holding, Lane::High, Lane::Low],
+            Self::Long => &[Lane::Long],
+        }
+    }
+}
+
+impl Scheduler {
+    /// The new work of a class that has waited longest, and since when.
+    pub(crate) fn oldest_new(&self, class: Class) -> Option<(u32, Instant)> {
+        let heads = class.lanes().iter().filter_map(|&lane| self.lists.head(queue(lane, Need::Any)));
+        heads.min_by_key(|head| head.since).map(|head| (head.client, head.since))
+    }
+
+    /// The new work of a class that came last.
+    pub(crate) fn newest_new(&self, class: Class) -> Option<u32> {
+        let tails = class.lanes().iter().filter_map(|&lane| self.lists.tail(queue(lane, Need::Any)));
+        tails.max_by_key(|tail| (tail.since, tail.arrival)).map(|tail| tail.client)
+    }
+
+    /// Statements of a class that wait, whoever's they are.
+    pub(crate) fn waiting_of(&self, class: Class) -> usize {
+        let both = |lane| [Need::Holds, Need::Any].map(|need| self.lists.len(queue(lane, need))).iter().sum();
+        class.lanes().iter().map(|&lane| -> usize { both(lane) }).sum()
+    }
+}
