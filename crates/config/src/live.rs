@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn live_options_are_options() {
         for name in LIVE {
-            assert!(OPTIONS.iter().any(|option| option.name == name), "{name}");
+            assert!(OPTIONS.iter().any(|option| option.name == *name), "{name}");
         }
     }
 
