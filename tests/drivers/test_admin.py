@@ -1,0 +1,165 @@
+"""The admin port with the client libraries that people have: what they send of their own accord is understood."""
+
+import threading
+import time
+
+import mysql.connector
+import pymysql
+import pytest
+
+from conftest import connect_pymysql
+from harness import raw
+from harness.server import free_port
+
+PASSWORD = "admin-secret"
+
+
+@pytest.fixture
+def through(own_server, own_onramp, monkeypatch):
+    """An Onramp of the test's own, with an admin port."""
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
+    port = free_port()
+    onramp = own_onramp(own_server, admin_listen=f"127.0.0.1:{port}", permits=2, workers=2)
+    onramp.admin_port = port
+    return onramp
+
+
+def connect(onramp, **options):
+    options.setdefault("password", PASSWORD)
+    return pymysql.connect(host="127.0.0.1", port=onramp.admin_port, user="admin", **options)
+
+
+def rows(connection, statement, arguments=None):
+    with connection.cursor() as cursor:
+        cursor.execute(statement, arguments)
+        return list(cursor.fetchall())
+
+
+def wait_for(connection, statement, arguments=None):
+    """The rows of a statement, as soon as there are any."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = rows(connection, statement, arguments)
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"{statement}: no rows")
+
+
+class Client(threading.Thread):
+    """A client of Onramp that runs one statement."""
+
+    def __init__(self, onramp, statement, connection=None):
+        super().__init__(daemon=True)
+        self.statement, self.outcome = statement, None
+        self.connection = connection or connect_pymysql(onramp)
+        self.start()
+
+    def run(self):
+        try:
+            self.outcome = rows(self.connection, self.statement)
+        except pymysql.err.MySQLError as error:
+            self.outcome = error
+
+    def join(self, timeout=60):
+        super().join(timeout)
+        assert not self.is_alive(), f"{self.statement} does not end"
+        return self.outcome
+
+
+def test_values_have_types(through):
+    with connect(through, database="onramp") as admin:
+        [(option, in_use, bound, reached)] = rows(
+            admin, "SELECT * FROM limits WHERE `option` = %s", ("permits",))
+        assert (option, in_use, bound, reached) == ("permits", 0, 2, 0)
+        [row] = rows(admin, "SELECT 1 AS a, 1.5 AS b, 'it''s' AS c, NULL AS d, AVG(bound) IS NOT NULL FROM limits")
+        assert row == (1, 1.5, "it's", None, 1)
+        assert rows(admin, "SELECT DATABASE(), CONNECTION_ID() > 0") == [("onramp", 1)]
+        assert rows(admin, "SELECT worker FROM workers ORDER BY worker") == [(0,), (1,)]
+        assert rows(admin, r"SELECT %s", ("a\\b'c\"d\n",)) == [("a\\b'c\"d\n",)]
+
+
+def test_transactions_and_settings_of_libraries_are_taken(through):
+    with connect(through, autocommit=False) as admin:
+        admin.begin()
+        assert rows(admin, "SELECT @@autocommit, @@session.sql_mode, @@max_allowed_packet")[0][0] == "1"
+        admin.commit()
+        admin.rollback()
+        admin.select_db("information_schema")
+        admin.ping(reconnect=False)
+        for statement in ("SET NAMES utf8mb4", "SET SESSION wait_timeout = 5, autocommit = 1", "SET @x = 1"):
+            rows(admin, statement)
+        for statement, code in (("SELECT * FROM nothing_here", 1146), ("SELECT 1; SELECT 2", 1064), ("", 1065),
+                                ("USE mysql", 1049), ("INSERT INTO clients VALUES (1)", 1064)):
+            with pytest.raises(pymysql.err.MySQLError) as error:
+                rows(admin, statement)
+            assert error.value.args[0] == code, statement
+        assert rows(admin, "SHOW WARNINGS")[0][:2] == ("Error", 1064)
+        assert rows(admin, "SELECT 1") == [(1,)], "the connection goes on after errors"
+
+
+def test_connector_python(through):
+    admin = mysql.connector.connect(
+        host="127.0.0.1", port=through.admin_port, user="admin", password=PASSWORD, use_pure=True, ssl_disabled=True)
+    cursor = admin.cursor(dictionary=True)
+    cursor.execute("SELECT worker, paused FROM workers WHERE worker = %s", (1,))
+    assert cursor.fetchall() == [{"worker": 1, "paused": 0}]
+    cursor.execute("SHOW DATABASES")
+    assert {"Database": "onramp"} in cursor.fetchall()
+    cursor.execute("SHOW COLUMNS FROM clients LIKE 'id'")
+    assert cursor.fetchall()[0]["Type"] == "bigint"
+    with pytest.raises(mysql.connector.Error) as error:
+        admin.cursor(prepared=True).execute("SELECT ?", (1,))
+    assert error.value.errno == 1295
+    cursor.execute("SELECT 'still here' AS x")
+    assert cursor.fetchall() == [{"x": "still here"}]
+    admin.close()
+
+
+def test_kill_by_the_ids_of_the_process_list(through):
+    with connect(through) as admin:
+        client = Client(through, "SELECT SLEEP(300)")
+        [(id, state)] = wait_for(admin, "SELECT ID, STATE FROM information_schema.PROCESSLIST WHERE STATE = 'running'")
+        assert id == client.connection.thread_id()
+        rows(admin, f"KILL QUERY {id}")
+        outcome = client.join()
+        assert outcome == [(1,)] or outcome.args[0] == 1317, outcome
+        assert rows(client.connection, "SELECT 'goes on'") == [("goes on",)]
+        admin.kill(id)  # COM_PROCESS_KILL, or KILL
+        with pytest.raises(pymysql.err.MySQLError):
+            rows(client.connection, "SELECT 1")
+        with pytest.raises(pymysql.err.MySQLError) as error:
+            rows(admin, f"KILL {id}")
+        assert error.value.args[0] == 1094
+
+
+def test_a_full_house_is_seen_from_the_admin_port(through):
+    """Every permit is taken; clients wait; the admin port answers, and makes room by one more permit."""
+    with connect(through) as admin:
+        rows(admin, "SET GLOBAL thread_pool_stall_limit = 600000")
+        # The library's own first statement would wait too.
+        spare = connect_pymysql(through)
+        sleepers = [Client(through, "SELECT SLEEP(300)") for _ in range(2)]
+        wait_for(admin, "SELECT 1 FROM limits WHERE `option` = 'permits' AND in_use = bound")
+        waiting = Client(through, "SELECT 'done'", spare)
+        [(id, _)] = wait_for(admin, "SELECT client, queued_us FROM queues")
+        assert id == waiting.connection.thread_id()
+        rows(admin, "SET GLOBAL permits = 3")
+        assert waiting.join() == [("done",)]
+        for (id,) in rows(admin, "SELECT id FROM clients WHERE state = 'running'"):
+            rows(admin, f"KILL {id}")
+        for sleeper in sleepers:
+            sleeper.join()
+
+
+def test_malformed_packets_end_the_connection_and_nothing_else(through):
+    with connect(through) as admin:
+        for bytes in (b"\xff\xff\xff\x00" * 3, b"\x00\x00\x00\x00", b"\x05\x00\x00\x05hello", b"\x01\x00\x00\x01\xff"):
+            with raw.socket.create_connection(("127.0.0.1", through.admin_port), timeout=30) as socket:
+                assert socket.recv(4096)[4:5] == b"\x0a"
+                socket.sendall(bytes)
+                socket.shutdown(raw.socket.SHUT_WR)
+                while socket.recv(4096):
+                    pass
+        assert rows(admin, "SELECT 1") == [(1,)]
+    assert through.process.poll() is None
