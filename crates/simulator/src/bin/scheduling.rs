@@ -72,7 +72,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             "--seed" => arguments.seed = given.next()?.parse().ok()?,
             "--profile" => {
                 let name = given.next()?;
-                arguments.profiles.push(Profile::ALL.into_iter().find(|profile| profile.name() == name)?);
+                arguments.profiles.push(Profile::POOLS.into_iter().find(|profile| profile.name() == name)?);
             }
             "--json" => arguments.json = Some(given.next()?.into()),
             "--docs" => arguments.docs = Some(given.next()?.into()),
@@ -84,16 +84,15 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             _ => return None,
         }
     }
-    if arguments.profiles.is_empty() {
-        arguments.profiles = Profile::ALL.to_vec();
-    }
     Some(arguments)
 }
 
 fn run(arguments: &Arguments, scenario: Scenario) -> (Scenario, Vec<Run>) {
     println!("{} ({})\n", scenario.title, scenario.name);
     let mut results = Vec::new();
-    for &profile in &arguments.profiles {
+    let mut profiles = Profile::of(&scenario);
+    profiles.retain(|profile| arguments.profiles.is_empty() || arguments.profiles.contains(profile));
+    for profile in profiles {
         let begun = Instant::now();
         let result = scheduling::run(&scenario, profile, arguments.seed);
         eprintln!(

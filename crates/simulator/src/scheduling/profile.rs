@@ -1,41 +1,75 @@
 //! Under which rules the pool runs.
 
+use std::time::Duration;
+
 use engine::Settings;
 
-use super::scenario::Scenario;
+use super::scenario::{Compares, Scenario};
 
 /// A pool whose rules and defaults are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Onramp's own.
-    Native,
+    /// The rules of one of the known pools, Onramp's own among them.
+    Pool(engine::Profile),
+    /// Onramp's own, but with this many permits.
+    Fixed(u32),
 }
 
 impl Profile {
-    /// All of them, in the order of the tables.
-    pub const ALL: [Self; 1] = [Self::Native];
+    /// Onramp's own rules.
+    pub const NATIVE: Self = Self::Pool(engine::Profile::Native);
+
+    /// The pools, in the order of the tables.
+    pub const POOLS: [Self; 4] = [
+        Self::Pool(engine::Profile::Percona),
+        Self::Pool(engine::Profile::MariaDb),
+        Self::Pool(engine::Profile::MySql),
+        Self::NATIVE,
+    ];
+
+    /// Under which profiles a scenario is run.
+    pub fn of(scenario: &Scenario) -> Vec<Self> {
+        match scenario.compares {
+            Compares::Pools => Self::POOLS.to_vec(),
+            Compares::Limits(limits) => {
+                let fixed = limits.iter().map(|&limit| Self::Fixed(limit));
+                fixed.chain([Self::NATIVE]).collect()
+            }
+        }
+    }
 
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> String {
         match self {
-            Self::Native => "native",
+            Self::Pool(engine::Profile::Native) => "native".to_owned(),
+            Self::Pool(engine::Profile::Percona) => "percona".to_owned(),
+            Self::Pool(engine::Profile::MariaDb) => "mariadb".to_owned(),
+            Self::Pool(engine::Profile::MySql) => "mysql".to_owned(),
+            Self::Fixed(permits) => format!("{permits} permits"),
         }
     }
 
     /// Whether it is MySQL's.
     pub fn is_mysql(self) -> bool {
-        false
+        self == Self::Pool(engine::Profile::MySql)
     }
 
-    /// The settings of a pool with this scenario's workers, before the scenario changes any.
+    /// The settings of a pool with this scenario's workers, before the scenario changes any. The servers' pools have a group
+    /// for each worker, and their defaults.
     pub fn settings(self, scenario: &Scenario) -> Settings {
-        Settings {
+        let (profile, permits) = match self {
+            Self::Pool(profile) => (profile, scenario.server.cores * 4),
+            Self::Fixed(permits) => (engine::Profile::Native, permits),
+        };
+        let settings = Settings {
             // A backend for each permit and room for those that are held by idle transactions: no scenario is about
-            // too few of them.
+            // too few of them, nor about how long somebody waits for one.
             max_backends: 4096,
+            backend_connect_timeout: Duration::from_secs(3600),
             max_connections: u32::MAX,
-            permits: scenario.server.cores * 4,
+            permits,
             ..Settings::default()
-        }
+        };
+        settings.of_profile(profile, scenario.workers)
     }
 }

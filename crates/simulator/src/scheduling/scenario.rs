@@ -221,10 +221,21 @@ pub struct Scenario {
     pub adjust: fn(Profile, &mut Settings),
     /// A group that is left out in a second run, to compare with.
     pub without: Option<&'static str>,
+    /// What it is run under.
+    pub compares: Compares,
     /// What its picture shows.
     pub picture: Picture,
     /// What the scenario is about, from its outcome and that of the run without a group.
     pub figures: fn(&Outcome, Option<&Outcome>) -> Vec<Figure>,
+}
+
+/// What a scenario compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compares {
+    /// The rules of several pools.
+    Pools,
+    /// So many permits, fixed, with a limit that the pool finds by itself.
+    Limits(&'static [u32]),
 }
 
 /// What is drawn of a scenario.

@@ -44,7 +44,7 @@ fn result_object(result: &Run) -> String {
         "  {{\"profile\": {}, \"measured_seconds\": {}, \"begun\": {}, \"begun_for_nobody\": {}, \"logins\": {}, \
          \"refused_logins\": {}, \"longest_login_microseconds\": {}, \"backends\": {},\n   \"figures\": [{}],\n   \
          \"statements\": [\n{}]}}",
-        text(result.profile.name()),
+        text(&result.profile.name()),
         outcome.measured as f64 / 1e6,
         outcome.begun,
         outcome.for_nobody,

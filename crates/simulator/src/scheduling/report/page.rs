@@ -58,7 +58,7 @@ pub fn picture(scenario: &Scenario, results: &[Run]) -> String {
             let bars: Vec<_> = results
                 .iter()
                 .map(|result| Bar {
-                    name: result.profile.name().to_owned(),
+                    name: result.profile.name(),
                     value: result.figures[0].value,
                     label: table::value(&result.figures[0]),
                 })
@@ -76,7 +76,7 @@ pub fn picture(scenario: &Scenario, results: &[Run]) -> String {
                 counts.resize(windows, 0);
                 let values =
                     counts.chunks(each).map(|chunk| f64::from(chunk.iter().sum::<u32>()) / step).collect();
-                Line { name: result.profile.name().to_owned(), values }
+                Line { name: result.profile.name(), values }
             };
             chart::lines(&title, step, &results.iter().map(line).collect::<Vec<_>>())
         }

@@ -16,7 +16,7 @@ impl Table {
     /// The key figures of a scenario: a row for each, a column for each profile.
     pub fn of_figures(results: &[Run]) -> Self {
         let mut head = vec![String::new()];
-        head.extend(results.iter().map(|result| result.profile.name().to_owned()));
+        head.extend(results.iter().map(|result| result.profile.name()));
         let figures = results.first().map_or(&[][..], |result| &result.figures);
         let row = |(index, figure): (usize, &Figure)| {
             let cells = results.iter().map(|result| value(&result.figures[index]));
@@ -46,7 +46,7 @@ impl Table {
         for class in 0..classes {
             for result in results {
                 let seconds = result.outcome.measured as f64 / 1e6;
-                rows.push(class_row(&result.outcome.classes[class], result.profile.name(), seconds));
+                rows.push(class_row(&result.outcome.classes[class], &result.profile.name(), seconds));
             }
         }
         Self { head: head.map(str::to_owned).to_vec(), rows }

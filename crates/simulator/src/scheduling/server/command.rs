@@ -53,7 +53,7 @@ pub enum Question {
     Server,
     /// The table of accounts.
     Accounts,
-    /// How many statements wait for a row: the counter `lock_row_lock_current_waits`.
+    /// How many statements wait for a row: a status variable, with its name.
     LockWaitCount,
     /// Who waits for whom.
     LockWaits,
@@ -94,20 +94,18 @@ impl Part {
 }
 
 impl Question {
-    /// By a word that only this question has. The counter is asked for under the name of InnoDB's table of metrics or of
-    /// the status variable, the waits under those of MariaDB's and MySQL's tables.
+    /// By words that only this question has. Who waits for whom stands in tables with other names in MariaDB and in MySQL.
     fn find(text: &str) -> Option<Self> {
-        const WORDS: [(&str, Question); 10] = [
+        const WORDS: [(&str, Question); 9] = [
             ("CURRENT_USER()", Question::CurrentUser),
             ("LAST_INSERT_ID()", Question::LastInsertId),
             ("SHOW WARNINGS", Question::Warnings),
             ("information_schema.COLLATIONS", Question::Collations),
             ("@@global.skip_name_resolve", Question::Server),
             ("mysql.global_priv", Question::Accounts),
-            ("lock_row_lock_current_waits", Question::LockWaitCount),
-            ("Innodb_row_lock_current_waits", Question::LockWaitCount),
-            ("INNODB_LOCK_WAITS", Question::LockWaits),
-            ("data_lock_waits", Question::LockWaits),
+            ("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'", Question::LockWaitCount),
+            ("information_schema.INNODB_LOCK_WAITS", Question::LockWaits),
+            ("performance_schema.data_lock_waits", Question::LockWaits),
         ];
         WORDS.into_iter().find(|(word, _)| text.contains(word)).map(|(_, question)| question)
     }
@@ -115,8 +113,8 @@ impl Question {
     /// How many columns its answer has.
     pub fn width(self) -> usize {
         match self {
-            Self::CurrentUser | Self::LastInsertId | Self::LockWaitCount => 1,
-            Self::LockWaits => 2,
+            Self::CurrentUser | Self::LastInsertId => 1,
+            Self::LockWaitCount | Self::LockWaits => 2,
             Self::Warnings | Self::Collations => 3,
             Self::Server | Self::Accounts => 6,
         }

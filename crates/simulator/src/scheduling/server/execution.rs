@@ -321,7 +321,7 @@ impl Server {
         match question {
             Question::LockWaitCount => {
                 let rows = self.locks.waits().filter(|(key, ..)| matches!(key, Key::Row(..)));
-                vec![vec![rows.count().to_string()]]
+                vec![vec!["Innodb_row_lock_current_waits".to_owned(), rows.count().to_string()]]
             }
             Question::LockWaits => self
                 .locks
