@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::Settings;
-use simulator::scheduling::scenario::{Group, Picture, Row, ServerModel, Step, Table, Time};
+use simulator::scheduling::scenario::{Compares, Group, Picture, Row, ServerModel, Step, Table, Time};
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Outcome, Profile, Scenario, run};
 
@@ -43,6 +43,7 @@ fn scenario(groups: Vec<Group>, seconds: u64, adjust: fn(Profile, &mut Settings)
         warm_up: Duration::ZERO,
         adjust,
         without: None,
+        compares: Compares::Pools,
         picture: Picture::FirstFigure,
         figures: |_, _| Vec::new(),
     }
@@ -56,7 +57,7 @@ fn exact(settings: &mut Settings) {
 }
 
 fn outcome(scenario: &Scenario) -> Outcome {
-    run(scenario, Profile::Native, 1).outcome
+    run(scenario, Profile::NATIVE, 1).outcome
 }
 
 /// Clients without a pause, many times more than the server can do.
