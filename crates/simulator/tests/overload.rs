@@ -57,7 +57,7 @@ fn exact(settings: &mut Settings) {
 }
 
 fn outcome(scenario: &Scenario) -> Outcome {
-    run(scenario, Profile::NATIVE, 1).outcome
+    run(scenario, Profile::Native, 1).outcome
 }
 
 /// Clients without a pause, many times more than the server can do.

@@ -11,11 +11,11 @@ const MS: u64 = 1_000;
 const S: u64 = 1_000_000;
 
 fn native(scenario: fn(Scale) -> Scenario) -> Run {
-    under(engine::Profile::Native, scenario)
+    under(Profile::Native, scenario)
 }
 
-fn under(profile: engine::Profile, scenario: fn(Scale) -> Scenario) -> Run {
-    let result = scheduling::run(&scenario(Scale::Small), Profile::Pool(profile), 1);
+fn under(profile: Profile, scenario: fn(Scale) -> Scenario) -> Run {
+    let result = scheduling::run(&scenario(Scale::Small), profile, 1);
     assert_eq!(
         result.outcome.unknown,
         Vec::<String>::new(),
@@ -85,7 +85,7 @@ fn long_statements_do_not_slow_short_ones() {
 /// What users of the servers' pools report is there in their profiles; that it is gone is what the other tests say.
 #[test]
 fn the_known_weaknesses_are_there_in_the_profiles() {
-    use engine::Profile::{MariaDb, Percona};
+    use Profile::{MariaDb, Percona};
     let starved = under(Percona, scenarios::starvation);
     assert_eq!((starved.outcome.class("new").done(), starved.outcome.class("new").unanswered), (0, 1));
     let locked = under(Percona, scenarios::lock_tables);
@@ -122,7 +122,7 @@ fn many_workers_and_clients_are_served_evenly() {
 
 #[test]
 fn the_same_seed_gives_the_same_figures() {
-    let run = |seed| scheduling::run(&scenarios::queued_holder(Scale::Small), Profile::NATIVE, seed).outcome;
+    let run = |seed| scheduling::run(&scenarios::queued_holder(Scale::Small), Profile::Native, seed).outcome;
     let first = run(7);
     assert_eq!(first, run(7));
     assert_ne!(first, run(8));

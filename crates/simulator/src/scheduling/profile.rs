@@ -9,23 +9,21 @@ use super::scenario::{Compares, Scenario};
 /// A pool whose rules and defaults are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// The rules of one of the known pools, Onramp's own among them.
-    Pool(engine::Profile),
+    /// Percona Server's.
+    Percona,
+    /// MariaDB's.
+    MariaDb,
+    /// MySQL's.
+    MySql,
+    /// Onramp's own.
+    Native,
     /// Onramp's own, but with this many permits.
     Fixed(u32),
 }
 
 impl Profile {
-    /// Onramp's own rules.
-    pub const NATIVE: Self = Self::Pool(engine::Profile::Native);
-
     /// The pools, in the order of the tables.
-    pub const POOLS: [Self; 4] = [
-        Self::Pool(engine::Profile::Percona),
-        Self::Pool(engine::Profile::MariaDb),
-        Self::Pool(engine::Profile::MySql),
-        Self::NATIVE,
-    ];
+    pub const POOLS: [Self; 4] = [Self::Percona, Self::MariaDb, Self::MySql, Self::Native];
 
     /// Under which profiles a scenario is run.
     pub fn of(scenario: &Scenario) -> Vec<Self> {
@@ -33,7 +31,7 @@ impl Profile {
             Compares::Pools => Self::POOLS.to_vec(),
             Compares::Limits(limits) => {
                 let fixed = limits.iter().map(|&limit| Self::Fixed(limit));
-                fixed.chain([Self::NATIVE]).collect()
+                fixed.chain([Self::Native]).collect()
             }
         }
     }
@@ -41,25 +39,31 @@ impl Profile {
     /// Its name.
     pub fn name(self) -> String {
         match self {
-            Self::Pool(engine::Profile::Native) => "native".to_owned(),
-            Self::Pool(engine::Profile::Percona) => "percona".to_owned(),
-            Self::Pool(engine::Profile::MariaDb) => "mariadb".to_owned(),
-            Self::Pool(engine::Profile::MySql) => "mysql".to_owned(),
+            Self::Native => "native".to_owned(),
+            Self::Percona => "percona".to_owned(),
+            Self::MariaDb => "mariadb".to_owned(),
+            Self::MySql => "mysql".to_owned(),
             Self::Fixed(permits) => format!("{permits} permits"),
         }
     }
 
     /// Whether it is MySQL's.
     pub fn is_mysql(self) -> bool {
-        self == Self::Pool(engine::Profile::MySql)
+        self == Self::MySql
     }
 
     /// The settings of a pool with this scenario's workers, before the scenario changes any. The servers' pools have a group
     /// for each worker, and their defaults.
     pub fn settings(self, scenario: &Scenario) -> Settings {
-        let (profile, permits) = match self {
-            Self::Pool(profile) => (profile, scenario.server.cores * 4),
-            Self::Fixed(permits) => (engine::Profile::Native, permits),
+        let profile = match self {
+            Self::Percona => engine::Profile::Percona,
+            Self::MariaDb => engine::Profile::MariaDb,
+            Self::MySql => engine::Profile::MySql,
+            Self::Native | Self::Fixed(_) => engine::Profile::Native,
+        };
+        let permits = match self {
+            Self::Fixed(permits) => permits,
+            _ => scenario.server.cores * 4,
         };
         let settings = Settings {
             // A backend for each permit and room for those that are held by idle transactions: no scenario is about
