@@ -215,7 +215,7 @@ mod tests {
 
     fn fill(rows: &mut Rows<'_>) {
         for (option, bound) in [("permits", 16), ("max_connections", 100)] {
-            rows.put(&LimitRow { option, in_use: Some(bound / 2), bound, reached: 1 });
+            rows.put(&LimitRow { option, in_use: Some(bound / 2), bound: Some(bound), reached: 1 });
         }
         if rows.wants::<Pin>() {
             rows.warn("worker 1 does not answer");
@@ -263,6 +263,22 @@ mod tests {
         assert_eq!(ask("SELECT COUNT(*) FROM performance_schema.TP_CONNECTIONS").unwrap(), [["0"]]);
         let text = "WITH l AS (SELECT * FROM limits) SELECT a.option, COUNT(*) FROM l a JOIN l b GROUP BY 1 ORDER BY 1";
         assert_eq!(ask(text).unwrap(), [["max_connections", "2"], ["permits", "2"]]);
+    }
+
+    /// Each example of the manual is a statement that works.
+    #[test]
+    fn the_manuals_examples_are_understood() {
+        let page = include_str!("../../../docs/ADMIN.md");
+        let blocks: Vec<_> =
+            page.split("```sql\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();
+        assert!(blocks.len() >= 4);
+        for statement in
+            blocks.iter().flat_map(|block| block.split(";\n")).filter(|text| !text.trim().is_empty())
+        {
+            let tokens = crate::tokens::tokens(statement).unwrap();
+            let text = crate::dialect::to_sqlite(&tokens, |_| None).unwrap();
+            ask(&text).unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+        }
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(crate) struct Session<'p> {
     schema: Option<Schema>,
     /// What SHOW WARNINGS shows.
     warnings: Vec<Warning>,
+    /// SHUTDOWN was said, and whether with IMMEDIATE: done once it has been answered, since the process may end at once.
+    shutdown: Option<bool>,
 }
 
 struct Warning {
@@ -76,6 +78,7 @@ impl<'p> Session<'p> {
             deprecate_eof: logged_in.deprecate_eof,
             schema: logged_in.schema,
             warnings: Vec::new(),
+            shutdown: None,
         };
         let welcome = session.packets(Reply::Ok { info: String::new() }, logged_in.answer);
         if stream.send(&welcome).is_ok() {
@@ -97,7 +100,12 @@ impl<'p> Session<'p> {
                 Reply::End => return,
                 reply => self.packets(reply, received.answer),
             };
-            if stream.send(&reply).is_err() {
+            let sent = stream.send(&reply);
+            if let Some(immediate) = self.shutdown.take() {
+                tracing::info!("admin: {}: SHUTDOWN{}", self.who, if immediate { " IMMEDIATE" } else { "" });
+                self.port.pool.shutdown(immediate);
+            }
+            if sent.is_err() {
                 return;
             }
         }
@@ -167,10 +175,7 @@ impl<'p> Session<'p> {
                 let warnings = self.order("RELOAD", self.port.pool.reload())?;
                 self.warn(warnings);
             }
-            Statement::Shutdown { immediate } => {
-                tracing::info!("admin: {}: SHUTDOWN{}", self.who, if immediate { " IMMEDIATE" } else { "" });
-                self.port.pool.shutdown(immediate);
-            }
+            Statement::Shutdown { immediate } => self.shutdown = Some(immediate),
         }
         Ok(Reply::Ok { info })
     }

@@ -355,6 +355,16 @@ mod tests {
         assert_eq!(parsed("SET SESSION TRANSACTION READ ONLY"), "Nothing");
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in "(SHOW|SET|KILL|SELECT|USE|DESC|LIKE|FULL|FROM|GLOBAL|@@a|@b|[ -~\\n]|é){0,12}") {
+            if let Some(tokens) = tokens(&text) {
+                let _ = parse(&tokens);
+                let _ = crate::dialect::to_sqlite(&tokens, |_| Some(String::from("'\0\"")));
+            }
+        }
+    }
+
     #[test]
     fn everything_else_is_a_syntax_error() {
         for text in [

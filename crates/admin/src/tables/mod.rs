@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn rows_have_a_value_for_each_column() {
-        let row = Limit { option: "permits", in_use: Some(3), bound: u64::MAX, reached: 0 };
+        let row = Limit { option: "permits", in_use: Some(3), bound: Some(u64::MAX), reached: 0 };
         let mut values = Vec::new();
         row.values(&mut values);
         assert_eq!(values.len(), Limit::TABLE.columns.len());

@@ -110,8 +110,8 @@ table! {
         option: &'static str,
         /// How much of it is used now; NULL where that is not a number that is kept.
         in_use: Option<u64>,
-        /// The bound.
-        bound: u64,
+        /// The bound: a number of things, bytes or, of a time, milliseconds. NULL where there is none.
+        bound: Option<u64>,
         /// How often it was reached: something had to wait, or was refused.
         reached: u64,
     }

@@ -148,22 +148,27 @@ pub(super) fn put_process(control: &Control, rows: &mut Rows<'_>, wholes: &BTree
 fn put_limits(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usize, Box<Whole>>) {
     let views = || wholes.values().map(|whole| &whole.view);
     let mut limits: BTreeMap<&'static str, Limit> = BTreeMap::new();
-    let mut add = |option, in_use, bound| {
+    let mut add = |option, in_use, bound: u64| {
+        // No bound is 0 for some and more than there can be for others.
+        let bound = Some(bound).filter(|&bound| bound > 0 && bound < u64::MAX);
         limits.insert(option, Limit { option, in_use, bound, reached: 0 });
     };
     for &(option, in_use, bound) in wholes.values().next().iter().flat_map(|whole| &whole.shares) {
         add(option, Some(in_use), bound);
     }
     let buffered: usize = views().map(|view| view.buffered).sum();
-    let (statement_memory, largest) = {
+    let long: u64 = views().map(|view| queued(view, "long")).sum();
+    let short = views().map(waiting).sum::<u64>() - long;
+    {
         let engine = &control.configuration().engine;
-        (engine.statement_memory, engine.max_allowed_packet)
-    };
-    add("statement_memory", Some(buffered as u64), statement_memory as u64);
-    add("max_allowed_packet", None, largest as u64);
+        add("statement_memory", Some(buffered as u64), engine.statement_memory as u64);
+        add("max_allowed_packet", None, engine.max_allowed_packet as u64);
+        add("queue_limit", Some(short), u64::from(engine.overload.queue_limit));
+        add("long_queue_limit", Some(long), u64::from(engine.overload.long_queue_limit));
+    }
     for view in views() {
         for &(option, bound, times) in &view.limits_reached {
-            let fresh = Limit { option, in_use: None, bound, reached: 0 };
+            let fresh = Limit { option, in_use: None, bound: Some(bound), reached: 0 };
             limits.entry(option).or_insert(fresh).reached += times;
         }
     }
