@@ -30,8 +30,14 @@ const LIVE: &[&str] = &[
     "statements_in_flight",
     "thread_pool_high_prio_mode",
     "thread_pool_high_prio_tickets",
+    "thread_pool_longrun_trx_limit",
+    "thread_pool_max_threads",
+    "thread_pool_max_transactions_limit",
+    "thread_pool_oversubscribe",
     "thread_pool_prio_kickup_timer",
+    "thread_pool_query_threads_per_group",
     "thread_pool_stall_limit",
+    "thread_pool_transaction_delay",
     "wait_timeout",
 ];
 

@@ -309,6 +309,18 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         section: Section::Scheduling,
     },
     OptionSpec {
+        name: "thread_pool_transaction_delay",
+        // The range of MySQL's variable, in milliseconds as there.
+        kind: Kind::Milliseconds(Duration::ZERO..=Duration::from_secs(300), |configuration| {
+            &mut configuration.engine.transaction_delay
+        }),
+        default: "0",
+        example: "50",
+        doc: "The first statement of each transaction, and a statement outside of one, is queued after this long, to slow new \
+              work down. Milliseconds, as in MySQL; there the delay occupies a thread, here nothing.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
         name: "lock_wait_interval",
         // InnoDB makes its tables of lock waits anew every 100 ms at most.
         kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {

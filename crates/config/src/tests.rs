@@ -63,6 +63,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         max_transactions_limit,
         longrun_trx_limit,
         lock_wait_interval,
+        transaction_delay,
         permits,
         statements_in_flight,
         shared_backends,
@@ -95,6 +96,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
     assert_eq!(max_transactions_limit, engine.max_transactions_limit);
     assert_eq!(longrun_trx_limit, engine.longrun_trx_limit);
     assert_eq!(lock_wait_interval, engine.lock_wait_interval);
+    assert_eq!(transaction_delay, engine.transaction_delay);
     assert_eq!(permits, engine.permits);
     assert_eq!(statements_in_flight, engine.statements_in_flight);
     assert_eq!(shared_backends, engine.shared_backends);

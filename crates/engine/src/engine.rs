@@ -10,6 +10,7 @@ use crate::accounts::{Identities, IdentityId};
 use crate::backend::Backend;
 use crate::backend::connect::Server;
 use crate::backend::lost::ServerFull;
+use crate::client::delay::Delayed;
 use crate::client::{Client, Phase};
 use crate::control::{CONTROL_TOKEN, Control};
 use crate::digests::Digests;
@@ -74,6 +75,8 @@ pub struct Engine {
     /// Logins by their deadline: all have the same time, so that the first is always the next.
     pub(crate) logins: VecDeque<(Instant, usize, u32)>,
     pub(crate) awaiting_accounts: Vec<(usize, u32)>,
+    /// Statements that are not in a queue yet.
+    pub(crate) delayed: VecDeque<Delayed>,
     /// KILLs that wait for a backend, and since when.
     pub(crate) urgent: Vec<(usize, u32, Instant)>,
     /// Clients that are idle again and may have sent ahead.
@@ -199,6 +202,7 @@ impl Engine {
             delay: Delay::NONE,
             logins: VecDeque::new(),
             awaiting_accounts: Vec::new(),
+            delayed: VecDeque::new(),
             urgent: Vec::new(),
             resume: Vec::new(),
             known_schemas: BTreeMap::new(),
@@ -391,6 +395,7 @@ impl Engine {
         self.workers.holds_bytes(self.worker, self.buffered);
         self.control_turn();
         self.expire_logins();
+        self.end_delays();
         self.scheduler.kick_up(self.now);
         if self.next_sweep <= self.now {
             self.next_sweep = self.now + SWEEP;
@@ -521,6 +526,7 @@ impl Program for Engine {
             self.next_control_turn(),
             self.logins.front().map(|&(deadline, _, _)| deadline),
             self.scheduler.next_kick_up(),
+            self.next_end_of_delay(),
             starting(self.scheduler.next_group_turn()),
             starting(self.next_giving_up()),
             starting(self.next_refusal()),

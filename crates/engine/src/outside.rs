@@ -36,6 +36,12 @@ impl Engine {
         now.lock_wait_interval = new.lock_wait_interval;
         now.overload = new.overload;
         now.stall_limit = new.stall_limit;
+        now.oversubscribe = new.oversubscribe;
+        now.max_threads = new.max_threads;
+        now.query_threads_per_group = new.query_threads_per_group;
+        now.max_transactions_limit = new.max_transactions_limit;
+        now.longrun_trx_limit = new.longrun_trx_limit;
+        now.transaction_delay = new.transaction_delay;
         now.connect_timeout = new.connect_timeout;
         now.backend_connect_timeout = new.backend_connect_timeout;
         now.backend_idle_timeout = new.backend_idle_timeout;
@@ -45,7 +51,7 @@ impl Engine {
         now.accounts_refresh = new.accounts_refresh;
         now.max_allowed_packet = new.max_allowed_packet;
         now.statement_memory = new.statement_memory;
-        self.scheduler.change_settings(new);
+        self.scheduler.change_settings(&self.settings);
         self.workers.change_permits(new);
     }
 

@@ -56,6 +56,8 @@ pub struct Settings {
     pub overload: OverloadSettings,
     /// A statement that has run this long lends its permit to others: it may be waiting for what they hold.
     pub stall_limit: Duration,
+    /// The first statement of each transaction, and a statement outside of one, is queued after this long.
+    pub transaction_delay: Duration,
     /// Who waits for whose row locks is asked of the server this often at most; zero for never.
     pub lock_wait_interval: Duration,
     /// How long a login may take, from the greeting on.
@@ -181,6 +183,7 @@ impl Default for Settings {
             long_permits: 0,
             overload: OverloadSettings::default(),
             stall_limit: Duration::from_millis(60),
+            transaction_delay: Duration::ZERO,
             lock_wait_interval: Duration::from_millis(100),
             connect_timeout: Duration::from_secs(10),
             backend_connect_timeout: Duration::from_secs(10),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use engine::{HighPrioMode, OverloadSettings, Settings, ThreadHandling};
+use engine::{HighPrioMode, OverloadSettings, Profile, Settings, ThreadHandling};
 use seam::Address;
 use zeroize::Zeroizing;
 
@@ -38,6 +38,10 @@ pub struct Parameters {
     pub shared_backends: u32,
     /// `max_backends`.
     pub max_backends: u32,
+    /// `thread_pool_profile`.
+    pub profile: Profile,
+    /// `thread_pool_transaction_delay`.
+    pub transaction_delay: Duration,
     /// `max_connections`.
     pub max_connections: u32,
     /// The server's own `max_connections`, those of the service account aside; may be below `max_backends`.
@@ -112,6 +116,8 @@ impl Parameters {
             shared_backends: number(&mut random, 1, 3),
             max_backends,
             server_connections: u32::MAX,
+            profile: Profile::Native,
+            transaction_delay: Duration::ZERO,
             max_connections: if roomy { 1_000 } else { number(&mut random, 2, 20) },
             statement_memory: if roomy { 1 << 20 } else { 1 << random.between(9, 16) },
             high_prio_mode: *random.pick(&[
@@ -150,14 +156,24 @@ impl Parameters {
         };
         // A statement that waits for a row must lend its permit, or the one that would end the wait may not run.
         parameters.habits.contends = !parameters.counts_permits() && random.percent(60);
-        // Drawn last, so that seeds from before still mean what they meant.
-        if !roomy && random.percent(40) {
-            parameters.server_connections = number(&mut random, 1, 6);
-        }
-        if !roomy && random.percent(40) {
-            parameters.overload = draw_overload(&mut random);
-        }
+        parameters.draw_more(&mut random, roomy);
         parameters
+    }
+
+    /// What came later is drawn last, so that seeds from before still mean what they meant.
+    fn draw_more(&mut self, random: &mut Random, roomy: bool) {
+        if !roomy && random.percent(40) {
+            self.server_connections = u32::try_from(random.between(1, 6)).expect("small");
+        }
+        if !roomy && random.percent(40) {
+            self.overload = draw_overload(random);
+        }
+        if random.percent(10) {
+            self.transaction_delay = Duration::from_millis(random.between(1, 20));
+        }
+        if random.percent(30) {
+            self.profile = *random.pick(&[Profile::Percona, Profile::MariaDb, Profile::MySql]);
+        }
     }
 
     /// Whether clients may see errors that a direct connection would not give.
@@ -176,7 +192,9 @@ impl Parameters {
 
     /// Whether the number of running statements is fixed: no statement lends its permit, and there are permits at all.
     pub fn counts_permits(&self) -> bool {
-        self.thread_handling == ThreadHandling::PoolOfThreads && self.stall_limit > Duration::from_secs(60)
+        self.thread_handling == ThreadHandling::PoolOfThreads
+            && self.profile == Profile::Native
+            && self.stall_limit > Duration::from_secs(60)
     }
 
     /// Whether faults strike at all.
@@ -223,7 +241,7 @@ impl Parameters {
         for byte in &mut entropy {
             *byte = random.number().to_le_bytes()[0];
         }
-        Settings {
+        let settings = Settings {
             server: vec![server_address(1), server_address(2)],
             service_user: SERVICE_USER.to_owned(),
             service_password: Zeroizing::new(SERVICE_PASSWORD.to_owned()),
@@ -254,7 +272,17 @@ impl Parameters {
             // What is known of a digest would have its statements lend their permits before stall_limit.
             digests_size: if self.counts_permits() { 0 } else { 32 },
             entropy,
+            oversubscribe: self.permits - 1,
+            transaction_delay: self.transaction_delay,
             ..Settings::default()
+        };
+        match self.profile {
+            Profile::Native => settings,
+            // A timer of an hour would let nothing past a statement that waits for a lock.
+            profile => Settings {
+                stall_limit: self.stall_limit.min(Duration::from_secs(1)),
+                ..settings.of_profile(profile, self.workers)
+            },
         }
     }
 }
@@ -305,7 +333,7 @@ impl fmt::Display for Parameters {
         writeln!(
             f,
             "  {} clients, {} happenings; {} workers, permits {}, statements_in_flight {}, shared_backends {}, max_backends {} (the server takes {}), max_connections {}, \
-             statement_memory {}, stall_limit {:?}, {:?}, {:?}",
+             statement_memory {}, stall_limit {:?}, {:?}, {:?}, {:?}, transaction_delay {:?}",
             self.clients,
             self.steps,
             self.workers,
@@ -318,7 +346,9 @@ impl fmt::Display for Parameters {
             self.statement_memory,
             self.stall_limit,
             self.high_prio_mode,
-            self.thread_handling
+            self.thread_handling,
+            self.profile,
+            self.transaction_delay
         )?;
         writeln!(f, "  {:?}", self.conditions)?;
         writeln!(f, "  {:?}", self.speed)?;

@@ -12,7 +12,7 @@ use crate::backend::Permit;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind, Statement};
-use crate::scheduler::{Lane, Need, Standing};
+use crate::scheduler::{Lane, Standing};
 
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;
@@ -304,14 +304,14 @@ impl Engine {
         if urgent {
             self.urgent.push((key, client.id, self.now));
         } else {
-            let need = if client.backend.is_some() { Need::Holds } else { Need::Any };
             let lane = match long {
                 true => Lane::Long,
                 false => self.scheduler.lane(standing, client.priority, &mut client.tickets),
             };
             request.lane = Some(lane);
-            self.scheduler.enqueue(self.now, key_u32(key), lane, need, standing);
+            self.enqueue(key, lane, standing);
         }
+        let client = &mut self.clients[key];
         client.request = Some(Box::new(request));
         client.phase = Phase::Queued;
         if self.statement_memory_is_used_up() {

@@ -14,6 +14,7 @@
 pub(crate) mod answer;
 pub(crate) mod close;
 pub(crate) mod commands;
+pub(crate) mod delay;
 pub(crate) mod kill;
 pub(crate) mod login;
 pub(crate) mod priority;

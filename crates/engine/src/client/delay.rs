@@ -1,0 +1,54 @@
+//! `thread_pool_transaction_delay`: the first statement of each transaction, or a statement by itself, waits a while before it
+//! is queued, as in MySQL's pool. There the delay occupies a thread; here it occupies nothing.
+
+use seam::Instant;
+
+use super::Phase;
+use super::commands::key_u32;
+use crate::engine::Engine;
+use crate::scheduler::{Lane, Need, Standing};
+
+/// A statement that is not in a queue yet. All have the same delay, so that the first is always the next.
+pub(crate) struct Delayed {
+    until: Instant,
+    client: (usize, u32),
+    lane: Lane,
+    standing: Standing,
+}
+
+impl Engine {
+    /// Queues a client's statement: at once, or after its delay.
+    pub(crate) fn enqueue(&mut self, key: usize, lane: Lane, standing: Standing) {
+        let client = &self.clients[key];
+        let delay = self.settings.transaction_delay;
+        if !delay.is_zero() && !standing.in_transaction && client.backend.is_none() {
+            let client = (key, client.id);
+            self.delayed.push_back(Delayed { until: self.now + delay, client, lane, standing });
+            return;
+        }
+        let need = if client.backend.is_some() { Need::Holds } else { Need::Any };
+        self.scheduler.enqueue(self.now, key_u32(key), lane, need, standing);
+    }
+
+    /// Queues those whose delay is over.
+    pub(crate) fn end_delays(&mut self) {
+        while self.next_end_of_delay().is_some_and(|end| end <= self.now) {
+            let Some(delayed) = self.delayed.pop_front() else { break };
+            let (key, id) = delayed.client;
+            // It may have been killed or have gone, and the client may have come to its next statement since.
+            let waits = self.clients.get(key).is_some_and(|client| {
+                client.id == id
+                    && matches!(client.phase, Phase::Queued)
+                    && client.began == delayed.standing.began
+            });
+            if waits {
+                self.scheduler.enqueue(self.now, key_u32(key), delayed.lane, Need::Any, delayed.standing);
+            }
+        }
+    }
+
+    /// When the next delay is over.
+    pub(crate) fn next_end_of_delay(&self) -> Option<Instant> {
+        self.delayed.front().map(|delayed| delayed.until)
+    }
+}
