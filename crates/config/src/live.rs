@@ -12,6 +12,8 @@ const LIVE: &[&str] = &[
     "backend_connect_timeout",
     "backend_idle_timeout",
     "connect_timeout",
+    "idle_transaction_timeout",
+    "kill_abandoned",
     "lock_wait_interval",
     "log_level",
     "long_permits",
@@ -21,6 +23,7 @@ const LIVE: &[&str] = &[
     "max_allowed_packet",
     "net_write_timeout",
     "permits",
+    "query_timeout",
     "queue_delay_interval",
     "queue_delay_target",
     "queue_limit",
@@ -38,6 +41,7 @@ const LIVE: &[&str] = &[
     "thread_pool_query_threads_per_group",
     "thread_pool_stall_limit",
     "thread_pool_transaction_delay",
+    "transaction_timeout",
     "wait_timeout",
 ];
 

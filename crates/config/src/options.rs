@@ -404,6 +404,20 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         section: Section::Limits,
     },
     OptionSpec {
+        name: "kill_abandoned",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.engine.overload.kill_abandoned = false),
+            ("on", |configuration| configuration.engine.overload.kill_abandoned = true),
+        ]),
+        default: "off",
+        example: "on",
+        doc: "Whether a statement whose client has gone while it ran is ended with KILL QUERY. A server runs it to its end \
+              for nobody, since it does not look. What it wrote is rolled back, unless the table is of an engine without \
+              transactions; of a text or a procedure of several statements, those that had ended stay. COMMIT and ROLLBACK \
+              go on.",
+        section: Section::Limits,
+    },
+    OptionSpec {
         name: "digests_size",
         // The range of the servers' performance_schema_digests_size; each takes 0.4 kB and its text.
         kind: Kind::Count(0..=1_048_576, |configuration| &mut configuration.engine.digests_size),
@@ -494,6 +508,42 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
         example: "30s",
         doc: "How long a statement waits for a server that cannot be reached, or for a free backend. Then its client \
               gets an error.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "query_timeout",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.query_timeout
+        }),
+        default: "0s",
+        example: "30s",
+        doc: "A statement that has run on the server for this long is ended with KILL QUERY; its client gets the server's \
+              error 1317. Its time in a queue does not count, nor does COMMIT or ROLLBACK end this way. 0s for as long as \
+              it takes.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "transaction_timeout",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.transaction_timeout
+        }),
+        default: "0s",
+        example: "5m",
+        doc: "A transaction that has been open for this long is rolled back and its connection ended: a running statement \
+              with KILL QUERY and error 1317, else with error 1927 in answer to the next one. COMMIT and ROLLBACK under way \
+              go on. Looked at once a second. 0s for as long as it takes.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "idle_transaction_timeout",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.idle_transaction_timeout
+        }),
+        default: "0s",
+        example: "30s",
+        doc: "A transaction whose client has sent nothing for this long is rolled back at once, so that nobody waits for its \
+              locks any more; the client's next command gets error 1159, and its connection ends. As MariaDB's variable of \
+              this name, which closes the connection at once. Looked at once a second. 0s for as long as it takes.",
         section: Section::Timeouts,
     },
     OptionSpec {

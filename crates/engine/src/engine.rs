@@ -21,7 +21,7 @@ use crate::history::History;
 use crate::letter::Letter;
 use crate::outbox::Outbox;
 use crate::outside::OutsideKill;
-use crate::overload::Delay;
+use crate::overload::{Abandoned, Delay};
 use crate::scheduler::Scheduler;
 use crate::session::Sessions;
 use crate::settings::Settings;
@@ -72,6 +72,8 @@ pub struct Engine {
     pub(crate) holdups: Holdups,
     pub(crate) scheduler: Scheduler,
     pub(crate) delay: Delay,
+    /// Statements whose clients have gone, and that are to be ended.
+    pub(crate) abandoned: Vec<Abandoned>,
     /// Logins by their deadline: all have the same time, so that the first is always the next.
     pub(crate) logins: VecDeque<(Instant, usize, u32)>,
     pub(crate) awaiting_accounts: Vec<(usize, u32)>,
@@ -200,6 +202,7 @@ impl Engine {
             waits: Waits::default(),
             holdups: Holdups::default(),
             delay: Delay::NONE,
+            abandoned: Vec::new(),
             logins: VecDeque::new(),
             awaiting_accounts: Vec::new(),
             delayed: VecDeque::new(),
@@ -401,6 +404,7 @@ impl Engine {
             self.next_sweep = self.now + SWEEP;
             self.expire_connects();
             self.sweep_clients();
+            self.sweep_transactions();
             if self.workers.count() > 1 {
                 self.give_up_kills();
             }
@@ -413,6 +417,7 @@ impl Engine {
             }
             self.drain_client(key);
         }
+        self.end_overdue();
         self.carry_out_kills();
         if self.paused {
             self.holdups.note(self.now, Some(WaitReason::Paused), Some(WaitReason::Paused));
@@ -530,6 +535,7 @@ impl Program for Engine {
             starting(self.scheduler.next_group_turn()),
             starting(self.next_giving_up()),
             starting(self.next_refusal()),
+            self.next_ending(),
             starting(self.next_stall()),
             starting(self.next_asking()),
             self.draining,

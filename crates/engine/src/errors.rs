@@ -185,6 +185,11 @@ impl MySqlError {
         Self::new(1040, b"08004", message)
     }
 
+    /// Whether its code is one of those that client libraries give themselves (`errmsg.h`: CR_MIN_ERROR and above).
+    pub(crate) fn is_clients(&self) -> bool {
+        (2000..3000).contains(&self.code)
+    }
+
     /// CR_SERVER_LOST.
     pub(crate) fn server_lost(transaction: bool) -> Self {
         let what = if transaction { "; the open transaction is lost" } else { "" };

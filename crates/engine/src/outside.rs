@@ -94,16 +94,7 @@ impl Engine {
                 continue; // it has ended by itself
             }
             if let Some(backend) = self.idle_backend_for(victim) {
-                self.idle.retain(|&idle| idle != backend);
-                let text = format!("KILL QUERY {}", kill.thread_id);
-                self.send_own(
-                    backend,
-                    Owner::Abandoned,
-                    CommandKind::Query,
-                    text.as_bytes(),
-                    Expect::ResultSets,
-                    0,
-                );
+                self.send_kill(backend, kill.thread_id);
             } else if self.now.since(kill.since) >= self.settings.backend_connect_timeout {
                 self.give_up_kill(&kill);
             } else {
@@ -111,6 +102,14 @@ impl Engine {
                 self.kills.push(kill);
             }
         }
+    }
+
+    /// Asks the server to end a statement, on an idle backend of the same user.
+    pub(crate) fn send_kill(&mut self, backend: usize, thread_id: u64) {
+        self.idle.retain(|&idle| idle != backend);
+        let text = format!("KILL QUERY {thread_id}");
+        let owner = Owner::Abandoned;
+        self.send_own(backend, owner, CommandKind::Query, text.as_bytes(), Expect::ResultSets, 0);
     }
 
     /// There is no way to the server: at least the client goes.

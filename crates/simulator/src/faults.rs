@@ -319,6 +319,10 @@ fn draw_overload(random: &mut Random) -> OverloadSettings {
         long_queue_wait_limit: time(500_000),
         queue_delay_target: time(20_000),
         queue_delay_interval: Duration::from_millis(20),
+        query_timeout: time(100_000),
+        transaction_timeout: time(5_000_000),
+        idle_transaction_timeout: time(3_000_000),
+        kill_abandoned: random.percent(50),
     }
 }
 

@@ -230,3 +230,101 @@ fn a_wait_limit_below_their_patience_keeps_clients_from_hanging_up() {
         impatient.refused()
     );
 }
+
+/// Clients that ask for a statement of a second on as many permits as they are, and hang up after a tenth of that; and one
+/// that asks for short ones.
+fn hang_ups(adjust: fn(Profile, &mut Settings)) -> Outcome {
+    let hasty = Group {
+        patience: Some(millis(100)),
+        think: Time::about(500_000),
+        ..Group::new("hasty", 8, vec![Step::new("hasty", Action::Read, 1, Row::Own)])
+    };
+    let short = Group { think: Time::about(5_000), ..Group::new("short", 1, vec![read("short")]) };
+    outcome(&scenario(vec![hasty, short], 10, adjust))
+}
+
+/// No lane for the long and no lending: who runs, runs.
+fn strict(settings: &mut Settings) {
+    exact(settings);
+    settings.stall_limit = Duration::from_secs(600);
+    settings.long_statement_time = Duration::ZERO;
+}
+
+#[test]
+fn a_running_statement_whose_client_has_gone_is_ended() {
+    let left = hang_ups(|_, settings| strict(settings));
+    let ended = hang_ups(|_, settings| {
+        strict(settings);
+        settings.overload.kill_abandoned = true;
+    });
+    let (left, ended) = (left.class("short").done(), ended.class("short").done());
+    assert!(ended > 4 * left, "{ended} with, {left} without");
+}
+
+#[test]
+fn query_timeout_ends_what_runs_for_longer() {
+    let long = Group::new("long", 4, vec![Step::new("long", Action::Read, 1, Row::Own)]);
+    let short = Group { think: Time::about(5_000), ..Group::new("short", 4, vec![read("short")]) };
+    let adjust: fn(Profile, &mut Settings) = |_, settings| {
+        strict(settings);
+        settings.permits = 8;
+        settings.overload.query_timeout = millis(300);
+    };
+    let found = outcome(&scenario(vec![long, short], 5, adjust));
+    let (long, short) = (found.class("long"), found.class("short"));
+    assert_eq!((long.done(), short.refused()), (0, 0));
+    assert!(long.errors.keys().all(|&code| code == 1317), "{:?}", long.errors);
+    assert!(long.refused() > 4 * 10, "{}", long.refused());
+    // Beside it the KILL's way, and a backend to send it on.
+    assert!(long.slowest_response() < 310_000 + SLACK, "{}", long.slowest_response());
+}
+
+/// One client holds a row's lock and does something else for ten seconds; the others want that row.
+fn forgotten_transaction(pause: Time, adjust: fn(Profile, &mut Settings)) -> Outcome {
+    let write = Step::new("held", Action::Write, 0, Row::Same(1));
+    let holder = Group {
+        times: 1,
+        ..Group::new(
+            "holder",
+            1,
+            vec![
+                Step::new("held", Action::Begin, 0, Row::Own),
+                write.then(pause),
+                write.then(pause),
+                write.then(pause),
+                Step::new("held", Action::Commit, 0, Row::Own),
+            ],
+        )
+    };
+    let write = Step::new("other", Action::Write, 0, Row::Same(1));
+    let others =
+        Group { from: millis(500), think: Time::about(100_000), ..Group::new("others", 20, vec![write]) };
+    outcome(&scenario(vec![holder, others], 20, adjust))
+}
+
+#[test]
+fn a_forgotten_transaction_is_rolled_back() {
+    let pause = Time::millis(10_000);
+    let left = forgotten_transaction(pause, |_, _| {});
+    assert!(left.class("other").slowest_response() > 9_000_000, "{}", left.class("other").slowest_response());
+    let ended = forgotten_transaction(pause, |_, settings| {
+        settings.overload.idle_transaction_timeout = millis(2_000);
+    });
+    let others = ended.class("other");
+    // The clients are looked at once a second.
+    assert!(others.slowest_response() < 3_100_000, "{}", others.slowest_response());
+    assert_eq!(others.refused(), 0);
+    assert_eq!(errors(&ended, "held", 1159), 1, "{:?}", ended.class("held").errors);
+}
+
+#[test]
+fn a_transaction_without_an_end_is_rolled_back_though_it_is_never_idle_for_long() {
+    let pause = Time::millis(1_500);
+    let adjust: fn(Profile, &mut Settings) = |_, settings| {
+        settings.overload.idle_transaction_timeout = millis(2_000);
+        settings.overload.transaction_timeout = millis(3_500);
+    };
+    let found = forgotten_transaction(pause, adjust);
+    assert_eq!(found.class("other").refused(), 0);
+    assert_eq!(errors(&found, "held", 1927), 1, "{:?}", found.class("held").errors);
+}

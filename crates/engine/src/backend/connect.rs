@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use seam::{ConnectionId, Instant};
-use wire::{CommandKind, Expect, ReplyReader};
+use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 
 use super::prepared::Prepared;
 use super::{Afterwards, Backend, InFlight, Owner, Permit, Phase, Summary};
+use crate::accounts::IdentityId;
 use crate::client;
 use crate::engine::{Engine, Role};
 use crate::event::Event;
@@ -92,11 +93,23 @@ impl Server {
 impl Engine {
     /// Begins a backend for a client's user, capabilities and character set. Its place has been taken.
     pub(crate) fn open_backend(&mut self, key: usize, origin: Origin) {
-        let (Some(identity), Some(facts)) = (self.clients[key].identity, &self.facts) else {
-            return self.workers.places.give(self.worker);
-        };
-        let class = self.clients[key].class();
-        let (login_collation, login_charset) = facts.charset_of_login(self.clients[key].collation);
+        let client = &self.clients[key];
+        match client.identity {
+            Some(identity) => self.open_backend_as(identity, client.class(), client.collation, origin),
+            None => self.workers.places.give(self.worker),
+        }
+    }
+
+    /// Begins a backend with such a login. Its place has been taken.
+    pub(crate) fn open_backend_as(
+        &mut self,
+        identity: IdentityId,
+        class: Capabilities,
+        collation: u8,
+        origin: Origin,
+    ) {
+        let Some(facts) = &self.facts else { return self.workers.places.give(self.worker) };
+        let (login_collation, login_charset) = facts.charset_of_login(collation);
         let state = SessionState { charset: login_charset.clone(), ..SessionState::default() };
         let session = self.sessions.hold(state);
         self.last_token += 1;
@@ -110,7 +123,7 @@ impl Engine {
             identity: self.identities.hold_again(identity),
             class,
             thread_id: 0,
-            capabilities: wire::Capabilities(0),
+            capabilities: Capabilities(0),
             login_collation,
             login_charset,
             session,
@@ -244,6 +257,7 @@ impl Engine {
                 shared: false,
                 sets_insert_id: false,
                 chooses_schema: false,
+                asked_to_end: false,
             },
         );
         self.mark_dirty(key);

@@ -377,6 +377,7 @@ impl Engine {
                 shared,
                 sets_insert_id: ahead.sets_insert_id,
                 chooses_schema: request.chooses_schema(),
+                asked_to_end: false,
             },
         );
         self.mark_dirty(backend_key);

@@ -113,6 +113,8 @@ pub(crate) struct InFlight {
     pub(crate) waited: Duration,
     /// A read that others may follow at once, see [`Backend::shares`].
     pub(crate) shared: bool,
+    /// The server has been asked to end it.
+    pub(crate) asked_to_end: bool,
     /// LAST_INSERT_ID() went ahead of it.
     pub(crate) sets_insert_id: bool,
     /// It chooses a schema, so that the client's former one was not put ahead of it.

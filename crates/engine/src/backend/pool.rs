@@ -1,6 +1,9 @@
 //! Which backend serves a client's statement.
 
+use wire::Capabilities;
+
 use super::{Afterwards, Backend, Phase};
+use crate::accounts::IdentityId;
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::history::SHORT;
@@ -91,7 +94,20 @@ impl Engine {
 
     /// Opens a backend for a KILL, one over the limit if it must be: when all are held is when it is needed.
     pub(crate) fn open_backend_for_urgent(&mut self, key: usize) {
-        if self.opening_for(key) > 0 || !self.may_open_backends(key) {
+        let client = &self.clients[key];
+        if let Some(identity) = client.identity {
+            self.open_urgently(identity, client.class(), client.collation);
+        }
+    }
+
+    /// Opens a backend with the login of another one, likewise.
+    pub(crate) fn open_backend_like(&mut self, key: usize) {
+        let other = &self.backends[key];
+        self.open_urgently(other.identity, other.class, other.login_collation);
+    }
+
+    fn open_urgently(&mut self, identity: IdentityId, class: Capabilities, collation: u8) {
+        if self.opening_as(identity, class) > 0 || !self.may_open_as(identity) {
             return;
         }
         let place = self
@@ -99,7 +115,7 @@ impl Engine {
             .or_else(|| self.close_idle_backend().then(|| self.take_place())?)
             .or_else(|| self.workers.places.take(self.now, self.worker, 1));
         if let Some(origin) = place {
-            self.open_backend(key, origin);
+            self.open_backend_as(identity, class, collation, origin);
         }
     }
 
@@ -109,14 +125,21 @@ impl Engine {
 
     /// Backends under way that will fit this client.
     fn opening_for(&self, key: usize) -> usize {
-        let (identity, class) = (self.clients[key].identity, self.clients[key].class());
-        let fits = |backend: &Backend| Some(backend.identity) == identity && backend.class == class;
+        let client = &self.clients[key];
+        client.identity.map_or(0, |identity| self.opening_as(identity, client.class()))
+    }
+
+    fn opening_as(&self, identity: IdentityId, class: Capabilities) -> usize {
+        let fits = |backend: &Backend| backend.identity == identity && backend.class == class;
         self.backends.iter().filter(|(_, backend)| !backend.is_ready() && fits(backend)).count()
     }
 
     /// Whether an attempt to connect makes sense now.
     fn may_open_backends(&self, key: usize) -> bool {
-        let Some(identity) = self.clients[key].identity else { return false };
+        self.clients[key].identity.is_some_and(|identity| self.may_open_as(identity))
+    }
+
+    fn may_open_as(&self, identity: IdentityId) -> bool {
         let refused = self.identities.identity(identity).refused_until;
         let full = self.server_full.as_ref().is_some_and(|full| full.until > self.now);
         self.server.may_connect(self.now) && !full && refused.is_none_or(|until| until <= self.now)

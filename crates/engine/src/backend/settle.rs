@@ -79,6 +79,7 @@ impl Engine {
             state.status =
                 status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
         }
+        self.note_ended(client, &request);
         self.note_aftermath(key, client, &request, statement);
         let charset_unsure =
             request.statement.charset == CharsetSetting::Unsure && statement.summary.error.is_none();

@@ -51,6 +51,7 @@ impl Engine {
     fn abandon_statement(&mut self, key: usize) {
         let Some(backend) = self.clients[key].backend.take() else { return };
         self.clients[key].stalled_since = None;
+        self.note_abandoned(key, backend);
         let state = &mut self.backends[backend];
         for statement in &mut state.in_flight {
             if statement.owner.client() == Some(key) {
@@ -74,11 +75,13 @@ impl Engine {
     /// The answer to the first command after a backend was lost with something that cannot be had again. The connection
     /// ends with it, as one's own would have: going on would run the rest of a transaction outside of it.
     pub(crate) fn answer_lost(&mut self, key: usize, lost: Lost, sequence: u8) {
-        let error = match lost {
-            Lost::Transaction => MySqlError::server_lost(true),
-            Lost::PinnedState => MySqlError::pinned_state_lost(),
+        let error = match (lost, self.transaction_bound(lost)) {
+            (Lost::IdleTooLong, Some(bound)) => MySqlError::transaction_idle(&bound),
+            (Lost::OpenTooLong, Some(bound)) => MySqlError::transaction_over(&bound),
+            (Lost::PinnedState, _) => MySqlError::pinned_state_lost(),
+            _ => MySqlError::server_lost(true),
         };
-        if !self.clients[key].wants_end_for_loss {
+        if !self.clients[key].wants_end_for_loss || !error.is_clients() {
             self.answer_error(key, sequence, &error);
         }
         self.close_client(key, &error.message);

@@ -79,6 +79,8 @@ pub(crate) struct Client {
     pub(crate) wants_end_for_loss: bool,
     /// KILL CONNECTION came while its statement ran.
     pub(crate) killed: bool,
+    /// When its open transaction began.
+    pub(crate) transaction_since: Instant,
     /// The place in the order of all arrivals at which its transaction began.
     pub(crate) began: u64,
     /// Its open transaction may have changed or locked something.
@@ -122,6 +124,10 @@ pub(crate) enum Running {
 pub(crate) enum Lost {
     Transaction,
     PinnedState,
+    /// We took it: the transaction was idle for `idle_transaction_timeout`.
+    IdleTooLong,
+    /// We took it: the transaction was open for `transaction_timeout`.
+    OpenTooLong,
 }
 
 impl Client {
@@ -155,6 +161,7 @@ impl Client {
             lost: None,
             wants_end_for_loss: false,
             killed: false,
+            transaction_since: now,
             began: 0,
             holds_locks: false,
             blocks_others: false,

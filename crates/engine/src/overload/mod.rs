@@ -9,6 +9,7 @@
 //! before. It looks at the queues after each round of dispatching: what waits then has found no permit.
 
 mod delay;
+mod ending;
 mod queue_lengths;
 
 use std::time::Duration;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use seam::Instant;
 
 pub(crate) use delay::Delay;
+pub(crate) use ending::Abandoned;
 pub(crate) use queue_lengths::QueueLengths;
 
 use crate::engine::Engine;
@@ -38,6 +40,14 @@ pub struct OverloadSettings {
     pub queue_delay_target: Duration,
     /// See `queue_delay_target`; and refusing ends once nothing has had to be refused for as long.
     pub queue_delay_interval: Duration,
+    /// A statement that runs is ended when its client has gone.
+    pub kill_abandoned: bool,
+    /// A statement that has run this long is ended.
+    pub query_timeout: Duration,
+    /// A transaction that has been open this long is rolled back, and its connection ends.
+    pub transaction_timeout: Duration,
+    /// Likewise one whose client has sent nothing for this long.
+    pub idle_transaction_timeout: Duration,
 }
 
 impl Default for OverloadSettings {
@@ -52,6 +62,10 @@ impl Default for OverloadSettings {
             queue_delay_target: Duration::ZERO,
             // RFC 8289, section 4.3: a hundred milliseconds, which let the bursts of most programs pass.
             queue_delay_interval: Duration::from_millis(100),
+            kill_abandoned: false,
+            query_timeout: Duration::ZERO,
+            transaction_timeout: Duration::ZERO,
+            idle_transaction_timeout: Duration::ZERO,
         }
     }
 }
@@ -98,7 +112,7 @@ impl Engine {
     }
 
     /// New work of the high or low queue starts: what it has waited tells whether there is a standing delay.
-    pub(crate) fn note_queue_delay(&mut self, client: usize, request: &Request) {
+    fn note_queue_delay(&mut self, client: usize, request: &Request) {
         let overload = &self.settings.overload;
         let (target, interval) = (overload.queue_delay_target, overload.queue_delay_interval);
         let short = request.lane.is_some_and(|lane| Class::of(lane) == Class::Short);

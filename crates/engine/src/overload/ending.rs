@@ -1,0 +1,237 @@
+//! What is ended rather than waited for: statements that take too long or that nobody waits for any more, and transactions
+//! that stay open.
+//!
+//! A statement that runs is ended by KILL QUERY, asked by its own user, whom the server always lets do that. Its backend is
+//! not used by anybody else afterwards: a KILL that comes late must not hit another client's statement.
+
+use std::time::Duration;
+
+use seam::Instant;
+use sql::Kind;
+
+use super::Bound;
+use crate::backend::{Backend, Owner};
+use crate::client::{Client, Lost, Phase, Running};
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+use crate::request::Request;
+
+/// A statement whose client has gone may run for so long before somebody is sent to end it: most end by themselves, and
+/// the KILL takes a round trip and a moment on a backend.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// A short read that others follow on the same backend has to be stuck for this long before it is ended, since a KILL that
+/// comes late would hit the next one. As for a client's own KILL.
+const STUCK: Duration = Duration::from_millis(1_001);
+
+/// A statement whose client has gone.
+pub(crate) struct Abandoned {
+    /// Its backend, which has this token unless it is another one by now.
+    backend: usize,
+    token: u64,
+    since: Instant,
+}
+
+impl Engine {
+    /// Ends statements that are over their time, and those that nobody waits for.
+    pub(crate) fn end_overdue(&mut self) {
+        self.end_slow_statements();
+        for abandoned in std::mem::take(&mut self.abandoned) {
+            self.end_abandoned(abandoned);
+        }
+    }
+
+    /// When [`Self::end_overdue`] has something to do.
+    pub(crate) fn next_ending(&self) -> Option<Instant> {
+        let slow = self.backends.iter().filter_map(|(_, backend)| self.query_timeout_of(backend));
+        let abandoned = self.abandoned.iter().map(|abandoned| abandoned.since + GRACE);
+        // One that is due waits for a backend to ask on, and whatever makes that come makes a turn.
+        slow.chain(abandoned.filter(|&due| due > self.now)).min()
+    }
+
+    /// A client goes while its statement runs on this backend.
+    pub(crate) fn note_abandoned(&mut self, client: usize, backend: usize) {
+        let wanted = self.settings.overload.kill_abandoned && !self.backends[backend].shares();
+        // The end of a transaction goes through, as it would with nobody there to read the answer.
+        if wanted && !ends_transaction(&self.clients[client]) {
+            let token = self.backends[backend].token;
+            self.abandoned.push(Abandoned { backend, token, since: self.now });
+        }
+    }
+
+    /// A statement starts, which may be the first of a transaction.
+    pub(crate) fn note_begun(&mut self, client: usize, request: &Request) {
+        self.note_queue_delay(client, request);
+        let now = self.now;
+        let state = &mut self.clients[client];
+        if !state.in_transaction() {
+            state.transaction_since = now;
+        }
+    }
+
+    /// A statement has ended, which may have begun another transaction at once (COMMIT AND CHAIN, BEGIN after BEGIN).
+    pub(crate) fn note_ended(&mut self, client: usize, request: &Request) {
+        if matches!(request.statement.kind, Kind::Begin | Kind::Commit | Kind::Rollback) {
+            self.clients[client].transaction_since = self.now;
+        }
+    }
+
+    /// Ends transactions that have been open, or idle, for too long. Once a second, as other timeouts of clients.
+    pub(crate) fn sweep_transactions(&mut self) {
+        let overload = &self.settings.overload;
+        let (idle, open) = (overload.idle_transaction_timeout, overload.transaction_timeout);
+        if idle.is_zero() && open.is_zero() {
+            return;
+        }
+        let now = self.now;
+        let over = |limit: Duration, since| !limit.is_zero() && now.since(since) >= limit;
+        let over: Vec<_> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| client.in_transaction() && client.lost.is_none() && !client.killed)
+            .filter_map(|(key, client)| match client.phase {
+                _ if over(open, client.transaction_since) => Some((key, Lost::OpenTooLong)),
+                Phase::Idle if over(idle, client.last_heard) => Some((key, Lost::IdleTooLong)),
+                _ => None,
+            })
+            .collect();
+        for (key, lost) in over {
+            self.end_transaction(key, lost);
+        }
+    }
+
+    /// The option behind a transaction's end.
+    pub(crate) fn transaction_bound(&self, lost: Lost) -> Option<Bound> {
+        let overload = &self.settings.overload;
+        match lost {
+            Lost::IdleTooLong => {
+                Some(Bound::time("idle_transaction_timeout", overload.idle_transaction_timeout))
+            }
+            Lost::OpenTooLong => Some(Bound::time("transaction_timeout", overload.transaction_timeout)),
+            Lost::Transaction | Lost::PinnedState => None,
+        }
+    }
+
+    fn end_transaction(&mut self, key: usize, lost: Lost) {
+        let client = &self.clients[key];
+        match client.phase {
+            Phase::Idle => self.roll_back(key, lost),
+            // It holds its backend and waits for nothing else.
+            Phase::Queued if ends_transaction(client) => return,
+            Phase::Queued => {
+                self.scheduler.remove(crate::client::commands::key_u32(key));
+                let answer = self.take_request(key).map_or(1, |request| request.answer);
+                self.clients[key].phase = Phase::Idle;
+                self.answer_lost(key, lost, answer);
+            }
+            Phase::Running(Running::OnServer) if !ends_transaction(client) => {
+                let id = client.id;
+                self.kill(id, false);
+            }
+            // The next sweep finds it in another phase.
+            _ => return,
+        }
+        if let Some(bound) = self.transaction_bound(lost) {
+            self.limit_reached(bound.option, bound.value);
+        }
+    }
+
+    /// Takes an idle client's backend away, which rolls its transaction back and frees its locks at once. The client hears of
+    /// it in the answer to its next command, after which its connection ends: an error that nobody has asked for would find
+    /// no reader.
+    fn roll_back(&mut self, key: usize, lost: Lost) {
+        let client = &mut self.clients[key];
+        client.lost = Some(lost);
+        client.settled_on = None;
+        client.aftermath.insert_id_lost();
+        if let Some(backend) = client.backend.take() {
+            self.reset_backend(backend);
+        }
+        self.server_keeps_up(key);
+    }
+
+    fn end_slow_statements(&mut self) {
+        let limit = self.settings.overload.query_timeout;
+        let now = self.now;
+        let over: Vec<_> = self
+            .backends
+            .iter()
+            .filter(|(_, backend)| self.query_timeout_of(backend).is_some_and(|due| due <= now))
+            .map(|(key, _)| key)
+            .collect();
+        for key in over {
+            let Some(statement) = self.backends[key].in_flight.front_mut() else { continue };
+            statement.asked_to_end = true;
+            if let Some(client) = statement.owner.client() {
+                let id = self.clients[client].id;
+                self.kill(id, true);
+                let bound = Bound::time("query_timeout", limit);
+                self.limit_reached(bound.option, bound.value);
+            }
+        }
+    }
+
+    /// When the first statement on a backend will have run for `query_timeout`.
+    fn query_timeout_of(&self, backend: &Backend) -> Option<Instant> {
+        let limit = self.settings.overload.query_timeout;
+        let statement = backend.in_flight.front().filter(|statement| !statement.asked_to_end)?;
+        let Owner::Client { client, .. } = statement.owner else { return None };
+        let executes = matches!(self.clients[client].phase, Phase::Running(Running::OnServer));
+        if limit.is_zero() || !executes || ends_transaction(&self.clients[client]) {
+            return None;
+        }
+        let alone = backend.in_flight.len() == 1;
+        Some(backend.first_since + if alone { limit } else { limit.max(STUCK) })
+    }
+
+    fn end_abandoned(&mut self, abandoned: Abandoned) {
+        let Some(victim) = self.backends.get(abandoned.backend) else { return };
+        let runs = victim.in_flight.iter().any(|statement| statement.owner == Owner::Abandoned);
+        let time = self.now.since(abandoned.since);
+        if victim.token != abandoned.token || !runs || time >= self.settings.backend_connect_timeout {
+            return;
+        }
+        let (identity, thread_id) = (victim.identity, u64::from(victim.thread_id));
+        if time < GRACE {
+            return self.abandoned.push(abandoned);
+        }
+        let idle = self.idle.iter().copied().find(|&idle| self.backends[idle].identity == identity);
+        if let Some(backend) = idle {
+            self.send_kill(backend, thread_id);
+        } else {
+            self.open_backend_like(abandoned.backend);
+            self.abandoned.push(abandoned);
+        }
+    }
+}
+
+/// Whether what a client has sent is the end of its transaction.
+fn ends_transaction(client: &Client) -> bool {
+    let request = client.request.as_ref();
+    request.is_some_and(|request| matches!(request.statement.kind, Kind::Commit | Kind::Rollback))
+}
+
+impl MySqlError {
+    /// For a transaction that was rolled back because it was idle for too long: ER_NET_READ_INTERRUPTED, as MariaDB has it
+    /// where `idle_transaction_timeout` is over.
+    pub(crate) fn transaction_idle(bound: &Bound) -> Self {
+        Self {
+            code: 1159,
+            sql_state: b"08S01",
+            message: format!(
+                "Got timeout reading communication packets: the transaction was idle and has been rolled back ({bound})"
+            ),
+        }
+    }
+
+    /// For one that was open for too long: ER_CONNECTION_KILLED, MariaDB's. No server has a code of its own for it.
+    pub(crate) fn transaction_over(bound: &Bound) -> Self {
+        Self {
+            code: 1927,
+            sql_state: b"70100",
+            message: format!(
+                "Connection was killed: the transaction was open for too long and has been rolled back ({bound})"
+            ),
+        }
+    }
+}
