@@ -134,9 +134,10 @@ fn every_default_and_example_is_a_good_value_and_they_differ() {
 
 #[test]
 fn names_are_unique_and_plain() {
-    for (position, option) in OPTIONS.iter().enumerate() {
+    let mut names = std::collections::BTreeSet::new();
+    for option in OPTIONS {
         assert!(option.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{}", option.name);
-        assert!(OPTIONS[..position].iter().all(|other| other.name != option.name), "{}", option.name);
+        assert!(names.insert(option.name), "{}", option.name);
         assert!(option.doc.ends_with('.'), "{}", option.name);
     }
 }

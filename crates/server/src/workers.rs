@@ -51,10 +51,9 @@ impl Workers {
         for (number, sockets) in shares.into_iter().enumerate() {
             let (begin, begun) = channel();
             let started = start_thread(number, configuration, sockets, begun, happenings.clone())?;
-            if let Some(reason) =
-                started.fallback.filter(|_| workers.driver != DriverKind::Epoll || number == 0)
-            {
-                tracing::info!("driver: epoll, because io_uring cannot be used: {reason}");
+            if let Some(reason) = started.fallback {
+                // Each says so for itself: where memory for io_uring runs short, only the later ones may lack it.
+                tracing::info!("worker {number}: driver: epoll, because io_uring cannot be used: {reason}");
             }
             workers.driver = started.driver;
             workers.signallers.push(started.signaller);

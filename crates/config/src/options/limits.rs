@@ -1,0 +1,109 @@
+//! How much of what there may be.
+
+use super::{OptionSpec, Section};
+use crate::value::Kind;
+
+/// How much of what there may be.
+pub(super) const LIMITS: &[OptionSpec] = &[
+    OptionSpec {
+        name: "max_connections",
+        // 64 bytes of table per possible client make 64 MiB at the upper end.
+        kind: Kind::Count(1..=1_000_000, |configuration| &mut configuration.engine.max_connections),
+        default: "100000",
+        example: "20000",
+        doc: "Clients at the same time; one more gets error 1040. Each takes one open file, so the limit of the \
+              process (ulimit -n, LimitNOFILE) has to be higher by max_backends and some.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "max_backends",
+        kind: Kind::Count(1..=16_384, |configuration| &mut configuration.engine.max_backends),
+        default: "128",
+        example: "64",
+        doc: "Connections to the server, the service account's aside. The server's own max_connections has to be \
+              higher by a few. Clients with open transactions, locks, temporary tables or prepared statements hold \
+              one each.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "max_allowed_packet",
+        // The range of the servers' variable of this name.
+        kind: Kind::Size(1 << 10..=1 << 30, |configuration| &mut configuration.engine.max_allowed_packet),
+        default: "64MiB",
+        example: "16MiB",
+        doc: "The largest statement; a larger one gets error 1153. No use in more than the server's own limit of this \
+              name.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "statement_memory",
+        kind: Kind::Size(1 << 20..=1 << 40, |configuration| &mut configuration.engine.statement_memory),
+        default: "256MiB",
+        example: "1GiB",
+        doc: "Memory for the waiting statements of all clients together; beyond it new ones get error 1041. At least \
+              max_allowed_packet.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "queue_limit",
+        // Each client has one statement waiting at most, so no more than max_connections can be reached.
+        kind: Kind::Count(0..=1_000_000, |configuration| &mut configuration.engine.overload.queue_limit),
+        default: "0",
+        example: "5000",
+        doc: "Statements that may wait for a permit in the high and the low queue, on all workers together; beyond it the \
+              latest new work gets error 1205 at once. New work is what commits by itself, and the first statement of a \
+              transaction; statements of open transactions and of clients that hold a backend are never refused. 0 for no \
+              bound but max_connections, as each client has one statement waiting at most.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "long_queue_limit",
+        kind: Kind::Count(0..=1_000_000, |configuration| &mut configuration.engine.overload.long_queue_limit),
+        default: "0",
+        example: "100",
+        doc: "The same for statements that wait in the long lane (see long_statement_time).",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "kill_abandoned",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.engine.overload.kill_abandoned = false),
+            ("on", |configuration| configuration.engine.overload.kill_abandoned = true),
+        ]),
+        default: "off",
+        example: "on",
+        doc: "Whether a statement whose client has gone while it ran is ended with KILL QUERY. A server runs it to its end \
+              for nobody, since it does not look. What it wrote is rolled back, unless the table is of an engine without \
+              transactions; of a text or a procedure of several statements, those that had ended stay. COMMIT and ROLLBACK \
+              go on.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "digests_size",
+        // The range of the servers' performance_schema_digests_size; each takes 0.4 kB and its text.
+        kind: Kind::Count(0..=1_048_576, |configuration| &mut configuration.engine.digests_size),
+        default: "10000",
+        example: "50000",
+        doc: "Statements that differ in more than their literals and are counted apart, on each worker; what comes after \
+              them is counted together, and nothing is known of how long it runs. As performance_schema_digests_size.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "receive_buffer",
+        // Below a page nothing is gained; 16 MiB is the longest packet.
+        kind: Kind::Size(4 << 10..=16 << 20, |configuration| &mut configuration.receive_buffer),
+        default: "64KiB",
+        example: "256KiB",
+        doc: "Bytes that one receive may bring. There is one such buffer, not one per client.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "client_output_buffer",
+        kind: Kind::Size(16 << 10..=1 << 30, |configuration| &mut configuration.client_output_buffer),
+        default: "256KiB",
+        example: "1MiB",
+        doc: "Unsent bytes of one connection from which on its sender is paused: a client that reads slowly slows its \
+              backend down instead of filling memory.",
+        section: Section::Limits,
+    },
+];

@@ -1,0 +1,105 @@
+//! Where clients, operators and servers are.
+
+use super::{OptionSpec, Section};
+use crate::value::Kind;
+
+/// Where clients and the server are.
+pub(super) const ADDRESSES: &[OptionSpec] = &[
+    OptionSpec {
+        name: "backend",
+        kind: Kind::Backends,
+        default: "",
+        example: "mysql://onramp:secret@10.0.0.5:3306/",
+        doc: "The server, as mysql://user:password@host:port/ or mysql://user:password@localhost/?socket=/path. \
+              Without one, a private server is started (see data_dir). User and password are the service account's, \
+              which reads the server's accounts; parts that hold one of `:/?#[]@%` are percent-encoded. Given more \
+              than once, these are addresses of one and the same server, tried in order, from the one that answered \
+              last; all carry the same user and password. A host name stands for all of its addresses; it is looked \
+              up once, at the start. Put a password into the file or the environment rather than on the command \
+              line, where everybody on the machine can read it.",
+        section: Section::Addresses,
+    },
+    OptionSpec {
+        name: "listen",
+        kind: Kind::Listeners(|configuration| &mut configuration.listen),
+        default: "127.0.0.1:3306",
+        example: "0.0.0.0:3306",
+        doc: "Where clients connect. What starts with / or unix: is the path of a Unix socket. Port 0 lets the system \
+              choose one; the ready line says which.",
+        section: Section::Addresses,
+    },
+    OptionSpec {
+        name: "back_log",
+        // A 16-bit number in the kernel's interface; 1 is the least that works.
+        kind: Kind::Count(1..=65_535, |configuration| &mut configuration.back_log),
+        // The kernel caps it to net.core.somaxconn, 4096 since Linux 5.4.
+        default: "4096",
+        example: "16384",
+        doc: "Connections that the kernel holds until they are accepted, per address. The kernel caps it to \
+              net.core.somaxconn.",
+        section: Section::Addresses,
+    },
+];
+
+/// The admin port.
+pub(super) const ADMIN_PORT: &[OptionSpec] = &[
+    OptionSpec {
+        name: "admin_listen",
+        kind: Kind::Listeners(|configuration| &mut configuration.admin_listen),
+        default: "",
+        example: "127.0.0.1:33062",
+        doc: "Where the admin port is: every MySQL client can look into Onramp there with real SQL, and give it orders \
+              (docs/ADMIN.md). As listen. Without one there is none. It speaks no TLS: keep it to this machine or to a \
+              network of your own. Known as admin_port too.",
+        section: Section::AdminPort,
+    },
+    OptionSpec {
+        name: "admin_user",
+        kind: Kind::Text(|configuration| &mut configuration.admin_user),
+        default: "admin",
+        example: "operator",
+        doc: "The one user that may log in to the admin port. It has nothing to do with the server's accounts.",
+        section: Section::AdminPort,
+    },
+    OptionSpec {
+        name: "admin_password",
+        kind: Kind::Secret(|configuration| &mut configuration.admin_password),
+        default: "",
+        example: "correct-horse",
+        doc: "The password of admin_user. Without one, that of the private server's account admin counts (see data_dir); \
+              with a server of your own, one has to be set. Put it into the file or the environment rather than on the \
+              command line, where everybody on the machine can read it.",
+        section: Section::AdminPort,
+    },
+    OptionSpec {
+        name: "admin_max_connections",
+        // Each is a thread that may hold a result of 64 MiB.
+        kind: Kind::Count(1..=1000, |configuration| &mut configuration.admin_max_connections),
+        default: "10",
+        example: "3",
+        doc: "Connections to the admin port at the same time; one more gets error 1040.",
+        section: Section::AdminPort,
+    },
+];
+
+/// The private server.
+pub(super) const PRIVATE_SERVER: &[OptionSpec] = &[
+    OptionSpec {
+        name: "data_dir",
+        kind: Kind::Path(|configuration| &mut configuration.data_dir),
+        default: "./onramp-data",
+        example: "/var/lib/onramp",
+        doc: "Where the private server keeps its data, its log and the passwords of its accounts. Created by the \
+              first start. Not used where a backend is given.",
+        section: Section::PrivateServer,
+    },
+    OptionSpec {
+        name: "server_directory",
+        kind: Kind::Path(|configuration| &mut configuration.server_directory),
+        default: "",
+        example: "/opt/mariadb/bin",
+        doc: "The folder with the private server's programs (mariadbd and mariadb-install-db, or mysqld). Without it \
+              they are looked for in PATH, /usr/sbin, /usr/bin and /usr/libexec.",
+        section: Section::PrivateServer,
+    },
+];

@@ -1,0 +1,56 @@
+//! The program itself.
+
+use drivers::DriverChoice;
+
+use super::{FILE_OPTION, OptionSpec, Section};
+use crate::LogLevel;
+use crate::value::Kind;
+
+/// The program itself.
+pub(super) const PROGRAM: &[OptionSpec] = &[
+    OptionSpec {
+        name: FILE_OPTION,
+        kind: Kind::Path(|configuration| &mut configuration.file),
+        default: "",
+        example: "/etc/onramp.toml",
+        doc: "A file with options, one `name = value` a line (TOML). No file is read unless one is named here.",
+        section: Section::Program,
+    },
+    OptionSpec {
+        name: "driver",
+        kind: Kind::Word(&[
+            ("auto", |configuration| configuration.driver = DriverChoice::Auto),
+            ("uring", |configuration| configuration.driver = DriverChoice::Uring),
+            ("epoll", |configuration| configuration.driver = DriverChoice::Epoll),
+        ]),
+        default: "auto",
+        example: "epoll",
+        doc: "What the event loops run on. With uring (io_uring) clients cost no file descriptors, so that 100,000 of them \
+              fit under any limit of open files. auto takes it where the kernel allows it, else epoll, and says why.",
+        section: Section::Program,
+    },
+    OptionSpec {
+        name: "log_level",
+        kind: Kind::Word(&[
+            ("error", |configuration| {
+                configuration.log_level = LogLevel::Error;
+            }),
+            ("warn", |configuration| {
+                configuration.log_level = LogLevel::Warn;
+            }),
+            ("info", |configuration| {
+                configuration.log_level = LogLevel::Info;
+            }),
+            ("debug", |configuration| {
+                configuration.log_level = LogLevel::Debug;
+            }),
+            ("trace", |configuration| {
+                configuration.log_level = LogLevel::Trace;
+            }),
+        ]),
+        default: "info",
+        example: "debug",
+        doc: "The least important lines that are still logged, to the standard error stream.",
+        section: Section::Program,
+    },
+];

@@ -1,0 +1,225 @@
+//! Which statement runs when.
+
+use std::time::Duration;
+
+use engine::{HighPrioMode, Profile, ThreadHandling};
+
+use super::{OptionSpec, Section, YEAR};
+use crate::value::Kind;
+
+/// Which statement runs when.
+pub(super) const SCHEDULING: &[OptionSpec] = &[
+    OptionSpec {
+        name: "thread_handling",
+        kind: Kind::Word(&[
+            ("pool-of-threads", |configuration| {
+                configuration.engine.thread_handling = ThreadHandling::PoolOfThreads;
+            }),
+            ("one-thread-per-connection", |configuration| {
+                configuration.engine.thread_handling = ThreadHandling::OneThreadPerConnection;
+            }),
+        ]),
+        default: "pool-of-threads",
+        example: "one-thread-per-connection",
+        doc: "How clients share the server: few backends with permits and queues, or a backend per client and no \
+              queue. The second is there for comparison.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "workers",
+        // More loops than cores would only wait for each other; 1024 is what in-server pools allow.
+        kind: Kind::Count(1..=1024, |configuration| &mut configuration.workers),
+        default: "1",
+        example: "4",
+        doc: "Event loops, each a thread with its own share of the clients and backends; permits and all limits are \
+              common to them. One serves over 100,000 short statements a second; \
+              where Onramp has cores to itself and needs more than one of them, raise it. Known as thread_pool_size too.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_profile",
+        kind: Kind::Word(&[
+            ("native", |configuration| configuration.engine.profile = Profile::Native),
+            ("percona", |configuration| configuration.engine.profile = Profile::Percona),
+            ("mariadb", |configuration| configuration.engine.profile = Profile::MariaDb),
+            ("mysql", |configuration| configuration.engine.profile = Profile::MySql),
+        ]),
+        default: "native",
+        example: "percona",
+        doc: "Whose rules decide which statement runs when: Onramp's own, or those of a server's thread pool with that               pool's defaults for all options of this section. There each worker is one of that pool's groups, with               permits of its own (thread_pool_size of them: as many as cores, half as many in MySQL). docs/SCHEDULING.md               compares them.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_oversubscribe",
+        // Percona's range is 1 to 1000, MariaDB's goes to 65536.
+        kind: Kind::Count(1..=65_536, |configuration| &mut configuration.engine.oversubscribe),
+        default: "3",
+        example: "10",
+        doc: "In the profiles percona and mariadb: a worker executes so many statements at a time beyond the first.               Onramp's own rules have permits in its place.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_max_threads",
+        kind: Kind::Count(1..=100_000, |configuration| &mut configuration.engine.max_threads),
+        default: "100000",
+        example: "500",
+        doc: "In the profiles percona and mariadb: statements that execute at a time in all, those that are stalled               included. Onramp's own rules have max_backends in its place, which holds in every profile.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_query_threads_per_group",
+        kind: Kind::Count(1..=4096, |configuration| &mut configuration.engine.query_threads_per_group),
+        default: "2",
+        example: "4",
+        doc: "In the profile mysql, where thread_pool_max_transactions_limit is 0: statements that a worker executes at a               time (one more, as in that pool).",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_max_transactions_limit",
+        kind: Kind::Count(0..=1_000_000, |configuration| &mut configuration.engine.max_transactions_limit),
+        default: "0",
+        example: "512",
+        doc: "In the profile mysql: transactions that are open at a time, a single statement being one; the others wait.               0 for no such limit. That profile's default is 32 for each worker, 512 at most.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_longrun_trx_limit",
+        // The range of MySQL's variable, in milliseconds as there.
+        kind: Kind::Milliseconds(Duration::from_millis(10)..=Duration::from_secs(86_400), |configuration| {
+            &mut configuration.engine.longrun_trx_limit
+        }),
+        default: "2000",
+        example: "500",
+        doc: "In the profile mysql: where as many transactions as may be open have lasted for this long, that limit is \
+              suspended for some seconds. Milliseconds.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "permits",
+        // A server with more running threads than this spends its time switching between them.
+        kind: Kind::Count(1..=4096, |configuration| &mut configuration.engine.permits),
+        default: "16",
+        example: "32",
+        doc: "Statements that execute on the server at the same time; the others wait in the queues. What in-server \
+              pools call active threads. A good start is twice to four times the server's cores.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "statements_in_flight",
+        // Beyond this, one slow statement at the head keeps too many clients waiting.
+        kind: Kind::Count(1..=1024, |configuration| &mut configuration.engine.statements_in_flight),
+        default: "16",
+        example: "1",
+        doc: "Statements that are sent to one backend before the first of them is answered. 1 turns that off.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "shared_backends",
+        kind: Kind::Count(1..=4096, |configuration| &mut configuration.engine.shared_backends),
+        default: "4",
+        example: "8",
+        doc: "Backends on which the short reads of one user and session state run, several in flight on each (see \
+              statements_in_flight). As many as the server has cores is a good start: more make its threads sleep and \
+              wake more often for the same work.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_high_prio_mode",
+        kind: Kind::Word(&[
+            ("transactions", |configuration| {
+                configuration.engine.high_prio_mode = HighPrioMode::Transactions;
+            }),
+            ("statements", |configuration| {
+                configuration.engine.high_prio_mode = HighPrioMode::Statements;
+            }),
+            ("none", |configuration| {
+                configuration.engine.high_prio_mode = HighPrioMode::None;
+            }),
+        ]),
+        default: "transactions",
+        example: "none",
+        doc: "Which statements wait in the high queue, as in Percona Server: those of open transactions, all, or none.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_high_prio_tickets",
+        kind: Kind::Count(0..=u32::MAX, |configuration| &mut configuration.engine.high_prio_tickets),
+        default: "4294967295",
+        example: "100",
+        doc: "How many times in a row a client may enter the high queue, as in Percona Server.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_stall_limit",
+        // MySQL's range starts at 40 ms (4 units of 10 ms), Percona's at 10 ms.
+        kind: Kind::Milliseconds(Duration::from_millis(10)..=Duration::from_secs(600), |configuration| {
+            &mut configuration.engine.stall_limit
+        }),
+        default: "60",
+        example: "500",
+        doc: "A statement that has run this long lends its permit to others until its end: it may be waiting for a lock \
+              that they hold. Milliseconds, as in MariaDB; the default is MySQL's.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "long_statement_time",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.long_statement_time
+        }),
+        // The longest stall limit of the servers' own pools (MariaDB's and Percona's): what runs longer is a stall to each
+        // of them.
+        default: "500ms",
+        example: "2s",
+        doc: "Statements whose like has run for this long or longer lately (their digest's p99) wait in a queue of their \
+              own, the long lane, so that they never take all permits; those of open transactions and of clients that may \
+              hold locks do not. 0s turns the lane off.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "long_permits",
+        kind: Kind::Count(0..=4096, |configuration| &mut configuration.engine.long_permits),
+        // With two to four permits for each core of the server, a quarter of them still keeps half of the cores or all of
+        // them at work where nothing but long statements comes.
+        default: "0",
+        example: "2",
+        doc: "How many permits the statements of the long lane may have at a time, on all workers together. 0 stands for a \
+              quarter of the permits, and at least 1.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_transaction_delay",
+        // The range of MySQL's variable, in milliseconds as there.
+        kind: Kind::Milliseconds(Duration::ZERO..=Duration::from_secs(300), |configuration| {
+            &mut configuration.engine.transaction_delay
+        }),
+        default: "0",
+        example: "50",
+        doc: "The first statement of each transaction, and a statement outside of one, is queued after this long, to slow new \
+              work down. Milliseconds, as in MySQL; there the delay occupies a thread, here nothing.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "lock_wait_interval",
+        // InnoDB makes its tables of lock waits anew every 100 ms at most.
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.lock_wait_interval
+        }),
+        default: "100ms",
+        example: "0s",
+        doc: "How often the server is asked, at most, who waits for whose row locks: only while a statement takes longer than \
+              its like does and others wait. Who is waited for then goes first. The service account needs PROCESS for it, on \
+              MySQL 8 also SELECT on performance_schema. 0s never asks.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_prio_kickup_timer",
+        kind: Kind::Milliseconds(Duration::ZERO..=Duration::from_millis(u32::MAX as u64), |configuration| {
+            &mut configuration.engine.prio_kickup_timer
+        }),
+        default: "1000",
+        example: "200",
+        doc: "After this long in the low queue a statement moves to the high one. Milliseconds, as in MariaDB and \
+              MySQL.",
+        section: Section::Scheduling,
+    },
+];

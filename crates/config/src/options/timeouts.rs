@@ -1,0 +1,155 @@
+//! How long things may take.
+
+use std::time::Duration;
+
+use super::{OptionSpec, SECOND, Section, YEAR};
+use crate::value::Kind;
+
+/// How long things may take.
+pub(super) const TIMEOUTS: &[OptionSpec] = &[
+    OptionSpec {
+        name: "queue_wait_limit",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.queue_wait_limit
+        }),
+        default: "0s",
+        example: "2s",
+        doc: "New work (see queue_limit) that has waited this long in the high or low queue gets error 1205 instead of \
+              going on to wait for a permit or a backend. Best a little less than what the clients' own patience is: what \
+              runs later than that, runs for nobody. 0s for as long as it takes.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "long_queue_wait_limit",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.long_queue_wait_limit
+        }),
+        default: "0s",
+        example: "1m",
+        doc: "The same for the long lane (see long_statement_time).",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "queue_delay_target",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.queue_delay_target
+        }),
+        default: "0s",
+        example: "100ms",
+        doc: "The delay that may stand. Where each statement that started within queue_delay_interval had waited longer \
+              than this, more comes than the server can do: from then on new work (see queue_limit) that has waited for \
+              this long gets error 1205, until nothing has had to be refused for an interval. Bursts that are over within an \
+              interval cause no errors. The estimate is that of CoDel (RFC 8289). 0s turns it off.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "queue_delay_interval",
+        // Below some turns of an event loop there is nothing to judge by.
+        kind: Kind::Duration(Duration::from_millis(1)..=YEAR, |configuration| {
+            &mut configuration.engine.overload.queue_delay_interval
+        }),
+        default: "100ms",
+        example: "500ms",
+        doc: "How long a burst may last, see queue_delay_target. The default is CoDel's.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "connect_timeout",
+        kind: Kind::Duration(SECOND..=YEAR, |configuration| &mut configuration.engine.connect_timeout),
+        default: "10s",
+        example: "5s",
+        doc: "How long a login may take, from the greeting on.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "backend_connect_timeout",
+        kind: Kind::Duration(Duration::from_millis(100)..=YEAR, |configuration| {
+            &mut configuration.engine.backend_connect_timeout
+        }),
+        default: "10s",
+        example: "30s",
+        doc: "How long a statement waits for a server that cannot be reached, or for a free backend. Then its client \
+              gets an error.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "query_timeout",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.query_timeout
+        }),
+        default: "0s",
+        example: "30s",
+        doc: "A statement that has run on the server for this long is ended with KILL QUERY; its client gets the server's \
+              error 1317. Its time in a queue does not count, nor does COMMIT or ROLLBACK end this way. 0s for as long as \
+              it takes.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "transaction_timeout",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.transaction_timeout
+        }),
+        default: "0s",
+        example: "5m",
+        doc: "A transaction that has been open for this long is rolled back and its connection ended: a running statement \
+              with KILL QUERY and error 1317, else with error 1927 in answer to the next one. COMMIT and ROLLBACK under way \
+              go on. Looked at once a second. 0s for as long as it takes.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "idle_transaction_timeout",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.idle_transaction_timeout
+        }),
+        default: "0s",
+        example: "30s",
+        doc: "A transaction whose client has sent nothing for this long is rolled back at once, so that nobody waits for its \
+              locks any more; the client's next command gets error 1159, and its connection ends. As MariaDB's variable of \
+              this name, which closes the connection at once. Looked at once a second. 0s for as long as it takes.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "backend_idle_timeout",
+        kind: Kind::Duration(SECOND..=YEAR, |configuration| &mut configuration.engine.backend_idle_timeout),
+        default: "1m",
+        example: "5m",
+        doc: "Idle backends are closed after this long. Keep it below the server's wait_timeout.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "wait_timeout",
+        kind: Kind::Duration(SECOND..=YEAR, |configuration| &mut configuration.engine.wait_timeout),
+        default: "8h",
+        example: "10m",
+        doc: "A client that sends nothing for this long is closed.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "net_write_timeout",
+        kind: Kind::Duration(SECOND..=YEAR, |configuration| &mut configuration.engine.net_write_timeout),
+        default: "1m",
+        example: "30s",
+        doc: "A client that takes none of its reply for this long is closed.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "shutdown_timeout",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.shutdown_timeout
+        }),
+        default: "30s",
+        example: "5m",
+        doc: "How long open transactions may go on after the first SIGTERM or SIGINT.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "accounts_refresh",
+        kind: Kind::Duration(Duration::from_millis(100)..=YEAR, |configuration| {
+            &mut configuration.engine.accounts_refresh
+        }),
+        default: "1s",
+        example: "10s",
+        doc: "The server's accounts are read again after this long. A login that fails asks for a fresh copy by itself.",
+        section: Section::Timeouts,
+    },
+];
