@@ -70,6 +70,11 @@ pub(crate) fn select(
     if statement.column_count() == 0 || !statement.readonly() {
         return Err(SqlError::only_selects());
     }
+    // SQLite takes `?`, `:name` and `$name` for them. MySQL's own client asks `select $$` when it connects, and counts on an
+    // error (client/mysql.cc).
+    if statement.parameter_count() > 0 {
+        return Err(SqlError::parameters());
+    }
     let wanted = Access::tables_read(&access);
     let mut warnings = Vec::new();
     if !wanted.is_empty() {
@@ -302,6 +307,8 @@ mod tests {
         assert_eq!(code("SELECT missing()"), 1305);
         assert_eq!(code("SELECT FROM"), 1064);
         assert_eq!(code("SELECT 1; SELECT 2"), 1064);
+        assert_eq!(code("select $$"), 1064);
+        assert_eq!(code("SELECT * FROM limits WHERE bound = ?"), 1064);
     }
 
     #[test]

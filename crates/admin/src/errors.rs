@@ -151,6 +151,11 @@ impl SqlError {
         Self::new(1142, b"42000", "Command denied on the admin port: tables can only be read")
     }
 
+    /// ER_PARSE_ERROR for a place where a value is wanted.
+    pub(crate) fn parameters() -> Self {
+        Self::new(1064, b"42000", "The admin port takes no parameters ($name, :name, ?): write the values")
+    }
+
     /// What SQLite refused, in MySQL's terms.
     pub(crate) fn sqlite(error: &rusqlite::Error) -> Self {
         let message = match error {
