@@ -11,6 +11,9 @@ pub trait Pool: Send + Sync {
     /// All options with what they are set to. Secrets are not among the values.
     fn settings(&self) -> Vec<Setting>;
 
+    /// Further names of options, each with the option's own.
+    fn other_names(&self) -> &'static [(&'static str, &'static str)];
+
     /// Ends a client's connection or, with `query_only`, only its statement.
     ///
     /// # Errors

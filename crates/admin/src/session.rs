@@ -240,7 +240,8 @@ impl<'p> Session<'p> {
         let name = assignment.name.to_ascii_lowercase();
         if !assignment.global {
             let settings = self.port.pool.settings();
-            let is_option = settings.iter().any(|setting| setting.name == name);
+            let own = variables::own_name(&name, &*self.port.pool);
+            let is_option = settings.iter().any(|setting| setting.name == own);
             if is_option && !variables::is_sessions_own(&name) {
                 return Err(SqlError::only_global(&name));
             }

@@ -51,8 +51,15 @@ pub(crate) fn value(name: &str, version: &str, pool: &dyn Pool) -> Option<String
         return Some(String::from(*value));
     }
     let settings = pool.settings();
+    let name = own_name(name, pool);
     let setting = settings.into_iter().find(|setting| setting.name.eq_ignore_ascii_case(name))?;
     Some(setting.value.unwrap_or_default())
+}
+
+/// The name that an option has in the table of options, for any that it is known by.
+pub(crate) fn own_name<'n>(name: &'n str, pool: &dyn Pool) -> &'n str {
+    let mut others = pool.other_names().iter();
+    others.find(|(other, _)| other.eq_ignore_ascii_case(name)).map_or(name, |(_, own)| own)
 }
 
 /// Whether a name is one of the variables that a client may set for itself, without an effect.
@@ -60,7 +67,7 @@ pub(crate) fn is_sessions_own(name: &str) -> bool {
     SERVER.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
 }
 
-/// The options, and of the rest what is not an option.
+/// The options, under all their names, and of the rest what is not an option.
 pub(crate) fn all(version: &str, pool: &dyn Pool) -> Vec<Variable> {
     let settings = pool.settings();
     let is_option = |name: &str| settings.iter().any(|setting| setting.name == name);
@@ -71,8 +78,13 @@ pub(crate) fn all(version: &str, pool: &dyn Pool) -> Vec<Variable> {
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let options =
         settings.iter().map(|setting| (setting.name.to_owned(), setting.value.clone().unwrap_or_default()));
+    let others = pool.other_names().iter().filter_map(|(other, own)| {
+        let setting = settings.iter().find(|setting| setting.name == *own)?;
+        Some(((*other).to_owned(), setting.value.clone().unwrap_or_default()))
+    });
     let mut all: Vec<_> = server
         .chain(options)
+        .chain(others)
         .map(|(variable_name, variable_value)| Variable { variable_name, variable_value })
         .collect();
     all.sort_by(|a, b| a.variable_name.cmp(&b.variable_name));

@@ -2,7 +2,7 @@
 
 use crate::Configuration;
 use crate::load::check_together;
-use crate::options::{OPTIONS, OptionSpec};
+use crate::options::{OPTIONS, OTHER_NAMES, OptionSpec};
 use crate::value::Given;
 
 /// Options that a running Onramp takes up at once. Of the others, some are about what is made once (threads, sockets,
@@ -112,6 +112,11 @@ impl Configuration {
     pub fn settings(&self) -> Vec<Setting> {
         let mut scratch = self.clone();
         OPTIONS.iter().map(|option| scratch.setting(option)).collect()
+    }
+
+    /// Other names of options, each with the option's own: a value can be given under either.
+    pub fn other_names() -> &'static [(&'static str, &'static str)] {
+        &OTHER_NAMES
     }
 
     /// Sets a live option, by any of its names.

@@ -183,6 +183,10 @@ impl Pool for Control {
         settings.into_iter().map(setting).collect()
     }
 
+    fn other_names(&self) -> &'static [(&'static str, &'static str)] {
+        Configuration::other_names()
+    }
+
     fn kill(&self, id: u64, query_only: bool) -> Result<(), Refusal> {
         let id = u32::try_from(id).map_err(|_| Refusal::NoSuchClient)?;
         let mut answers = self.ask(Signal::Wake, |answer| Ask::Kill { id, query_only, answer });

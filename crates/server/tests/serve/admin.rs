@@ -177,6 +177,8 @@ fn options_change_live_or_say_why_not() {
     site.ask("SET GLOBAL permits = 9");
     assert_eq!(site.ask(permits), "9\tadmin\t9\n");
     assert_eq!(site.ask("SHOW VARIABLES LIKE 'permit_'"), "permits\t9\n");
+    assert_eq!(site.ask("SHOW VARIABLES LIKE 'thread_pool_size'"), "thread_pool_size\t1\n");
+    assert_eq!(site.ask("SELECT @@global.thread_pool_size, @@permits"), "1\t9\n");
     std::fs::write(&file, "permits = 5\nmax_backends = 60\n").unwrap();
     assert_eq!(
         site.ask("RELOAD; SHOW WARNINGS"),
@@ -192,6 +194,7 @@ fn options_change_live_or_say_why_not() {
         ("SET GLOBAL permits = 0", "ERROR 1231 (42000)"),
         ("SET GLOBAL nothing = 0", "ERROR 1193 (HY000)"),
         ("SET permits = 3", "ERROR 1229 (HY000)"),
+        ("SET thread_pool_size = 3", "ERROR 1229 (HY000)"),
         ("DROP TABLE clients", "ERROR 1064 (42000)"),
         ("SELECT * FROM mysql.user", "ERROR 1146 (42S02)"),
     ] {
