@@ -48,6 +48,8 @@ pub struct ClientView {
     pub state: &'static str,
     /// From the server's point of view.
     pub in_transaction: bool,
+    /// How long its transaction has been open.
+    pub transaction: Option<Duration>,
     /// The server's id of the backend that it holds or that runs its statement.
     pub backend: Option<u32>,
     /// Why it holds its backend beyond a transaction.
@@ -275,6 +277,7 @@ impl Engine {
             schema: schema.map(lossy),
             state: phase_name(&client.phase),
             in_transaction: client.in_transaction(),
+            transaction: client.in_transaction().then(|| self.now.since(client.transaction_since)),
             backend: backend.map(|backend| backend.thread_id).filter(|&id| id > 0),
             pins: client.pins,
             queue: request

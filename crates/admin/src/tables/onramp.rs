@@ -55,6 +55,8 @@ table! {
         state: &'static str,
         /// Whether it has an open transaction.
         in_transaction: bool,
+        /// How long that has been open, in microseconds.
+        transaction_us: Option<u64>,
         /// Whether it has changed or locked something, in its transaction or beyond, as far as Onramp can tell.
         holds_locks: bool,
         /// Whether others were last seen to wait for what it holds (`lock_wait_interval`).

@@ -90,6 +90,7 @@ fn client(worker: u32, view: ClientView) -> Client {
         schema_name: view.schema,
         state: view.state,
         in_transaction: view.in_transaction,
+        transaction_us: view.transaction.map(micros),
         holds_locks: view.holds_locks,
         blocks_others: view.blocks_others,
         backend: view.backend,

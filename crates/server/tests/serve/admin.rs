@@ -115,6 +115,8 @@ fn tables_show_clients_and_what_they_wait_for() {
     assert_eq!(site.ask("SELECT COUNT(*) FROM information_schema.THREAD_POOL_QUEUES"), "1\n");
     let states = site.ask("SELECT state FROM performance_schema.tp_connections ORDER BY 1");
     assert_eq!(states, "ATTACHED\nQUEUED\n");
+    let transactions = site.ask("SELECT in_transaction, transaction_us FROM clients WHERE state = 'running'");
+    assert_eq!(transactions, "0\tNULL\n");
     let held = site.ask(
         "SELECT b.client = c.id, b.state, b.permit FROM backends b JOIN clients c ON c.backend = b.thread_id",
     );
