@@ -11,6 +11,7 @@ use crate::backend::Backend;
 use crate::backend::connect::Server;
 use crate::backend::lost::ServerFull;
 use crate::client::delay::Delayed;
+use crate::client::login_schema::SchemaCheck;
 use crate::client::{Client, Phase};
 use crate::control::{CONTROL_TOKEN, Control};
 use crate::digests::Digests;
@@ -79,6 +80,8 @@ pub struct Engine {
     pub(crate) awaiting_accounts: Vec<(usize, u32)>,
     /// Statements that are not in a queue yet.
     pub(crate) delayed: VecDeque<Delayed>,
+    /// Schemas of logins of which the server is being asked.
+    pub(crate) schema_checks: BTreeMap<(IdentityId, Vec<u8>), SchemaCheck>,
     /// KILLs that wait for a backend, and since when.
     pub(crate) urgent: Vec<(usize, u32, Instant)>,
     /// Clients that are idle again and may have sent ahead.
@@ -205,6 +208,7 @@ impl Engine {
             abandoned: Vec::new(),
             logins: VecDeque::new(),
             awaiting_accounts: Vec::new(),
+            schema_checks: BTreeMap::new(),
             delayed: VecDeque::new(),
             urgent: Vec::new(),
             resume: Vec::new(),

@@ -15,6 +15,14 @@ impl MySqlError {
         Self { code, sql_state, message: message.into() }
     }
 
+    /// The payload of its packet.
+    pub(crate) fn packet(&self) -> Vec<u8> {
+        let mut payload = Vec::new();
+        let (code, sql_state, message) = (self.code, *self.sql_state, self.message.as_bytes());
+        wire::ErrPacket { code, sql_state, message }.put(&mut payload);
+        payload
+    }
+
     /// ER_CON_COUNT_ERROR.
     pub(crate) fn too_many_connections() -> Self {
         Self::new(1040, b"08004", "Too many connections")

@@ -156,6 +156,7 @@ impl Engine {
         self.send_packet_to(self.clients[client].connection, sequence, &payload);
         if login {
             let reason = String::from_utf8_lossy(&error.message).into_owned();
+            self.schema_refused(client, &payload, &reason);
             self.close_client(client, &reason);
         }
     }
@@ -247,6 +248,7 @@ impl Engine {
         }
         self.remember_schema(client);
         self.answer_ok(client, self.clients[client].login_sequence);
+        self.schema_allowed(client);
         self.settle(key, client, false);
     }
 

@@ -1,6 +1,6 @@
 //! Answers of our own to clients.
 
-use wire::{EofPacket, ErrPacket, OkPacket};
+use wire::{EofPacket, OkPacket};
 
 use crate::aftermath::Diagnostics;
 use crate::backend::ServerError;
@@ -55,11 +55,7 @@ impl Engine {
         let kept = ServerError { code, sql_state, message: error.message.clone().into_bytes() };
         state.aftermath.diagnostics = Diagnostics::of_error(&kept, state.reader());
         state.aftermath.row_count = -1;
-        let mut payload = Vec::new();
-        let packet =
-            ErrPacket { code: error.code, sql_state: *error.sql_state, message: error.message.as_bytes() };
-        packet.put(&mut payload);
-        self.send_packet_to(connection, sequence, &payload);
+        self.send_packet_to(connection, sequence, &error.packet());
     }
 
     pub(crate) fn send_packet_to(

@@ -39,6 +39,7 @@ impl Engine {
             Phase::AwaitingServer | Phase::Login(_) | Phase::Idle | Phase::Killing { .. } => {}
         }
         self.take_request(key);
+        self.schema_check_left(key);
         self.forget_session(key);
         let client = self.clients.remove(key);
         self.buffered -= client.counted;

@@ -6,6 +6,7 @@
 use sql::{Kind, SessionFunction};
 use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
 
+use super::login::Login;
 use super::{Phase, Running};
 use crate::aftermath::{self, Diagnostics};
 use crate::backend::Permit;
@@ -92,6 +93,7 @@ impl Engine {
                 break;
             }
             let step = match client.phase {
+                Phase::Login(Login::AwaitingSchema) => Ok(0),
                 Phase::Login(_) => self.login_message(key, rest),
                 // Its next answer would only make the heap of those higher that it does not take.
                 Phase::Idle if client.stalled_since.is_some() => Ok(0),
@@ -114,7 +116,7 @@ impl Engine {
     fn login_message(&mut self, key: usize, bytes: &[u8]) -> Result<usize, WireError> {
         let sequence = match (&self.clients[key].phase, bytes.get(3)) {
             (_, None) => return Ok(0),
-            (Phase::Login(super::login::Login::Greeted), _) => 1,
+            (Phase::Login(Login::Greeted), _) => 1,
             // Behind an auth switch, whose number depends on how the conversation began.
             (_, Some(&sequence)) => sequence,
         };
@@ -306,6 +308,10 @@ impl Engine {
         } else {
             let lane = match long {
                 true => Lane::Long,
+                // Of all that log in at a time there is one, and none of them should wait behind a crowd.
+                false if request.command == RequestKind::LoginSchema && self.scheduler.is_native() => {
+                    Lane::High
+                }
                 false => self.scheduler.lane(standing, client.priority, &mut client.tickets),
             };
             request.lane = Some(lane);
@@ -356,6 +362,9 @@ impl Engine {
         let client = &mut self.clients[key];
         client.phase = Phase::Idle;
         let sequence = if login { client.login_sequence } else { request.answer };
+        if login && error.code != MySqlError::interrupted().code {
+            self.schema_refused(key, &error.packet(), &error.message);
+        }
         self.answer_error(key, sequence, error);
         if login {
             self.close_client(key, &error.message);

@@ -15,7 +15,6 @@ use crate::aftermath::Aftermath;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::event::Event;
-use crate::request::{Request, RequestKind};
 use crate::server_login::NATIVE_PASSWORD;
 use crate::session::SessionState;
 use crate::waits::WaitReason;
@@ -29,6 +28,8 @@ pub(crate) enum Login {
     Switched(Box<Attempt>),
     /// The answer is wrong by our copy of the accounts; a fresh one is being read.
     AwaitingAccounts(Box<Attempt>),
+    /// The server is being asked about its schema, in the name of another client.
+    AwaitingSchema,
 }
 
 /// What a client claims to be.
@@ -304,11 +305,7 @@ impl Engine {
         client.phase = Phase::Idle;
         match attempt.schema {
             Some(schema) if !self.schema_is_known(identity, &schema) => {
-                let mut raw = Vec::new();
-                let mut payload = vec![wire::CommandKind::InitDb as u8];
-                payload.extend_from_slice(&schema);
-                wire::put_message(&mut raw, &mut 0, &payload);
-                self.queue_request(key, Request::plain(raw, wire::Expect::Simple, RequestKind::LoginSchema));
+                self.check_schema(key, identity, schema);
             }
             _ => self.answer_ok(key, attempt.sequence),
         }

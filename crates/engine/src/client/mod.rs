@@ -17,6 +17,7 @@ pub(crate) mod commands;
 pub(crate) mod delay;
 pub(crate) mod kill;
 pub(crate) mod login;
+pub(crate) mod login_schema;
 pub(crate) mod priority;
 
 use seam::{ConnectionId, Instant, Peer};

@@ -1,0 +1,185 @@
+//! The schema that a login names: whether it exists and the user may use it, only the server can say.
+//!
+//! It is asked once for all that log in at a time. Thousands of clients that come back together (their application was
+//! started again, or the network) would otherwise queue thousands of statements before those of everybody else, all with the
+//! same answer.
+
+use std::collections::btree_map::Entry;
+
+use super::Phase;
+use super::login::Login;
+use crate::accounts::IdentityId;
+use crate::engine::Engine;
+use crate::request::{Request, RequestKind};
+
+/// A user and a schema of which the server is being asked.
+pub(crate) struct SchemaCheck {
+    /// The slot and id of the client in whose name it is asked.
+    asks: (usize, u32),
+    /// Those that wait for the answer.
+    waiting: Vec<(usize, u32)>,
+}
+
+impl Engine {
+    /// Asks whether the user may use the schema, or waits for the answer that another one will get.
+    pub(crate) fn check_schema(&mut self, key: usize, identity: IdentityId, schema: Vec<u8>) {
+        let client = (key, self.clients[key].id);
+        match self.schema_checks.entry((identity, schema)) {
+            Entry::Occupied(mut check) => {
+                check.get_mut().waiting.push(client);
+                self.clients[key].phase = Phase::Login(Login::AwaitingSchema);
+            }
+            Entry::Vacant(check) => {
+                let request = question(&check.key().1);
+                check.insert(SchemaCheck { asks: client, waiting: Vec::new() });
+                self.queue_request(key, request);
+            }
+        }
+    }
+
+    /// The schema is there for the client that asked: those that waited with it are logged in.
+    pub(crate) fn schema_allowed(&mut self, asked: usize) {
+        for key in self.end_schema_check(asked) {
+            self.clients[key].phase = Phase::Idle;
+            self.answer_ok(key, self.clients[key].login_sequence);
+            self.resume.push(key);
+        }
+    }
+
+    /// The client that asked gets this error as the end of its login: so do those that waited with it.
+    pub(crate) fn schema_refused(&mut self, asked: usize, error: &[u8], reason: &str) {
+        for key in self.end_schema_check(asked) {
+            let client = &self.clients[key];
+            self.send_packet_to(client.connection, client.login_sequence, error);
+            self.close_client(key, reason);
+        }
+    }
+
+    /// A client has gone: where it was to ask, one of those that waited for its answer asks.
+    pub(crate) fn schema_check_left(&mut self, gone: usize) {
+        let Some(known) = self.schema_check_of(gone) else { return };
+        let mut waiting = self.schema_checks.remove(&known).map_or(Vec::new(), |check| check.waiting);
+        while let Some(next) = waiting.pop() {
+            if self.awaits_schema(next) {
+                let request = question(&known.1);
+                self.schema_checks.insert(known, SchemaCheck { asks: next, waiting });
+                return self.queue_request(next.0, request);
+            }
+        }
+    }
+
+    /// Whether this client is still there and waits for the answer that another one will get.
+    fn awaits_schema(&self, (key, id): (usize, u32)) -> bool {
+        let client = self.clients.get(key).filter(|client| client.id == id);
+        client.is_some_and(|client| matches!(client.phase, Phase::Login(Login::AwaitingSchema)))
+    }
+
+    fn schema_check_of(&self, asked: usize) -> Option<(IdentityId, Vec<u8>)> {
+        let found = self.schema_checks.iter().find(|(_, check)| check.asks.0 == asked);
+        found.map(|(known, _)| known.clone())
+    }
+
+    /// Takes the check for which a client asked out of the table. Returns those that still wait for it.
+    fn end_schema_check(&mut self, asked: usize) -> Vec<usize> {
+        let known = self.schema_check_of(asked);
+        let check = known.and_then(|known| self.schema_checks.remove(&known));
+        let waiting = check.map_or(Vec::new(), |check| check.waiting);
+        waiting.into_iter().filter(|&client| self.awaits_schema(client)).map(|(key, _)| key).collect()
+    }
+}
+
+/// COM_INIT_DB, whose answer becomes the login's.
+fn question(schema: &[u8]) -> Request {
+    let mut payload = vec![wire::CommandKind::InitDb as u8];
+    payload.extend_from_slice(schema);
+    let mut raw = Vec::new();
+    wire::put_message(&mut raw, &mut 0, &payload);
+    Request::plain(raw, wire::Expect::Simple, RequestKind::LoginSchema)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use seam::{Address, ConnectionId, Instant, Output, Peer, Program};
+
+    use super::*;
+    use crate::accounts::{Account, Credential};
+    use crate::client::Client;
+    use crate::errors::MySqlError;
+    use crate::session::SessionState;
+    use crate::settings::Settings;
+
+    /// Clients of one user that all ask for the same schema.
+    fn engine(clients: u32) -> Engine {
+        let server = vec![Address::Unix("/nowhere".into())];
+        let mut engine = Engine::new(Settings { server, max_connections: clients, ..Settings::default() });
+        let account = Rc::new(Account {
+            user: b"app".to_vec(),
+            host: String::from("%"),
+            credential: Credential::Empty,
+            locked: false,
+            may_kill: false,
+        });
+        for index in 0..clients {
+            assert!(engine.workers.take_client());
+            let id = engine.next_client_id();
+            let connection = ConnectionId { index, generation: 1 };
+            let mut client =
+                Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);
+            let identity = engine.identities.hold(&account, b"app", None);
+            client.identity = Some(identity);
+            client.session = Some(engine.sessions.hold(SessionState::default()));
+            client.login_sequence = 2;
+            client.phase = Phase::Idle;
+            let key = engine.clients.insert(client);
+            engine.client_ids.insert(id, key);
+            engine.check_schema(key, identity, b"shop".to_vec());
+        }
+        engine
+    }
+
+    /// The clients that were sent something, with the first byte of its payload.
+    fn told(engine: &mut Engine) -> Vec<(u32, u8)> {
+        let mut told = Vec::new();
+        while let Some(output) = engine.poll_output() {
+            if let Output::Send { connection, bytes } = output {
+                told.push((connection.index, bytes[wire::HEADER_LEN]));
+            }
+        }
+        told
+    }
+
+    #[test]
+    fn one_asks_for_all() {
+        let mut engine = engine(1000);
+        assert_eq!(engine.snapshot().waiting, 1);
+        engine.schema_allowed(0);
+        let told = told(&mut engine);
+        assert_eq!(told.len(), 999, "the one that asked is answered apart");
+        assert!(told.iter().all(|&(client, head)| client > 0 && head == 0));
+        assert!(engine.schema_checks.is_empty());
+    }
+
+    #[test]
+    fn a_refusal_is_for_all() {
+        let mut engine = engine(3);
+        engine.cancel_queued(0, &MySqlError::statement_memory(1));
+        assert_eq!(told(&mut engine), [(1, 0xff), (2, 0xff), (0, 0xff)]);
+        assert!(engine.clients.is_empty() && engine.schema_checks.is_empty());
+    }
+
+    #[test]
+    fn another_asks_where_the_first_has_gone() {
+        let mut engine = engine(4);
+        engine.client_gone(1);
+        engine.client_gone(0);
+        assert!(matches!(engine.clients[3].phase, Phase::Queued));
+        assert_eq!(engine.snapshot().waiting, 1);
+        engine.schema_allowed(3);
+        assert_eq!(told(&mut engine), [(2, 0)]);
+        engine.client_gone(2);
+        engine.client_gone(3);
+        assert_eq!((engine.snapshot().waiting, engine.schema_checks.len()), (0, 0));
+    }
+}
