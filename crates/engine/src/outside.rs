@@ -4,6 +4,7 @@ use seam::Instant;
 use wire::{CommandKind, Expect};
 
 use crate::backend::Owner;
+use crate::client::Phase;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::letter::Outcome;
@@ -88,6 +89,7 @@ impl Engine {
                 .clients
                 .get(victim)
                 .filter(|client| client.id == id)
+                .filter(|client| matches!(client.phase, Phase::Preparing | Phase::Running(_)))
                 .and_then(|client| self.backends.get(client.backend?))
                 .map(|backend| u64::from(backend.thread_id));
             if runs_on != Some(kill.thread_id) {
