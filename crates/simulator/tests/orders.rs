@@ -1,0 +1,99 @@
+//! An operator's orders, in the middle of everything else: clients notice a pause by nothing but the time.
+
+use engine::{Engine, Settings};
+use seam::{Input, Instant, Output, Program};
+use simulator::{Parameters, Subject, World};
+
+/// Seeds that run on every change.
+const SEEDS: u64 = 60;
+
+/// How often there is a pause, in microseconds of the virtual clock. Runs take seconds.
+const PERIOD: u64 = 400_000;
+
+/// How long it lasts: longer than the stall limit and the pauses between attempts to connect, shorter than a client's patience.
+const PAUSE: u64 = 150_000;
+
+/// An engine whose operator pauses it again and again, looks at it, and takes up the settings that it has.
+struct Ordered {
+    engine: Engine,
+    settings: Settings,
+    paused: bool,
+    now: Instant,
+    seen: usize,
+}
+
+impl Ordered {
+    fn give_orders(&mut self, now: Instant) {
+        self.now = now;
+        let pause = now.as_micros() % PERIOD >= PERIOD - PAUSE;
+        if pause != self.paused {
+            self.paused = pause;
+            match pause {
+                true => self.engine.pause(),
+                false => self.engine.resume(),
+            }
+            self.engine.change_settings(&self.settings);
+        }
+        let mut from = Some(0);
+        while let Some(at) = from {
+            let piece = self.engine.clients_from(at, 2);
+            self.seen += piece.rows.len();
+            from = piece.next;
+        }
+        self.seen += self.engine.backends_from(0, usize::MAX).rows.len();
+        assert_eq!(self.engine.overview().paused, pause);
+    }
+}
+
+impl Program for Ordered {
+    fn handle(&mut self, now: Instant, input: Input<'_>) {
+        if matches!(input, Input::TurnEnd) {
+            self.give_orders(now);
+        }
+        self.engine.handle(now, input);
+    }
+
+    fn poll_output(&mut self) -> Option<Output<'_>> {
+        self.engine.poll_output()
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        // The end of the pause, where there is one: nothing else may happen until then.
+        let end = Instant::from_micros((self.now.as_micros() / PERIOD + 1) * PERIOD);
+        self.engine.next_timeout().into_iter().chain(self.paused.then_some(end)).min()
+    }
+}
+
+impl Subject for Ordered {
+    fn events(&mut self) -> Vec<String> {
+        self.engine.events()
+    }
+
+    fn keeps_limits(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn pauses_cost_time_and_nothing_else() {
+    let (mut answered, mut micros, mut micros_without) = (0, 0, 0);
+    for seed in 1..=SEEDS {
+        let parameters = || Parameters::draw(seed, 0);
+        let settings = parameters().settings();
+        let engine = Engine::new(settings.clone());
+        let program = Ordered { engine, settings, paused: false, now: Instant::START, seen: 0 };
+        let outcome = World::new(program, parameters(), false).run();
+        if let Some(violation) = outcome.violation {
+            let story: Vec<&str> = outcome.trace.last_lines().collect();
+            panic!(
+                "{}\nseed {seed} went wrong: {violation}",
+                story[story.len().saturating_sub(60)..].join("\n")
+            );
+        }
+        answered += outcome.answered;
+        micros += outcome.micros;
+        micros_without += simulator::run_engine(parameters(), false).micros;
+    }
+    assert!(answered >= 10 * SEEDS, "{answered} answers");
+    assert!(micros > micros_without, "they did pause");
+}
