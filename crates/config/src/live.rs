@@ -17,6 +17,7 @@ const LIVE: &[&str] = &[
     "lock_wait_interval",
     "log_level",
     "long_permits",
+    "long_permits_max",
     "long_queue_limit",
     "long_queue_wait_limit",
     "long_statement_time",

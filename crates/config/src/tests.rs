@@ -75,6 +75,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         long_statement_time,
         long_permits,
         overload,
+        long_permits_max,
         stall_limit,
         connect_timeout,
         backend_connect_timeout,
@@ -108,6 +109,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
     assert_eq!(long_statement_time, engine.long_statement_time);
     assert_eq!(long_permits, engine.long_permits);
     assert_eq!(overload, engine.overload);
+    assert_eq!(long_permits_max, engine.long_permits_max);
     assert_eq!(stall_limit, engine.stall_limit);
     assert_eq!(connect_timeout, engine.connect_timeout);
     assert_eq!(backend_connect_timeout, engine.backend_connect_timeout);

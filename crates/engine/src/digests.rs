@@ -47,6 +47,10 @@ pub struct Digest {
     pub last_seen: Instant,
     histogram: SmallHistogram,
     recent: Recent,
+    /// What it takes in the long lane with few at a time, in microseconds; 0 where that is not known.
+    usual_long: u32,
+    /// What it takes from its arrival on with few long ones at a time, in microseconds; 0 where that is not known.
+    usual_response: f32,
 }
 
 /// The sum of times and their extremes.
@@ -121,6 +125,41 @@ impl Digests {
     /// Whether this is the first statement of its kind and there is room for its digest.
     pub(crate) fn is_news(&self, fingerprint: u64) -> bool {
         self.find(fingerprint).is_err() && self.digests.len() < self.limit
+    }
+
+    /// What such a statement usually takes where `few` long ones run at a time, before this execution is taken in, which took
+    /// `time`. `None` where nothing was known.
+    pub(crate) fn usual_long_time(
+        &mut self,
+        fingerprint: u64,
+        time: Duration,
+        few: bool,
+    ) -> Option<Duration> {
+        let place = self.find(fingerprint).ok()?;
+        let usual = &mut self.digests[place].usual_long;
+        let before = *usual;
+        let time = u32::try_from(micros(time)).unwrap_or(u32::MAX);
+        if before == 0 {
+            *usual = time;
+        } else if few {
+            // A sixteenth each: within a tenth of the mean where times differ by half either way.
+            *usual = before - before / 16 + time / 16;
+        }
+        (before > 0).then(|| Duration::from_micros(before.into()))
+    }
+
+    /// What such a statement usually takes from its arrival on where `few` long ones run at a time; `time`, both in
+    /// microseconds, where nothing was known.
+    pub(crate) fn usual_response(&mut self, fingerprint: u64, time: u64, few: bool) -> u64 {
+        let Ok(place) = self.find(fingerprint) else { return time };
+        let usual = &mut self.digests[place].usual_response;
+        if *usual == 0.0 {
+            *usual = time as f32;
+        } else if few {
+            // Over some hundred of them, so that single ones do not show.
+            *usual += (time as f32 - *usual) / 256.0;
+        }
+        *usual as u64
     }
 
     /// Makes a place for a digest, if [`Self::is_news`].
@@ -199,6 +238,8 @@ impl Digest {
             last_seen: now,
             histogram: SmallHistogram::default(),
             recent: Recent::default(),
+            usual_long: 0,
+            usual_response: 0.0,
         }
     }
 

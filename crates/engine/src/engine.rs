@@ -20,6 +20,7 @@ use crate::event::Event;
 use crate::facts::Facts;
 use crate::history::History;
 use crate::letter::Letter;
+use crate::long_permits::Pace;
 use crate::outbox::Outbox;
 use crate::outside::OutsideKill;
 use crate::overload::{Abandoned, Delay};
@@ -71,6 +72,8 @@ pub struct Engine {
     pub(crate) digests: Digests,
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
+    /// What statements have taken since the last long one ended.
+    pub(crate) others_pace: Pace,
     pub(crate) scheduler: Scheduler,
     pub(crate) delay: Delay,
     /// Statements whose clients have gone, and that are to be ended.
@@ -206,6 +209,7 @@ impl Engine {
             holdups: Holdups::default(),
             delay: Delay::NONE,
             abandoned: Vec::new(),
+            others_pace: Pace::default(),
             logins: VecDeque::new(),
             awaiting_accounts: Vec::new(),
             schema_checks: BTreeMap::new(),

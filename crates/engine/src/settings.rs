@@ -54,6 +54,9 @@ pub struct Settings {
     pub long_permits: u32,
     /// What is refused or ended rather than waited for.
     pub overload: OverloadSettings,
+    /// How many statements of the long lane may run at a time where more of them do not slow each other down; those beyond
+    /// `long_permits` take no permits. 0 for half of `max_backends`.
+    pub long_permits_max: u32,
     /// A statement that has run this long lends its permit to others: it may be waiting for what they hold.
     pub stall_limit: Duration,
     /// The first statement of each transaction, and a statement outside of one, is queued after this long.
@@ -145,6 +148,14 @@ impl Settings {
         }
     }
 
+    /// How many long statements may run at a time at all.
+    pub(crate) fn most_long_statements(&self) -> u32 {
+        match self.long_permits_max {
+            0 => self.max_backends / 2,
+            most => most,
+        }
+    }
+
     /// How many statements each of so many workers may execute at a time, where these are groups.
     pub fn group_limit(&self, workers: u32) -> Option<u32> {
         match self.profile {
@@ -182,6 +193,7 @@ impl Default for Settings {
             long_statement_time: Duration::from_millis(500),
             long_permits: 0,
             overload: OverloadSettings::default(),
+            long_permits_max: 0,
             stall_limit: Duration::from_millis(60),
             transaction_delay: Duration::ZERO,
             lock_wait_interval: Duration::from_millis(100),

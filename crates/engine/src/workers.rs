@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::long_permits::LongPermits;
+use crate::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::overload::QueueLengths;
 use crate::places::Places;
 use crate::settings::{Settings, ThreadHandling};
@@ -95,7 +95,7 @@ impl Workers {
         Arc::new(Self {
             permits: AtomicU32::new(permits_of(settings)),
             running: AtomicU32::new(0),
-            long: LongPermits::new(settings.long_permits, count),
+            long: LongPermits::new(settings.long_permits, settings.most_long_statements(), count),
             places: Places::new(max_backends, count),
             queue_lengths: QueueLengths::new(count),
             max_connections: settings.max_connections,
@@ -120,7 +120,7 @@ impl Workers {
     /// Changes how many permits there are. With fewer, those beyond them are not given again once they come back.
     pub(crate) fn change_permits(&self, settings: &Settings) {
         self.permits.store(permits_of(settings), SeqCst);
-        self.long.change(settings.long_permits);
+        self.long.change(settings.long_permits, settings.most_long_statements());
     }
 
     /// Clients of all workers.
@@ -148,17 +148,25 @@ impl Workers {
             .is_ok()
     }
 
-    /// Takes a permit, and one of those of long statements, for the long statement at `place`; both or none. The second is
-    /// given back by [`Self::give_long_permit`].
-    pub(crate) fn take_long_permit(&self, worker: usize, place: Place) -> bool {
-        if !self.long.take(worker, place, self.permits()) {
-            return false;
-        }
-        let taken = self.take_permit(worker, place, Extra::None);
-        if !taken {
+    /// Lets the long statement at `place` start, with a permit where it needs one; `None` where it may not, or none is free.
+    /// [`Self::give_long_permit`] is due at its end.
+    pub(crate) fn take_long_permit(&self, worker: usize, place: Place) -> Option<Allowed> {
+        let allowed = self.long.take(worker, place, self.permits())?;
+        if allowed == Allowed::WithPermit && !self.take_permit(worker, place, Extra::None) {
             self.long.give();
+            return None;
         }
-        taken
+        Some(allowed)
+    }
+
+    /// Whether so few long statements run that they take their usual time.
+    pub(crate) fn long_statements_are_few(&self) -> bool {
+        self.long.are_few()
+    }
+
+    /// A long statement has run to its end.
+    pub(crate) fn measure_long(&self, end: &LongEnd) {
+        self.long.measure(end, self.permits());
     }
 
     /// Whether the long statement at `place` may start, as far as others of its kind are concerned.

@@ -254,6 +254,7 @@ impl Parameters {
             long_statement_time: Duration::from_millis(10),
             long_permits: 0,
             overload: self.overload,
+            long_permits_max: 0,
             stall_limit: self.stall_limit,
             max_connections: self.max_connections,
             high_prio_mode: self.high_prio_mode,

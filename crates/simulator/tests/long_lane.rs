@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use engine::Settings;
+use simulator::scheduling::scenario::{Table, Time};
 use simulator::scheduling::scenarios::{self, Scale};
 use simulator::scheduling::{Outcome, Profile, Scenario, run};
 
@@ -20,6 +21,7 @@ fn one_second(adjust: fn(Profile, &mut Settings)) -> Scenario {
 
 fn few_permits(settings: &mut Settings) {
     settings.permits = 8;
+    settings.long_permits_max = 1;
     settings.stall_limit = Duration::from_secs(600);
 }
 
@@ -64,5 +66,43 @@ fn how_many_may_run_is_an_option() {
     });
     let two = outcome(|_, settings| few_permits(settings));
     let [four, two] = [four, two].map(|outcome| outcome.class("long").done());
-    assert!(four * 10 > two * 17, "{two} with two, {four} with four");
+    assert!(four * 10 > two * 14, "{two} with two, {four} with four");
+}
+
+/// The known scenario as it is, for a minute, in which the lane may grow.
+fn a_minute(cpu: Time, wait: Time, adjust: fn(Profile, &mut Settings)) -> Outcome {
+    let mut scenario = Scenario {
+        workers: 2,
+        adjust,
+        without: None,
+        length: Duration::from_secs(90),
+        warm_up: Duration::from_secs(60),
+        ..scenarios::one_second(Scale::Small)
+    };
+    scenario.groups.iter_mut().for_each(|group| group.clients /= 2);
+    scenario.server.tables[1] = Table { cpu, wait };
+    run(&scenario, Profile::Native, 1).outcome
+}
+
+/// The response that 99 in 100 of the short ones do not exceed, in microseconds.
+fn short_response(outcome: &Outcome) -> u64 {
+    outcome.class("short").response.per_mille(990)
+}
+
+#[test]
+fn more_long_statements_run_where_they_only_wait() {
+    let (cpu, wait) = (Time::about(1_000), Time::about(999_000));
+    let grown = a_minute(cpu, wait, |_, _| {});
+    let fixed = a_minute(cpu, wait, |_, settings| settings.long_permits_max = 1);
+    assert!(grown.class("long").done() > 5 * fixed.class("long").done());
+    assert!(short_response(&grown) <= 2 * short_response(&fixed));
+}
+
+#[test]
+fn where_they_compute_few_run() {
+    let (cpu, wait) = (Time::about(1_000_000), Time::NONE);
+    let grown = a_minute(cpu, wait, |_, _| {});
+    let fixed = a_minute(cpu, wait, |_, settings| settings.long_permits_max = 1);
+    let [grown, fixed] = [grown, fixed].map(|outcome| short_response(&outcome));
+    assert!(4 * grown <= 5 * fixed, "{fixed} us without more, {grown} us with");
 }

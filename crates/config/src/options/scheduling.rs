@@ -187,6 +187,16 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         section: Section::Scheduling,
     },
     OptionSpec {
+        name: "long_permits_max",
+        kind: Kind::Count(0..=16_384, |configuration| &mut configuration.engine.long_permits_max),
+        default: "0",
+        example: "32",
+        doc: "How many statements of the long lane may run at a time where more of them slow nobody down, because they wait for \
+              a disk or sleep: found out by trying. Those beyond long_permits take no permits. 0 stands for half of \
+              max_backends; a number up to long_permits keeps the lane from growing.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
         name: "thread_pool_transaction_delay",
         // The range of MySQL's variable, in milliseconds as there.
         kind: Kind::Milliseconds(Duration::ZERO..=Duration::from_secs(300), |configuration| {

@@ -9,7 +9,7 @@ use crate::client::{Client, Phase, Running};
 use crate::engine::Engine;
 use crate::pins::Pins;
 use crate::request::{Request, RequestKind, may_be_several};
-use crate::scheduler::Lane;
+use crate::scheduler::{Grant, Lane};
 use crate::settings::ThreadHandling;
 use crate::waits::WaitReason;
 
@@ -64,19 +64,19 @@ impl Engine {
                 }
                 Sharing::Alone => {}
             }
-            if !self.take_permit_or_want_it(key) {
+            let Some(grant) = self.take_permit_or_want_it(key) else {
                 if self.scheduler.waits_for_long(key) {
                     continue; // another worker has been faster
                 }
                 wanting = true;
                 break;
-            }
+            };
             let key = key as usize;
             let held = self.clients[key].backend;
             match held.or_else(|| self.idle_backend_for(key)) {
-                Some(backend) => self.start_alone(key, backend),
+                Some(backend) => self.start_alone(key, backend, grant),
                 None => {
-                    self.scheduler.put_back(key_u32(key));
+                    self.scheduler.put_back(grant);
                     self.open_backends_for(key);
                     match self.start_one_behind() {
                         Behind::Started => {}
@@ -105,9 +105,10 @@ impl Engine {
     }
 
     /// The statement, whose permit has been taken, leaves the queue.
-    fn start_alone(&mut self, key: usize, backend: usize) {
-        self.backends[backend].runs_long = self.scheduler.start(key_u32(key));
-        self.backends[backend].permit = Permit::Held;
+    fn start_alone(&mut self, key: usize, backend: usize, grant: Grant) {
+        self.scheduler.start(key_u32(key));
+        self.backends[backend].runs_long = grant.is_long();
+        self.backends[backend].permit = if grant.has_permit() { Permit::Held } else { Permit::Lent };
         self.backends[backend].permit_since = self.now;
         self.send_request(key, backend);
     }
@@ -120,13 +121,13 @@ impl Engine {
             if self.enter_long_lane(key as usize) {
                 continue;
             }
-            if !self.take_permit_or_want_it(key) {
+            let Some(grant) = self.take_permit_or_want_it(key) else {
                 if self.scheduler.waits_for_long(key) {
                     continue;
                 }
                 return Behind::WaitsForPermit;
-            }
-            self.start_alone(key as usize, backend);
+            };
+            self.start_alone(key as usize, backend, grant);
             return Behind::Started;
         }
         Behind::NoBackend
@@ -134,11 +135,11 @@ impl Engine {
 
     /// Takes a permit for a waiting statement, or tells the other workers that it waits for nothing else. Said first and
     /// tried again then: whoever gives a permit back in between looks at who wants one.
-    fn take_permit_or_want_it(&mut self, key: u32) -> bool {
-        self.scheduler.take_permit(key) || {
+    fn take_permit_or_want_it(&mut self, key: u32) -> Option<Grant> {
+        self.scheduler.take_permit(key).or_else(|| {
             self.scheduler.want(Some(key));
             self.scheduler.take_permit(key)
-        }
+        })
     }
 
     /// What must not wait for a permit, since it may be what frees one: KILL, and the end of a transaction.

@@ -1,8 +1,13 @@
 //! Which statements belong to the long lane: decided when they arrive, and again when their turn comes, since their like may
 //! have turned out long or short meanwhile.
 
+use std::time::Duration;
+
+use super::InFlight;
 use crate::client::commands::key_u32;
 use crate::engine::Engine;
+use crate::histogram::micros;
+use crate::long_permits::LongEnd;
 use crate::request::Request;
 use crate::scheduler::Lane;
 use crate::settings::ThreadHandling;
@@ -17,6 +22,7 @@ impl Engine {
             && !self.settings.long_statement_time.is_zero()
             && !client.in_transaction()
             && !client.pins.may_hold_locks()
+            && self.scheduler.is_native()
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
             && self.digests.is_long(fingerprint, self.settings.long_statement_time)
     }
@@ -41,6 +47,23 @@ impl Engine {
                 break;
             }
             self.change_lane(key, Lane::Low);
+        }
+    }
+
+    /// A statement has ended on a backend: what it took says how well the long ones get on with each other and with the rest.
+    pub(crate) fn note_long(&mut self, key: usize, statement: &InFlight, time: Duration) {
+        if statement.fingerprint == 0 || statement.summary.error.is_some() {
+            return;
+        }
+        let few = self.workers.long_statements_are_few();
+        if !self.backends[key].runs_long {
+            let time = micros(statement.waited + time);
+            let usual = self.digests.usual_response(statement.fingerprint, time, few);
+            return self.others_pace.add(time, usual);
+        }
+        if let Some(usual) = self.digests.usual_long_time(statement.fingerprint, time, few) {
+            let others = std::mem::take(&mut self.others_pace);
+            self.workers.measure_long(&LongEnd { time, usual, others });
         }
     }
 

@@ -171,6 +171,7 @@ impl Engine {
     /// An answer is complete.
     fn statement_ended(&mut self, key: usize, mut statement: InFlight, took: Duration) {
         self.note_history(&statement, took);
+        self.note_long(key, &statement, took);
         // Whoever was slow has its answer now, and what follows is for somebody else.
         self.resume_backend(key);
         match statement.owner {

@@ -37,6 +37,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::client::priority::Priority;
+use crate::long_permits::Allowed;
 use crate::settings::{HighPrioMode, Settings};
 use crate::workers::{Extra, Place, Workers};
 pub(crate) use bounds::Class;
@@ -67,6 +68,15 @@ pub(crate) struct Standing {
     pub(crate) blocks_others: bool,
     /// The place in the order of all arrivals of the first statement of its transaction, or of this one.
     pub(crate) began: u64,
+}
+
+/// What a statement starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grant {
+    /// A permit.
+    Permit,
+    /// A place among the long ones, and a permit or none.
+    Long(Allowed),
 }
 
 /// How a statement's client stands towards backends.
@@ -224,28 +234,27 @@ impl Scheduler {
         }
     }
 
-    /// Takes a permit for a waiting statement, if one is free for it. [`Self::start`] or [`Self::finish`] comes next.
-    pub(crate) fn take_permit(&mut self, client: u32) -> bool {
-        let Some((lane, place)) = self.standing(client) else { return false };
-        let taken = match (&self.group, lane) {
-            (Some(group), _) => {
-                let taken = group.may_start(lane, self.running);
-                if taken {
-                    self.workers.force_permit();
-                }
-                taken
-            }
-            (None, Lane::Long) => self.workers.take_long_permit(self.worker, place),
-            (None, _) => self.workers.take_permit(self.worker, place, extra(lane)),
-        };
-        self.running += u32::from(taken);
-        taken
+    /// Takes a permit for a waiting statement, if one is free for it. [`Self::start`] or [`Self::put_back`] comes next.
+    pub(crate) fn take_permit(&mut self, client: u32) -> Option<Grant> {
+        let (lane, place) = self.standing(client)?;
+        let grant = match (&self.group, lane) {
+            (Some(group), _) => group.may_start(lane, self.running).then(|| {
+                self.workers.force_permit();
+                Grant::Permit
+            }),
+            (None, Lane::Long) => self.workers.take_long_permit(self.worker, place).map(Grant::Long),
+            (None, _) => self.workers.take_permit(self.worker, place, extra(lane)).then_some(Grant::Permit),
+        }?;
+        self.running += u32::from(grant.has_permit());
+        Some(grant)
     }
 
     /// Gives back what [`Self::take_permit`] took for a statement that goes on waiting.
-    pub(crate) fn put_back(&mut self, client: u32) {
-        self.finish();
-        if matches!(self.standing(client), Some((Lane::Long, _))) {
+    pub(crate) fn put_back(&mut self, grant: Grant) {
+        if grant.has_permit() {
+            self.finish();
+        }
+        if grant.is_long() {
             self.finish_long();
         }
     }
@@ -255,15 +264,13 @@ impl Scheduler {
         matches!(self.standing(client), Some((Lane::Long, _))) && !self.may_start(Lane::Long)
     }
 
-    /// Takes a statement out of its queue: it has a permit, its own or that of the backend it is sent to. True for a long
-    /// one, at whose end [`Self::finish_long`] is due.
-    pub(crate) fn start(&mut self, client: u32) -> bool {
+    /// Takes a statement out of its queue: it has a permit, its own or that of the backend it is sent to.
+    pub(crate) fn start(&mut self, client: u32) {
         let waited = self.lists.remove(client);
         debug_assert!(waited.is_some(), "only a waiting statement starts");
         if let Some(group) = &mut self.group {
             group.started();
         }
-        waited.is_some_and(|(queue, _)| lane_of(queue) == Lane::Long)
     }
 
     /// A long statement has ended.
@@ -456,6 +463,17 @@ impl Scheduler {
         let holds = self.lists.head(queue(lane, Need::Holds));
         let any = self.lists.head(queue(lane, Need::Any)).filter(|_| backend_free);
         holds.into_iter().chain(any).min_by_key(|head| head.arrival)
+    }
+}
+
+impl Grant {
+    pub(crate) fn has_permit(self) -> bool {
+        self != Self::Long(Allowed::Beyond)
+    }
+
+    /// Whether [`Scheduler::finish_long`] is due at the statement's end.
+    pub(crate) fn is_long(self) -> bool {
+        matches!(self, Self::Long(_))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use seam::Instant;
 
-use super::{Lane, Need, Scheduler, Standing};
+use super::{Grant, Lane, Need, Scheduler, Standing};
 use crate::client::priority::Priority;
 use crate::settings::{HighPrioMode, Settings};
 use crate::workers::Workers;
@@ -34,7 +34,7 @@ fn at(millis: u64) -> Instant {
 fn run(scheduler: &mut Scheduler, backend_free: bool) -> Vec<u32> {
     let mut started = Vec::new();
     while let Some(client) = scheduler.peek(backend_free)
-        && scheduler.take_permit(client)
+        && scheduler.take_permit(client).is_some()
     {
         scheduler.start(client);
         started.push(client);
@@ -163,12 +163,13 @@ fn a_statement_that_changes_its_lane_keeps_its_arrival() {
 fn a_long_statement_without_a_backend_gives_back_what_it_took() {
     let mut s = scheduler(4, HighPrioMode::Transactions, u32::MAX);
     put(&mut s, at(0), 1, Lane::Long, Need::Any);
-    assert!(s.take_permit(1));
-    s.put_back(1);
+    let grant = s.take_permit(1).expect("permits are free");
+    s.put_back(grant);
     assert_eq!((s.free_permits(), s.running()), (4, 0));
-    assert!(s.take_permit(1) && s.start(1), "it is a long one");
+    assert!(s.take_permit(1).is_some_and(Grant::is_long));
+    s.start(1);
     put(&mut s, at(1), 2, Lane::Long, Need::Any);
-    assert!(!s.take_permit(2) && s.waits_for_long(2));
+    assert!(s.take_permit(2).is_none() && s.waits_for_long(2));
     assert_eq!(s.running(), 1);
 }
 
@@ -290,8 +291,9 @@ proptest! {
                 Step::Start { backend_free } => {
                     let expected = model.first(backend_free);
                     prop_assert_eq!(s.peek(backend_free), expected.map(|entry| entry.client));
-                    if let Some(entry) = expected && s.take_permit(entry.client) {
-                        let long = s.start(entry.client);
+                    if let Some(entry) = expected && let Some(grant) = s.take_permit(entry.client) {
+                        s.start(entry.client);
+                        let long = grant.is_long();
                         prop_assert_eq!(long, entry.lane == Lane::Long);
                         model.waiting.retain(|waiting| waiting.client != entry.client);
                         model.running.push(long);
