@@ -107,9 +107,8 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
     assert_eq!(high_prio_tickets, engine.high_prio_tickets);
     assert_eq!(prio_kickup_timer, engine.prio_kickup_timer);
     assert_eq!(long_statement_time, engine.long_statement_time);
-    assert_eq!(long_permits, engine.long_permits);
+    assert_eq!([long_permits, long_permits_max], [engine.long_permits, engine.long_permits_max]);
     assert_eq!(overload, engine.overload);
-    assert_eq!(long_permits_max, engine.long_permits_max);
     assert_eq!(stall_limit, engine.stall_limit);
     assert_eq!(connect_timeout, engine.connect_timeout);
     assert_eq!(backend_connect_timeout, engine.backend_connect_timeout);
