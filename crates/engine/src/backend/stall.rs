@@ -46,9 +46,12 @@ impl Engine {
     /// matter yet: `thread_pool_stall_limit` is the most, and holds for statements that nothing is known of.
     fn stalls_at(&self, backend: &Backend) -> Instant {
         let limit = self.settings.stall_limit;
+        if !self.scheduler.is_native() {
+            return backend.first_since + limit;
+        }
         let earliest = backend.first_since + SHORTEST_STALL.min(limit);
-        if earliest > self.now || !self.scheduler.is_native() {
-            return if self.scheduler.is_native() { earliest } else { backend.first_since + limit };
+        if earliest > self.now {
+            return earliest;
         }
         let fingerprint = backend.in_flight.front().map_or(0, |statement| statement.fingerprint);
         let usual = self.digests.p99(fingerprint).unwrap_or(limit);
