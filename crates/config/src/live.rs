@@ -24,6 +24,8 @@ const LIVE: &[&str] = &[
     "max_allowed_packet",
     "net_write_timeout",
     "permits",
+    "permits_max",
+    "permits_min",
     "query_timeout",
     "queue_delay_interval",
     "queue_delay_target",

@@ -199,6 +199,12 @@ fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, Error> {
 
 pub(crate) fn check_together(configuration: &Configuration) -> Result<(), Error> {
     let engine = &configuration.engine;
+    if engine.permits_max < engine.permits_min {
+        return Err(Error::new(
+            Place::Together,
+            format!("permits_max ({}) is below permits_min ({})", engine.permits_max, engine.permits_min),
+        ));
+    }
     if engine.statement_memory < engine.max_allowed_packet {
         return Err(Error::new(
             Place::Together,

@@ -65,6 +65,8 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         lock_wait_interval,
         transaction_delay,
         permits,
+        permits_min,
+        permits_max,
         statements_in_flight,
         shared_backends,
         max_backends,
@@ -99,6 +101,8 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
     assert_eq!(lock_wait_interval, engine.lock_wait_interval);
     assert_eq!(transaction_delay, engine.transaction_delay);
     assert_eq!(permits, engine.permits);
+    assert_eq!(permits_min, engine.permits_min);
+    assert_eq!(permits_max, engine.permits_max);
     assert_eq!(statements_in_flight, engine.statements_in_flight);
     assert_eq!(shared_backends, engine.shared_backends);
     assert_eq!(max_backends, engine.max_backends);
@@ -220,7 +224,7 @@ fn what_is_wrong_on_the_command_line_is_said() {
         (&["--permits"], "--permits: no value given, such as --permits 32"),
         (&["--permits", "--listen", "a:1"], "--permits: no value given, such as --permits 32"),
         (&["--permits", "1", "--permits=2"], "--permits: given twice"),
-        (&["--permits", "0"], "--permits: 0 is out of range: from 1 to 4096"),
+        (&["--permits-min", "0"], "--permits-min: 0 is out of range: from 1 to 4096"),
         (&["--permits", "many"], "--permits: \"many\" is not a whole number"),
         (&["--connect-timeout", "10"], "--connect-timeout: \"10\" has no unit; did you mean 10s?"),
         (&["--connect-timeout", "10ms"], "--connect-timeout: 10ms is out of range: from 1s to 365d"),
@@ -244,6 +248,7 @@ fn what_is_wrong_on_the_command_line_is_said() {
             &["--statement-memory", "1MiB"],
             "statement_memory (1048576 bytes) is below max_allowed_packet (67108864 bytes): the largest statement would never fit",
         ),
+        (&["--permits-min", "9", "--permits-max", "8"], "permits_max (8) is below permits_min (9)"),
         (
             &["--config", "/nowhere/onramp.toml"],
             "/nowhere/onramp.toml: the file cannot be read: No such file or directory (os error 2)",
@@ -283,7 +288,7 @@ fn what_is_wrong_in_the_file_is_said_with_its_line() {
             "onramp.toml:3: permits: found text where a whole number is wanted; did you mean 16 without the quotes?",
         ),
         ("permits = 1.5", "onramp.toml:1: permits: found a fraction where a whole number is wanted"),
-        ("permits = -1", "onramp.toml:1: permits: -1 is out of range: from 1 to 4096"),
+        ("permits = -1", "onramp.toml:1: permits: -1 is out of range: from 0 to 4096"),
         (
             "permits = 99999999999999999999",
             "onramp.toml:1: permits: found a number beyond all ranges where a whole number is wanted",

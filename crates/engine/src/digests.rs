@@ -175,13 +175,14 @@ impl Digests {
         }
     }
 
-    /// Counts an execution that has ended, under its digest or among the others.
-    pub(crate) fn record(&mut self, now: Instant, execution: &Execution) {
+    /// Counts an execution that has ended, under its digest or among the others: which it yields.
+    pub(crate) fn record(&mut self, now: Instant, execution: &Execution) -> &Digest {
         let digest = match self.find(execution.fingerprint) {
             Ok(place) => &mut self.digests[place],
             Err(_) => &mut self.others,
         };
         digest.record(now, execution);
+        digest
     }
 
     /// Forgets all of them.
@@ -247,6 +248,11 @@ impl Digest {
     /// many executions the older ones count less.
     pub fn quantile(&self, share: f64) -> Duration {
         Duration::from_micros(self.histogram.quantile(share)).min(self.execution.max())
+    }
+
+    /// What an execution has taken on average.
+    pub fn mean(&self) -> Duration {
+        Duration::from_micros(self.execution.sum / self.count.max(1))
     }
 
     /// As [`Digests::p99`].

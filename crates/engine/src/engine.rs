@@ -20,6 +20,7 @@ use crate::event::Event;
 use crate::facts::Facts;
 use crate::history::History;
 use crate::letter::Letter;
+use crate::limit::Served;
 use crate::long_permits::Pace;
 use crate::outbox::Outbox;
 use crate::outside::OutsideKill;
@@ -70,6 +71,8 @@ pub struct Engine {
     pub(crate) identities: Identities,
     pub(crate) history: History,
     pub(crate) digests: Digests,
+    /// What this turn has to say about how many permits there should be.
+    pub(crate) served: Served,
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
     /// What statements have taken since the last long one ended.
@@ -205,6 +208,7 @@ impl Engine {
             identities: Identities::default(),
             history: History::default(),
             digests: Digests::new(settings.digests_size),
+            served: Served::default(),
             waits: Waits::default(),
             holdups: Holdups::default(),
             delay: Delay::NONE,
@@ -407,6 +411,7 @@ impl Engine {
         self.control_turn();
         self.expire_logins();
         self.end_delays();
+        self.workers.adapt_permits(self.now, &mut self.served);
         self.scheduler.kick_up(self.now);
         if self.next_sweep <= self.now {
             self.next_sweep = self.now + SWEEP;

@@ -23,6 +23,7 @@ mod facts;
 mod histogram;
 mod history;
 mod letter;
+mod limit;
 mod lock_waits;
 mod long_permits;
 mod memory;

@@ -28,6 +28,8 @@ impl Engine {
     pub fn change_settings(&mut self, new: &Settings) {
         let now = &mut self.settings;
         now.permits = new.permits;
+        now.permits_min = new.permits_min;
+        now.permits_max = new.permits_max;
         now.statements_in_flight = new.statements_in_flight;
         now.high_prio_mode = new.high_prio_mode;
         now.high_prio_tickets = new.high_prio_tickets;

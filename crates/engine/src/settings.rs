@@ -20,9 +20,13 @@ pub struct Settings {
     pub thread_handling: ThreadHandling,
     /// Whose rules the scheduler follows.
     pub profile: Profile,
-    /// Statements executing on the server at the same time (what in-server pools call active threads), from 1. In the
-    /// other pools' profiles [`Self::group_limit`] stands in its place.
+    /// Statements executing on the server at the same time (what in-server pools call active threads); 0 to find out how
+    /// many are best. In the other pools' profiles [`Self::group_limit`] stands in its place.
     pub permits: u32,
+    /// Where that is found out: at least so many, from 1.
+    pub permits_min: u32,
+    /// And at most so many, not less.
+    pub permits_max: u32,
     /// `percona` and `mariadb`: so many statements beyond the first execute at a time, on each worker.
     pub oversubscribe: u32,
     /// `percona` and `mariadb`: statements that execute at a time in all, those that are stalled included.
@@ -156,6 +160,14 @@ impl Settings {
         }
     }
 
+    /// Between which limits that of statements is to be found; `None` where it is given.
+    pub fn permits_range(&self) -> Option<(u32, u32)> {
+        let finds = self.permits == 0
+            && self.profile == Profile::Native
+            && self.thread_handling == ThreadHandling::PoolOfThreads;
+        finds.then_some((self.permits_min, self.permits_max))
+    }
+
     /// How many statements each of so many workers may execute at a time, where these are groups.
     pub fn group_limit(&self, workers: u32) -> Option<u32> {
         match self.profile {
@@ -178,6 +190,8 @@ impl Default for Settings {
             thread_handling: ThreadHandling::PoolOfThreads,
             profile: Profile::Native,
             permits: 16,
+            permits_min: 4,
+            permits_max: 128,
             oversubscribe: 3,
             max_threads: 100_000,
             query_threads_per_group: 2,

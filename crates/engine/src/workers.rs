@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::limit::{Meter, Served};
 use crate::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::overload::QueueLengths;
 use crate::places::Places;
@@ -23,6 +24,8 @@ use crate::settings::{Settings, ThreadHandling};
 pub struct Workers {
     /// Statements that may execute at the same time.
     permits: AtomicU32,
+    /// How many these should be, where that is to be found.
+    meter: Meter,
     running: AtomicU32,
     /// How many of them long statements may have.
     long: LongPermits,
@@ -80,7 +83,6 @@ impl Workers {
     /// If a bound or `count` is zero: the table of options does not let that through.
     pub fn new(settings: &Settings, count: u32) -> Arc<Self> {
         assert!(count > 0, "somebody has to work");
-        assert!(settings.permits > 0, "without a permit nothing would ever run");
         assert!(settings.max_backends > 0 && settings.max_connections > 0, "bounds are at least one");
         let max_backends = match settings.thread_handling {
             ThreadHandling::PoolOfThreads => settings.max_backends,
@@ -92,8 +94,10 @@ impl Workers {
             sharing: AtomicU32::new(0),
             woken: AtomicBool::new(false),
         };
+        let meter = Meter::new(settings.permits_range());
         Arc::new(Self {
-            permits: AtomicU32::new(permits_of(settings)),
+            permits: AtomicU32::new(meter.limit().unwrap_or(permits_of(settings))),
+            meter,
             running: AtomicU32::new(0),
             long: LongPermits::new(settings.long_permits, settings.most_long_statements(), count),
             places: Places::new(max_backends, count),
@@ -119,8 +123,29 @@ impl Workers {
 
     /// Changes how many permits there are. With fewer, those beyond them are not given again once they come back.
     pub(crate) fn change_permits(&self, settings: &Settings) {
-        self.permits.store(permits_of(settings), SeqCst);
+        self.meter.change(settings.permits_range());
+        self.permits.store(self.meter.limit().unwrap_or(permits_of(settings)), SeqCst);
         self.long.change(settings.long_permits, settings.most_long_statements());
+    }
+
+    /// Whether a statement that ends now says something about how many permits there should be.
+    pub(crate) fn measures_permits(&self) -> bool {
+        self.meter.counts()
+    }
+
+    /// Takes in what this worker has served, and changes how many permits there are where that was of no help.
+    pub(crate) fn adapt_permits(&self, now: Instant, served: &mut Served) {
+        if let Some(permits) = self.meter.take(now, served)
+            && permits != self.permits()
+        {
+            self.permits.store(permits, SeqCst);
+        }
+    }
+
+    /// At the end of a turn of this worker, in which it has said what it wants.
+    pub(crate) fn note_saturation(&self, now: Instant, wanting: bool) {
+        self.meter
+            .saturated(now, || wanting || self.seats.iter().any(|seat| seat.wants.load(SeqCst) != NOBODY));
     }
 
     /// Clients of all workers.
@@ -329,7 +354,8 @@ impl Workers {
 /// How many statements may execute at a time.
 fn permits_of(settings: &Settings) -> u32 {
     match settings.thread_handling {
-        ThreadHandling::PoolOfThreads => settings.permits,
+        // Without a permit nothing would ever run.
+        ThreadHandling::PoolOfThreads => settings.permits.max(1),
         ThreadHandling::OneThreadPerConnection => u32::MAX,
     }
 }

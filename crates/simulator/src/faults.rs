@@ -221,6 +221,11 @@ impl Parameters {
         }
     }
 
+    /// Whether `permits` is a bound below which the best number is to be found: in every fourth run.
+    pub fn finds_permits(&self) -> bool {
+        self.seed % 4 == 3
+    }
+
     /// The same run with several workers; there are at least as many backends, as the table of options has it.
     pub fn with_workers(self, workers: u32) -> Self {
         Self { workers, max_backends: self.max_backends.max(workers), ..self }
@@ -246,7 +251,9 @@ impl Parameters {
             service_user: SERVICE_USER.to_owned(),
             service_password: Zeroizing::new(SERVICE_PASSWORD.to_owned()),
             thread_handling: self.thread_handling,
-            permits: self.permits,
+            permits: if self.finds_permits() { 0 } else { self.permits },
+            permits_min: 1,
+            permits_max: self.permits,
             statements_in_flight: self.in_flight,
             max_backends: self.max_backends,
             shared_backends: self.shared_backends,

@@ -97,11 +97,31 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
     OptionSpec {
         name: "permits",
         // A server with more running threads than this spends its time switching between them.
-        kind: Kind::Count(1..=4096, |configuration| &mut configuration.engine.permits),
+        kind: Kind::Count(0..=4096, |configuration| &mut configuration.engine.permits),
         default: "16",
         example: "32",
         doc: "Statements that execute on the server at the same time; the others wait in the queues. What in-server \
-              pools call active threads. A good start is twice to four times the server's cores.",
+              pools call active threads. A good start is twice to four times the server's cores. With 0 the limit finds \
+              itself between permits_min and permits_max: it is moved a step for a moment, back, and to where the most \
+              work is done, and follows when the load or the server changes.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "permits_min",
+        kind: Kind::Count(1..=4096, |configuration| &mut configuration.engine.permits_min),
+        // With fewer, one or two statements that wait for something else than they compute leave the server idle.
+        default: "4",
+        example: "8",
+        doc: "With permits = 0: how many there are at least.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "permits_max",
+        kind: Kind::Count(1..=4096, |configuration| &mut configuration.engine.permits_max),
+        // As many as there are backends by default: more could not run.
+        default: "128",
+        example: "64",
+        doc: "With permits = 0: how many there are at most. Not below permits_min.",
         section: Section::Scheduling,
     },
     OptionSpec {

@@ -462,7 +462,10 @@ impl Engine {
             rows_affected: statement.summary.rows_changed,
             error,
         };
-        self.digests.record(self.now, &execution);
+        let digest = self.digests.record(self.now, &execution);
+        if self.workers.measures_permits() {
+            self.served.add(digest.mean());
+        }
     }
 
     /// The client's session state becomes that of a fresh login, its schema aside.

@@ -193,7 +193,7 @@ fn options_change_live_or_say_why_not() {
     for (statement, error) in [
         ("SET GLOBAL workers = 2", "ERROR 1238 (HY000)"),
         ("SET GLOBAL thread_pool_size = 2", "ERROR 1238 (HY000)"),
-        ("SET GLOBAL permits = 0", "ERROR 1231 (42000)"),
+        ("SET GLOBAL permits_min = 0", "ERROR 1231 (42000)"),
         ("SET GLOBAL nothing = 0", "ERROR 1193 (HY000)"),
         ("SET permits = 3", "ERROR 1229 (HY000)"),
         ("SET thread_pool_size = 3", "ERROR 1229 (HY000)"),

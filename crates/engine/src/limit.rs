@@ -1,0 +1,306 @@
+//! How many statements should execute at a time, found by trying.
+//!
+//! Too few leave the server's cores or disks idle, too many have it switch between threads and wait for locks; where the
+//! best lies depends on the server and on what it is asked, and both change. So the limit is moved a step up or down for a
+//! moment, and back, several times over: what is compared is the work done at the one and at the other, each time between
+//! two measurements at the present limit, so that what changes by itself meanwhile counts for neither. A step up is taken
+//! if it clearly does more, a step down if it hardly does less: of limits that are as good the smallest is best, since what
+//! waits here can still be put in order. After steps that were of no use it rests, longer each time, unless the load or
+//! the server has changed.
+//!
+//! *Work* is the sum of what the ended statements take as a rule, by digest, so that a change of the mix is not taken for
+//! one of the server's speed. Only moments count at which statements wait for a permit: a limit that is not reached says
+//! nothing, and never moves.
+//!
+//! The idea is that of feedback control by hill climbing (H.-U. Heiss and R. Wagner, Adaptive Load Control in Transaction
+//! Processing Systems, VLDB 1991).
+
+mod differences;
+mod meter;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use differences::{Differences, Verdict};
+pub(crate) use meter::{Meter, Served};
+
+/// A measurement takes this long at least: some hundred point selects, and some ten of what a disk is asked.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
+
+/// And so many statements for each permit: what is just beginning or ending at its edges is a tenth then.
+const ENOUGH: u64 = 10;
+
+/// After a change of the limit, so many statements for each permit end before the next measurement: those that began before.
+const SETTLING: u64 = 2;
+
+/// A measurement in which statements waited for a permit for less than a quarter of the time is of no use.
+const USED: u32 = 4;
+
+/// The first rest after steps that were of no use, and the longest: with about a second of trying at a limit that may be
+/// a third worse, the latter costs about a hundredth.
+const FIRST_REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_secs(32);
+
+/// Where so much more or less is done than usual (a natural logarithm: about a quarter), so many times in a row, the load or
+/// the server has changed.
+const CHANGE: f64 = 0.25;
+const CHANGES: u32 = 3;
+
+/// What is found by itself begins here: four times the cores of a small server.
+const START: u32 = 16;
+
+/// What has been counted so far, while statements waited for a permit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Statements that have ended.
+    pub(crate) statements: u64,
+    /// What these take as a rule, in microseconds.
+    pub(crate) work: u64,
+    /// For how long statements waited, in microseconds.
+    pub(crate) saturated: u64,
+}
+
+/// The limit that finds itself.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    least: u32,
+    most: u32,
+    /// The best known.
+    best: u32,
+    /// The best before that.
+    former: u32,
+    state: State,
+    /// Which of the steps from the best is next, see [`STEPS`].
+    next_step: usize,
+    /// Whether the last good step went up.
+    upwards: bool,
+    rest: Duration,
+    usual: Option<Usual>,
+    /// What runs began under another limit: too early to measure.
+    settling: bool,
+    began: Instant,
+    from: Counts,
+}
+
+#[derive(Debug)]
+enum State {
+    /// The best is in force.
+    Resting {
+        until: Instant,
+    },
+    Trying(Trial),
+}
+
+/// A comparison of the best limit with another.
+#[derive(Debug)]
+struct Trial {
+    other: u32,
+    /// The speed at the best, just before.
+    before: f64,
+    /// The speed at the other, since then; `None` while that is in force.
+    at_other: Option<f64>,
+    differences: Differences,
+}
+
+/// What is measured at rest.
+#[derive(Clone, Copy, Debug)]
+struct Usual {
+    speed: Speed,
+    /// How many times in a row it was another.
+    changes: u32,
+}
+
+/// Natural logarithms, so that a difference is a ratio.
+#[derive(Clone, Copy, Debug)]
+struct Speed {
+    /// Of work, in microseconds a microsecond.
+    work: f64,
+    /// Of statements, likewise.
+    statements: f64,
+}
+
+/// A step from the best: in the direction of the last good one or against it, and by which factor. Large ones first, to be
+/// where it is about right soon.
+const STEPS: [(bool, f64); 4] =
+    [(true, 2.0), (false, 2.0), (true, std::f64::consts::SQRT_2), (false, std::f64::consts::SQRT_2)];
+
+/// The first of the small ones, to which it comes back after a rest.
+const SMALL_STEPS: usize = 2;
+
+impl Limit {
+    /// Between `least`, from 1, and `most`.
+    pub(crate) fn new(least: u32, most: u32) -> Self {
+        let least = least.max(1);
+        let most = most.max(least);
+        let best = START.clamp(least, most);
+        Self {
+            least,
+            most,
+            best,
+            former: best,
+            state: State::Resting { until: Instant::START },
+            next_step: 0,
+            upwards: true,
+            rest: FIRST_REST,
+            usual: None,
+            settling: true,
+            began: Instant::START,
+            from: Counts::default(),
+        }
+    }
+
+    /// Whether it is one between these.
+    pub(crate) fn is_between(&self, least: u32, most: u32) -> bool {
+        (self.least, self.most) == (least, most)
+    }
+
+    /// The limit that is in force now.
+    pub(crate) fn in_force(&self) -> u32 {
+        match &self.state {
+            State::Trying(Trial { other, at_other: None, .. }) => *other,
+            _ => self.best,
+        }
+    }
+
+    /// Takes a look at what has been counted so far, as often as one likes, and says which limit is in force from now on.
+    pub(crate) fn look(&mut self, now: Instant, counts: Counts) -> u32 {
+        let here = self.from;
+        // The clocks of workers differ by a turn, so that what is counted may seem to go back.
+        let statements = counts.statements.saturating_sub(here.statements);
+        let saturated = Duration::from_micros(counts.saturated.saturating_sub(here.saturated));
+        let elapsed = now.since(self.began);
+        let in_force = u64::from(self.in_force());
+        if elapsed >= INTERVAL && saturated < elapsed / USED {
+            self.break_off();
+            self.measure_from(now, counts);
+        } else if self.settling {
+            if statements >= SETTLING * in_force.max(self.best.into()) {
+                self.settling = false;
+                self.measure_from(now, counts);
+            }
+        } else if saturated >= INTERVAL && statements >= ENOUGH * in_force {
+            let per_micro = |count: u64| (count.max(1) as f64 / saturated.as_micros() as f64).ln();
+            let work = counts.work.saturating_sub(here.work);
+            self.measure_from(now, counts);
+            self.measured(now, Speed { work: per_micro(work), statements: per_micro(statements) });
+            self.settling = u64::from(self.in_force()) != in_force;
+        }
+        self.in_force()
+    }
+
+    fn measure_from(&mut self, now: Instant, counts: Counts) {
+        self.began = now;
+        self.from = counts;
+    }
+
+    /// The limit is not reached any more: what was being compared was not the server's.
+    fn break_off(&mut self) {
+        if matches!(self.state, State::Trying(_)) {
+            self.state = State::Resting { until: self.began };
+        }
+        self.settling = true;
+    }
+
+    fn measured(&mut self, now: Instant, speed: Speed) {
+        match &mut self.state {
+            State::Resting { until } => {
+                let until = *until;
+                if self.has_changed(speed) {
+                    self.rest = FIRST_REST;
+                    self.next_step = 0;
+                    self.usual = None;
+                    self.try_next(now, speed.work);
+                } else if until <= now {
+                    self.try_next(now, speed.work);
+                }
+            }
+            State::Trying(trial) => match trial.at_other {
+                None => trial.at_other = Some(speed.work),
+                Some(at_other) => {
+                    trial.differences.add(at_other - f64::midpoint(trial.before, speed.work));
+                    trial.before = speed.work;
+                    trial.at_other = None;
+                    match trial.differences.verdict(self.best, trial.other) {
+                        Verdict::Better => self.take_step(now),
+                        Verdict::NotBetter => self.try_next(now, speed.work),
+                        Verdict::Open => {}
+                    }
+                }
+            },
+        }
+    }
+
+    /// The other limit of the trial is the best from now on, and the next goes on from there.
+    fn take_step(&mut self, now: Instant) {
+        let State::Trying(trial) = &self.state else { return };
+        let (best, other) = (self.best, trial.other);
+        let large = self.next_step <= SMALL_STEPS;
+        self.former = best;
+        self.best = other;
+        self.upwards = other > best;
+        self.next_step = if large { 0 } else { SMALL_STEPS };
+        self.rest = FIRST_REST;
+        self.usual = None;
+        // What was measured last was at the former best: the next trial begins with a measurement of its own.
+        self.state = State::Resting { until: now };
+    }
+
+    /// Begins the next trial, or a rest where there is none.
+    fn try_next(&mut self, now: Instant, speed: f64) {
+        match self.candidate() {
+            Some((step, other)) => {
+                self.next_step = step + 1;
+                let differences = Differences::default();
+                self.state = State::Trying(Trial { other, before: speed, at_other: None, differences });
+            }
+            None => {
+                self.state = State::Resting { until: now + self.rest };
+                self.rest = (self.rest * 2).min(LONGEST_REST);
+                self.next_step = SMALL_STEPS;
+                self.former = self.best;
+            }
+        }
+    }
+
+    /// The next step that leads to another limit, one that has not just been left.
+    fn candidate(&self) -> Option<(usize, u32)> {
+        (self.next_step..STEPS.len()).find_map(|step| {
+            let (onwards, factor) = STEPS[step];
+            let other = self.stepped(onwards == self.upwards, factor);
+            (other != self.best && other != self.former).then_some((step, other))
+        })
+    }
+
+    fn stepped(&self, up: bool, factor: f64) -> u32 {
+        let best = f64::from(self.best);
+        // Far from the ends of u32, as the options have it; and `as` stops there.
+        let other = if up {
+            ((best * factor).round() as u32).max(self.best.saturating_add(1))
+        } else {
+            ((best / factor).round() as u32).min(self.best - 1)
+        };
+        other.clamp(self.least, self.most)
+    }
+
+    /// Whether the speed is another than usual, by work or by statements: a change of the mix may be one of the best limit.
+    fn has_changed(&mut self, speed: Speed) -> bool {
+        let Some(usual) = &mut self.usual else {
+            self.usual = Some(Usual { speed, changes: 0 });
+            return false;
+        };
+        let by = |now: f64, usual: f64| (now - usual).abs();
+        let work = by(speed.work, usual.speed.work);
+        if work.max(by(speed.statements, usual.speed.statements)) > CHANGE {
+            usual.changes += 1;
+            return usual.changes >= CHANGES;
+        }
+        usual.changes = 0;
+        // An average over about the last ten: slow drifts are followed, jumps are not.
+        usual.speed.work += (speed.work - usual.speed.work) / 10.0;
+        usual.speed.statements += (speed.statements - usual.speed.statements) / 10.0;
+        false
+    }
+}

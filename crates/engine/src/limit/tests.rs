@@ -1,0 +1,182 @@
+use super::*;
+
+/// A server as a formula: how many statements it ends in a second, given how many it has at a time.
+type Server = fn(f64) -> f64;
+
+/// Eight cores, 100 microseconds a statement; 275 threads more than a core lose half of the work.
+fn bound_by_cores(threads: f64) -> f64 {
+    80_000.0 * (threads / 8.0).min(1.0) / (1.0 + (threads - 8.0).max(0.0) / (8.0 * 275.0))
+}
+
+/// The more wait for the same rows, the more is spent on finding deadlocks: best with six.
+fn bound_by_locks(threads: f64) -> f64 {
+    3_000.0 * threads.min(6.0) / (1.0 + ((threads - 6.0).max(0.0) / 12.0).powi(2))
+}
+
+/// Five milliseconds off the cores a statement, and a disk that does 64 things at a time.
+fn bound_by_disk(threads: f64) -> f64 {
+    200.0 * threads.min(64.0) / (1.0 + (threads - 64.0).max(0.0) / 500.0)
+}
+
+/// A server that gets slower by each thread, and never quite stops getting more done.
+fn bound_by_both(threads: f64) -> f64 {
+    40_000.0 * threads / (threads + 3.0)
+}
+
+/// Time, counts, and a limit that looks at them every 10 ms.
+struct Bench {
+    limit: Limit,
+    now: Instant,
+    counts: Counts,
+    /// Statements, with fractions.
+    ended: f64,
+    /// How much a stretch of 10 ms may be faster or slower by chance.
+    noise: f64,
+    random: u64,
+    changes: Vec<(Instant, u32)>,
+}
+
+impl Bench {
+    fn new(noise: f64, seed: u64) -> Self {
+        Self {
+            limit: Limit::new(2, 256),
+            now: Instant::START,
+            counts: Counts::default(),
+            ended: 0.0,
+            noise,
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            changes: Vec::new(),
+        }
+    }
+
+    /// From -1 to 1.
+    fn random(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    /// Runs for so long, waiting for permits for `used` of the time, and says how many statements ended in a second.
+    fn run(&mut self, server: Server, time: Duration, used: f64) -> f64 {
+        const STRETCH: Duration = Duration::from_millis(10);
+        let (until, before) = (self.now + time, self.ended);
+        while self.now < until {
+            let in_force = self.limit.in_force();
+            let chance = 1.0 + self.noise * self.random();
+            self.ended += server(in_force.into()) * used * chance * STRETCH.as_secs_f64();
+            self.now = self.now + STRETCH;
+            self.counts.statements = self.ended as u64;
+            self.counts.work = (self.ended * 100.0) as u64;
+            self.counts.saturated += (STRETCH.as_micros() as f64 * used) as u64;
+            let next = self.limit.look(self.now, self.counts);
+            if next != in_force {
+                self.changes.push((self.now, next));
+            }
+        }
+        (self.ended - before) / time.as_secs_f64()
+    }
+}
+
+fn best_of(server: Server) -> f64 {
+    (2..=256).map(|limit| server(f64::from(limit))).fold(0.0, f64::max)
+}
+
+const SERVERS: [(&str, Server); 4] =
+    [("cores", bound_by_cores), ("locks", bound_by_locks), ("disk", bound_by_disk), ("both", bound_by_both)];
+
+/// So many measurements after a change, the limit is where it should be: 20 seconds.
+const UNTIL_FOUND: u32 = 200;
+
+fn until_found() -> Duration {
+    INTERVAL * UNTIL_FOUND
+}
+
+#[test]
+fn it_comes_within_5_percent_of_the_best_fixed_limit() {
+    for (name, server) in SERVERS {
+        for seed in 1..=20 {
+            let mut bench = Bench::new(0.1, seed);
+            bench.run(server, until_found(), 1.0);
+            // With all the trying that goes on.
+            let speed = bench.run(server, Duration::from_secs(120), 1.0);
+            let share = speed / best_of(server);
+            assert!(share > 0.95, "{name}, seed {seed}: {share:.3} of the best at {}", bench.limit.best);
+        }
+    }
+}
+
+#[test]
+fn of_limits_that_are_as_good_it_takes_a_small_one() {
+    let mut bench = Bench::new(0.02, 1);
+    bench.run(bound_by_cores, until_found(), 1.0);
+    assert!((8..=11).contains(&bench.limit.best), "{}", bench.limit.best);
+}
+
+#[test]
+fn it_finds_the_limit_again_after_a_change() {
+    for (before, first) in SERVERS {
+        for (after, second) in SERVERS.into_iter().filter(|(name, _)| *name != before) {
+            let mut bench = Bench::new(0.05, 7);
+            bench.run(first, Duration::from_secs(60), 1.0);
+            bench.run(second, until_found(), 1.0);
+            let share = bench.run(second, Duration::from_secs(60), 1.0) / best_of(second);
+            assert!(share > 0.95, "{before}, then {after}: {share:.3} of the best at {}", bench.limit.best);
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_is_not_reached_stays() {
+    let mut bench = Bench::new(0.1, 3);
+    let start = bench.limit.in_force();
+    bench.run(bound_by_disk, Duration::from_secs(60), 0.2);
+    assert_eq!((bench.changes.as_slice(), bench.limit.in_force()), ([].as_slice(), start));
+}
+
+#[test]
+fn a_trial_ends_when_the_limit_is_not_reached_any_more() {
+    let mut bench = Bench::new(0.0, 3);
+    while bench.limit.in_force() == bench.limit.best {
+        bench.run(bound_by_cores, Duration::from_millis(10), 1.0);
+    }
+    let best = bench.limit.best;
+    bench.run(bound_by_cores, INTERVAL * 2, 0.0);
+    assert_eq!(bench.limit.in_force(), best);
+}
+
+#[test]
+fn it_tries_less_and_less_as_long_as_nothing_changes() {
+    let mut bench = Bench::new(0.05, 5);
+    bench.run(bound_by_cores, Duration::from_secs(60), 1.0);
+    bench.changes.clear();
+    let best = bench.limit.best;
+    bench.run(bound_by_cores, Duration::from_secs(300), 1.0);
+    let elsewhere = bench.changes.iter().filter(|(_, limit)| *limit != best).count();
+    // Ten rests, two steps after each, and as many measurements as a decision takes.
+    assert!((10..100).contains(&elsewhere), "{elsewhere}");
+}
+
+#[test]
+fn it_never_leaves_its_range() {
+    for (least, most) in [(1, 1), (3, 5), (30, 40), (1, 4096)] {
+        let mut bench = Bench { limit: Limit::new(least, most), ..Bench::new(0.5, 9) };
+        for (_, server) in SERVERS {
+            bench.run(server, Duration::from_secs(20), 1.0);
+        }
+        let (lowest, highest) = bench
+            .changes
+            .iter()
+            .fold((most, least), |(low, high), &(_, limit)| (low.min(limit), high.max(limit)));
+        assert!(lowest >= least && highest <= most, "{lowest} to {highest}, not {least} to {most}");
+    }
+}
+
+#[test]
+fn statements_of_seconds_are_waited_for() {
+    // One and a half a second, whatever the limit is below 64: what a measurement needs comes in minutes.
+    let slow: Server = |threads| threads.min(64.0) / 2.0;
+    let mut bench = Bench::new(0.1, 2);
+    bench.run(slow, Duration::from_secs(1200), 1.0);
+    assert!(bench.limit.best >= 45, "{}", bench.limit.best);
+}
