@@ -46,15 +46,26 @@ impl Drop for TemporaryFile {
     }
 }
 
+/// Compares what the table makes of settings with the engine's own defaults. Without `..`: a new setting of the engine does
+/// not compile here until it is an option.
+macro_rules! assert_same_defaults {
+    ($($setting:ident,)*) => {
+        let Settings {
+            // Known once names are resolved and the private server stands.
+            server: _,
+            service_user: _,
+            service_password: _,
+            entropy: _,
+            $($setting,)*
+        } = with_flags(&[]).unwrap().engine;
+        let engine = Settings::default();
+        $(assert_eq!($setting, engine.$setting);)*
+    };
+}
+
 #[test]
 fn the_defaults_of_the_table_are_those_of_the_engine() {
-    // Without `..`: a new setting of the engine does not compile here until it is an option, or is named below.
-    let Settings {
-        // Known once names are resolved and the private server stands.
-        server: _,
-        service_user: _,
-        service_password: _,
-        entropy: _,
+    assert_same_defaults!(
         thread_handling,
         profile,
         oversubscribe,
@@ -89,41 +100,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         max_allowed_packet,
         statement_memory,
         digests_size,
-    } = with_flags(&[]).unwrap().engine;
-    let engine = Settings::default();
-    assert_eq!(thread_handling, engine.thread_handling);
-    assert_eq!(profile, engine.profile);
-    assert_eq!(oversubscribe, engine.oversubscribe);
-    assert_eq!(max_threads, engine.max_threads);
-    assert_eq!(query_threads_per_group, engine.query_threads_per_group);
-    assert_eq!(max_transactions_limit, engine.max_transactions_limit);
-    assert_eq!(longrun_trx_limit, engine.longrun_trx_limit);
-    assert_eq!(lock_wait_interval, engine.lock_wait_interval);
-    assert_eq!(transaction_delay, engine.transaction_delay);
-    assert_eq!(permits, engine.permits);
-    assert_eq!(permits_min, engine.permits_min);
-    assert_eq!(permits_max, engine.permits_max);
-    assert_eq!(statements_in_flight, engine.statements_in_flight);
-    assert_eq!(shared_backends, engine.shared_backends);
-    assert_eq!(max_backends, engine.max_backends);
-    assert_eq!(max_connections, engine.max_connections);
-    assert_eq!(high_prio_mode, engine.high_prio_mode);
-    assert_eq!(high_prio_tickets, engine.high_prio_tickets);
-    assert_eq!(prio_kickup_timer, engine.prio_kickup_timer);
-    assert_eq!(long_statement_time, engine.long_statement_time);
-    assert_eq!([long_permits, long_permits_max], [engine.long_permits, engine.long_permits_max]);
-    assert_eq!(overload, engine.overload);
-    assert_eq!(stall_limit, engine.stall_limit);
-    assert_eq!(connect_timeout, engine.connect_timeout);
-    assert_eq!(backend_connect_timeout, engine.backend_connect_timeout);
-    assert_eq!(backend_idle_timeout, engine.backend_idle_timeout);
-    assert_eq!(wait_timeout, engine.wait_timeout);
-    assert_eq!(net_write_timeout, engine.net_write_timeout);
-    assert_eq!(shutdown_timeout, engine.shutdown_timeout);
-    assert_eq!(accounts_refresh, engine.accounts_refresh);
-    assert_eq!(max_allowed_packet, engine.max_allowed_packet);
-    assert_eq!(statement_memory, engine.statement_memory);
-    assert_eq!(digests_size, engine.digests_size);
+    );
 }
 
 #[test]

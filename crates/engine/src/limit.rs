@@ -30,11 +30,12 @@ pub(crate) use meter::{Meter, Served};
 /// A measurement takes this long at least: some hundred point selects, and some ten of what a disk is asked.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 
-/// And so many statements for each permit: what is just beginning or ending at its edges is a tenth then.
-const ENOUGH: u64 = 10;
+/// And so many statements for each permit, of which those at its edges are a quarter then; with more, a server that is
+/// drowning would take minutes to be measured.
+const ENOUGH: u64 = 4;
 
 /// After a change of the limit, so many statements for each permit end before the next measurement: those that began before.
-const SETTLING: u64 = 2;
+const SETTLING: u64 = 1;
 
 /// A measurement in which statements waited for a permit for less than a quarter of the time is of no use.
 const USED: u32 = 4;

@@ -61,8 +61,10 @@ impl Profile {
             Self::MySql => engine::Profile::MySql,
             Self::Native | Self::Fixed(_) => engine::Profile::Native,
         };
-        let permits = match self {
-            Self::Fixed(permits) => permits,
+        let permits = match (self, scenario.compares) {
+            (Self::Fixed(permits), _) => permits,
+            // To be found.
+            (_, Compares::Limits(_)) => 0,
             _ => scenario.server.cores * 4,
         };
         let settings = Settings {
