@@ -74,6 +74,11 @@ impl Profile {
             backend_connect_timeout: Duration::from_secs(3600),
             max_connections: u32::MAX,
             permits,
+            permits_min: 1,
+            permits_max: match scenario.compares {
+                Compares::Limits(limits) => limits.iter().copied().max().unwrap_or(permits),
+                Compares::Pools => permits,
+            },
             ..Settings::default()
         };
         settings.of_profile(profile, scenario.workers)
