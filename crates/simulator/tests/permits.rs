@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use engine::Settings;
 use simulator::scheduling::scenario::{Compares, Group, Picture, Row, ServerModel, Step, Table, Time};
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Profile, Scenario, run};
@@ -24,11 +25,18 @@ fn crowd(table: Table, step: Step) -> Scenario {
         ramp: Duration::from_secs(1),
         length: Duration::from_secs(30),
         warm_up: Duration::from_secs(10),
-        adjust: |_, settings| settings.statements_in_flight = 1,
+        adjust,
         compares: Compares::Limits(LIMITS),
         without: None,
         picture: Picture::FirstFigure,
         figures: |_, _| Vec::new(),
+    }
+}
+
+fn adjust(profile: Profile, settings: &mut Settings) {
+    settings.statements_in_flight = 1;
+    if profile == Profile::Native {
+        settings.permits = 0;
     }
 }
 

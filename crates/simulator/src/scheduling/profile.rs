@@ -61,10 +61,8 @@ impl Profile {
             Self::MySql => engine::Profile::MySql,
             Self::Native | Self::Fixed(_) => engine::Profile::Native,
         };
-        let permits = match (self, scenario.compares) {
-            (Self::Fixed(permits), _) => permits,
-            // To be found.
-            (_, Compares::Limits(_)) => 0,
+        let permits = match self {
+            Self::Fixed(permits) => permits,
             _ => scenario.server.cores * 4,
         };
         let settings = Settings {
@@ -74,11 +72,6 @@ impl Profile {
             backend_connect_timeout: Duration::from_secs(3600),
             max_connections: u32::MAX,
             permits,
-            permits_min: 1,
-            permits_max: match scenario.compares {
-                Compares::Limits(limits) => limits.iter().copied().max().unwrap_or(permits),
-                Compares::Pools => permits,
-            },
             ..Settings::default()
         };
         settings.of_profile(profile, scenario.workers)
