@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use config::Configuration;
@@ -13,7 +12,7 @@ use signal_hook::iterator::Signals;
 
 use crate::admin_port::AdminPort;
 use crate::happening::{Happening, QUEUE_LENGTH};
-use crate::logging::{ChangeLevel, EventLog, Kept};
+use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
 use crate::workers::{Reach, Workers};
 use crate::{addresses, admin_port, logging, open_files};
@@ -33,8 +32,8 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
         Ok(configuration) => configuration,
         Err(error) => return crate::usage_error(&error.to_string()),
     };
-    let change_level = logging::start(configuration.log_level);
-    match serve(configuration, arguments, change_level) {
+    let log = logging::start(configuration.log_level);
+    match serve(configuration, arguments, log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             tracing::error!("{message}");
@@ -57,11 +56,7 @@ impl Arguments {
     }
 }
 
-fn serve(
-    mut configuration: Configuration,
-    arguments: Arguments,
-    change_level: ChangeLevel,
-) -> Result<(), String> {
+fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Result<(), String> {
     open_files::raise(&configuration);
     configuration.engine.server = addresses::resolve(&configuration.backends)?;
     if let Some(backend) = configuration.backends.first() {
@@ -87,8 +82,7 @@ fn serve(
         }
         private_server = Some(server);
     }
-    let kept = Arc::new(Mutex::new(Kept::default()));
-    let running = Running { workers: &workers, access: access.as_ref(), kept: Arc::clone(&kept) };
+    let running = Running { workers: &workers, access: access.as_ref(), kept: log.kept.clone() };
     let open_admin_port = |configuration: &Configuration, reach| {
         let program = admin_port::Program {
             configuration: configuration.clone(),
@@ -96,8 +90,7 @@ fn serve(
             reach,
             driver: workers.driver(),
             happenings: sender,
-            change_level,
-            kept,
+            log,
         };
         admin_port.open(program, access.as_ref())
     };
@@ -196,7 +189,7 @@ fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, S
 struct Running<'a> {
     workers: &'a Workers,
     access: Option<&'a Access>,
-    kept: Arc<Mutex<Kept>>,
+    kept: Kept,
 }
 
 /// Serves until the event loops end, which takes signals or a defect.
@@ -258,7 +251,7 @@ fn wait_for_workers(
     let mut left = workers.count();
     let mut outcome = Ok(());
     let mut reports = Reports::of(workers.count());
-    let mut log = EventLog::new(Arc::clone(&running.kept));
+    let mut log = EventLog::new(running.kept.clone());
     while left > 0 {
         let happening = match deadline {
             None => happenings.recv().ok(),

@@ -88,19 +88,20 @@ table! {
 }
 
 table! {
-    /// An entry of the log about clients, backends and limits: the last 1,000.
+    /// A line of the log: the last 1,000. Those about clients, backends, the server and limits are here whatever `log_level`
+    /// says.
     Event in Onramp as "events" {
         /// Counts up from 1; those that are missing have made room.
         number: u64,
         /// When, in UTC.
         time: String,
-        /// The worker that said it, from 0.
-        worker: u32,
-        /// `error`, `warn` or `info`.
+        /// The worker that it is about, from 0; NULL where it is about the program, or an order from the admin port.
+        worker: Option<u32>,
+        /// `error`, `warn`, `info`, `debug` or `trace`.
         level: &'static str,
-        /// Which event: `server_found`, `server_lost`, `client_closed`, `login_refused` and so on.
+        /// Which event: `server_found`, `server_lost`, `client_closed`, `login_refused` and so on, or `log` for any other line.
         event: &'static str,
-        /// The line in the log.
+        /// The line.
         message: String,
     }
 }

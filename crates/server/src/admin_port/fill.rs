@@ -17,8 +17,7 @@ use crate::ask::{Ask, Look, Sight, Whole};
 /// Fills what `rows` wants.
 pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     if rows.wants::<Event>() {
-        let kept = control.program.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        kept.rows().for_each(|event| rows.put(event));
+        control.program.log.kept.events().iter().for_each(|event| rows.put(event));
     }
     let Some(what) = look(rows) else { return };
     let signal = if needs_counters(rows) { Signal::Report } else { Signal::Wake };

@@ -21,7 +21,7 @@ use seam::Signal;
 use crate::addresses;
 use crate::ask::{Ask, Sight};
 use crate::happening::Happening;
-use crate::logging::{ChangeLevel, Kept};
+use crate::logging::Log;
 use crate::serve::Arguments;
 use crate::workers::Reach;
 use answers::Answers;
@@ -40,8 +40,7 @@ pub(crate) struct Program {
     pub(crate) reach: Reach,
     pub(crate) driver: drivers::DriverKind,
     pub(crate) happenings: SyncSender<Happening>,
-    pub(crate) change_level: ChangeLevel,
-    pub(crate) kept: Arc<Mutex<Kept>>,
+    pub(crate) log: Log,
 }
 
 /// The program as the admin port sees it.
@@ -160,7 +159,7 @@ impl Control {
 
     /// What changed in the configuration holds from here on.
     fn take_effect(&self, configuration: &Configuration) -> Result<(), Refusal> {
-        (self.program.change_level)(configuration.log_level);
+        (self.program.log.change_level)(configuration.log_level);
         let settings = Arc::new(configuration.engine.clone());
         self.order(|answer| Ask::Change { settings: Arc::clone(&settings), answer })
     }

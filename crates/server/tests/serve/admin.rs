@@ -177,6 +177,8 @@ fn options_change_live_or_say_why_not() {
     let permits = "SELECT o.value, o.source, l.bound FROM options o, limits l WHERE o.name = 'permits' AND l.option = o.name";
     assert_eq!(site.ask(permits), "4\tfile\t4\n");
     site.ask("SET GLOBAL permits = 9");
+    let order = site.ask("SELECT worker, event, message FROM events WHERE message LIKE '%SET GLOBAL%'");
+    assert_eq!(order, "NULL\tlog\tadmin: admin@localhost: SET GLOBAL permits = 9\n");
     assert_eq!(site.ask(permits), "9\tadmin\t9\n");
     assert_eq!(site.ask("SHOW VARIABLES LIKE 'permit_'"), "permits\t9\n");
     assert_eq!(site.ask("SHOW VARIABLES LIKE 'thread_pool_size'"), "thread_pool_size\t1\n");
