@@ -72,7 +72,8 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             "--seed" => arguments.seed = given.next()?.parse().ok()?,
             "--profile" => {
                 let name = given.next()?;
-                arguments.profiles.push(Profile::POOLS.into_iter().find(|profile| profile.name() == name)?);
+                let mut known = Profile::POOLS.into_iter().chain([Profile::Bounded]);
+                arguments.profiles.push(known.find(|profile| profile.name() == name)?);
             }
             "--json" => arguments.json = Some(given.next()?.into()),
             "--docs" => arguments.docs = Some(given.next()?.into()),

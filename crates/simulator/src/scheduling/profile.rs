@@ -17,6 +17,8 @@ pub enum Profile {
     MySql,
     /// Onramp's own.
     Native,
+    /// Onramp's own with bounds on waiting, which are off unless asked for.
+    Bounded,
     /// Onramp's own, but with this many permits.
     Fixed(u32),
 }
@@ -29,6 +31,7 @@ impl Profile {
     pub fn of(scenario: &Scenario) -> Vec<Self> {
         match scenario.compares {
             Compares::Pools => Self::POOLS.to_vec(),
+            Compares::PoolsAndBounds => Self::POOLS.into_iter().chain([Self::Bounded]).collect(),
             Compares::Limits(limits) => {
                 let fixed = limits.iter().map(|&limit| Self::Fixed(limit));
                 fixed.chain([Self::Native]).collect()
@@ -40,6 +43,7 @@ impl Profile {
     pub fn name(self) -> String {
         match self {
             Self::Native => "native".to_owned(),
+            Self::Bounded => "native, bounded".to_owned(),
             Self::Percona => "percona".to_owned(),
             Self::MariaDb => "mariadb".to_owned(),
             Self::MySql => "mysql".to_owned(),
@@ -59,13 +63,13 @@ impl Profile {
             Self::Percona => engine::Profile::Percona,
             Self::MariaDb => engine::Profile::MariaDb,
             Self::MySql => engine::Profile::MySql,
-            Self::Native | Self::Fixed(_) => engine::Profile::Native,
+            Self::Native | Self::Bounded | Self::Fixed(_) => engine::Profile::Native,
         };
         let permits = match self {
             Self::Fixed(permits) => permits,
             _ => scenario.server.cores * 4,
         };
-        let settings = Settings {
+        let mut settings = Settings {
             // A backend for each permit and room for those that are held by idle transactions: no scenario is about
             // too few of them, nor about how long somebody waits for one.
             max_backends: 4096,
@@ -74,6 +78,12 @@ impl Profile {
             permits,
             ..Settings::default()
         };
+        if self == Self::Bounded {
+            // Clients that have to wait longer than this would rather be told, and go elsewhere or come again.
+            settings.overload.queue_wait_limit = Duration::from_millis(500);
+            // Some hundred statements: what a burst of clients brings, and more than keeps the server busy.
+            settings.overload.queue_delay_target = Duration::from_millis(50);
+        }
         settings.of_profile(profile, scenario.workers)
     }
 }

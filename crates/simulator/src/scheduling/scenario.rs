@@ -234,6 +234,8 @@ pub struct Scenario {
 pub enum Compares {
     /// The rules of several pools.
     Pools,
+    /// The same, and Onramp's own with bounds on waiting.
+    PoolsAndBounds,
     /// So many permits, fixed, with a limit that the pool finds by itself.
     Limits(&'static [u32]),
 }

@@ -20,13 +20,16 @@ text{font:13px system-ui,sans-serif;fill:#24292f}\
 .title{font-weight:600}\
 .grid{stroke:#d0d7de;stroke-width:1;fill:none}\
 .line{fill:none;stroke-width:2}\
-.s0{stroke:#0072b2}.s1{stroke:#d55e00;stroke-dasharray:7 3}.s2{stroke:#8a6d00;stroke-dasharray:2 3}.s3{stroke:#007a5a}\
-rect.s0{fill:#0072b2}rect.s1{fill:#d55e00}rect.s2{fill:#8a6d00}rect.s3{fill:#007a5a}\
-rect.s0,rect.s1,rect.s2,rect.s3{stroke:none}\
+.s0{stroke:#0072b2}.s1{stroke:#d55e00;stroke-dasharray:7 3}.s2{stroke:#8a6d00;stroke-dasharray:2 3}.s3{stroke:#007a5a}.s4{stroke:#b0508a;stroke-dasharray:9 3 2 3}\
+rect.s0{fill:#0072b2}rect.s1{fill:#d55e00}rect.s2{fill:#8a6d00}rect.s3{fill:#007a5a}rect.s4{fill:#b0508a}\
+rect.bar.bar{stroke:none}\
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.grid{stroke:#3d444d}\
-.s0{stroke:#56b4e9}.s1{stroke:#ff9457}.s2{stroke:#f0e442}.s3{stroke:#2fd3a5}\
-rect.s0{fill:#56b4e9}rect.s1{fill:#ff9457}rect.s2{fill:#f0e442}rect.s3{fill:#2fd3a5}}\
+.s0{stroke:#56b4e9}.s1{stroke:#ff9457}.s2{stroke:#f0e442}.s3{stroke:#2fd3a5}.s4{stroke:#e58fc4}\
+rect.s0{fill:#56b4e9}rect.s1{fill:#ff9457}rect.s2{fill:#f0e442}rect.s3{fill:#2fd3a5}rect.s4{fill:#e58fc4}}\
 </style>";
+
+/// How many series the style tells apart.
+const SERIES: usize = 5;
 
 /// One value of a series.
 pub struct Bar {
@@ -49,10 +52,10 @@ pub fn bars(title: &str, bars: &[Bar]) -> String {
         let base = top + ROW / 2.0 + 4.5;
         let _ = write!(
             svg,
-            r#"<text x="{:.1}" y="{base:.1}" text-anchor="end">{}</text><rect class="s{}" x="{LEFT}" y="{:.1}" width="{length:.1}" height="{:.1}"/><text x="{:.1}" y="{base:.1}">{}</text>"#,
+            r#"<text x="{:.1}" y="{base:.1}" text-anchor="end">{}</text><rect class="bar s{}" x="{LEFT}" y="{:.1}" width="{length:.1}" height="{:.1}"/><text x="{:.1}" y="{base:.1}">{}</text>"#,
             LEFT - 8.0,
             escaped(&bar.name),
-            index % 4,
+            index % SERIES,
             top + 5.0,
             ROW - 10.0,
             LEFT + length + 8.0,
@@ -109,13 +112,13 @@ pub fn lines(title: &str, step: f64, lines: &[Line]) -> String {
             .map(|(at, &value)| format!("{:.1} {:.1}", x(at as f64 * step), y(value)))
             .collect();
         if !points.is_empty() {
-            let _ = write!(svg, r#"<path class="line s{}" d="M{}"/>"#, index % 4, points.join("L"));
+            let _ = write!(svg, r#"<path class="line s{}" d="M{}"/>"#, index % SERIES, points.join("L"));
         }
-        let (left, base) = (LEFT + 150.0 * index as f64, bottom + 44.0);
+        let (left, base) = (LEFT + 126.0 * index as f64, bottom + 44.0);
         let _ = write!(
             svg,
             r#"<path class="line s{}" d="M{left:.1} {:.1}h28"/><text x="{:.1}" y="{base:.1}">{}</text>"#,
-            index % 4,
+            index % SERIES,
             base - 4.5,
             left + 36.0,
             escaped(&line.name)

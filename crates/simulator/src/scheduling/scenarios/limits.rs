@@ -54,10 +54,10 @@ pub fn limit_locks(scale: Scale) -> Scenario {
 fn limit(name: &'static str, title: &'static str, scale: Scale, table: Table) -> Scenario {
     Scenario {
         groups: vec![Group::new("clients", 2_000, vec![Step::new("update", Action::Write, 0, Row::Own)])],
-        length: scale.of(seconds(30), seconds(6)),
+        length: scale.of(seconds(12), seconds(6)),
         // Half of the time is for finding the limit.
-        warm_up: scale.of(seconds(15), seconds(3)),
-        compares: Compares::Limits(&[4, 8, 16, 32, 64, 128, 256, 512]),
+        warm_up: scale.of(seconds(6), seconds(3)),
+        compares: Compares::Limits(&[8, 16, 32, 64, 128, 256, 512]),
         figures: |outcome, _| {
             let last = outcome.classes.last().expect("a class");
             vec![

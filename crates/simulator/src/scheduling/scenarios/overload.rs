@@ -1,7 +1,7 @@
 //! Scenarios of more work than a server can do, and of everybody at once.
 
 use super::super::figures::{Figure, Outcome};
-use super::super::scenario::{Group, Picture, Row, Scenario, Step, Table, Time};
+use super::super::scenario::{Compares, Group, Picture, Row, Scenario, Step, Table, Time};
 use super::super::statement::Action;
 use super::{POINT_SELECT, Scale, millis, plain, seconds};
 
@@ -32,6 +32,7 @@ pub fn flash_crowd(scale: Scale) -> Scenario {
             crowd,
         ],
         length: scale.of(seconds(CROWD.1 + 10), seconds(CROWD_SMALL + 6)),
+        compares: Compares::PoolsAndBounds,
         picture: Picture::OverTime { class: "regular" },
         figures,
         ..plain("flash_crowd", "A flash crowd at ten times the capacity", 4, &[MILLISECOND])
@@ -104,6 +105,7 @@ pub fn repeat_storm(scale: Scale) -> Scenario {
         ],
         length: scale.of(seconds(STORM_ENDS + 25), seconds(STORM_ENDS + 10)),
         warm_up: seconds(2),
+        compares: Compares::PoolsAndBounds,
         picture: Picture::OverTime { class: "read" },
         figures,
         ..plain("repeat_storm", "The reconnect-and-repeat storm", 4, &[MILLISECOND])
