@@ -26,7 +26,7 @@ use crate::serve::Arguments;
 use crate::workers::Reach;
 use answers::Answers;
 
-/// Sockets that listen for admin connections; the kernel holds those that come before [`open`].
+/// Sockets that listen for admin connections; the kernel holds those that come before [`AdminPort::open`].
 pub(crate) struct AdminPort {
     listeners: Vec<Listener>,
     names: Vec<String>,
