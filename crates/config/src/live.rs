@@ -9,9 +9,12 @@ use crate::value::Given;
 /// tables), and the rest are not taken up yet.
 const LIVE: &[&str] = &[
     "accounts_refresh",
+    "address_permits",
     "backend_connect_timeout",
     "backend_idle_timeout",
     "connect_timeout",
+    "fair_share",
+    "fair_weights",
     "idle_transaction_timeout",
     "kill_abandoned",
     "lock_wait_interval",
@@ -31,6 +34,7 @@ const LIVE: &[&str] = &[
     "queue_delay_target",
     "queue_limit",
     "queue_wait_limit",
+    "schema_permits",
     "shutdown_timeout",
     "statement_memory",
     "statements_in_flight",
@@ -45,6 +49,7 @@ const LIVE: &[&str] = &[
     "thread_pool_stall_limit",
     "thread_pool_transaction_delay",
     "transaction_timeout",
+    "user_permits",
     "wait_timeout",
 ];
 

@@ -5,6 +5,7 @@ mod limits;
 mod places;
 mod program;
 mod scheduling;
+mod shares;
 mod timeouts;
 
 use std::time::Duration;
@@ -102,7 +103,9 @@ const YEAR: Duration = Duration::from_secs(31_536_000);
 pub(crate) const OPTIONS: Options = Options(&[
     places::ADDRESSES,
     scheduling::SCHEDULING,
+    shares::FAIR_SHARES,
     limits::LIMITS,
+    shares::LIMITS,
     timeouts::TIMEOUTS,
     places::ADMIN_PORT,
     places::PRIVATE_SERVER,

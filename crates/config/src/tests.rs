@@ -88,6 +88,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         long_statement_time,
         long_permits,
         overload,
+        shares,
         long_permits_max,
         stall_limit,
         connect_timeout,

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
+use engine::NamedNumbers;
+
 use crate::{BackendUrl, Configuration, ListenAddress, nearest};
 
 /// Where a value of the configuration lives.
@@ -35,6 +37,8 @@ pub(crate) enum Kind {
     Duration(RangeInclusive<Duration>, Slot<Duration>),
     /// A time as the in-server thread pools write it: a plain number is milliseconds.
     Milliseconds(RangeInclusive<Duration>, Slot<Duration>),
+    /// Numbers by name.
+    Numbers(Slot<NamedNumbers>),
     /// One of a few words.
     Word(&'static [Choice]),
 }
@@ -108,6 +112,7 @@ impl Kind {
                 };
                 *slot(configuration) = within(time, range, milliseconds_text)?;
             }
+            Self::Numbers(slot) => *slot(configuration) = NamedNumbers::parse(given.text(self)?)?,
             Self::Word(choices) => choose(choices, given.text(self)?)?(configuration),
         }
         Ok(())
@@ -134,6 +139,7 @@ impl Kind {
             Self::Size(_, slot) => Some(size_text(*slot(configuration))),
             Self::Duration(_, slot) => Some(duration_text(*slot(configuration))),
             Self::Milliseconds(_, slot) => Some(milliseconds_text(*slot(configuration))),
+            Self::Numbers(slot) => Some(slot(configuration).to_string()),
             _ => None,
         }
     }
@@ -150,6 +156,7 @@ impl Kind {
             Self::Size(..) => "SIZE",
             Self::Duration(..) => "TIME",
             Self::Milliseconds(..) => "MILLISECONDS",
+            Self::Numbers(_) => "NAME=NUMBER,...",
             Self::Word(_) => "WORD",
         }
     }
@@ -174,6 +181,9 @@ impl Kind {
             Self::Milliseconds(range, _) => {
                 format!("milliseconds from {} to {}", range.start().as_millis(), range.end().as_millis())
             }
+            Self::Numbers(_) => {
+                String::from("name=number,..., numbers from 1 to 4096, * for all other names")
+            }
             Self::Word(choices) => {
                 let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
                 format!("one of {}", names.join(", "))
@@ -192,6 +202,7 @@ impl Kind {
             Self::Size(..) => "a number of bytes, or text such as \"64MiB\"",
             Self::Duration(..) => "text such as \"10s\"",
             Self::Milliseconds(..) => "a number of milliseconds",
+            Self::Numbers(_) => "text such as \"app=8,*=4\"",
             Self::Word(_) => "one of its words in quotes",
         }
     }

@@ -25,9 +25,10 @@ use crate::long_permits::Pace;
 use crate::outbox::Outbox;
 use crate::outside::OutsideKill;
 use crate::overload::{Abandoned, Delay};
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Class, Scheduler};
 use crate::session::Sessions;
 use crate::settings::Settings;
+use crate::shares::Shares;
 use crate::snapshot::Totals;
 use crate::waits::{Holdups, WaitReason, Waits};
 use crate::workers::Workers;
@@ -79,6 +80,7 @@ pub struct Engine {
     pub(crate) others_pace: Pace,
     pub(crate) scheduler: Scheduler,
     pub(crate) delay: Delay,
+    pub(crate) shares: Shares,
     /// Statements whose clients have gone, and that are to be ended.
     pub(crate) abandoned: Vec<Abandoned>,
     /// Logins by their deadline: all have the same time, so that the first is always the next.
@@ -212,6 +214,7 @@ impl Engine {
             waits: Waits::default(),
             holdups: Holdups::default(),
             delay: Delay::NONE,
+            shares: Shares::default(),
             abandoned: Vec::new(),
             others_pace: Pace::default(),
             logins: VecDeque::new(),
@@ -267,7 +270,9 @@ impl Engine {
             clients: self.clients.len(),
             backends: self.backends.len(),
             running: self.scheduler.running(),
-            waiting: self.scheduler.waiting(),
+            waiting: self.scheduler.waiting()
+                + self.shares.waiting(Class::Short)
+                + self.shares.waiting(Class::Long),
             session_states: self.sessions.len(),
             buffered: self.buffered,
         }
@@ -435,7 +440,7 @@ impl Engine {
         if self.paused {
             self.holdups.note(self.now, Some(WaitReason::Paused), Some(WaitReason::Paused));
         } else {
-            self.dispatch();
+            self.dispatch_shares();
             self.refuse_overload();
         }
         self.serve_other_workers();

@@ -39,6 +39,7 @@ impl Engine {
         now.lock_wait_interval = new.lock_wait_interval;
         now.overload = new.overload;
         now.long_permits_max = new.long_permits_max;
+        now.shares = new.shares.clone();
         now.stall_limit = new.stall_limit;
         now.oversubscribe = new.oversubscribe;
         now.max_threads = new.max_threads;

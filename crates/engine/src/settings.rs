@@ -6,6 +6,7 @@ use seam::Address;
 use zeroize::Zeroizing;
 
 use crate::overload::OverloadSettings;
+use crate::shares::SharesSettings;
 
 /// What the engine is told at its start.
 #[derive(Clone)]
@@ -61,6 +62,8 @@ pub struct Settings {
     /// How many statements of the long lane may run at a time where more of them do not slow each other down; those beyond
     /// `long_permits` take no permits. 0 for half of `max_backends`.
     pub long_permits_max: u32,
+    /// Who gets how much of the server.
+    pub shares: SharesSettings,
     /// A statement that has run this long lends its permit to others: it may be waiting for what they hold.
     pub stall_limit: Duration,
     /// The first statement of each transaction, and a statement outside of one, is queued after this long.
@@ -208,6 +211,7 @@ impl Default for Settings {
             long_permits: 0,
             overload: OverloadSettings::default(),
             long_permits_max: 0,
+            shares: SharesSettings::default(),
             stall_limit: Duration::from_millis(60),
             transaction_delay: Duration::ZERO,
             lock_wait_interval: Duration::from_millis(100),

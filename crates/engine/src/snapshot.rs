@@ -15,7 +15,7 @@ use crate::digests::Digest;
 use crate::engine::Engine;
 use crate::pins::Pins;
 use crate::request::RequestKind;
-use crate::scheduler::Lane;
+use crate::scheduler::{Class, Lane};
 use crate::settings::ThreadHandling;
 use crate::waits::WaitReason;
 
@@ -223,6 +223,9 @@ impl Engine {
         queued[0].1 = self.urgent.len();
         for (lane, count) in self.scheduler.waiting_by_lane() {
             queued[place(lane)].1 = count;
+        }
+        for (class, lane) in [(Class::Short, Lane::Low), (Class::Long, Lane::Long)] {
+            queued[place(lane)].1 += self.shares.waiting(class);
         }
         let in_transaction = |backend: &&Backend| self.holds_transaction(backend);
         WorkerView {

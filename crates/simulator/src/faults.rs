@@ -3,7 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use engine::{HighPrioMode, OverloadSettings, Profile, Settings, ThreadHandling};
+use engine::{
+    FairShare, HighPrioMode, NamedNumbers, OverloadSettings, Profile, Settings, SharesSettings,
+    ThreadHandling,
+};
 use seam::Address;
 use zeroize::Zeroizing;
 
@@ -68,6 +71,8 @@ pub struct Parameters {
     pub fault_interval: u64,
     /// What is refused rather than waited for.
     pub overload: OverloadSettings,
+    /// Who gets how much of the server.
+    pub shares: SharesSettings,
 }
 
 /// Which faults a run has.
@@ -153,6 +158,7 @@ impl Parameters {
             drains_early: random.percent(15),
             fault_interval: random.between(20_000, 2_000_000),
             overload: OverloadSettings::default(),
+            shares: SharesSettings::default(),
         };
         // A statement that waits for a row must lend its permit, or the one that would end the wait may not run.
         parameters.habits.contends = !parameters.counts_permits() && random.percent(60);
@@ -173,6 +179,9 @@ impl Parameters {
         }
         if random.percent(30) {
             self.profile = *random.pick(&[Profile::Percona, Profile::MariaDb, Profile::MySql]);
+        }
+        if random.percent(25) {
+            self.shares = draw_shares(random);
         }
     }
 
@@ -261,6 +270,7 @@ impl Parameters {
             long_statement_time: Duration::from_millis(10),
             long_permits: 0,
             overload: self.overload,
+            shares: self.shares.clone(),
             long_permits_max: 0,
             stall_limit: self.stall_limit,
             max_connections: self.max_connections,
@@ -334,6 +344,17 @@ fn draw_overload(random: &mut Random) -> OverloadSettings {
     }
 }
 
+/// Limits that a handful of clients reach.
+fn draw_shares(random: &mut Random) -> SharesSettings {
+    let mut numbers = |some: &[&str]| NamedNumbers::parse(random.pick::<&str>(some)).expect("a good example");
+    let fair_weights = numbers(&["", "alice=3", "bob=2,*=5"]);
+    let user_permits = numbers(&["", "*=1", "alice=1,bob=2"]);
+    let schema_permits = numbers(&["", "*=2"]);
+    let address_permits = numbers(&["", "*=1"]);
+    let fair_share = *random.pick(&[FairShare::Off, FairShare::User, FairShare::Schema]);
+    SharesSettings { fair_share, fair_weights, user_permits, schema_permits, address_permits }
+}
+
 /// The addresses of the virtual server.
 pub fn server_address(last: u8) -> Address {
     Address::Tcp { remote: ([10, 0, 0, last], 3306).into(), local: None }
@@ -367,6 +388,7 @@ impl fmt::Display for Parameters {
         writeln!(f, "  {:?}", self.habits)?;
         writeln!(f, "  {:?}, at most {} us apart", self.faults, self.fault_interval)?;
         writeln!(f, "  {:?}", self.overload)?;
+        writeln!(f, "  {:?}", self.shares)?;
         write!(f, "  short timeouts: {}, early drain: {}", self.hurries, self.drains_early)
     }
 }

@@ -202,7 +202,7 @@ impl Engine {
 
     /// Sends a client's request to a backend; what is missing of its session state goes ahead of it.
     pub(crate) fn send_request(&mut self, key: usize, backend_key: usize) {
-        let mut request = self.take_request(key).expect("a client that starts has a request");
+        let mut request = self.lift_request(key).expect("a client that starts has a request");
         if !request.prepared {
             self.note_start(key, &mut request);
         }

@@ -380,6 +380,12 @@ impl Engine {
 
     /// The request of a client, with its bytes taken off the account.
     pub(crate) fn take_request(&mut self, key: usize) -> Option<Box<Request>> {
+        self.shares.ended(&self.settings.shares, key_u32(key), self.now);
+        self.lift_request(key)
+    }
+
+    /// The same while the request goes on.
+    pub(crate) fn lift_request(&mut self, key: usize) -> Option<Box<Request>> {
         let request = self.clients[key].request.take()?;
         self.buffered -= request.raw.len();
         Some(request)

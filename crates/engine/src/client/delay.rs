@@ -4,7 +4,6 @@
 use seam::Instant;
 
 use super::Phase;
-use super::commands::key_u32;
 use crate::engine::Engine;
 use crate::scheduler::{Lane, Need, Standing};
 
@@ -27,7 +26,7 @@ impl Engine {
             return;
         }
         let need = if client.backend.is_some() { Need::Holds } else { Need::Any };
-        self.scheduler.enqueue(self.now, key_u32(key), lane, need, standing);
+        self.queue_for_share(key, lane, need, standing);
     }
 
     /// Queues those whose delay is over.
@@ -42,7 +41,7 @@ impl Engine {
                     && client.began == delayed.standing.began
             });
             if waits {
-                self.scheduler.enqueue(self.now, key_u32(key), delayed.lane, Need::Any, delayed.standing);
+                self.queue_for_share(key, delayed.lane, Need::Any, delayed.standing);
             }
         }
     }

@@ -74,6 +74,11 @@ impl Engine {
         client.is_some_and(|client| matches!(client.phase, Phase::Login(Login::AwaitingSchema)))
     }
 
+    /// Whether a client is to ask for its schema and those of others.
+    pub(crate) fn checks_schema(&self, key: usize) -> bool {
+        self.schema_checks.values().any(|check| check.asks.0 == key)
+    }
+
     fn schema_check_of(&self, asked: usize) -> Option<(IdentityId, Vec<u8>)> {
         let found = self.schema_checks.iter().find(|(_, check)| check.asks.0 == asked);
         found.map(|(known, _)| known.clone())

@@ -63,6 +63,7 @@ impl Engine {
     pub(crate) fn note_begun(&mut self, client: usize, request: &Request) {
         self.note_queue_delay(client, request);
         let now = self.now;
+        self.shares.started(crate::client::commands::key_u32(client), now);
         let state = &mut self.clients[client];
         if !state.in_transaction() {
             state.transaction_since = now;

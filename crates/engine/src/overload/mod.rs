@@ -106,7 +106,7 @@ impl Engine {
     pub(crate) fn next_refusal(&self) -> Option<Instant> {
         let due = |class| {
             let (time, _) = self.longest_wait(class)?;
-            self.scheduler.oldest_new(class).map(|(_, since)| since + time)
+            self.oldest_new(class).map(|(_, since)| since + time)
         };
         Class::ALL.into_iter().filter_map(due).min()
     }
@@ -123,7 +123,7 @@ impl Engine {
 
     fn refuse_late(&mut self, class: Class) {
         let Some((time, option)) = self.longest_wait(class) else { return };
-        while let Some((client, since)) = self.scheduler.oldest_new(class) {
+        while let Some((client, since)) = self.oldest_new(class) {
             if since + time > self.now {
                 break;
             }
@@ -147,11 +147,11 @@ impl Engine {
             return;
         }
         let others = self.workers.queue_lengths.others(self.worker, class);
-        while self.scheduler.waiting_of(class) + others > limit as usize {
-            let Some(client) = self.scheduler.newest_new(class) else { break };
+        while self.waiting_of(class) + others > limit as usize {
+            let Some(client) = self.newest_new(class) else { break };
             self.refuse_new(client as usize, &Bound::count(option, limit));
         }
-        self.workers.queue_lengths.note(self.worker, class, self.scheduler.waiting_of(class));
+        self.workers.queue_lengths.note(self.worker, class, self.waiting_of(class));
     }
 
     /// How long new work of a class may wait now, and by which option.

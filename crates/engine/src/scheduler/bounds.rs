@@ -47,6 +47,11 @@ impl Scheduler {
         tails.max_by_key(|tail| (tail.since, tail.arrival)).map(|tail| tail.client)
     }
 
+    /// New work of a class that waits.
+    pub(crate) fn new_of(&self, class: Class) -> usize {
+        class.lanes().iter().map(|&lane| self.lists.len(queue(lane, Need::Any))).sum()
+    }
+
     /// Statements of a class that wait, whoever's they are.
     pub(crate) fn waiting_of(&self, class: Class) -> usize {
         let both = |lane| [Need::Holds, Need::Any].map(|need| self.lists.len(queue(lane, need))).iter().sum();

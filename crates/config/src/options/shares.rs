@@ -1,0 +1,65 @@
+//! Who gets how much of the server.
+
+use engine::FairShare;
+
+use super::{OptionSpec, Section};
+use crate::value::Kind;
+
+/// Between whom it is shared out.
+pub(super) const FAIR_SHARES: &[OptionSpec] = &[
+    OptionSpec {
+        name: "fair_share",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.engine.shares.fair_share = FairShare::Off),
+            ("user", |configuration| configuration.engine.shares.fair_share = FairShare::User),
+            ("schema", |configuration| configuration.engine.shares.fair_share = FairShare::Schema),
+        ]),
+        default: "off",
+        example: "user",
+        doc: "Between whom the server's time is shared out: users, or default schemas. Where more comes than the server can \
+              do, new work (see queue_limit) of whoever has had the least of the server's time goes first, by time and not \
+              by number of statements; who wants less than its share leaves the rest to others. Statements of open \
+              transactions do not wait for this, but count. Each worker does this for its own clients.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "fair_weights",
+        kind: Kind::Numbers(|configuration| &mut configuration.engine.shares.fair_weights),
+        default: "",
+        example: "app=4,report=1",
+        doc: "How much of the server's time users, or schemas, have in proportion to others (see fair_share). * stands for \
+              all that are not named; whoever has no weight has 1.",
+        section: Section::Scheduling,
+    },
+];
+
+/// How much of it anybody may have.
+pub(super) const LIMITS: &[OptionSpec] = &[
+    OptionSpec {
+        name: "user_permits",
+        kind: Kind::Numbers(|configuration| &mut configuration.engine.shares.user_permits),
+        default: "",
+        example: "report=2,*=12",
+        doc: "How many statements of a user may be under way; its new work (see queue_limit) waits until there are fewer, \
+              while that of others goes on. Statements of open transactions do not wait, but count. * stands for each user \
+              that is not named; without it those have no limit. With several workers each has an even share of the number, \
+              rounded up.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "schema_permits",
+        kind: Kind::Numbers(|configuration| &mut configuration.engine.shares.schema_permits),
+        default: "",
+        example: "warehouse=4",
+        doc: "The same for clients by their default schema.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "address_permits",
+        kind: Kind::Numbers(|configuration| &mut configuration.engine.shares.address_permits),
+        default: "",
+        example: "10.0.0.7=2,*=8",
+        doc: "The same for clients by their IP address. Those on a Unix socket have none.",
+        section: Section::Limits,
+    },
+];

@@ -1,0 +1,136 @@
+//! Shares of the server by user, schema and client address.
+//!
+//! In front of the scheduler's queues, new work waits in a queue for each user (and schema and address, where something
+//! depends on them). From there it goes to the scheduler, never more at a time than there are permits, so that the order is
+//! decided as late as it can be:
+//!
+//! - *limits* ([`SharesSettings::user_permits`] and its like): a user, schema or address with as many statements under way as
+//!   it may have waits until one of them has ended;
+//! - *fair shares* ([`SharesSettings::fair_share`]): among the others, whose statements have had the least of the server's
+//!   time by their weight goes first. A statement is charged what those of its user take on average when it goes, and what
+//!   it really took when it has ended. Who has been away begins where the others are, as in start-time fair queueing (P. Goyal
+//!   and others, SIGCOMM 1996).
+//!
+//! Only new work waits here. Statements of open transactions and of pinned clients go on at once, but count, and are charged.
+//! Each worker does this for its own clients: of a limit it has an even share, rounded up. Off by default, and then nothing
+//! of it costs anything.
+
+mod named_numbers;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use named_numbers::NamedNumbers;
+pub(crate) use table::{Flow, Shares};
+
+use seam::{Instant, Peer};
+
+use crate::client::commands::key_u32;
+use crate::engine::Engine;
+use crate::scheduler::{Class, Lane, Need, Standing};
+
+/// Who gets how much of the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharesSettings {
+    /// Between whom the server's time is shared out evenly.
+    pub fair_share: FairShare,
+    /// Weights of users or schemas; 1 where there is none.
+    pub fair_weights: NamedNumbers,
+    /// Statements that a user may have under way.
+    pub user_permits: NamedNumbers,
+    /// Those on a schema.
+    pub schema_permits: NamedNumbers,
+    /// Those from a client address.
+    pub address_permits: NamedNumbers,
+}
+
+/// Between whom the server's time is shared out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FairShare {
+    /// Nobody: who comes first goes first.
+    #[default]
+    Off,
+    /// Users, by their names.
+    User,
+    /// Default schemas.
+    Schema,
+}
+
+impl SharesSettings {
+    fn is_on(&self) -> bool {
+        let limits = [&self.user_permits, &self.schema_permits, &self.address_permits];
+        self.fair_share != FairShare::Off || limits.iter().any(|limits| !limits.is_empty())
+    }
+}
+
+impl Engine {
+    /// Queues a client's statement with the scheduler, or for its share.
+    pub(crate) fn queue_for_share(&mut self, key: usize, lane: Lane, need: Need, standing: Standing) {
+        let client = key_u32(key);
+        let settings = &self.settings.shares;
+        let checks_schema = self.checks_schema(key);
+        if settings.is_on() && !checks_schema {
+            let flow = self.flow_of(key);
+            if need == Need::Any {
+                return self.shares.park(settings, flow, self.now, client, lane, standing);
+            }
+            self.shares.pass(settings, flow, client);
+        }
+        self.scheduler.enqueue(self.now, client, lane, need, standing);
+    }
+
+    /// Dispatches, with as much of what waits for its share as there is room for.
+    pub(crate) fn dispatch_shares(&mut self) {
+        loop {
+            let released = self.release_shares();
+            self.dispatch();
+            if !released || self.scheduler.new_of(Class::Short) > 0 {
+                break;
+            }
+        }
+    }
+
+    /// Hands those on whose turn it is, until as many wait with the scheduler as there are permits. True where there was one.
+    fn release_shares(&mut self) -> bool {
+        let mut released = false;
+        while Class::ALL.iter().any(|&class| self.shares.waiting(class) > 0) {
+            let room = self.scheduler.new_of(Class::Short) < self.workers.permits() as usize;
+            let next = self.shares.next(&self.settings.shares, self.workers.count(), room);
+            let Some(parked) = next else { break };
+            released = true;
+            self.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, parked.standing);
+        }
+        released
+    }
+
+    /// The new work of a class that has waited longest, and since when.
+    pub(crate) fn oldest_new(&self, class: Class) -> Option<(u32, Instant)> {
+        let both = self.scheduler.oldest_new(class).into_iter().chain(self.shares.oldest(class));
+        both.min_by_key(|&(_, since)| since)
+    }
+
+    /// The new work of a class that came last.
+    pub(crate) fn newest_new(&self, class: Class) -> Option<u32> {
+        self.shares.newest(class).or_else(|| self.scheduler.newest_new(class))
+    }
+
+    /// Statements of a class that wait.
+    pub(crate) fn waiting_of(&self, class: Class) -> usize {
+        self.scheduler.waiting_of(class) + self.shares.waiting(class)
+    }
+
+    fn flow_of(&self, key: usize) -> Flow {
+        let client = &self.clients[key];
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let settings = &self.settings.shares;
+        let user = client.identity.map(|identity| text(&self.identities.identity(identity).account.user));
+        let by_schema = settings.fair_share == FairShare::Schema || !settings.schema_permits.is_empty();
+        let session = client.session.filter(|_| by_schema);
+        let schema = session.and_then(|session| self.sessions.state(session).schema.as_deref().map(text));
+        let address = match client.peer {
+            Peer::Tcp(address) if !settings.address_permits.is_empty() => Some(address.ip()),
+            _ => None,
+        };
+        Flow { user: user.unwrap_or_default(), schema, address }
+    }
+}

@@ -1,0 +1,85 @@
+//! Numbers by name, with one for all other names.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// `app=8,report=2,*=4`: a number for each name, and one for all others. Empty: none for anybody.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedNumbers {
+    named: BTreeMap<String, u32>,
+    others: Option<u32>,
+}
+
+/// As many as there can be permits.
+const LARGEST: u32 = 4096;
+
+impl NamedNumbers {
+    /// Reads the form above. Numbers go from 1 to 4096.
+    ///
+    /// # Errors
+    ///
+    /// In words, where the text has another form, or a name comes twice.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut numbers = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (name, number) = part
+                .split_once('=')
+                .ok_or_else(|| format!("{part:?} is no name=number, such as app=8 or *=4"))?;
+            let (name, number) = (name.trim(), number.trim());
+            let number = number.parse().ok().filter(|number| (1..=LARGEST).contains(number));
+            let number = number.ok_or_else(|| format!("{part:?} has no number from 1 to {LARGEST}"))?;
+            let before = match name {
+                "" => return Err(format!("{part:?} has no name")),
+                "*" => numbers.others.replace(number),
+                name => numbers.named.insert(name.to_owned(), number),
+            };
+            if before.is_some() {
+                return Err(format!("{name} is there twice"));
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// Whether there is no number for anybody.
+    pub fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.others.is_none()
+    }
+
+    /// The number for a name, if there is one.
+    pub fn of(&self, name: &str) -> Option<u32> {
+        self.named.get(name).copied().or(self.others)
+    }
+}
+
+impl fmt::Display for NamedNumbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let others = self.others.iter().map(|number| ("*", number));
+        let all = self.named.iter().map(|(name, number)| (name.as_str(), number)).chain(others);
+        for (place, (name, number)) in all.enumerate() {
+            write!(f, "{}{name}={number}", if place == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_shown() {
+        let numbers = NamedNumbers::parse(" report=2, app=8 ,*=4,").unwrap();
+        assert_eq!([numbers.of("app"), numbers.of("report"), numbers.of("x")], [Some(8), Some(2), Some(4)]);
+        assert_eq!(numbers.to_string(), "app=8,report=2,*=4");
+        let none = NamedNumbers::parse("").unwrap();
+        assert_eq!((none.is_empty(), none.of("app"), none.to_string()), (true, None, String::new()));
+        assert_eq!(NamedNumbers::parse("app=8").unwrap().of("x"), None);
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in ["app", "app=", "app=0", "app=4097", "=3", "app=1,app=2", "*=1,*=2", "app=-1"] {
+            assert!(NamedNumbers::parse(text).is_err(), "{text}");
+        }
+    }
+}

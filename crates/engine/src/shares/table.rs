@@ -1,0 +1,321 @@
+//! Who waits for a share, and what each has had.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use seam::Instant;
+
+use super::{FairShare, SharesSettings};
+use crate::scheduler::{Class, Lane, Standing};
+
+/// What tells clients apart here; what nothing depends on is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Flow {
+    pub(crate) user: String,
+    pub(crate) schema: Option<String>,
+    pub(crate) address: Option<IpAddr>,
+}
+
+/// A statement that is not in the scheduler's queues yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parked {
+    pub(crate) client: u32,
+    pub(crate) lane: Lane,
+    pub(crate) standing: Standing,
+    pub(crate) since: Instant,
+    number: u64,
+}
+
+/// The parked statements of a flow, in the order in which they came. Some are there no more.
+#[derive(Debug, Default)]
+struct Queue {
+    parked: VecDeque<Parked>,
+    gone: usize,
+}
+
+/// A client's statement, from its arrival to its end.
+struct Ticket {
+    flow: Rc<Flow>,
+    /// As it was then: settings can change.
+    fair_share: FairShare,
+    state: State,
+}
+
+enum State {
+    Parked { number: u64, class: Class },
+    Underway { started: Option<Instant>, charged: u64, counted: Vec<Limited> },
+}
+
+/// What a user or schema has had of the server.
+#[derive(Debug, Default)]
+struct Meter {
+    /// Server time by weight: whoever has the least is next.
+    had: u64,
+    /// Of a statement, in microseconds: what the next one is charged until it is known.
+    average: u64,
+    /// Statements parked or under way.
+    active: u32,
+}
+
+/// By what a limit counts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Limited {
+    User(String),
+    Schema(String),
+    Address(IpAddr),
+}
+
+/// One microsecond of the server at weight 1.
+const MICROSECOND: u64 = 1_000;
+
+/// More meters than this are looked through for those that nobody needs.
+const MANY_METERS: usize = 1_000;
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(crate) struct Shares {
+    flows: BTreeMap<Rc<Flow>, Queue>,
+    tickets: Vec<Option<Ticket>>,
+    meters: BTreeMap<String, Meter>,
+    underway: BTreeMap<Limited, u32>,
+    /// What the one that went last had had: who comes back after a pause begins here, and not with what it has saved up.
+    clock: u64,
+    arrivals: u64,
+    waiting: [usize; Class::ALL.len()],
+}
+
+impl Shares {
+    /// A statement waits for its turn.
+    pub(crate) fn park(
+        &mut self,
+        settings: &SharesSettings,
+        flow: Flow,
+        now: Instant,
+        client: u32,
+        lane: Lane,
+        standing: Standing,
+    ) {
+        self.arrivals += 1;
+        let (number, class) = (self.arrivals, Class::of(lane));
+        let flow = Rc::new(flow);
+        self.waiting[class as usize] += 1;
+        self.admit(client, Ticket::new(settings, &flow, State::Parked { number, class }));
+        let parked = Parked { client, lane, standing, since: now, number };
+        self.flows.entry(flow).or_default().parked.push_back(parked);
+    }
+
+    /// A statement that must not wait counts all the same.
+    pub(crate) fn pass(&mut self, settings: &SharesSettings, flow: Flow, client: u32) {
+        let flow = Rc::new(flow);
+        let counted = self.count(settings, &flow);
+        let state = State::Underway { started: None, charged: 0, counted };
+        self.admit(client, Ticket::new(settings, &flow, state));
+    }
+
+    fn admit(&mut self, client: u32, ticket: Ticket) {
+        let clock = self.clock;
+        if let Some(name) = ticket.fair_share.name_of(&ticket.flow) {
+            let meter = self.meters.entry(name.to_owned()).or_default();
+            if meter.active == 0 {
+                meter.had = meter.had.max(clock);
+            }
+            meter.active += 1;
+        }
+        let slot = client as usize;
+        if self.tickets.len() <= slot {
+            self.tickets.resize_with(slot + 1, || None);
+        }
+        debug_assert!(self.tickets[slot].is_none(), "a client has one statement at a time");
+        self.tickets[slot] = Some(ticket);
+    }
+
+    /// The statement whose turn it is, of a flow that may have one more; short ones only where there is room for them.
+    /// `workers` have even shares of the limits.
+    pub(crate) fn next(
+        &mut self,
+        settings: &SharesSettings,
+        workers: u32,
+        room_for_short: bool,
+    ) -> Option<Parked> {
+        let candidates = self.flows.iter().filter_map(|(flow, queue)| {
+            let first = queue.parked.iter().find(|parked| self.is_there(parked))?;
+            let fits = room_for_short || Class::of(first.lane) == Class::Long;
+            let meter = settings.fair_share.name_of(flow).and_then(|name| self.meters.get(name));
+            let had = meter.map_or(0, |meter| meter.had);
+            (fits && self.may_have_one_more(settings, flow, workers))
+                .then(|| (had, first.number, Rc::clone(flow)))
+        });
+        let (had, number, flow) = candidates.min_by_key(|&(had, number, _)| (had, number))?;
+        let queue = self.flows.get_mut(&flow).expect("it was found there");
+        let parked = loop {
+            let parked = queue.parked.pop_front().expect("one was found there");
+            if parked.number == number {
+                break parked;
+            }
+            queue.gone = queue.gone.saturating_sub(1);
+        };
+        if queue.parked.is_empty() {
+            self.flows.remove(&flow);
+        }
+        self.waiting[Class::of(parked.lane) as usize] -= 1;
+        self.clock = self.clock.max(had);
+        let counted = self.count(settings, &flow);
+        let ticket = self.tickets[parked.client as usize].as_mut().expect("it is there");
+        let meter =
+            ticket.fair_share.name_of(&flow).and_then(|name| Some((name, self.meters.get_mut(name)?)));
+        let charged = meter.map_or(0, |(name, meter)| {
+            let charged = by_weight(settings, name, meter.average);
+            meter.had += charged;
+            charged
+        });
+        ticket.state = State::Underway { started: None, charged, counted };
+        Some(parked)
+    }
+
+    /// The client's statement begins on the server.
+    pub(crate) fn started(&mut self, client: u32, now: Instant) {
+        if let Some(Some(Ticket { state: State::Underway { started, .. }, .. })) =
+            self.tickets.get_mut(client as usize)
+        {
+            *started = Some(now);
+        }
+    }
+
+    /// The client's statement, if one counts here, has ended or will not run.
+    pub(crate) fn ended(&mut self, settings: &SharesSettings, client: u32, now: Instant) {
+        let Some(ticket) = self.tickets.get_mut(client as usize).and_then(Option::take) else { return };
+        let used = match ticket.state {
+            State::Parked { class, .. } => {
+                self.waiting[class as usize] -= 1;
+                self.leave(&ticket.flow);
+                None
+            }
+            State::Underway { started, charged, counted } => {
+                self.count_off(&counted);
+                Some((started.map(|started| now.as_micros() - started.as_micros()), charged))
+            }
+        };
+        let Some(name) = ticket.fair_share.name_of(&ticket.flow) else { return };
+        let Some(meter) = self.meters.get_mut(name) else { return };
+        meter.active = meter.active.saturating_sub(1);
+        if let Some((time, charged)) = used {
+            meter.had = meter.had.saturating_sub(charged);
+            if let Some(micros) = time {
+                meter.had += by_weight(settings, name, micros);
+                // An eighth of the news, as round-trip times are smoothed (RFC 6298).
+                meter.average = if meter.average == 0 { micros } else { (meter.average * 7 + micros) / 8 };
+            }
+        }
+        if self.meters.len() > MANY_METERS {
+            let clock = self.clock;
+            self.meters.retain(|_, meter| meter.active > 0 || meter.had > clock);
+        }
+    }
+
+    /// Parked statements of a class.
+    pub(crate) fn waiting(&self, class: Class) -> usize {
+        self.waiting[class as usize]
+    }
+
+    /// The parked statement of a class that has waited longest, and since when.
+    pub(crate) fn oldest(&self, class: Class) -> Option<(u32, Instant)> {
+        let there = |parked: &&Parked| Class::of(parked.lane) == class && self.is_there(parked);
+        let firsts = self.flows.values().filter_map(|queue| queue.parked.iter().find(there));
+        firsts.min_by_key(|parked| parked.number).map(|parked| (parked.client, parked.since))
+    }
+
+    /// The one that came last.
+    pub(crate) fn newest(&self, class: Class) -> Option<u32> {
+        let there = |parked: &&Parked| Class::of(parked.lane) == class && self.is_there(parked);
+        let lasts = self.flows.values().filter_map(|queue| queue.parked.iter().rfind(there));
+        lasts.max_by_key(|parked| parked.number).map(|parked| parked.client)
+    }
+
+    fn is_there(&self, parked: &Parked) -> bool {
+        let ticket = self.tickets.get(parked.client as usize).and_then(Option::as_ref);
+        ticket.is_some_and(
+            |ticket| matches!(ticket.state, State::Parked { number, .. } if number == parked.number),
+        )
+    }
+
+    /// One of a flow's parked statements is there no more. Its place is cleared with those of others, so that each costs
+    /// little, and no more than half of the places are empty.
+    fn leave(&mut self, flow: &Rc<Flow>) {
+        let Some(mut queue) = self.flows.remove(flow) else { return };
+        queue.gone += 1;
+        if queue.gone * 2 > queue.parked.len() {
+            queue.parked.retain(|parked| self.is_there(parked));
+            queue.gone = 0;
+        }
+        if !queue.parked.is_empty() {
+            self.flows.insert(Rc::clone(flow), queue);
+        }
+    }
+
+    fn may_have_one_more(&self, settings: &SharesSettings, flow: &Flow, workers: u32) -> bool {
+        settings.limits_of(flow).all(|(limited, limit)| {
+            self.underway.get(&limited).copied().unwrap_or(0) < limit.div_ceil(workers)
+        })
+    }
+
+    fn count(&mut self, settings: &SharesSettings, flow: &Flow) -> Vec<Limited> {
+        let counted: Vec<_> = settings.limits_of(flow).map(|(limited, _)| limited).collect();
+        for limited in &counted {
+            *self.underway.entry(limited.clone()).or_default() += 1;
+        }
+        counted
+    }
+
+    fn count_off(&mut self, counted: &[Limited]) {
+        for limited in counted {
+            let underway = self.underway.get_mut(limited).expect("it was counted");
+            *underway -= 1;
+            if *underway == 0 {
+                self.underway.remove(limited);
+            }
+        }
+    }
+
+    /// Places in all queues, empty ones too.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        self.flows.values().map(|queue| queue.parked.len()).sum()
+    }
+}
+
+impl Ticket {
+    fn new(settings: &SharesSettings, flow: &Rc<Flow>, state: State) -> Self {
+        Self { flow: Rc::clone(flow), fair_share: settings.fair_share, state }
+    }
+}
+
+/// What so many microseconds of the server count for a user or schema: at least one, so that nobody works for nothing.
+fn by_weight(settings: &SharesSettings, name: &str, micros: u64) -> u64 {
+    micros.max(1) * MICROSECOND / u64::from(settings.fair_weights.of(name).unwrap_or(1))
+}
+
+impl FairShare {
+    fn name_of(self, flow: &Flow) -> Option<&str> {
+        match self {
+            Self::Off => None,
+            Self::User => Some(&flow.user),
+            Self::Schema => Some(flow.schema.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+impl SharesSettings {
+    /// The limits that hold for a flow.
+    fn limits_of(&self, flow: &Flow) -> impl Iterator<Item = (Limited, u32)> {
+        let user = self.user_permits.of(&flow.user).map(|limit| (Limited::User(flow.user.clone()), limit));
+        let schema = flow.schema.as_ref().and_then(|schema| {
+            self.schema_permits.of(schema).map(|limit| (Limited::Schema(schema.clone()), limit))
+        });
+        let address = flow.address.and_then(|address| {
+            let limit = self.address_permits.of(&address.to_string());
+            limit.map(|limit| (Limited::Address(address), limit))
+        });
+        [user, schema, address].into_iter().flatten()
+    }
+}

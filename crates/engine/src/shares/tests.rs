@@ -1,0 +1,183 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use seam::Instant;
+
+use super::*;
+
+const ALONE: u32 = 1;
+
+fn flow(user: &str) -> Flow {
+    Flow { user: user.to_owned(), ..Flow::default() }
+}
+
+fn fair(weights: &str) -> SharesSettings {
+    let fair_weights = NamedNumbers::parse(weights).unwrap();
+    SharesSettings { fair_share: FairShare::User, fair_weights, ..SharesSettings::default() }
+}
+
+fn limited(limits: &str) -> SharesSettings {
+    SharesSettings { user_permits: NamedNumbers::parse(limits).unwrap(), ..SharesSettings::default() }
+}
+
+/// A server that runs one statement at a time, and clients that each want the next one at once.
+struct Bench {
+    settings: SharesSettings,
+    shares: Shares,
+    now: Instant,
+    /// By client: the user, and how long its statements take.
+    clients: Vec<(&'static str, Duration)>,
+    had: BTreeMap<&'static str, Duration>,
+}
+
+impl Bench {
+    fn new(settings: SharesSettings) -> Self {
+        let (shares, now) = (Shares::default(), Instant::START);
+        Self { settings, shares, now, clients: Vec::new(), had: BTreeMap::new() }
+    }
+
+    fn add(&mut self, count: u32, user: &'static str, millis: u64) {
+        for _ in 0..count {
+            self.clients.push((user, Duration::from_millis(millis)));
+            self.ask(self.clients.len() - 1);
+        }
+    }
+
+    fn ask(&mut self, client: usize) {
+        let (user, _) = self.clients[client];
+        let standing = Standing::default();
+        self.shares.park(&self.settings, flow(user), self.now, key_u32(client), Lane::Low, standing);
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            let parked = self.shares.next(&self.settings, ALONE, true).expect("somebody wants something");
+            let (user, takes) = self.clients[parked.client as usize];
+            self.shares.started(parked.client, self.now);
+            self.now = self.now + takes;
+            *self.had.entry(user).or_default() += takes;
+            self.shares.ended(&self.settings, parked.client, self.now);
+            self.ask(parked.client as usize);
+        }
+    }
+
+    /// What a user has had since it was asked last, in whole percent.
+    fn percent(&mut self, user: &str) -> u128 {
+        let all: Duration = self.had.values().sum();
+        let had = self.had.get(user).copied().unwrap_or_default();
+        self.had.clear();
+        had.as_micros() * 100 / all.as_micros()
+    }
+}
+
+#[test]
+fn users_have_even_shares_of_time_and_not_of_statements() {
+    let mut bench = Bench::new(fair(""));
+    bench.add(200, "crowd", 1);
+    bench.add(2, "report", 40);
+    bench.add(1, "app", 5);
+    bench.run(Duration::from_secs(20));
+    let shares = ["crowd", "report", "app"].map(|user| {
+        let had = bench.had.clone();
+        let percent = bench.percent(user);
+        bench.had = had;
+        percent
+    });
+    assert!(shares.iter().all(|share| (31..=35).contains(share)), "{shares:?}");
+}
+
+#[test]
+fn weights_count() {
+    let mut bench = Bench::new(fair("app=3"));
+    bench.add(50, "crowd", 2);
+    bench.add(50, "app", 7);
+    bench.run(Duration::from_secs(20));
+    let share = bench.percent("app");
+    assert!((73..=77).contains(&share), "{share}");
+}
+
+#[test]
+fn who_was_away_has_saved_nothing_up() {
+    let mut bench = Bench::new(fair(""));
+    bench.add(10, "steady", 1);
+    bench.run(Duration::from_secs(10));
+    bench.percent("steady");
+    bench.add(10, "late", 1);
+    bench.run(Duration::from_secs(1));
+    let share = bench.percent("late");
+    assert!((48..=52).contains(&share), "{share}");
+}
+
+#[test]
+fn without_fair_shares_the_first_goes_first() {
+    let mut bench = Bench::new(limited("*=4096"));
+    bench.add(3, "b", 1);
+    bench.add(3, "a", 1);
+    let order: Vec<_> = std::iter::from_fn(|| bench.shares.next(&bench.settings, ALONE, true))
+        .map(|next| next.client)
+        .collect();
+    assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn nobody_has_more_under_way_than_its_limit() {
+    let mut bench = Bench::new(limited("report=2"));
+    bench.add(5, "report", 1);
+    bench.add(1, "app", 1);
+    let next = |bench: &mut Bench| bench.shares.next(&bench.settings, ALONE, true).map(|next| next.client);
+    assert_eq!([next(&mut bench), next(&mut bench), next(&mut bench)], [Some(0), Some(1), Some(5)]);
+    assert_eq!(next(&mut bench), None);
+    bench.shares.ended(&bench.settings, 0, bench.now);
+    assert_eq!((next(&mut bench), next(&mut bench)), (Some(2), None));
+    // A statement of an open transaction does not wait, but counts.
+    bench.shares.pass(&bench.settings, flow("report"), 9);
+    bench.shares.ended(&bench.settings, 1, bench.now);
+    assert_eq!(next(&mut bench), None);
+    bench.shares.ended(&bench.settings, 9, bench.now);
+    assert_eq!(next(&mut bench), Some(3));
+}
+
+#[test]
+fn a_limit_that_is_lifted_while_statements_run_leaves_no_trace() {
+    let mut bench = Bench::new(limited("app=1"));
+    bench.add(2, "app", 1);
+    assert_eq!(bench.shares.next(&bench.settings, ALONE, true).map(|next| next.client), Some(0));
+    bench.settings = fair("");
+    bench.shares.ended(&bench.settings, 0, bench.now);
+    bench.settings = limited("app=1");
+    assert_eq!(bench.shares.next(&bench.settings, ALONE, true).map(|next| next.client), Some(1));
+}
+
+#[test]
+fn those_that_have_gone_do_not_go_and_take_no_room() {
+    let mut bench = Bench::new(limited("app=1"));
+    bench.add(1, "app", 1);
+    assert!(bench.shares.next(&bench.settings, ALONE, true).is_some());
+    for _ in 0..1_000 {
+        bench.add(2, "app", 1);
+        let (first, second) = (bench.clients.len() - 2, bench.clients.len() - 1);
+        bench.shares.ended(&bench.settings, key_u32(second), bench.now);
+        bench.shares.ended(&bench.settings, key_u32(first), bench.now);
+    }
+    bench.add(1, "app", 1);
+    let last = key_u32(bench.clients.len() - 1);
+    assert_eq!(bench.shares.waiting(Class::Short), 1);
+    assert_eq!(bench.shares.oldest(Class::Short), Some((last, bench.now)));
+    assert_eq!(bench.shares.newest(Class::Short), Some(last));
+    assert!(bench.shares.places() < 10, "{}", bench.shares.places());
+    bench.shares.ended(&bench.settings, 0, bench.now);
+    assert_eq!(bench.shares.next(&bench.settings, ALONE, true).map(|next| next.client), Some(last));
+    assert_eq!(bench.shares.waiting(Class::Short), 0);
+}
+
+#[test]
+fn short_statements_wait_for_room_and_long_ones_have_a_lane() {
+    let mut bench = Bench::new(fair(""));
+    bench.add(1, "short", 1);
+    let lane = Lane::Long;
+    bench.shares.park(&bench.settings, flow("long"), bench.now, 7, lane, Standing::default());
+    assert_eq!(bench.shares.next(&bench.settings, ALONE, false).map(|next| next.client), Some(7));
+    assert!(bench.shares.next(&bench.settings, ALONE, false).is_none());
+    assert_eq!(bench.shares.next(&bench.settings, ALONE, true).map(|next| next.client), Some(0));
+}
