@@ -67,7 +67,7 @@ fn the_accounts_have_the_rights_they_need_and_no_more() {
     let onramp = Onramp::ready(&folder, &[]);
     let service = query_directly(&folder, "SHOW GRANTS FOR 'onramp'@'localhost'");
     let rights: Vec<_> = service.lines().filter_map(|line| line.split(" TO ").next()).collect();
-    assert_eq!(rights, ["GRANT USAGE ON *.*", "GRANT SELECT ON `mysql`.`global_priv`"]);
+    assert_eq!(rights, ["GRANT PROCESS ON *.*", "GRANT SELECT ON `mysql`.`global_priv`"]);
     let admin = query_directly(&folder, "SHOW GRANTS");
     assert!(admin.starts_with("GRANT ALL PRIVILEGES ON *.* TO `admin`@`%`"), "{admin}");
     assert_eq!(query_directly(&folder, "SELECT COUNT(*) FROM mysql.global_priv WHERE User = ''"), "0\n");
