@@ -6,13 +6,14 @@
 # make scheduling the thread pools' known weaknesses in the simulator, side by side; writes docs/SCHEDULING.md
 # make challenge  100,000 clients, with and without Onramp: a page with charts in ./challenge-report
 # make compare    Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
+# make compare-pool thread pools under load; writes their part of docs/BENCHMARKS.md
 
 # What `make serve` passes on, such as ARGUMENTS="--listen 127.0.0.1:3307".
 ARGUMENTS ?=
 FUZZ_SECONDS ?= 10
 SEEDS ?= 200
 
-.PHONY: help serve test check docs-options docs-admin fuzz simulate compare challenge
+.PHONY: help serve test check docs-options docs-admin fuzz simulate compare compare-pool challenge
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -73,6 +74,12 @@ compare:
 	@.ci/install test
 	cargo build --release --locked --package onramp
 	exec python3 tests/benchmark/main.py $(ARGUMENTS)
+
+# At most 12 minutes; `make compare-pool ARGUMENTS=--help` says how long which part takes.
+compare-pool:
+	@.ci/install test
+	cargo build --release --locked --package onramp
+	exec python3 tests/benchmark/pool.py $(ARGUMENTS)
 
 # Five to ten minutes; `make challenge ARGUMENTS="--steps 1000,10000"` takes less. docs/CHALLENGE.md says what it measures.
 challenge:

@@ -69,6 +69,8 @@ class Setting:
     cores: int
     most_connections: int  # the largest step
     say: Callable[[str], None]  # for what is skipped, with the reason
+    onramps: list[tuple[str, str, list[str]]] | None = None  # in place of all `variants`
+    server_options: list[str] = field(default_factory=list[str])  # beside those that every comparison gives
 
 
 class Contenders:
@@ -152,7 +154,7 @@ class Contenders:
             most=server.max_connections, why=f"one open file each, of {self.setting.open_files:,}")
 
     def _onramps(self, server: Server, wanted: Callable[[str], bool]) -> Iterator[Contender]:
-        for key, name, options in variants(self.setting.onramp):
+        for key, name, options in self.setting.onramps or variants(self.setting.onramp):
             if not wanted(key):
                 continue
             front = Onramp(name, self._folder(key), server, self.setting.onramp,
@@ -189,6 +191,7 @@ class Contenders:
         """Whether the server stands with its tables; it is stopped at the end either way."""
         self.setting.say(f"starting: {server.name}")
         self.begun.append(server)
+        server.more_options = self.setting.server_options
         try:
             server.install()
             server.start()

@@ -205,7 +205,7 @@ def numbers(text: str) -> list[int]:
     return found
 
 
-def command_text(words: list[str], with_mysql: bool) -> str:
+def command_text(words: list[str], with_mysql: bool, target: str = "compare") -> str:
     """What somebody else has to type for the same: without the paths of this machine."""
     kept, skip = list[str](), False
     for word in words:
@@ -213,7 +213,7 @@ def command_text(words: list[str], with_mysql: bool) -> str:
             kept.append(word)
         skip = not skip and word in PATHS
     arguments = f' ARGUMENTS="{" ".join(kept)}"' if kept else ""
-    return f"{'MYSQL_HOME=FOLDER ' if with_mysql else ''}make compare{arguments}"
+    return f"{'MYSQL_HOME=FOLDER ' if with_mysql else ''}make {target}{arguments}"
 
 
 def names(text: str) -> list[str]:

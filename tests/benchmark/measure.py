@@ -159,6 +159,11 @@ class Comparison:
 
     def _measure(self, section: str, number: int, contender: Contender, address: Address, run: Run,
                  **more: Any) -> None:
+        """One run into one record, and the time to be done with it."""
+        self._once(section, number, contender, address, run, **more)
+        self._settle(contender)
+
+    def _once(self, section: str, number: int, contender: Contender, address: Address, run: Run, **more: Any) -> Record:
         """One run into one record; what goes wrong becomes its failure."""
         record = self._record(section, number, contender, run.connections) | more
         kernel: list[int] = []
@@ -175,11 +180,11 @@ class Comparison:
             record["failure"] = str(failure)
         self._note_the_dead(contender, record)
         self._keep(record)
-        self._settle(contender)
+        return record
 
     def _settle(self, contender: Contender) -> None:
         """Waits until the contender has closed what the last run left: the next one wants the machine for itself."""
-        deadline = time.monotonic() + SETTLING
+        deadline = time.monotonic() + self._settling()
         pids = {part: program.pid for part, program in contender.programs.items() if program.running}
         before = readings(pids)
         while time.monotonic() < deadline:
@@ -188,6 +193,10 @@ class Comparison:
             if used(before, now) <= SETTLED * SETTLING_STEP:
                 return
             before = now
+
+    def _settling(self) -> float:
+        """Seconds that this may take."""
+        return SETTLING
 
     def _note_the_dead(self, contender: Contender, record: Record) -> None:
         """A run during which a process ended has failed, whatever bench made of it."""
@@ -216,7 +225,7 @@ def figures(finished: Finished, run: Run) -> Record:
         "events_per_second": report["events"]["per_second"],
         "avg": latency["avg"], "p50": latency["p50"], "p95": latency["p95"], "p99": latency["p99"],
         # An answer that never came waits longer than any that did.
-        "longest": max(latency["max"], report["unfinished"]["oldest"] * MILLIS),
+        "longest": max(latency["max"] or 0.0, report["unfinished"]["oldest"] * MILLIS),
         "fair_share": run.connections / rate * MILLIS if rate > 0 else None,
         "errors": sum(error["count"] for error in report["errors"]),
         "connecting": report["connecting"],
@@ -243,4 +252,6 @@ def line(record: Record) -> str:
         return f"{head}  {size(record['resident']['front'])} resident, {size(record.get('resident_before'))} before"
     if record["section"] == "connect":
         return f"{head}  {record['events_per_second']:>9,.0f} connects/s  p50 {record['p50']:.3f}  p95 {record['p95']:.3f} ms"
+    if record["p50"] is None:
+        return f"{head}  {record['per_second']:>9,.0f} queries/s  none ended what it began"
     return f"{head}  {record['per_second']:>9,.0f} queries/s  p50 {record['p50']:.3f}  p95 {record['p95']:.3f} ms"

@@ -24,15 +24,15 @@ def page(book: Book) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
 
 
-def put_between_markers(path: Path, text: str) -> None:
+def put_between_markers(path: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     """Replaces what stands between the markers of a page; a page without them is made anew."""
     before, after = "", ""
     if path.is_file():
         whole_page = path.read_text()
-        if BEGIN in whole_page and END in whole_page:
-            before, after = whole_page.split(BEGIN)[0], whole_page.split(END)[1]
+        if begin in whole_page and end in whole_page:
+            before, after = whole_page.split(begin)[0], whole_page.split(end)[1]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after or chr(10)}")
+    path.write_text(f"{before}{begin}\n\n{text}\n{end}{after or chr(10)}")
 
 
 def introduction(book: Book) -> list[str]:

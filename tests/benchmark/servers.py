@@ -35,6 +35,7 @@ class Server:
         # Where the limit is small, half of it.
         self.max_connections = min(max(open_files - FILES_ASIDE, open_files // 2), MOST_CONNECTIONS)
         self.open_files = open_files
+        self.more_options: list[str] = []  # such as --innodb-flush-log-at-trx-commit=2
         self.program = Program(name, [], folder / "log")
         folder.mkdir(parents=True)
         (folder / "tmp").mkdir()
@@ -51,7 +52,8 @@ class Server:
         """Starts it and waits until it takes connections."""
         accounts = self.folder / "accounts.sql"
         accounts.write_text(self.accounts())
-        self.program.command = [*self.command(), *self._shared_options(), f"--init-file={accounts}"]
+        self.program.command = [
+            *self.command(), *self._shared_options(), *self.more_options, f"--init-file={accounts}"]
         self.program.start(lambda: greets(self.port))
 
     def accounts(self) -> str:

@@ -84,6 +84,20 @@ class ReportTest(unittest.TestCase):
                 self.read(report, status, words)
 
 
+    def test_statements_may_count_without_events(self) -> None:
+        report = {"failure": "error 2013: no event ended in the measured time of 1s", "queries": {"per_second": 5.0},
+                  "latency": {"p50": 0.0, "max": 0.0}}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "report.json"
+            path.write_text(json.dumps(report))
+            self.assertEqual(read_report(path, 1, "", True)["latency"], {"p50": None, "max": None})
+            with self.assertRaisesRegex(Failed, "no event ended"):
+                read_report(path, 1, "")
+            path.write_text(json.dumps(report | {"queries": {"per_second": 0.0}}))
+            with self.assertRaisesRegex(Failed, "no event ended"):
+                read_report(path, 1, "", True)
+
+
 class CommandTest(unittest.TestCase):
     """What bench is told."""
 

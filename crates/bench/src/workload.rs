@@ -1,5 +1,5 @@
 //! What one event of each workload sends: the steps of its transaction, as sysbench 1.0.20 has them in
-//! `oltp_common.lua`, and three workloads of our own that check the answers.
+//! `oltp_common.lua`, three workloads of our own that check the answers, and one that only takes its time.
 
 pub mod encode;
 pub mod statement;
@@ -42,6 +42,8 @@ pub enum Workload {
     Ledger,
     /// A `SELECT` of a text that no other statement sends; the answer must be that text
     Echo,
+    /// `SELECT SLEEP(1)`: a statement that takes a second and none of the processor's time
+    Sleep,
 }
 
 impl Workload {
@@ -53,7 +55,7 @@ impl Workload {
     /// The tables that an event may touch; what `prepare` creates.
     pub fn tables(self) -> Tables {
         match self {
-            Self::Connect | Self::Echo => Tables::None,
+            Self::Connect | Self::Echo | Self::Sleep => Tables::None,
             Self::Ledger => Tables::Ledger,
             _ => Tables::Sbtest,
         }
@@ -84,6 +86,7 @@ impl Workload {
             Self::Insert => plan.push(Draw::TableAndRow, Statement::INSERT),
             Self::Connect => plan.push(Draw::Nothing, Statement::SELECT_ONE),
             Self::Echo => plan.push_checked(Draw::Token, Statement::ECHO, Expected::TokenText),
+            Self::Sleep => plan.push(Draw::Nothing, Statement::SLEEP),
             Self::Ledger => plan.transaction(Plan::push_transfer),
         }
         plan

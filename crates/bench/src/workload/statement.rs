@@ -100,6 +100,8 @@ impl Statement {
     pub const SELECT_ONE: Self = Self::read("SELECT 1", &[]);
     /// Comes back as it was sent.
     pub const ECHO: Self = Self::read("SELECT ? AS t", &[TokenText]);
+    /// One second: what the pools' users report as long among short ones.
+    pub const SLEEP: Self = Self::read("SELECT SLEEP(1)", &[]);
 
     /// Takes the amount from one account, and leaves our token there.
     pub const WITHDRAW: Self = Self::write(

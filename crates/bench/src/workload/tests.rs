@@ -67,6 +67,13 @@ fn transactions_are_those_of_sysbench() {
 }
 
 #[test]
+fn a_sleep_needs_no_table() {
+    assert_eq!(texts(Workload::Sleep), ["SELECT SLEEP(1)"]);
+    assert_eq!(Workload::Sleep.tables(), Tables::None);
+    assert!(!Workload::Sleep.plan().transaction);
+}
+
+#[test]
 fn the_insert_puts_back_the_deleted_row() {
     let plan = Workload::OltpWriteOnly.plan();
     let mut source = source();
