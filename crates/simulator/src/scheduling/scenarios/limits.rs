@@ -1,6 +1,7 @@
 //! Scenarios of one load each, under fixed numbers of permits and under the limit that the pool finds by itself.
 
 use super::super::figures::{Figure, Outcome};
+use super::super::profile::Profile;
 use super::super::scenario::{Compares, Group, Row, Scenario, Step, Table, Time};
 use super::super::statement::Action;
 use super::{POINT_SELECT, Scale, plain, seconds};
@@ -8,8 +9,8 @@ use super::{POINT_SELECT, Scale, plain, seconds};
 /// Updates that need nothing but a core.
 pub fn limit_cpu(scale: Scale) -> Scenario {
     let mut scenario = Scenario {
-        story: "2,000 clients update rows of their own, 200 microseconds of a core each, with a log that is not waited for. \
-            Eight cores need eight permits, and a few for what is on its way; each further thread costs a little.",
+        story: "1,000 clients update rows of their own, 200 microseconds of a core each, with a log that is not waited for. \
+            Four cores need four permits, and as many for what is on its way; each further thread costs a little.",
         ..limit(
             "limit_cpu",
             "The limit for a load on the cores",
@@ -24,8 +25,8 @@ pub fn limit_cpu(scale: Scale) -> Scenario {
 /// Updates that wait for a disk most of the time.
 pub fn limit_disk(scale: Scale) -> Scenario {
     Scenario {
-        story: "2,000 clients update rows of their own: 100 microseconds of a core, and five milliseconds of waiting for a \
-            disk that takes any number at once. It takes some 400 permits to keep eight cores busy.",
+        story: "1,000 clients update rows of their own: 100 microseconds of a core, and five milliseconds of waiting for a \
+            disk that takes any number at once. It takes some 200 permits to keep four cores busy.",
         ..limit(
             "limit_disk",
             "The limit for a load on the disk",
@@ -44,20 +45,26 @@ pub fn limit_locks(scale: Scale) -> Scenario {
         Step::new("COMMIT", Action::Commit, 0, Row::Own),
     ];
     Scenario {
-        story: "2,000 clients run a transaction that updates one of 16 rows, then a row of its own, and commits: what limits it \
-            is how fast a holder comes to its COMMIT, and no number of permits beyond a few makes that faster.",
-        groups: vec![Group::new("clients", 2_000, program)],
+        story: "1,000 clients run a transaction that updates one of 16 rows, then a row of its own, and commits: what limits it \
+            is how fast holders come to their COMMITs, and more permits help ever less.",
+        groups: vec![Group::new("clients", 1_000, program)],
         ..limit("limit_locks", "The limit for a load on a few rows", scale, POINT_SELECT)
     }
 }
 
 fn limit(name: &'static str, title: &'static str, scale: Scale, table: Table) -> Scenario {
     Scenario {
-        groups: vec![Group::new("clients", 2_000, vec![Step::new("update", Action::Write, 0, Row::Own)])],
-        length: scale.of(seconds(12), seconds(6)),
-        // Half of the time is for finding the limit.
-        warm_up: scale.of(seconds(6), seconds(3)),
-        compares: Compares::Limits(&[8, 16, 32, 64, 128, 256, 512]),
+        groups: vec![Group::new("clients", 1_000, vec![Step::new("update", Action::Write, 0, Row::Own)])],
+        length: scale.of(seconds(20), seconds(6)),
+        // The rest is for finding the limit.
+        warm_up: scale.of(seconds(12), seconds(3)),
+        compares: Compares::Limits(&[4, 8, 16, 32, 64, 128, 256]),
+        adjust: |profile, settings| {
+            if profile == Profile::Native {
+                settings.permits = 0;
+                settings.permits_max = 256;
+            }
+        },
         figures: |outcome, _| {
             let last = outcome.classes.last().expect("a class");
             vec![
@@ -66,7 +73,7 @@ fn limit(name: &'static str, title: &'static str, scale: Scale, table: Table) ->
                 Figure::per_second("whole programs", last.done() as f64 / (outcome.measured as f64 / 1e6)),
             ]
         },
-        ..plain(name, title, 8, &[table, table])
+        ..plain(name, title, 4, &[table, table])
     }
 }
 
