@@ -207,7 +207,7 @@ mod tests {
             locked: false,
             may_kill: false,
         };
-        let mut facts = crate::facts::Facts::new(b"11.4-MariaDB".to_vec(), Capabilities(u32::MAX.into()));
+        let mut facts = crate::facts::Facts::new(b"11.4-MariaDB".to_vec(), Capabilities(u32::MAX));
         facts.accounts = crate::accounts::Accounts::new(vec![account]);
         engine.facts = Some(facts);
         for index in 1..=100_000 {
