@@ -47,6 +47,8 @@ impl Engine {
         now.max_transactions_limit = new.max_transactions_limit;
         now.longrun_trx_limit = new.longrun_trx_limit;
         now.transaction_delay = new.transaction_delay;
+        let latest = self.now + new.transaction_delay;
+        self.delayed.iter_mut().for_each(|delayed| delayed.end_by(latest));
         now.connect_timeout = new.connect_timeout;
         now.backend_connect_timeout = new.backend_connect_timeout;
         now.backend_idle_timeout = new.backend_idle_timeout;

@@ -52,7 +52,8 @@ impl Pins {
             .union(Effects::ROLE)
             .union(Effects::NEXT_TRANSACTION)
             .union(Effects::SEQUENCE);
-        let own = self.own & !Self::PREPARED_STATEMENT.own;
+        let own =
+            self.own & !(Self::PREPARED_STATEMENT.own | Self::CHARACTER_SET.own | Self::THREAD_HANDLING.own);
         !self.effects.without(HARMLESS).is_empty() || own != 0
     }
 

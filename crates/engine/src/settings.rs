@@ -173,6 +173,9 @@ impl Settings {
 
     /// How many statements each of so many workers may execute at a time, where these are groups.
     pub fn group_limit(&self, workers: u32) -> Option<u32> {
+        if self.thread_handling == ThreadHandling::OneThreadPerConnection {
+            return None;
+        }
         match self.profile {
             Profile::Native => None,
             Profile::Percona | Profile::MariaDb => Some(self.oversubscribe.saturating_add(1)),
@@ -210,7 +213,7 @@ impl Default for Settings {
             long_statement_time: Duration::from_millis(500),
             long_permits: 0,
             overload: OverloadSettings::default(),
-            long_permits_max: 0,
+            long_permits_max: 1,
             shares: SharesSettings::default(),
             stall_limit: Duration::from_millis(60),
             transaction_delay: Duration::ZERO,

@@ -221,17 +221,25 @@ impl Workers {
     }
 
     fn may_take(&self, worker: usize, place: Place, extra: Extra, running: u32) -> bool {
-        let permits = match extra {
-            Extra::Any => return true,
-            Extra::Kept => self.permits().saturating_add((self.permits() / KEPT).max(1)),
-            Extra::None => self.permits(),
-        };
+        if extra == Extra::Any {
+            return true;
+        }
         let older = self.others(worker).filter(|(_, seat)| {
             let wants = seat.wants.load(SeqCst);
             wants != NOBODY && wants.saturating_add(self.slack()) < place.0
         });
         let promised = u32::try_from(older.count()).expect("fewer than workers");
-        running.saturating_add(promised) < permits
+        running.saturating_add(promised) < self.permits_with(extra)
+    }
+
+    /// How many may be in use when a statement starts that may take these.
+    fn permits_with(&self, extra: Extra) -> u32 {
+        let permits = self.permits();
+        match extra {
+            Extra::Any => u32::MAX,
+            Extra::Kept => permits.saturating_add((permits / KEPT).max(1)),
+            Extra::None => permits,
+        }
     }
 
     /// A worker leaves a permit to an older statement of another only where that is older by more than so many arrivals.
@@ -269,10 +277,10 @@ impl Workers {
     /// The worker, other than this one, that has waited longest for a permit, if one is free and that worker has not been
     /// woken yet. One that waited for a long statement to end, and for no permit, does not know yet that it does now.
     pub(crate) fn next_to_wake(&self, worker: usize) -> Option<usize> {
-        let free = self.free_permits() > 0;
+        let running = self.running();
         let could_start = |(other, seat): (usize, &Seat)| match seat.wants.load(SeqCst) {
             NOBODY => self.long.could_use(other, self.permits()).map(|wants| (wants, other)),
-            wants => free.then_some((wants, other)),
+            wants => (running < self.permits_with(Place(wants).extra())).then_some((wants, other)),
         };
         let (_, first) = self.others(worker).filter_map(could_start).min()?;
         self.wake(first).then_some(first)
@@ -383,6 +391,20 @@ impl Place {
     /// Of the others.
     pub(crate) fn low(arrival: u64) -> Self {
         Self(arrival | (3 * CLASS))
+    }
+
+    /// Which permits the statement there may take.
+    fn extra(self) -> Extra {
+        match self.0 / CLASS {
+            0 => Extra::Any,
+            1 => Extra::Kept,
+            _ => Extra::None,
+        }
+    }
+
+    /// Whether it is a place in the holding queue.
+    pub(crate) fn is_holding(self) -> bool {
+        self.0 / CLASS == 1
     }
 
     /// Less is earlier.

@@ -95,7 +95,7 @@ fn short_response(outcome: &Outcome) -> u64 {
 #[test]
 fn more_long_statements_run_where_they_only_wait() {
     let (cpu, wait) = (Time::about(1_000), Time::about(999_000));
-    let grown = a_minute(cpu, wait, |_, _| {});
+    let grown = a_minute(cpu, wait, |_, settings| settings.long_permits_max = 0);
     let fixed = a_minute(cpu, wait, |_, settings| settings.long_permits_max = 1);
     assert!(grown.class("long").done() > 5 * fixed.class("long").done());
     assert!(short_response(&grown) <= 2 * short_response(&fixed));
@@ -104,7 +104,7 @@ fn more_long_statements_run_where_they_only_wait() {
 #[test]
 fn where_they_compute_few_run() {
     let (cpu, wait) = (Time::about(1_000_000), Time::NONE);
-    let grown = a_minute(cpu, wait, |_, _| {});
+    let grown = a_minute(cpu, wait, |_, settings| settings.long_permits_max = 0);
     let fixed = a_minute(cpu, wait, |_, settings| settings.long_permits_max = 1);
     let [grown, fixed] = [grown, fixed].map(|outcome| short_response(&outcome));
     assert!(4 * grown <= 5 * fixed, "{fixed} us without more, {grown} us with");

@@ -107,6 +107,7 @@ impl Engine {
     /// The statement, whose permit has been taken, leaves the queue.
     fn start_alone(&mut self, key: usize, backend: usize, grant: Grant) {
         self.scheduler.start(key_u32(key));
+        debug_assert!(self.backends[backend].permit != Permit::Held, "one permit each");
         self.backends[backend].runs_long = grant.is_long();
         self.backends[backend].permit = if grant.has_permit() { Permit::Held } else { Permit::Lent };
         self.backends[backend].permit_since = self.now;

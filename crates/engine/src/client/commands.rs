@@ -329,7 +329,7 @@ impl Engine {
 
     /// The transaction of a client whose statements need no permits of their own has one.
     fn has_kept_permit(&self, key: usize) -> bool {
-        let held = self.clients[key].backend.filter(|_| self.scheduler.keeps_permits());
+        let held = self.clients[key].backend;
         held.is_some_and(|backend| self.backends[backend].permit == Permit::Held)
     }
 

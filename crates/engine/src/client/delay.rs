@@ -15,6 +15,13 @@ pub(crate) struct Delayed {
     standing: Standing,
 }
 
+impl Delayed {
+    /// Its delay is over then, or before.
+    pub(crate) fn end_by(&mut self, latest: Instant) {
+        self.until = self.until.min(latest);
+    }
+}
+
 impl Engine {
     /// Queues a client's statement: at once, or after its delay.
     pub(crate) fn enqueue(&mut self, key: usize, lane: Lane, standing: Standing) {

@@ -43,7 +43,12 @@ impl Engine {
 
     /// When [`Self::end_overdue`] has something to do.
     pub(crate) fn next_ending(&self) -> Option<Instant> {
-        let slow = self.backends.iter().filter_map(|(_, backend)| self.query_timeout_of(backend));
+        let limited = !self.settings.overload.query_timeout.is_zero();
+        let slow = self
+            .backends
+            .iter()
+            .filter(|_| limited)
+            .filter_map(|(_, backend)| self.query_timeout_of(backend));
         let abandoned = self.abandoned.iter().map(|abandoned| abandoned.since + GRACE);
         // One that is due waits for a backend to ask on, and whatever makes that come makes a turn.
         slow.chain(abandoned.filter(|&due| due > self.now)).min()
@@ -153,6 +158,9 @@ impl Engine {
 
     fn end_slow_statements(&mut self) {
         let limit = self.settings.overload.query_timeout;
+        if limit.is_zero() {
+            return;
+        }
         let now = self.now;
         let over: Vec<_> = self
             .backends

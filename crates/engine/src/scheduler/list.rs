@@ -21,6 +21,8 @@ pub(super) struct Lists<const QUEUES: usize> {
     nodes: Vec<Option<Node>>,
     ends: [(u32, u32); QUEUES],
     lengths: [usize; QUEUES],
+    /// Where the latest late comer of each queue stands: the next one goes nearby, since they come in order.
+    late: [u32; QUEUES],
 }
 
 /// The first of a queue: when it came into it, in the order of all arrivals, and since when it waits in all.
@@ -40,7 +42,12 @@ impl Head {
 
 impl<const QUEUES: usize> Lists<QUEUES> {
     pub(super) fn new() -> Self {
-        Self { nodes: Vec::new(), ends: [(NOWHERE, NOWHERE); QUEUES], lengths: [0; QUEUES] }
+        Self {
+            nodes: Vec::new(),
+            ends: [(NOWHERE, NOWHERE); QUEUES],
+            lengths: [0; QUEUES],
+            late: [NOWHERE; QUEUES],
+        }
     }
 
     /// A place in the table of nodes, used or not.
@@ -58,11 +65,9 @@ impl<const QUEUES: usize> Lists<QUEUES> {
             self.nodes.resize(slot + 1, None);
         }
         assert!(self.nodes[slot].is_none(), "a client has one statement at a time");
-        let mut next = NOWHERE;
-        let mut previous = self.ends[queue].1;
-        while previous != NOWHERE && self.node(previous).arrival > arrival {
-            next = previous;
-            previous = self.node(previous).previous;
+        let (previous, next) = self.neighbours(queue, arrival);
+        if next != NOWHERE {
+            self.late[queue] = client;
         }
         let queue_number = u8::try_from(queue).expect("a handful of queues");
         self.nodes[slot] = Some(Node { queue: queue_number, previous, next, arrival, since });
@@ -77,10 +82,33 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         self.lengths[queue] += 1;
     }
 
+    /// Between whom a statement of this arrival belongs.
+    fn neighbours(&mut self, queue: usize, arrival: u64) -> (u32, u32) {
+        let (first, last) = self.ends[queue];
+        if last == NOWHERE || self.node(last).arrival <= arrival {
+            return (last, NOWHERE);
+        }
+        if self.node(first).arrival > arrival {
+            return (NOWHERE, first);
+        }
+        let mut previous = if self.late[queue] == NOWHERE { last } else { self.late[queue] };
+        while self.node(previous).arrival > arrival {
+            previous = self.node(previous).previous;
+        }
+        let mut next = self.node(previous).next;
+        while self.node(next).arrival <= arrival {
+            (previous, next) = (next, self.node(next).next);
+        }
+        (previous, next)
+    }
+
     /// Takes a client out, wherever it stands. Returns its queue, or `None` where it does not wait.
     pub(super) fn remove(&mut self, client: u32) -> Option<(usize, Head)> {
         let node = self.nodes.get_mut(client as usize)?.take()?;
         let queue = usize::from(node.queue);
+        if self.late[queue] == client {
+            self.late[queue] = node.previous;
+        }
         match node.previous {
             NOWHERE => self.ends[queue].0 = node.next,
             previous => self.node(previous).next = node.next,

@@ -7,7 +7,8 @@
 //! 2. *holding*: of clients that have changed or locked something in their open transaction, or hold a lock beyond it.
 //!    Some permits are kept for them.
 //! 3. *high*: of other open transactions. What is under way keeps others out, so finishing it comes first.
-//! 4. *low*: the rest. What has waited here for `prio_kickup_timer` moves to the high one, so that nothing starves.
+//! 4. *low*: the rest. What has waited here for `prio_kickup_timer` moves to the high one, and what has waited for so long
+//!    there goes before every fourth of the holding one: so nothing starves, however many hold locks, and for however long.
 //!
 //! In the first three the transaction that began first goes first, in the last whoever came first. A transaction holds no
 //! permit between its statements.
@@ -100,6 +101,8 @@ pub(crate) struct Scheduler {
     kick_up: Duration,
     /// As of [`Self::kick_up`], once per turn.
     now: Instant,
+    /// Statements of the holding queue that have started one after the other.
+    holders_in_a_row: u32,
     /// The rules of a server's own pool, in its profile.
     group: Option<Group>,
     lists: Lists<QUEUES>,
@@ -107,12 +110,17 @@ pub(crate) struct Scheduler {
     pub(crate) kick_ups: u64,
 }
 
+/// After so many starts of the holding queue one goes to a statement that has waited too long, if there is one: three quarters
+/// of the server are still for who holds locks.
+const HOLDERS_IN_A_ROW: u32 = 3;
+
 /// A queue for each lane and need.
 const QUEUES: usize = 2 * LANES.len();
 
 impl Scheduler {
     pub(crate) fn new(settings: &Settings, workers: Arc<Workers>, worker: usize) -> Self {
         Self {
+            holders_in_a_row: 0,
             group: Group::new(settings, workers.count()),
             workers,
             worker,
@@ -222,7 +230,15 @@ impl Scheduler {
         let heads = heads.filter_map(|lane| {
             self.first_of(lane, backend_free).map(|head| (self.place_in(lane, head), head.client))
         });
-        heads.min().map(|(_, client)| client)
+        let (place, first) = heads.min()?;
+        let holds = place.is_holding() && self.holders_in_a_row >= HOLDERS_IN_A_ROW;
+        Some(if holds { self.overdue(backend_free).unwrap_or(first) } else { first })
+    }
+
+    /// The first of the high queue, where it has waited too long.
+    fn overdue(&self, backend_free: bool) -> Option<u32> {
+        let head = self.first_of(Lane::High, backend_free)?;
+        (head.after(self.kick_up) <= self.now).then_some(head.client)
     }
 
     /// Whether a permit is free for a waiting statement.
@@ -268,6 +284,8 @@ impl Scheduler {
     pub(crate) fn start(&mut self, client: u32) {
         let waited = self.lists.remove(client);
         debug_assert!(waited.is_some(), "only a waiting statement starts");
+        let holding = waited.is_some_and(|(queue, _)| lane_of(queue) == Lane::Holding);
+        self.holders_in_a_row = if holding { self.holders_in_a_row + 1 } else { 0 };
         if let Some(group) = &mut self.group {
             group.started();
         }

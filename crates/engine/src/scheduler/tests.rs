@@ -359,3 +359,74 @@ fn others_that_wait_for_a_client_move_it_to_the_front_past_all_permits() {
     s.goes_first(3);
     assert_eq!(run(&mut s, true), [3]);
 }
+
+/// Clients that hold locks for ever, and always have a next statement.
+#[test]
+fn who_holds_locks_does_not_starve_the_others() {
+    let mut s = scheduler(4, HighPrioMode::Transactions, u32::MAX);
+    put(&mut s, at(0), 100, Lane::Low, Need::Any);
+    let holds = |client: u32| Standing {
+        in_transaction: true,
+        holds_locks: true,
+        began: u64::from(client),
+        ..Standing::default()
+    };
+    for client in 0..10 {
+        s.enqueue(at(0), client, Lane::Holding, Need::Holds, holds(client));
+    }
+    let mut running = std::collections::VecDeque::new();
+    let mut started_at = None;
+    for step in 0..10_000 {
+        s.kick_up(at(step));
+        let started = run(&mut s, true);
+        if started.contains(&100) {
+            started_at = Some(step);
+            break;
+        }
+        running.extend(started);
+        if let Some(client) = running.pop_front() {
+            s.finish();
+            s.enqueue(at(step), client, Lane::Holding, Need::Holds, holds(client));
+        }
+    }
+    assert!(started_at.is_some_and(|at| (1_000..1_100).contains(&at)), "{started_at:?}");
+}
+
+#[test]
+fn whoever_gives_a_permit_back_wakes_who_may_take_a_kept_one() {
+    let workers = Workers::new(&Settings { permits: 1, ..Settings::default() }, 2);
+    let [mut one, mut other] =
+        [0, 1].map(|worker| Scheduler::new(&Settings::default(), workers.clone(), worker));
+    let holds = Standing { in_transaction: true, holds_locks: true, ..Standing::default() };
+    for client in 0..2 {
+        one.enqueue(at(0), client, Lane::Holding, Need::Holds, holds);
+    }
+    assert_eq!(run(&mut one, true), [0, 1], "a usual permit and a kept one");
+    other.enqueue(at(0), 7, Lane::Holding, Need::Holds, holds);
+    assert_eq!(run(&mut other, true), []);
+    other.want(Some(7));
+    one.finish();
+    assert_eq!(workers.next_to_wake(0), Some(1));
+    assert_eq!(run(&mut other, true), [7]);
+}
+
+#[test]
+fn late_comers_find_their_places() {
+    let mut s = scheduler(64, HighPrioMode::Transactions, u32::MAX);
+    for client in 0..20 {
+        put(&mut s, at(0), client, Lane::Low, Need::Any);
+    }
+    for client in 20..40 {
+        put(&mut s, at(0), client, Lane::High, Need::Any);
+    }
+    // From both ends and the middle, some leaving in between.
+    for client in [5, 7, 0, 19, 6, 12, 3] {
+        s.change_lane(client, Lane::High);
+    }
+    s.remove(6);
+    for client in [8, 1, 18] {
+        s.change_lane(client, Lane::High);
+    }
+    let first = run(&mut s, true);
+    assert_eq!(first[..9], [0, 1, 3, 5, 7, 8, 12, 18, 19]);
+}
