@@ -120,7 +120,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=None, help="how often everything is measured [2; quick: 1]")
     parser.add_argument("--time", type=float, default=None, metavar="SECONDS", help="of each run [2; quick: 1]")
     parser.add_argument("--warmup", type=float, default=0.5, metavar="SECONDS", help="before it [0.5]")
-    parser.add_argument("--minutes", type=float, default=12.0, help="no run begins that would end later [12]")
+    parser.add_argument("--minutes", type=float, default=11.5, help="no run begins that would end later [11.5]")
     parser.add_argument("--connections", type=numbers, default=None, metavar="LIST",
                         help="numbers of clients [64,1024,4096,15000; quick: 64,1024]")
     parser.add_argument("--every-step", action="store_true",

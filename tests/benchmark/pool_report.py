@@ -22,7 +22,7 @@ TITLES = {
 }
 
 # In place of a wait.
-NO_END = "none ended within the run"
+NO_END = "none ended within the run: the rate is that of the statements which were answered"
 
 Record = dict[str, Any]
 
@@ -87,8 +87,9 @@ def workload_part(book: Book, workload: str) -> list[str]:
 
 
 def those_of(book: Book, section: str) -> list[Named]:
-    """The contenders that have records of a section."""
-    return [each for each in book["contenders"] if select(book, section, contender=each["key"])]
+    """The contenders that have records of a section, the servers by themselves first."""
+    found = [each for each in book["contenders"] if select(book, section, contender=each["key"])]
+    return sorted(found, key=lambda each: each["front"])
 
 
 def cell(book: Book, section: str, key: str, step: int, figure: str, form: Callable[[float | None], str],
