@@ -35,6 +35,7 @@ const LIVE: &[&str] = &[
     "queue_limit",
     "queue_wait_limit",
     "schema_permits",
+    "shared_backends",
     "shutdown_timeout",
     "statement_memory",
     "statements_in_flight",

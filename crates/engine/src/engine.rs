@@ -72,7 +72,7 @@ pub struct Engine {
     pub(crate) identities: Identities,
     pub(crate) history: History,
     pub(crate) digests: Digests,
-    /// What this turn has to say about how many permits there should be.
+    /// What this turn has to say about limits that are to be found.
     pub(crate) served: Served,
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
@@ -416,7 +416,7 @@ impl Engine {
         self.control_turn();
         self.expire_logins();
         self.end_delays();
-        self.workers.adapt_permits(self.now, &mut self.served);
+        self.workers.adapt_limits(self.now, &mut self.served);
         self.scheduler.kick_up(self.now);
         if self.next_sweep <= self.now {
             self.next_sweep = self.now + SWEEP;

@@ -1,4 +1,5 @@
-//! How many statements should execute at a time, found by trying.
+//! How many statements should execute at a time, found by trying; likewise on how many backends short reads are shared, and how
+//! many of them are in flight on each.
 //!
 //! Too few leave the server's cores or disks idle, too many have it switch between threads and wait for locks; where the
 //! best lies depends on the server and on what it is asked, and both change. So the limit is moved a step up or down for a
@@ -50,9 +51,6 @@ const LONGEST_REST: Duration = Duration::from_secs(32);
 const CHANGE: f64 = 0.25;
 const CHANGES: u32 = 3;
 
-/// What is found by itself begins here: four times the cores of a small server.
-const START: u32 = 16;
-
 /// What has been counted so far, while statements waited for a permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -64,9 +62,21 @@ pub(crate) struct Counts {
     pub(crate) saturated: u64,
 }
 
+/// Where a limit is to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// It is at least so much, from 1.
+    pub least: u32,
+    /// And at most so much, not less.
+    pub most: u32,
+    /// Where it begins, as far as these allow.
+    pub start: u32,
+}
+
 /// The limit that finds itself.
 #[derive(Debug)]
 pub(crate) struct Limit {
+    range: Range,
     least: u32,
     most: u32,
     /// The best known.
@@ -132,12 +142,13 @@ const STEPS: [(bool, f64); 4] =
 const SMALL_STEPS: usize = 2;
 
 impl Limit {
-    /// Between `least`, from 1, and `most`.
-    pub(crate) fn new(least: u32, most: u32) -> Self {
-        let least = least.max(1);
-        let most = most.max(least);
-        let best = START.clamp(least, most);
+    /// In this range.
+    pub(crate) fn new(range: Range) -> Self {
+        let least = range.least.max(1);
+        let most = range.most.max(least);
+        let best = range.start.clamp(least, most);
         Self {
+            range,
             least,
             most,
             best,
@@ -153,9 +164,14 @@ impl Limit {
         }
     }
 
-    /// Whether it is one between these.
-    pub(crate) fn is_between(&self, least: u32, most: u32) -> bool {
-        (self.least, self.most) == (least, most)
+    /// Where it is to be found.
+    pub(crate) fn range(&self) -> Range {
+        self.range
+    }
+
+    /// Whether it is just being compared with another. Of several limits only one should be at a time.
+    pub(crate) fn is_trying(&self) -> bool {
+        matches!(self.state, State::Trying(_))
     }
 
     /// The limit that is in force now.
@@ -166,8 +182,9 @@ impl Limit {
         }
     }
 
-    /// Takes a look at what has been counted so far, as often as one likes, and says which limit is in force from now on.
-    pub(crate) fn look(&mut self, now: Instant, counts: Counts) -> u32 {
+    /// Takes a look at what has been counted so far, as often as one likes, and says which limit is in force from now on. It
+    /// begins to try another only if it may.
+    pub(crate) fn look(&mut self, now: Instant, counts: Counts, may_try: bool) -> u32 {
         let here = self.from;
         // The clocks of workers differ by a turn, so that what is counted may seem to go back.
         let statements = counts.statements.saturating_sub(here.statements);
@@ -186,7 +203,8 @@ impl Limit {
             let per_micro = |count: u64| (count.max(1) as f64 / saturated.as_micros() as f64).ln();
             let work = counts.work.saturating_sub(here.work);
             self.measure_from(now, counts);
-            self.measured(now, Speed { work: per_micro(work), statements: per_micro(statements) });
+            let speed = Speed { work: per_micro(work), statements: per_micro(statements) };
+            self.measured(now, speed, may_try);
             self.settling = u64::from(self.in_force()) != in_force;
         }
         self.in_force()
@@ -205,16 +223,18 @@ impl Limit {
         self.settling = true;
     }
 
-    fn measured(&mut self, now: Instant, speed: Speed) {
+    fn measured(&mut self, now: Instant, speed: Speed, may_try: bool) {
         match &mut self.state {
             State::Resting { until } => {
-                let until = *until;
-                if self.has_changed(speed) {
+                let over = *until <= now;
+                if !may_try {
+                    // What is measured now is about another limit.
+                } else if self.has_changed(speed) {
                     self.rest = FIRST_REST;
                     self.next_step = 0;
                     self.usual = None;
                     self.try_next(now, speed.work);
-                } else if until <= now {
+                } else if over {
                     self.try_next(now, speed.work);
                 }
             }

@@ -31,6 +31,7 @@ impl Engine {
         now.permits_min = new.permits_min;
         now.permits_max = new.permits_max;
         now.statements_in_flight = new.statements_in_flight;
+        now.shared_backends = new.shared_backends;
         now.high_prio_mode = new.high_prio_mode;
         now.high_prio_tickets = new.high_prio_tickets;
         now.prio_kickup_timer = new.prio_kickup_timer;
@@ -68,6 +69,7 @@ impl Engine {
         self.paused = true;
         // Nobody leaves a permit to us meanwhile.
         self.note_want_of_permits(false);
+        self.workers.note_saturation(self.worker, self.now, false, false);
         self.scheduler.want_no_long();
     }
 

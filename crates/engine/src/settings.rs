@@ -5,6 +5,8 @@ use std::time::Duration;
 use seam::Address;
 use zeroize::Zeroizing;
 
+use crate::limit::Range;
+
 use crate::overload::OverloadSettings;
 use crate::shares::SharesSettings;
 
@@ -38,10 +40,10 @@ pub struct Settings {
     pub max_transactions_limit: u32,
     /// `mysql`: where so many transactions as may be open have lasted for this long, the limit is suspended.
     pub longrun_trx_limit: Duration,
-    /// Statements sent to one backend before the first is answered, from 1 (1 turns pipelining off).
+    /// Statements sent to one backend before the first is answered; 1 turns pipelining off, 0 finds out how many are best.
     pub statements_in_flight: u32,
-    /// Backends on which short reads of one user and session state run, several in flight on each, from 1: more make the
-    /// server's threads sleep and wake more often for the same work.
+    /// Backends on which short reads of one user and session state run, several in flight on each; more make the server's
+    /// threads sleep and wake more often for the same work. 0 finds out how many are best.
     pub shared_backends: u32,
     /// Connections to the server, the service account's aside, from 1.
     pub max_backends: u32,
@@ -163,12 +165,28 @@ impl Settings {
         }
     }
 
-    /// Between which limits that of statements is to be found; `None` where it is given.
-    pub fn permits_range(&self) -> Option<(u32, u32)> {
-        let finds = self.permits == 0
-            && self.profile == Profile::Native
-            && self.thread_handling == ThreadHandling::PoolOfThreads;
-        finds.then_some((self.permits_min, self.permits_max))
+    /// Where the number of permits is to be found; `None` where it is given. It begins with four for each core of a small
+    /// server.
+    pub(crate) fn permits_range(&self) -> Option<Range> {
+        let range = Range { least: self.permits_min, most: self.permits_max, start: 16 };
+        (self.permits == 0 && self.is_own_pool()).then_some(range)
+    }
+
+    /// Likewise that of backends for shared reads: from one to as many as a large server has cores.
+    pub(crate) fn shared_backends_range(&self) -> Option<Range> {
+        let range = Range { least: 1, most: 32, start: 4 };
+        (self.shared_backends == 0 && self.is_own_pool()).then_some(range)
+    }
+
+    /// Likewise that of statements in flight on each. With fewer than 4 most of what sharing is good for is lost, and 64 are
+    /// some milliseconds of short reads, which is how long one of them may have to wait for those before it.
+    pub(crate) fn in_flight_range(&self) -> Option<Range> {
+        let range = Range { least: 4, most: 64, start: 16 };
+        (self.statements_in_flight == 0 && self.is_own_pool()).then_some(range)
+    }
+
+    fn is_own_pool(&self) -> bool {
+        self.profile == Profile::Native && self.thread_handling == ThreadHandling::PoolOfThreads
     }
 
     /// How many statements each of so many workers may execute at a time, where these are groups.

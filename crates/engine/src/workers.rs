@@ -25,7 +25,7 @@ pub struct Workers {
     /// Statements that may execute at the same time.
     permits: AtomicU32,
     /// How many these should be, where that is to be found.
-    meter: Meter,
+    meter: Meter<1>,
     running: AtomicU32,
     /// How many of them long statements may have.
     long: LongPermits,
@@ -34,7 +34,11 @@ pub struct Workers {
     pub(crate) queue_lengths: QueueLengths,
     max_connections: u32,
     clients: AtomicU32,
-    shared_backends: u32,
+    shared_backends: AtomicU32,
+    /// Statements that may be in flight on each of these.
+    in_flight: AtomicU32,
+    /// How many both should be, where that is to be found.
+    sharing_meter: Meter<2>,
     /// When the server was last asked who waits for whose locks, in microseconds.
     lock_waits_asked: AtomicU64,
     /// Counts statements that had to queue: the order of all queues.
@@ -51,6 +55,8 @@ struct Seat {
     bytes: AtomicUsize,
     /// How many backends it runs shared reads on.
     sharing: AtomicU32,
+    /// Short reads wait for room on these.
+    is_full: AtomicBool,
     /// It has been woken and has not looked yet.
     woken: AtomicBool,
 }
@@ -92,23 +98,27 @@ impl Workers {
             wants: AtomicU64::new(NOBODY),
             bytes: AtomicUsize::new(0),
             sharing: AtomicU32::new(0),
+            is_full: AtomicBool::new(false),
             woken: AtomicBool::new(false),
         };
-        let meter = Meter::new(settings.permits_range());
-        Arc::new(Self {
-            permits: AtomicU32::new(meter.limit().unwrap_or(permits_of(settings))),
-            meter,
+        let workers = Self {
+            permits: AtomicU32::new(permits_of(settings)),
+            meter: Meter::new([settings.permits_range()]),
             running: AtomicU32::new(0),
             long: LongPermits::new(settings.long_permits, settings.most_long_statements(), count),
             places: Places::new(max_backends, count),
             queue_lengths: QueueLengths::new(count),
             max_connections: settings.max_connections,
             clients: AtomicU32::new(0),
-            shared_backends: settings.shared_backends,
+            shared_backends: AtomicU32::new(settings.shared_backends.max(1)),
+            in_flight: AtomicU32::new(settings.statements_in_flight.max(1)),
+            sharing_meter: Meter::new([settings.shared_backends_range(), settings.in_flight_range()]),
             lock_waits_asked: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             seats: (0..count).map(|_| seat()).collect(),
-        })
+        };
+        workers.take_up_limits(workers.meter.limits(), workers.sharing_meter.limits());
+        Arc::new(workers)
     }
 
     /// How many there are.
@@ -123,29 +133,59 @@ impl Workers {
 
     /// Changes how many permits there are. With fewer, those beyond them are not given again once they come back.
     pub(crate) fn change_permits(&self, settings: &Settings) {
-        self.meter.change(settings.permits_range());
-        self.permits.store(self.meter.limit().unwrap_or(permits_of(settings)), SeqCst);
+        self.meter.change([settings.permits_range()]);
+        self.sharing_meter.change([settings.shared_backends_range(), settings.in_flight_range()]);
+        self.permits.store(permits_of(settings), SeqCst);
+        self.shared_backends.store(settings.shared_backends.max(1), SeqCst);
+        self.in_flight.store(settings.statements_in_flight.max(1), SeqCst);
+        self.take_up_limits(self.meter.limits(), self.sharing_meter.limits());
         self.long.change(settings.long_permits, settings.most_long_statements());
     }
 
-    /// Whether a statement that ends now says something about how many permits there should be.
-    pub(crate) fn measures_permits(&self) -> bool {
-        self.meter.counts()
+    /// Those that have been found.
+    fn take_up_limits(&self, [permits]: [Option<u32>; 1], [shared_backends, in_flight]: [Option<u32>; 2]) {
+        let change = |limit: &AtomicU32, found: Option<u32>| {
+            if let Some(found) = found
+                && found != limit.load(SeqCst)
+            {
+                limit.store(found, SeqCst);
+            }
+        };
+        change(&self.permits, permits);
+        change(&self.shared_backends, shared_backends);
+        change(&self.in_flight, in_flight);
     }
 
-    /// Takes in what this worker has served, and changes how many permits there are where that was of no help.
-    pub(crate) fn adapt_permits(&self, now: Instant, served: &mut Served) {
-        if let Some(permits) = self.meter.take(now, served)
-            && permits != self.permits()
-        {
-            self.permits.store(permits, SeqCst);
+    /// Whether a statement that ends now says something about a limit that is to be found.
+    pub(crate) fn measures_limits(&self) -> bool {
+        self.meter.counts() || self.sharing_meter.counts()
+    }
+
+    /// Takes in what this worker has served, and changes limits where that says so.
+    pub(crate) fn adapt_limits(&self, now: Instant, served: &mut Served) {
+        let mut nothing = Served::default();
+        let (alone, shared) =
+            if self.meter.counts() { (served, &mut nothing) } else { (&mut nothing, served) };
+        let (alone, shared) = (self.meter.take(now, alone), self.sharing_meter.take(now, shared));
+        self.take_up_limits(alone.unwrap_or_default(), shared.unwrap_or_default());
+    }
+
+    /// What a worker's statements wait for at the end of its turn: for a permit, which it has said with [`Self::want`] too, or
+    /// for room on backends that they share.
+    pub(crate) fn note_saturation(&self, worker: usize, now: Instant, wanting: bool, full: bool) {
+        let seat = &self.seats[worker].is_full;
+        if seat.load(SeqCst) != full {
+            seat.store(full, SeqCst);
         }
+        let wanting = || wanting || self.seats.iter().any(|seat| seat.wants.load(SeqCst) != NOBODY);
+        self.meter.saturated(now, wanting);
+        self.sharing_meter
+            .saturated(now, || !wanting() && self.seats.iter().any(|seat| seat.is_full.load(SeqCst)));
     }
 
-    /// At the end of a turn of this worker, in which it has said what it wants.
-    pub(crate) fn note_saturation(&self, now: Instant, wanting: bool) {
-        self.meter
-            .saturated(now, || wanting || self.seats.iter().any(|seat| seat.wants.load(SeqCst) != NOBODY));
+    /// How many statements may be in flight on a backend that is shared.
+    pub(crate) fn statements_in_flight(&self) -> u32 {
+        self.in_flight.load(SeqCst)
     }
 
     /// Clients of all workers.
@@ -327,8 +367,8 @@ impl Workers {
     /// even share.
     pub(crate) fn shared_backends(&self, worker: usize) -> u32 {
         let others: u32 = self.others(worker).map(|(_, seat)| seat.sharing.load(SeqCst)).sum();
-        let share = self.shared_backends.div_ceil(self.count());
-        self.shared_backends.saturating_sub(others).max(share)
+        let all = self.shared_backends.load(SeqCst);
+        all.saturating_sub(others).max(all.div_ceil(self.count()))
     }
 
     /// Says on how many backends this worker runs shared reads.

@@ -230,8 +230,8 @@ impl Parameters {
         }
     }
 
-    /// Whether `permits` is a bound below which the best number is to be found: in every fourth run.
-    pub fn finds_permits(&self) -> bool {
+    /// Whether limits are to be found, `permits` being a bound for that of statements: in every fourth run.
+    pub fn finds_limits(&self) -> bool {
         self.seed % 4 == 3
     }
 
@@ -260,12 +260,12 @@ impl Parameters {
             service_user: SERVICE_USER.to_owned(),
             service_password: Zeroizing::new(SERVICE_PASSWORD.to_owned()),
             thread_handling: self.thread_handling,
-            permits: if self.finds_permits() { 0 } else { self.permits },
+            permits: if self.finds_limits() { 0 } else { self.permits },
             permits_min: 1,
             permits_max: self.permits,
-            statements_in_flight: self.in_flight,
+            statements_in_flight: if self.finds_limits() && self.in_flight > 1 { 0 } else { self.in_flight },
             max_backends: self.max_backends,
-            shared_backends: self.shared_backends,
+            shared_backends: if self.finds_limits() { 0 } else { self.shared_backends },
             // A few times what most statements take here: some find their way into the long lane, and out of it.
             long_statement_time: Duration::from_millis(10),
             long_permits: 0,

@@ -127,20 +127,21 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
     OptionSpec {
         name: "statements_in_flight",
         // Beyond this, one slow statement at the head keeps too many clients waiting.
-        kind: Kind::Count(1..=1024, |configuration| &mut configuration.engine.statements_in_flight),
+        kind: Kind::Count(0..=1024, |configuration| &mut configuration.engine.statements_in_flight),
         default: "16",
         example: "1",
-        doc: "Statements that are sent to one backend before the first of them is answered. 1 turns that off.",
+        doc: "Statements that are sent to one backend before the first of them is answered. 1 turns that off. With 0 the \
+              number finds itself between 4 and 64, as permits does.",
         section: Section::Scheduling,
     },
     OptionSpec {
         name: "shared_backends",
-        kind: Kind::Count(1..=4096, |configuration| &mut configuration.engine.shared_backends),
+        kind: Kind::Count(0..=4096, |configuration| &mut configuration.engine.shared_backends),
         default: "4",
         example: "8",
         doc: "Backends on which the short reads of one user and session state run, several in flight on each (see \
               statements_in_flight). As many as the server has cores is a good start: more make its threads sleep and \
-              wake more often for the same work.",
+              wake more often for the same work. With 0 the number finds itself between 1 and 32, as permits does.",
         section: Section::Scheduling,
     },
     OptionSpec {

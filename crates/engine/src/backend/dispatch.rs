@@ -92,6 +92,8 @@ impl Engine {
         self.note_holdup(holdup, wanting, backend_free);
         self.scheduler.want_long(backend_free);
         self.note_want_of_permits(wanting);
+        let full = holdup == Some(WaitReason::StatementsInFlight);
+        self.workers.note_saturation(self.worker, self.now, wanting, full);
         self.note_lack_of_backends(!backend_free || (wanting && self.still_lacks_backend()));
     }
 
@@ -173,7 +175,9 @@ impl Engine {
     fn start_shared(&mut self, key: usize) -> Sharing {
         let client = &self.clients[key];
         let request = client.request.as_ref().expect("a queued client has a request");
-        if client.backend.is_some() || !self.may_share(key, request) || self.settings.statements_in_flight < 2
+        if client.backend.is_some()
+            || !self.may_share(key, request)
+            || self.workers.statements_in_flight() < 2
         {
             return Sharing::Alone;
         }
@@ -190,7 +194,7 @@ impl Engine {
         }
     }
 
-    /// Reads whose like have been short lately, of a client whose reads open no transaction and leave nothing behind.
+    /// Reads whose like have been short lately, hardly one aside, of a client whose reads open no transaction and leave nothing behind.
     fn may_share(&self, key: usize, request: &Request) -> bool {
         request.statement.plain_read
             && request.lane != Some(Lane::Long)
@@ -199,6 +203,8 @@ impl Engine {
             && request.command == RequestKind::Query
             && request.text().is_some()
             && self.history.is_harmless(request.statement.fingerprint)
+            // One that waits for a lock now and then would hold up those behind it for as long.
+            && !self.digests.is_long(request.statement.fingerprint, self.settings.stall_limit)
     }
 
     /// Sends a client's request to a backend; what is missing of its session state goes ahead of it.

@@ -11,9 +11,6 @@ impl Engine {
         if !wanting {
             self.scheduler.want(None);
             self.wanting_since = None;
-        }
-        self.workers.note_saturation(self.now, wanting);
-        if !wanting {
             return;
         }
         let since = *self.wanting_since.get_or_insert(self.now);

@@ -40,7 +40,8 @@ impl Engine {
     pub(crate) fn shared_backends_for(&self, key: usize) -> Shared {
         let client = &self.clients[key];
         let mut shared = Shared { running: 0, with_room: None };
-        let mut fewest = self.settings.statements_in_flight as usize;
+        let most = self.workers.shared_backends(self.worker) as usize;
+        let mut fewest = self.workers.statements_in_flight() as usize;
         let leaving = self.sharing.last().filter(|_| self.is_to_leave_a_backend());
         for candidate in self.sharing.iter().filter(|&candidate| Some(candidate) != leaving) {
             let candidate = *candidate;
@@ -52,7 +53,8 @@ impl Engine {
                 continue;
             }
             shared.running += 1;
-            if backend.in_flight.len() < fewest {
+            // What is beyond the number that should share runs empty.
+            if shared.running <= most && backend.in_flight.len() < fewest {
                 fewest = backend.in_flight.len();
                 shared.with_room = Some(candidate);
             }

@@ -463,7 +463,7 @@ impl Engine {
             error,
         };
         let digest = self.digests.record(self.now, &execution);
-        if self.workers.measures_permits() {
+        if self.workers.measures_limits() {
             self.served.add(digest.mean());
         }
     }

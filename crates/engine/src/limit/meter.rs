@@ -1,4 +1,4 @@
-//! What all workers count together for the limit that finds itself.
+//! What all workers count together for limits that find themselves.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -6,27 +6,27 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::{Counts, INTERVAL, Limit};
+use super::{Counts, INTERVAL, Limit, Range};
 
 /// The limit is looked at this often at most: ten times in a measurement.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// No statement waits for a permit.
+/// No statement waits for what is limited.
 const NEVER: u64 = u64::MAX;
 
-/// The counts of all workers, and the limit that follows from them.
+/// The counts of all workers while statements wait for the same reason, and the limits that follow from them.
 #[derive(Debug)]
-pub(crate) struct Meter {
-    /// The limit is to be found; otherwise nothing is counted.
+pub(crate) struct Meter<const LIMITS: usize> {
+    /// A limit is to be found; otherwise nothing is counted.
     on: AtomicBool,
     statements: AtomicU64,
     work: AtomicU64,
     saturated: AtomicU64,
-    /// Since when statements wait for a permit, in microseconds.
+    /// Since when statements wait, in microseconds.
     saturated_since: AtomicU64,
     next_look: AtomicU64,
     /// Whoever comes first looks; the others do not wait.
-    limit: Mutex<Limit>,
+    limits: Mutex<[Option<Limit>; LIMITS]>,
 }
 
 /// What one worker has counted in a turn.
@@ -46,35 +46,34 @@ impl Served {
     }
 }
 
-impl Meter {
-    /// For a limit in this range; `None` where it is given.
-    pub(crate) fn new(range: Option<(u32, u32)>) -> Self {
-        let (least, most) = range.unwrap_or((1, 1));
+impl<const LIMITS: usize> Meter<LIMITS> {
+    /// For limits in these ranges; `None` where one is given.
+    pub(crate) fn new(ranges: [Option<Range>; LIMITS]) -> Self {
         Self {
-            on: AtomicBool::new(range.is_some()),
+            on: AtomicBool::new(ranges.iter().any(Option::is_some)),
             statements: AtomicU64::new(0),
             work: AtomicU64::new(0),
             saturated: AtomicU64::new(0),
             saturated_since: AtomicU64::new(NEVER),
             next_look: AtomicU64::new(0),
-            limit: Mutex::new(Limit::new(least, most)),
+            limits: Mutex::new(ranges.map(|range| range.map(Limit::new))),
         }
     }
 
-    /// Takes up another range. What is known of the limit stays where that is as before.
-    pub(crate) fn change(&self, range: Option<(u32, u32)>) {
-        if let Some((least, most)) = range {
-            let mut limit = self.lock();
-            if !limit.is_between(least, most) {
-                *limit = Limit::new(least, most);
+    /// Takes up other ranges. What is known of a limit stays where its range is as before.
+    pub(crate) fn change(&self, ranges: [Option<Range>; LIMITS]) {
+        for (limit, range) in self.lock().iter_mut().zip(ranges) {
+            if limit.as_ref().map(Limit::range) != range {
+                *limit = range.map(Limit::new);
             }
         }
-        self.on.store(range.is_some(), SeqCst);
+        self.on.store(ranges.iter().any(Option::is_some), SeqCst);
     }
 
-    /// The limit that is in force, where it is to be found.
-    pub(crate) fn limit(&self) -> Option<u32> {
-        self.is_on().then(|| self.lock().in_force())
+    /// The limits that are in force, where they are to be found.
+    pub(crate) fn limits(&self) -> [Option<u32>; LIMITS] {
+        let limits = self.lock();
+        std::array::from_fn(|limit| limits[limit].as_ref().map(Limit::in_force))
     }
 
     fn is_on(&self) -> bool {
@@ -86,7 +85,7 @@ impl Meter {
         self.saturated_since.load(SeqCst) != NEVER
     }
 
-    /// Says whether statements wait for a permit, of any worker, after a turn at `now`.
+    /// Says whether statements wait, of any worker, after a turn at `now`.
     pub(crate) fn saturated(&self, now: Instant, saturated: impl FnOnce() -> bool) {
         let saturated = self.is_on() && saturated();
         let since = self.saturated_since.load(SeqCst);
@@ -101,8 +100,8 @@ impl Meter {
         }
     }
 
-    /// Counts what a worker has in its turn, and says which limit is in force from now on, where it has looked.
-    pub(crate) fn take(&self, now: Instant, served: &mut Served) -> Option<u32> {
+    /// Counts what a worker has in its turn, and says which limits are in force from now on, where it has looked.
+    pub(crate) fn take(&self, now: Instant, served: &mut Served) -> Option<[Option<u32>; LIMITS]> {
         let Served { statements, work } = std::mem::take(served);
         if statements > 0 {
             self.statements.fetch_add(statements, SeqCst);
@@ -111,7 +110,7 @@ impl Meter {
         if !self.is_on() || now.as_micros() < self.next_look.load(SeqCst) {
             return None;
         }
-        let mut limit = self.limit.try_lock().ok()?;
+        let mut limits = self.limits.try_lock().ok()?;
         self.next_look.store((now + LOOK).as_micros(), SeqCst);
         let since = self.saturated_since.load(SeqCst);
         let going_on = if since == NEVER { 0 } else { now.as_micros().saturating_sub(since) };
@@ -120,10 +119,18 @@ impl Meter {
             work: self.work.load(SeqCst),
             saturated: self.saturated.load(SeqCst) + going_on,
         };
-        Some(limit.look(now, counts))
+        let mut trying = limits.iter().position(|limit| limit.as_ref().is_some_and(Limit::is_trying));
+        for (number, limit) in limits.iter_mut().enumerate() {
+            let Some(limit) = limit else { continue };
+            limit.look(now, counts, trying.is_none_or(|trying| trying == number));
+            if limit.is_trying() {
+                trying = Some(number);
+            }
+        }
+        Some(std::array::from_fn(|limit| limits[limit].as_ref().map(Limit::in_force)))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Limit> {
-        self.limit.lock().expect("nothing panics while it holds it")
+    fn lock(&self) -> std::sync::MutexGuard<'_, [Option<Limit>; LIMITS]> {
+        self.limits.lock().expect("nothing panics while it holds it")
     }
 }

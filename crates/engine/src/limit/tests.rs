@@ -23,6 +23,10 @@ fn bound_by_both(threads: f64) -> f64 {
     40_000.0 * threads / (threads + 3.0)
 }
 
+fn range(least: u32, most: u32) -> Range {
+    Range { least, most, start: 16 }
+}
+
 /// Time, counts, and a limit that looks at them every 10 ms.
 struct Bench {
     limit: Limit,
@@ -39,7 +43,7 @@ struct Bench {
 impl Bench {
     fn new(noise: f64, seed: u64) -> Self {
         Self {
-            limit: Limit::new(2, 256),
+            limit: Limit::new(range(2, 256)),
             now: Instant::START,
             counts: Counts::default(),
             ended: 0.0,
@@ -69,7 +73,7 @@ impl Bench {
             self.counts.statements = self.ended as u64;
             self.counts.work = (self.ended * 100.0) as u64;
             self.counts.saturated += (STRETCH.as_micros() as f64 * used) as u64;
-            let next = self.limit.look(self.now, self.counts);
+            let next = self.limit.look(self.now, self.counts, true);
             if next != in_force {
                 self.changes.push((self.now, next));
             }
@@ -160,7 +164,7 @@ fn it_tries_less_and_less_as_long_as_nothing_changes() {
 #[test]
 fn it_never_leaves_its_range() {
     for (least, most) in [(1, 1), (3, 5), (30, 40), (1, 4096)] {
-        let mut bench = Bench { limit: Limit::new(least, most), ..Bench::new(0.5, 9) };
+        let mut bench = Bench { limit: Limit::new(range(least, most)), ..Bench::new(0.5, 9) };
         for (_, server) in SERVERS {
             bench.run(server, Duration::from_secs(20), 1.0);
         }
