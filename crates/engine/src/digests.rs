@@ -14,6 +14,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::histogram::{SmallHistogram, micros};
+use crate::history::{REMEMBERED, STUCK};
 
 /// Of a digest's text so many bytes are kept at most, as by the servers' `performance_schema_max_digest_length`.
 pub(crate) const LONGEST_TEXT: usize = 1024;
@@ -46,6 +47,8 @@ pub struct Digest {
     /// When the latest one ended.
     pub last_seen: Instant,
     histogram: SmallHistogram,
+    /// When the latest one ended that had been [`STUCK`].
+    stuck_at: Option<Instant>,
     recent: Recent,
     /// What it takes in the long lane with few at a time, in microseconds; 0 where that is not known.
     usual_long: u32,
@@ -120,6 +123,12 @@ impl Digests {
     pub fn is_long(&self, fingerprint: u64, limit: Duration) -> bool {
         self.find(fingerprint)
             .is_ok_and(|place| u64::from(self.digests[place].recent.p99()) >= micros(limit).max(1))
+    }
+
+    /// Whether such a statement was stuck a while ago, and may be again.
+    pub(crate) fn may_be_stuck(&self, now: Instant, fingerprint: u64) -> bool {
+        let stuck_at = self.find(fingerprint).ok().and_then(|place| self.digests[place].stuck_at);
+        stuck_at.is_some_and(|at| now.since(at) < REMEMBERED)
     }
 
     /// Whether this is the first statement of its kind and there is room for its digest.
@@ -237,6 +246,7 @@ impl Digest {
             wait: Times::default(),
             first_seen: now,
             last_seen: now,
+            stuck_at: None,
             histogram: SmallHistogram::default(),
             recent: Recent::default(),
             usual_long: 0,
@@ -269,6 +279,9 @@ impl Digest {
         self.rows_sent += execution.rows_sent;
         self.rows_affected += execution.rows_affected;
         self.last_seen = now;
+        if execution.time >= STUCK {
+            self.stuck_at = Some(now);
+        }
         self.histogram.record(time);
         self.recent.record(time);
     }

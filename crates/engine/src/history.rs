@@ -13,6 +13,13 @@ const TRIALS: u16 = 8;
 /// takes with a loaded machine's scheduling delays.
 pub(crate) const SHORT: Duration = Duration::from_millis(5);
 
+/// A statement that takes so long has not just waited for a core of a loaded machine: for a lock, rather, or it had more to do
+/// than its like.
+pub(crate) const STUCK: Duration = Duration::from_millis(20);
+
+/// How long that is remembered. Who locks a table does so again, and a kind that shares with its like alone loses little.
+pub(crate) const REMEMBERED: Duration = Duration::from_secs(10);
+
 /// A reply larger than this may not fit into a socket buffer, so that a slow client could hold up those behind it.
 const SMALL: u64 = 16 << 10;
 

@@ -7,9 +7,9 @@ use simulator::scheduling::scenario::{Compares, Group, Picture, Row, ServerModel
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Profile, Scenario, run};
 
-const LIMITS: &[u32] = &[4, 8, 16, 32, 64, 128];
+const LIMITS: &[u32] = &[4, 16, 64];
 
-/// 200 clients, each of which does this again and again, on a server of four cores.
+/// 100 clients, each of which does this again and again, on a server of four cores.
 fn crowd(table: Table, step: Step) -> Scenario {
     Scenario {
         name: "permits",
@@ -21,10 +21,10 @@ fn crowd(table: Table, step: Step) -> Scenario {
             crowd: 60,
             ..ServerModel::of_cores(4, &[table])
         },
-        groups: vec![Group::new("all", 200, vec![step])],
+        groups: vec![Group::new("all", 100, vec![step])],
         ramp: Duration::from_secs(1),
-        length: Duration::from_secs(30),
-        warm_up: Duration::from_secs(10),
+        length: Duration::from_secs(20),
+        warm_up: Duration::from_secs(8),
         adjust,
         compares: Compares::Limits(LIMITS),
         without: None,
@@ -59,18 +59,18 @@ fn is_near_the_best(table: Table, step: Step) {
 
 #[test]
 fn reads_that_compute() {
-    let table = Table { cpu: Time::about(1000), wait: Time::NONE };
+    let table = Table { cpu: Time::about(4_000), wait: Time::NONE };
     is_near_the_best(table, Step::new("step", Action::Read, 0, Row::Own));
 }
 
 #[test]
 fn reads_that_wait_for_a_disk() {
-    let table = Table { cpu: Time::about(50), wait: Time::about(5_000) };
+    let table = Table { cpu: Time::about(200), wait: Time::about(20_000) };
     is_near_the_best(table, Step::new("step", Action::Read, 0, Row::Own));
 }
 
 #[test]
 fn updates_of_few_rows() {
-    let table = Table { cpu: Time::about(300), wait: Time::NONE };
+    let table = Table { cpu: Time::about(2_000), wait: Time::NONE };
     is_near_the_best(table, Step::new("step", Action::Write, 0, Row::Among(8)));
 }

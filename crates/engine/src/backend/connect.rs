@@ -136,6 +136,7 @@ impl Engine {
             permit: Permit::None,
             permit_since: self.now,
             runs_long: false,
+            only_kind: None,
             paused: false,
             afterwards: Afterwards::Keep,
             out: Vec::new(),

@@ -181,7 +181,7 @@ impl Engine {
         {
             return Sharing::Alone;
         }
-        let shared = self.shared_backends_for(key);
+        let shared = self.shared_backends_for(key, self.only_kind(request));
         let enough = shared.running >= self.workers.shared_backends(self.worker) as usize;
         match shared.with_room {
             Some(backend) if enough || !self.scheduler.has_permit(key_u32(key)) => {
@@ -207,6 +207,13 @@ impl Engine {
             && !self.digests.is_long(request.statement.fingerprint, self.settings.stall_limit)
     }
 
+    /// With which kind of reads alone this one may share a backend; `None` for all that are not stuck now and then. One of
+    /// these holds up those behind it, which should not be others.
+    fn only_kind(&self, request: &Request) -> Option<u64> {
+        let kind = request.statement.fingerprint;
+        self.digests.may_be_stuck(self.now, kind).then_some(kind)
+    }
+
     /// Sends a client's request to a backend; what is missing of its session state goes ahead of it.
     pub(crate) fn send_request(&mut self, key: usize, backend_key: usize) {
         let mut request = self.lift_request(key).expect("a client that starts has a request");
@@ -219,7 +226,8 @@ impl Engine {
         // Another statement may only follow where the session state stands already.
         let shared =
             ahead.texts.is_empty() && self.clients[key].backend.is_none() && self.may_share(key, &request);
-        self.begin_on(key, backend_key, shared);
+        let only_kind = self.only_kind(&request).filter(|_| shared);
+        self.begin_on(key, backend_key, shared, only_kind);
         let query = request.command == RequestKind::Query;
         let several = query && request.text().is_none_or(may_be_several);
         let client_several = self.clients[key].capabilities.contains(Capabilities::MULTI_STATEMENTS);
@@ -259,10 +267,11 @@ impl Engine {
     }
 
     /// The client takes the backend, alone or beside others.
-    fn begin_on(&mut self, key: usize, backend_key: usize, shared: bool) {
+    fn begin_on(&mut self, key: usize, backend_key: usize, shared: bool, only_kind: Option<u64>) {
         let backend = &mut self.backends[backend_key];
         backend.fresh = false;
         if backend.is_idle() {
+            backend.only_kind = only_kind;
             self.idle.retain(|&idle| idle != backend_key);
             if shared && !self.sharing.contains(&backend_key) {
                 self.sharing.push(backend_key);

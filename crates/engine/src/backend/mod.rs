@@ -66,6 +66,8 @@ pub(crate) struct Backend {
     pub(crate) permit_since: Instant,
     /// What runs on it has one of the long statements' permits too, to its end.
     pub(crate) runs_long: bool,
+    /// Only reads of this kind share it, see [`crate::digests::Digests::may_be_stuck`].
+    pub(crate) only_kind: Option<u64>,
     /// Not read from, because the client whose answer comes is slow to take it.
     pub(crate) paused: bool,
     pub(crate) afterwards: Afterwards,

@@ -36,8 +36,8 @@ impl Engine {
         fallback
     }
 
-    /// The backends that run short reads in the client's session state.
-    pub(crate) fn shared_backends_for(&self, key: usize) -> Shared {
+    /// The backends that run short reads in the client's session state, of one kind only where that is given.
+    pub(crate) fn shared_backends_for(&self, key: usize, only_kind: Option<u64>) -> Shared {
         let client = &self.clients[key];
         let mut shared = Shared { running: 0, with_room: None };
         let most = self.workers.shared_backends(self.worker) as usize;
@@ -49,6 +49,7 @@ impl Engine {
             let same = Some(backend.session) == client.session && self.fits(backend, client);
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
             let moves = self.now.since(backend.first_since) <= SHORT;
+            let same = same && backend.only_kind == only_kind;
             if !same || !moves || backend.afterwards != Afterwards::Keep || !backend.shares() {
                 continue;
             }
