@@ -5,7 +5,7 @@
     make compare-pool ARGUMENTS="--time 4 --warmup 1 --connections 16,64,256,1024,4096,15000 --minutes 40"
     make compare-pool ARGUMENTS="--quick --only mix"     a look, which leaves the page alone
 
-How long that takes: (seconds + warm-up + 1 + 0.2 ms a client) x runs. In a round there are 10 runs for `mix`, 8 for `pile_up`,
+How long that takes: (seconds + warm-up + 0.7 + 0.2 ms a client) x runs. In a round there are 10 runs for `mix`, 8 for `pile_up`,
 and for each of the 3 workloads 3 for each step and 3 more (5 with MySQL) at the first and the last step: with 4 steps 72 runs
 (84 with MySQL), or 5.5 (6.5) minutes at 2 s and 0.5 s; starting takes half a minute, with MySQL one. What does not fit into --minutes is left out, the last first.
 """
