@@ -113,7 +113,7 @@ class OrderTest(Stubs):
         self.assertEqual(times, [short, short, short, short, long, long])
 
     def test_nothing_begins_that_would_end_too_late(self) -> None:
-        comparison = self.comparison(["mariadb"], ["update_non_index", "mix"], deadline=2.0)
+        comparison = self.comparison(["mariadb"], ["update_non_index", "mix"], deadline=0.0)
         comparison.run(lambda: None)
         self.assertEqual((comparison.records, comparison.left_out), ([], 4))
 
