@@ -12,6 +12,7 @@ const LIVE: &[&str] = &[
     "address_permits",
     "backend_connect_timeout",
     "backend_idle_timeout",
+    "coalesce_reads",
     "connect_timeout",
     "fair_share",
     "fair_weights",

@@ -147,6 +147,13 @@ fn matches_wildcards(pattern: &[u8], text: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct IdentityId(u32);
 
+impl IdentityId {
+    /// The number itself.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+}
+
 /// Who a client is to the server: an account, and the proof of its password with which backends log in.
 pub(crate) struct Identity {
     pub(crate) account: Rc<Account>,

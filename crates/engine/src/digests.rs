@@ -34,6 +34,9 @@ pub struct Digest {
     pub count: u64,
     /// Those of them that ended with an error.
     pub errors: u64,
+    /// Further ones that were answered by the execution of another one. The server had no work with them, and nothing else
+    /// here counts them.
+    pub coalesced: u64,
     /// Rows of result sets.
     pub rows_sent: u64,
     /// Rows changed.
@@ -194,6 +197,15 @@ impl Digests {
         digest
     }
 
+    /// Counts statements that one execution has answered beside its own.
+    pub(crate) fn record_coalesced(&mut self, fingerprint: u64, count: u64) {
+        let digest = match self.find(fingerprint) {
+            Ok(place) => &mut self.digests[place],
+            Err(_) => &mut self.others,
+        };
+        digest.coalesced += count;
+    }
+
     /// Forgets all of them.
     pub fn clear(&mut self) {
         *self = Self::new(u32::try_from(self.limit).expect("made from a u32"));
@@ -240,6 +252,7 @@ impl Digest {
             text,
             count: 0,
             errors: 0,
+            coalesced: 0,
             rows_sent: 0,
             rows_affected: 0,
             execution: Times::default(),
@@ -295,6 +308,7 @@ impl std::ops::AddAssign<&Self> for Digest {
         self.wait.add(other.wait, self.count == 0, other.count == 0);
         self.count += other.count;
         self.errors += other.errors;
+        self.coalesced += other.coalesced;
         self.rows_sent += other.rows_sent;
         self.rows_affected += other.rows_affected;
         self.histogram += &other.histogram;

@@ -13,6 +13,7 @@ use crate::backend::lost::ServerFull;
 use crate::client::delay::Delayed;
 use crate::client::login_schema::SchemaCheck;
 use crate::client::{Client, Phase};
+use crate::coalescing::Coalescer;
 use crate::control::{CONTROL_TOKEN, Control};
 use crate::digests::Digests;
 use crate::entropy::Entropy;
@@ -74,6 +75,7 @@ pub struct Engine {
     pub(crate) digests: Digests,
     /// What this turn has to say about limits that are to be found.
     pub(crate) served: Served,
+    pub(crate) coalescer: Coalescer,
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
     /// What statements have taken since the last long one ended.
@@ -211,6 +213,7 @@ impl Engine {
             history: History::default(),
             digests: Digests::new(settings.digests_size),
             served: Served::default(),
+            coalescer: Coalescer::default(),
             waits: Waits::default(),
             holdups: Holdups::default(),
             delay: Delay::NONE,

@@ -23,11 +23,17 @@ pub(crate) const REMEMBERED: Duration = Duration::from_secs(10);
 /// A reply larger than this may not fit into a socket buffer, so that a slow client could hold up those behind it.
 const SMALL: u64 = 16 << 10;
 
+/// A kind whose reply was large is not coalesced for so many executions: the followers of the next one that is would have
+/// waited for nothing.
+const LARGE_FOR: u8 = 64;
+
 /// One kind of statement, by fingerprint.
 #[derive(Clone, Copy, Default)]
 struct Kind {
     fingerprint: u64,
     harmless_in_a_row: u16,
+    /// Executions to come before large replies are forgotten.
+    large: u8,
 }
 
 /// Remembers kinds of statements by fingerprint in a table of fixed size.
@@ -48,13 +54,29 @@ impl History {
         kind.fingerprint == fingerprint && kind.harmless_in_a_row >= TRIALS
     }
 
+    /// Whether one of the latest replies to statements of this kind was too large to be collected for many clients.
+    pub(crate) fn is_large(&self, fingerprint: u64) -> bool {
+        let kind = &self.kinds[slot(fingerprint)];
+        kind.fingerprint == fingerprint && kind.large > 0
+    }
+
+    /// A reply of this kind is too large for that.
+    pub(crate) fn note_large(&mut self, fingerprint: u64) {
+        let kind = &mut self.kinds[slot(fingerprint)];
+        if kind.fingerprint != fingerprint {
+            *kind = Kind { fingerprint, ..Kind::default() };
+        }
+        kind.large = LARGE_FOR;
+    }
+
     /// Takes in one execution: the time from its start on the server to its end, the bytes of its reply, and whether
     /// it left warnings or an error.
     pub(crate) fn record(&mut self, fingerprint: u64, time: Duration, reply: u64, diagnostics: bool) {
         let kind = &mut self.kinds[slot(fingerprint)];
         if kind.fingerprint != fingerprint {
-            *kind = Kind { fingerprint, harmless_in_a_row: 0 };
+            *kind = Kind { fingerprint, ..Kind::default() };
         }
+        kind.large = kind.large.saturating_sub(1);
         let harmless = time <= SHORT && reply <= SMALL && !diagnostics;
         // One slow execution may be the machine's: it costs half the trust. Size and diagnostics are the statement's.
         kind.harmless_in_a_row = match (harmless, reply > SMALL || diagnostics) {

@@ -13,6 +13,7 @@ mod accounts;
 mod aftermath;
 mod backend;
 mod client;
+mod coalescing;
 mod control;
 mod digests;
 mod engine;

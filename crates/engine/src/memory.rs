@@ -81,7 +81,7 @@ impl Engine {
                 // The nodes of a B-tree are at least half full.
                 + self.client_ids.len() * 2 * size_of::<(u32, usize)>()
                 + self.scheduler.table_bytes(),
-            statements,
+            statements: statements + self.coalescer.bytes(),
             diagnostics,
             backends: self.backends.capacity() * size_of::<Backend>() + backends,
             session_states: self.sessions.bytes(),

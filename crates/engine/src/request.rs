@@ -41,6 +41,8 @@ pub(crate) struct Request {
     pub(crate) prepared: bool,
     /// What its client will have set of the pool's variables once it has succeeded.
     pub(crate) priority: Option<Priority>,
+    /// The hash of the group that it leads, while it waits.
+    pub(crate) group: Option<u64>,
 }
 
 /// What the engine has to know of a command beyond its bytes.
@@ -64,6 +66,7 @@ pub(crate) struct Statement {
     pub(crate) effects: Effects,
     pub(crate) reads: Reads,
     pub(crate) plain_read: bool,
+    pub(crate) repeatable: bool,
     pub(crate) fingerprint: u64,
     pub(crate) calls: Vec<SessionCall>,
     pub(crate) charset: CharsetSetting,
@@ -83,6 +86,7 @@ impl Statement {
             effects: Effects::NONE,
             reads: Reads::NONE,
             plain_read: false,
+            repeatable: false,
             fingerprint: 0,
             calls: Vec::new(),
             charset: CharsetSetting::Untouched,
@@ -100,6 +104,7 @@ impl Statement {
             effects: found.effects,
             reads: found.reads,
             plain_read: found.plain_read,
+            repeatable: found.repeatable,
             fingerprint: found.fingerprint,
             calls: found.calls,
             charset: found.charset,
@@ -130,6 +135,7 @@ impl Request {
             waited: Duration::ZERO,
             prepared: false,
             priority: None,
+            group: None,
         }
     }
 
@@ -174,6 +180,7 @@ impl Request {
             waited: Duration::ZERO,
             prepared: false,
             priority: None,
+            group: None,
         }
     }
 

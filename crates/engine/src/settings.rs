@@ -51,6 +51,8 @@ pub struct Settings {
     pub max_connections: u32,
     /// Which statements go to the high queue.
     pub high_prio_mode: HighPrioMode,
+    /// Whether identical plain reads of one user and session state that wait together are answered by one execution.
+    pub coalesce_reads: bool,
     /// How many times in a row a client may enter the high queue.
     pub high_prio_tickets: u32,
     /// After this long in the low queue a statement moves to the high one.
@@ -226,6 +228,7 @@ impl Default for Settings {
             max_backends: 128,
             max_connections: 100_000,
             high_prio_mode: HighPrioMode::Transactions,
+            coalesce_reads: false,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(1000),
             long_statement_time: Duration::from_millis(500),

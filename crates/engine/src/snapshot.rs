@@ -178,6 +178,8 @@ pub struct Totals {
     pub stalls: u64,
     /// Statements that moved from the low to the high queue.
     pub kick_ups: u64,
+    /// Statements that were answered by the execution of another one.
+    pub coalesced: u64,
 }
 
 /// The names of the queues, in the order of [`WorkerView::queued`].
@@ -267,7 +269,7 @@ impl Engine {
     fn client_view(&self, key: usize, client: &Client) -> ClientView {
         let identity = client.identity.map(|identity| self.identities.identity(identity));
         let backend = client.backend.and_then(|backend| self.backends.get(backend));
-        let waits = matches!(client.phase, Phase::Queued);
+        let waits = matches!(client.phase, Phase::Queued | Phase::Following { .. });
         let request = client.request.as_deref();
         let answers = backend.filter(|backend| backend.answers(key));
         let session = client.session.map(|session| (session.number(), self.sessions.state(session)));
@@ -368,6 +370,7 @@ fn phase_name(phase: &Phase) -> &'static str {
         Phase::Login(_) => "logging_in",
         Phase::Idle => "idle",
         Phase::Queued => "queued",
+        Phase::Following { .. } => "following",
         Phase::Preparing => "preparing",
         Phase::Running(_) => "running",
         Phase::Settling => "settling",

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::client::moments;
+use crate::client::reply::Part;
 use crate::server::database::Execution;
 use crate::token::{ClientKey, Token};
 
@@ -26,6 +28,12 @@ pub struct Checkers {
     pub executed: u64,
     /// Statements that were answered as on a connection of their own.
     pub answered: u64,
+    /// How many statements have run on the server, those of the program's own included.
+    pub moment: u64,
+    /// How many of them were reads of what everybody wants.
+    pub popular_runs: u64,
+    /// How often clients have had an answer to the latter.
+    pub popular_answers: u64,
 }
 
 /// What is known of one statement.
@@ -50,6 +58,9 @@ impl Checkers {
             idle_connects: 0,
             executed: 0,
             answered: 0,
+            moment: 0,
+            popular_runs: 0,
+            popular_answers: 0,
         }
     }
 
@@ -128,6 +139,26 @@ impl Checkers {
             }
             Some(record) => record.ran = Some(ran),
         }
+    }
+
+    /// An answer is there, to a question sent when so many statements had run: it may be of nothing that was before. Each
+    /// client sees what it would see on a connection of its own, where its statement runs after it was sent.
+    pub fn answers_with_moments(&mut self, found: &[Part], floor: u64, question: &str) {
+        if let Some(moment) = moments::stale(found, floor) {
+            self.violation(format!(
+                "{question} was sent after moment {floor}, and its answer is of {moment}"
+            ));
+        }
+        self.popular_answers += u64::from(question.contains("SELECT moment") && found.len() > 1);
+    }
+
+    /// So many statements have run on the server, and so many of them for clients without being named.
+    pub fn moment_is(&mut self, moment: u64, popular_runs: u64) {
+        if popular_runs > self.popular_runs {
+            self.idle_connects = 0;
+        }
+        self.moment = moment;
+        self.popular_runs = popular_runs;
     }
 
     /// A client has received the answer that it expected. What is known of the statements' executions must fit: before

@@ -51,6 +51,8 @@ pub struct Parameters {
     pub server_connections: u32,
     /// `statement_memory`, in bytes.
     pub statement_memory: usize,
+    /// `coalesce_reads`.
+    pub coalesce_reads: bool,
     /// `high_prio_mode` is statements, transactions or none.
     pub high_prio_mode: HighPrioMode,
     /// `thread_handling`.
@@ -130,6 +132,7 @@ impl Parameters {
                 HighPrioMode::Statements,
                 HighPrioMode::None,
             ]),
+            coalesce_reads: false,
             thread_handling: if roomy && random.percent(10) {
                 ThreadHandling::OneThreadPerConnection
             } else {
@@ -183,6 +186,22 @@ impl Parameters {
         if random.percent(25) {
             self.shares = draw_shares(random);
         }
+        if random.percent(30) {
+            self.draw_crowd(random);
+        }
+    }
+
+    /// Clients that ask for the same things and are alike most of the time, and fewer permits than clients, so that the same
+    /// texts wait together.
+    fn draw_crowd(&mut self, random: &mut Random) {
+        self.coalesce_reads = true;
+        self.permits = self.permits.min(2);
+        let habits = &mut self.habits;
+        habits.popular = true;
+        habits.settings &= random.percent(40);
+        habits.transactions &= random.percent(50);
+        habits.pins &= random.percent(40);
+        habits.prepared &= random.percent(40);
     }
 
     /// Whether clients may see errors that a direct connection would not give.
@@ -227,6 +246,7 @@ impl Parameters {
             pipelines: draw(self.habits.pipelines),
             hostile: draw(self.habits.hostile),
             slow: draw(self.habits.slow),
+            popular: self.habits.popular,
         }
     }
 
@@ -275,6 +295,7 @@ impl Parameters {
             stall_limit: self.stall_limit,
             max_connections: self.max_connections,
             high_prio_mode: self.high_prio_mode,
+            coalesce_reads: self.coalesce_reads,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(100),
             connect_timeout: timeout(10_000, 50),
@@ -320,6 +341,7 @@ fn draw_habits(random: &mut Random, faulty: bool) -> Habits {
         pipelines: random.percent(30),
         hostile: random.percent(40),
         slow: random.percent(40),
+        popular: false,
     }
 }
 
@@ -366,7 +388,7 @@ impl fmt::Display for Parameters {
         writeln!(
             f,
             "  {} clients, {} happenings; {} workers, permits {}, statements_in_flight {}, shared_backends {}, max_backends {} (the server takes {}), max_connections {}, \
-             statement_memory {}, stall_limit {:?}, {:?}, {:?}, {:?}, transaction_delay {:?}",
+             statement_memory {}, stall_limit {:?}, {:?}, {:?}, {:?}, transaction_delay {:?}, coalesce_reads {}",
             self.clients,
             self.steps,
             self.workers,
@@ -381,7 +403,8 @@ impl fmt::Display for Parameters {
             self.high_prio_mode,
             self.thread_handling,
             self.profile,
-            self.transaction_delay
+            self.transaction_delay,
+            self.coalesce_reads
         )?;
         writeln!(f, "  {:?}", self.conditions)?;
         writeln!(f, "  {:?}", self.speed)?;

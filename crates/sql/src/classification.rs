@@ -30,6 +30,10 @@ pub struct Classification {
     /// One [`Kind::Select`] that only reads: no effects, no reads of session state, no locking clause, nothing written to
     /// a file, and no function that is there to wait.
     pub plain_read: bool,
+    /// A [`Self::plain_read`] whose every function is built in and deterministic, and that reads no variable: at one moment
+    /// everybody with the same rights and session state gets the same answer, as far as the text tells. What a view calls
+    /// is not seen.
+    pub repeatable: bool,
     /// A hash of the normalised text; the same for statements that differ in their literals only. Stable over runs.
     pub fingerprint: u64,
     /// Where the session's last results are read; in the order of the text. Empty costs no allocation.
@@ -202,13 +206,19 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     let first = first.unwrap_or(Statement::EMPTY);
     let fingerprint = scanner.fingerprint();
     let Findings { effects, reads, calls, sets_last_insert_id, sets_pool_variable } = scanner.findings;
-    let alone = !several && effects.is_empty() && !sets_last_insert_id;
+    let plain_read = !several
+        && effects.is_empty()
+        && !sets_last_insert_id
+        && reads.is_empty()
+        && first.kind == Kind::Select
+        && first.only_reads;
     Classification {
         kind: first.kind,
         effects,
         reads,
         several,
-        plain_read: alone && reads.is_empty() && first.kind == Kind::Select && first.only_reads,
+        plain_read,
+        repeatable: plain_read && first.repeatable,
         fingerprint,
         calls,
         charset: if several && charset_changes { CharsetSetting::Unsure } else { first.charset },

@@ -6,8 +6,10 @@ use std::cmp::Ordering;
 /// What the call of a name means for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
-    /// Built in, leaves nothing behind.
+    /// Built in, leaves nothing behind, and says the same for the same arguments, tables and session state.
     Plain,
+    /// Built in, leaves nothing behind, but what it says also depends on the moment, on chance or on the connection.
+    Varying,
     /// Not a function: a keyword before a parenthesis.
     Keyword,
     /// Built in, and there to wait, to burn time or to look at what others hold.
@@ -35,6 +37,8 @@ pub(crate) fn function(name: &[u8], quoted: bool, glued: bool) -> Function {
         Function::Keyword
     } else if contains(PLAIN, name) || (glued && contains(GLUED, name)) {
         Function::Plain
+    } else if contains(VARYING, name) || (glued && contains(GLUED_VARYING, name)) {
+        Function::Varying
     } else {
         Function::Unknown
     }
@@ -43,6 +47,32 @@ pub(crate) fn function(name: &[u8], quoted: bool, glued: bool) -> Function {
 /// Whether `word` is one of the keywords that may stand before a parenthesis.
 pub(crate) fn is_keyword(word: &[u8]) -> bool {
     contains(KEYWORDS, word)
+}
+
+/// Whether a word without a parenthesis calls a function whose answer varies: the time and the user of standard SQL
+/// (`sql/sql_yacc.yy`: `CURDATE`, `NOW_SYM`, `UTC_DATE_SYM`, `CURRENT_USER` with `optional_braces`), MariaDB's SYSDATE and ROWNUM
+/// in Oracle's mode.
+pub(crate) fn varies_without_parenthesis(word: &[u8]) -> bool {
+    const WORDS: [&str; 13] = [
+        "current_date",
+        "current_role",
+        "current_time",
+        "current_timestamp",
+        "current_user",
+        "localtime",
+        "localtimestamp",
+        "rownum",
+        "session_user",
+        "sysdate",
+        "utc_date",
+        "utc_time",
+        "utc_timestamp",
+    ];
+    // Length and first letter leave no comparison for nearly all words.
+    matches!(
+        (word.len(), word.first().map_or(0, u8::to_ascii_lowercase)),
+        (6, b'r') | (7, b's') | (8 | 13, b'u') | (9 | 14, b'l') | (12, b'c' | b's') | (17, b'c')
+    ) && contains(&WORDS, word)
 }
 
 fn contains(table: &[&str], name: &[u8]) -> bool {
@@ -102,14 +132,19 @@ static SPECIAL: &[(&str, Function)] = &[
     ("wsrep_sync_wait_upto_gtid", Function::Waits),
 ];
 
+/// Of those that need the parenthesis at once, the ones that tell the time or the connection (see [`VARYING`]).
+#[rustfmt::skip] // as many on a line as fit
+static GLUED_VARYING: &[&str] = &[
+    "curdate", "curtime", "now", "session_user", "system_user",
+];
+
 /// Built in only where the parenthesis follows at once (`SYM_FN` in `sql/lex.h`): with a blank between, and without
 /// `IGNORE_SPACE`, these name stored functions.
 #[rustfmt::skip] // as many on a line as fit
 static GLUED: &[&str] = &[
-    "adddate", "bit_and", "bit_or", "bit_xor", "cast", "count", "curdate", "curtime", "date_add", "date_sub",
-    "extract", "group_concat", "max", "mid", "min", "now", "position", "session_user", "std", "stddev",
-    "stddev_pop", "stddev_samp", "subdate", "substr", "substring", "sum", "system_user", "trim", "var_pop",
-    "var_samp", "variance",
+    "adddate", "bit_and", "bit_or", "bit_xor", "cast", "count", "date_add", "date_sub", "extract",
+    "group_concat", "max", "mid", "min", "position", "std", "stddev", "stddev_pop", "stddev_samp", "subdate",
+    "substr", "substring", "sum", "trim", "var_pop", "var_samp", "variance",
 ];
 
 /// The rest of MariaDB 10.11 (`information_schema.sql_functions` and the grammar) and MySQL 5.7 to 9 (`func_array` in
@@ -118,52 +153,44 @@ static GLUED: &[&str] = &[
 #[rustfmt::skip] // as many on a line as fit
 static PLAIN: &[&str] = &[
     "abs", "acos", "add_months", "addtime", "aes_decrypt", "aes_encrypt", "any_value", "area", "asbinary",
-    "ascii", "asin", "astext", "aswkb", "aswkt", "atan", "atan2", "avg", "bin", "bin_to_uuid",
-    "binlog_gtid_pos", "bit_count", "bit_length", "boundary", "buffer", "can_access_column",
-    "can_access_database", "can_access_event", "can_access_resource_group", "can_access_routine",
-    "can_access_table", "can_access_trigger", "can_access_user", "can_access_view", "ceil", "ceiling",
-    "centroid", "char", "char_length", "character_length", "charset", "chr", "coalesce", "coercibility",
-    "collation", "column_add", "column_check", "column_create", "column_delete", "column_exists",
-    "column_get", "column_json", "column_list", "compress", "concat", "concat_ws", "contains", "conv",
-    "convert", "convert_tz", "convexhull", "cos", "cot", "crc32", "crc32c", "crosses", "cume_dist",
-    "current_date", "current_role", "current_time", "current_timestamp", "current_user", "database", "date",
-    "date_format", "datediff", "day", "dayname", "dayofmonth", "dayofweek", "dayofyear", "decode",
-    "decode_histogram", "degrees", "dense_rank", "des_decrypt", "des_encrypt", "dimension", "disjoint", "elt",
-    "encode", "encrypt", "endpoint", "envelope", "equals", "exp", "export_set", "exteriorring",
-    "extractvalue", "field", "find_in_set", "first_value", "floor", "format", "format_bytes",
-    "format_pico_time", "from_base64", "from_days", "from_unixtime", "from_vector", "geomcollection",
-    "geomcollfromtext", "geomcollfromwkb", "geometrycollection", "geometrycollectionfromtext",
-    "geometrycollectionfromwkb", "geometryfromtext", "geometryfromwkb", "geometryn", "geometrytype",
-    "geomfromtext", "geomfromwkb", "get_dd_column_privileges", "get_dd_create_options",
-    "get_dd_index_private_data", "get_dd_index_sub_part_length", "get_dd_property_key_value",
-    "get_dd_schema_options", "get_dd_tablespace_private_data", "get_format", "glength", "greatest",
+    "ascii", "asin", "astext", "aswkb", "aswkt", "atan", "atan2", "avg", "bin", "bin_to_uuid", "bit_count",
+    "bit_length", "boundary", "buffer", "ceil", "ceiling", "centroid", "char", "char_length",
+    "character_length", "charset", "chr", "coalesce", "coercibility", "collation", "column_add",
+    "column_check", "column_create", "column_delete", "column_exists", "column_get", "column_json",
+    "column_list", "compress", "concat", "concat_ws", "contains", "conv", "convert", "convert_tz",
+    "convexhull", "cos", "cot", "crc32", "crc32c", "crosses", "cume_dist", "database", "date", "date_format",
+    "datediff", "day", "dayname", "dayofmonth", "dayofweek", "dayofyear", "decode", "decode_histogram",
+    "degrees", "dense_rank", "dimension", "disjoint", "elt", "encode", "endpoint", "envelope", "equals",
+    "exp", "export_set", "exteriorring", "extractvalue", "field", "find_in_set", "first_value", "floor",
+    "format", "format_bytes", "format_pico_time", "from_base64", "from_days", "from_unixtime", "from_vector",
+    "geomcollection", "geomcollfromtext", "geomcollfromwkb", "geometrycollection",
+    "geometrycollectionfromtext", "geometrycollectionfromwkb", "geometryfromtext", "geometryfromwkb",
+    "geometryn", "geometrytype", "geomfromtext", "geomfromwkb", "get_format", "glength", "greatest",
     "grouping", "gtid_subset", "gtid_subtract", "hex", "hour", "icu_version", "if", "ifnull", "inet6_aton",
     "inet6_ntoa", "inet_aton", "inet_ntoa", "insert", "instr", "interiorringn", "intersects", "is_ipv4",
-    "is_ipv4_compat", "is_ipv4_mapped", "is_ipv6", "is_uuid", "is_visible_dd_object", "isclosed", "isempty",
-    "isnull", "isring", "issimple", "json_array", "json_array_append", "json_array_insert", "json_arrayagg",
-    "json_compact", "json_contains", "json_contains_path", "json_depth", "json_detailed", "json_equals",
-    "json_exists", "json_extract", "json_insert", "json_keys", "json_length", "json_loose", "json_merge",
-    "json_merge_patch", "json_merge_preserve", "json_normalize", "json_object", "json_objectagg",
-    "json_overlaps", "json_pretty", "json_query", "json_quote", "json_remove", "json_replace",
-    "json_schema_valid", "json_schema_validation_report", "json_search", "json_set", "json_storage_free",
-    "json_storage_size", "json_table", "json_type", "json_unquote", "json_valid", "json_value", "lag",
-    "last_day", "last_value", "lcase", "lead", "least", "left", "length", "lengthb", "linefromtext",
-    "linefromwkb", "linestring", "linestringfromtext", "linestringfromwkb", "ln", "localtime",
-    "localtimestamp", "locate", "log", "log10", "log2", "lower", "lpad", "ltrim", "make_set", "makedate",
-    "maketime", "mbrcontains", "mbrcoveredby", "mbrcovers", "mbrdisjoint", "mbrequal", "mbrequals",
-    "mbrintersects", "mbroverlaps", "mbrtouches", "mbrwithin", "md5", "median", "microsecond", "minute",
-    "mlinefromtext", "mlinefromwkb", "mod", "month", "monthname", "mpointfromtext", "mpointfromwkb",
-    "mpolyfromtext", "mpolyfromwkb", "multilinestring", "multilinestringfromtext", "multilinestringfromwkb",
-    "multipoint", "multipointfromtext", "multipointfromwkb", "multipolygon", "multipolygonfromtext",
-    "multipolygonfromwkb", "name_const", "natural_sort_key", "nth_value", "ntile", "nullif", "numgeometries",
-    "numinteriorrings", "numpoints", "nvl", "nvl2", "oct", "octet_length", "old_password", "ord", "overlaps",
-    "password", "percent_rank", "percentile_cont", "percentile_disc", "period_add", "period_diff", "pi",
+    "is_ipv4_compat", "is_ipv4_mapped", "is_ipv6", "is_uuid", "isclosed", "isempty", "isnull", "isring",
+    "issimple", "json_array", "json_array_append", "json_array_insert", "json_arrayagg", "json_compact",
+    "json_contains", "json_contains_path", "json_depth", "json_detailed", "json_equals", "json_exists",
+    "json_extract", "json_insert", "json_keys", "json_length", "json_loose", "json_merge", "json_merge_patch",
+    "json_merge_preserve", "json_normalize", "json_object", "json_objectagg", "json_overlaps", "json_pretty",
+    "json_query", "json_quote", "json_remove", "json_replace", "json_schema_valid",
+    "json_schema_validation_report", "json_search", "json_set", "json_storage_free", "json_storage_size",
+    "json_table", "json_type", "json_unquote", "json_valid", "json_value", "lag", "last_day", "last_value",
+    "lcase", "lead", "least", "left", "length", "lengthb", "linefromtext", "linefromwkb", "linestring",
+    "linestringfromtext", "linestringfromwkb", "ln", "locate", "log", "log10", "log2", "lower", "lpad",
+    "ltrim", "make_set", "makedate", "maketime", "mbrcontains", "mbrcoveredby", "mbrcovers", "mbrdisjoint",
+    "mbrequal", "mbrequals", "mbrintersects", "mbroverlaps", "mbrtouches", "mbrwithin", "md5", "median",
+    "microsecond", "minute", "mlinefromtext", "mlinefromwkb", "mod", "month", "monthname", "mpointfromtext",
+    "mpointfromwkb", "mpolyfromtext", "mpolyfromwkb", "multilinestring", "multilinestringfromtext",
+    "multilinestringfromwkb", "multipoint", "multipointfromtext", "multipointfromwkb", "multipolygon",
+    "multipolygonfromtext", "multipolygonfromwkb", "name_const", "natural_sort_key", "nth_value", "ntile",
+    "nullif", "numgeometries", "numinteriorrings", "numpoints", "nvl", "nvl2", "oct", "octet_length", "ord",
+    "overlaps", "percent_rank", "percentile_cont", "percentile_disc", "period_add", "period_diff", "pi",
     "point", "pointfromtext", "pointfromwkb", "pointn", "pointonsurface", "polyfromtext", "polyfromwkb",
-    "polygon", "polygonfromtext", "polygonfromwkb", "pow", "power", "ps_thread_id", "quarter", "quote",
-    "radians", "rand", "random_bytes", "rank", "regexp_instr", "regexp_like", "regexp_replace",
-    "regexp_substr", "remove_dd_property_key", "repeat", "replace", "reverse", "right", "roles_graphml",
-    "round", "row_number", "rownum", "rpad", "rtrim", "schema", "schemas", "sec_to_time", "second", "sformat",
-    "sha", "sha1", "sha2", "sign", "sin", "soundex", "space", "sqrt", "srid", "st_area", "st_asbinary",
+    "polygon", "polygonfromtext", "polygonfromwkb", "pow", "power", "quarter", "quote", "radians", "rank",
+    "regexp_instr", "regexp_like", "regexp_replace", "regexp_substr", "repeat", "replace", "reverse", "right",
+    "round", "row_number", "rpad", "rtrim", "schema", "schemas", "sec_to_time", "second", "sformat", "sha",
+    "sha1", "sha2", "sign", "sin", "soundex", "space", "sqrt", "srid", "st_area", "st_asbinary",
     "st_asgeojson", "st_astext", "st_aswkb", "st_aswkt", "st_boundary", "st_buffer", "st_buffer_strategy",
     "st_centroid", "st_collect", "st_contains", "st_convexhull", "st_crosses", "st_difference",
     "st_dimension", "st_disjoint", "st_distance", "st_distance_sphere", "st_endpoint", "st_envelope",
@@ -183,13 +210,32 @@ static PLAIN: &[&str] = &[
     "st_pointonsurface", "st_polyfromtext", "st_polyfromwkb", "st_polygonfromtext", "st_polygonfromwkb",
     "st_relate", "st_simplify", "st_srid", "st_startpoint", "st_swapxy", "st_symdifference", "st_touches",
     "st_transform", "st_union", "st_validate", "st_within", "st_x", "st_y", "startpoint", "statement_digest",
-    "statement_digest_text", "str_to_date", "strcmp", "string_to_vector", "substring_index", "subtime",
-    "sys_guid", "sysdate", "tan", "time", "time_format", "time_to_sec", "timediff", "timestamp",
-    "timestampadd", "timestampdiff", "to_base64", "to_char", "to_days", "to_seconds", "to_vector", "touches",
-    "truncate", "ucase", "uncompress", "uncompressed_length", "unhex", "unix_timestamp", "updatexml", "upper",
-    "user", "utc_date", "utc_time", "utc_timestamp", "uuid", "uuid_short", "uuid_to_bin",
-    "validate_password_strength", "vector_dim", "vector_to_string", "version", "week", "weekday",
-    "weekofyear", "weight_string", "within", "wsrep_last_seen_gtid", "x", "y", "year", "yearweek",
+    "statement_digest_text", "str_to_date", "strcmp", "string_to_vector", "substring_index", "subtime", "tan",
+    "time", "time_format", "time_to_sec", "timediff", "timestamp", "timestampadd", "timestampdiff",
+    "to_base64", "to_char", "to_days", "to_seconds", "to_vector", "touches", "truncate", "ucase",
+    "uncompress", "uncompressed_length", "unhex", "updatexml", "upper", "uuid_to_bin", "vector_dim",
+    "vector_to_string", "version", "week", "weekday", "weekofyear", "weight_string", "within", "x", "y",
+    "year", "yearweek",
+];
+
+/// Built in, leaving nothing behind, and yet not a function of arguments, tables and session state alone: what they say
+/// belongs to the moment (`Item_func_now_local`, `Item_func_sysdate_local`, `Item_func_curdate`, `Item_func_unix_timestamp` and
+/// their kin), to chance (`Item_func_rand`, `Item_func_uuid`, `Item_func_uuid_short`, `Item_func_random_bytes`, the salt of
+/// `Item_func_encrypt` and `Item_func_password`), to the connection or its rights (`Item_func_user`, `Item_func_current_role`,
+/// `can_access_*`), to the data dictionary or replication. The classes are those of `sql/item_func.h`, `sql/item_timefunc.h`
+/// and `sql/item_strfunc.h`; where in doubt a function is here.
+#[rustfmt::skip] // as many on a line as fit
+static VARYING: &[&str] = &[
+    "binlog_gtid_pos", "can_access_column", "can_access_database", "can_access_event",
+    "can_access_resource_group", "can_access_routine", "can_access_table", "can_access_trigger",
+    "can_access_user", "can_access_view", "current_date", "current_role", "current_time", "current_timestamp",
+    "current_user", "des_decrypt", "des_encrypt", "encrypt", "get_dd_column_privileges",
+    "get_dd_create_options", "get_dd_index_private_data", "get_dd_index_sub_part_length",
+    "get_dd_property_key_value", "get_dd_schema_options", "get_dd_tablespace_private_data",
+    "is_visible_dd_object", "localtime", "localtimestamp", "old_password", "password", "ps_thread_id", "rand",
+    "random_bytes", "remove_dd_property_key", "roles_graphml", "rownum", "sys_guid", "sysdate",
+    "unix_timestamp", "user", "utc_date", "utc_time", "utc_timestamp", "uuid", "uuid_short",
+    "validate_password_strength", "wsrep_last_seen_gtid",
 ];
 
 #[cfg(test)]
@@ -198,7 +244,7 @@ mod tests {
 
     #[test]
     fn tables_are_sorted() {
-        for table in [KEYWORDS, GLUED, PLAIN] {
+        for table in [KEYWORDS, GLUED, GLUED_VARYING, PLAIN, VARYING] {
             assert!(table.is_sorted_by(|a, b| a < b));
         }
         assert!(SPECIAL.is_sorted_by(|(a, _), (b, _)| a < b));
@@ -210,6 +256,10 @@ mod tests {
         assert_eq!(function(b"Concat", false, false), Function::Plain);
         assert_eq!(function(b"count", false, true), Function::Plain);
         assert_eq!(function(b"count", false, false), Function::Unknown);
+        assert_eq!(function(b"now", false, true), Function::Varying);
+        assert_eq!(function(b"now", false, false), Function::Unknown);
+        assert!(varies_without_parenthesis(b"Current_Timestamp") && !varies_without_parenthesis(b"select"));
+        assert_eq!(function(b"UUID", false, false), Function::Varying);
         assert_eq!(function(b"IN", false, false), Function::Keyword);
         assert_eq!(function(b"in", true, false), Function::Unknown);
         assert_eq!(function(b"if", true, true), Function::Unknown);

@@ -150,6 +150,8 @@ pub(crate) struct Remarks {
     pub more_than_reads: bool,
     /// A function that waits or may run anything.
     pub may_wait: bool,
+    /// What it answers depends on more than its text, tables and session state: the moment, chance, a variable.
+    pub varies: bool,
     /// `SELECT` stands in it.
     pub has_select: bool,
 }
@@ -307,6 +309,7 @@ impl<'a> Scanner<'a> {
             self.settle_calls(token, keyword);
             match token.kind() {
                 TokenKind::Word => {
+                    self.remarks.varies |= functions::varies_without_parenthesis(self.bytes(token));
                     self.take_name(token, keyword);
                     self.take_keyword(keyword);
                 }
@@ -440,6 +443,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn take_system_variable(&mut self, token: Token) {
+        self.remarks.varies = true;
         let variable = SystemVariable::of(&self.text[token.start()..token.end()]);
         let function = match variable.scope {
             Scope::Global => return,
@@ -493,6 +497,7 @@ impl<'a> Scanner<'a> {
         let mut open = |function| self.open_call = Some((function, name.token.start(), name.begins_item));
         match function {
             Function::Plain | Function::Keyword => {}
+            Function::Varying => self.remarks.varies = true,
             Function::Waits => self.remarks.may_wait = true,
             Function::RowCount => open(SessionFunction::RowCount),
             Function::FoundRows => open(SessionFunction::FoundRows),

@@ -12,6 +12,8 @@ pub(crate) struct Statement {
     /// `sql_mode` changes, and with it how later statements of the same text are cut into tokens.
     pub sets_lex_mode: bool,
     pub only_reads: bool,
+    /// Its answer follows from its text, the tables and the session state, as far as the text tells.
+    pub repeatable: bool,
     pub wait_free: bool,
     pub releases_connection: bool,
 }
@@ -23,6 +25,7 @@ impl Statement {
         charset: CharsetSetting::Untouched,
         sets_lex_mode: false,
         only_reads: false,
+        repeatable: false,
         wait_free: false,
         releases_connection: false,
     };
@@ -42,6 +45,7 @@ pub(crate) fn read(scanner: &mut Scanner<'_>) -> Statement {
     scanner.finish_statement();
     let remarks = scanner.remarks;
     statement.only_reads &= !remarks.more_than_reads && !remarks.may_wait;
+    statement.repeatable = statement.only_reads && !remarks.varies;
     statement.wait_free = match statement.kind {
         Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Use => true,
         Kind::Set | Kind::Show => !remarks.may_wait && !remarks.has_select,

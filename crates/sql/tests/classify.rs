@@ -542,3 +542,55 @@ fn length_hides_nothing() {
     let many = format!("INSERT INTO t VALUES {}(@a)", "(1, 'x'),".repeat(20_000));
     check(&many, Kind::Insert, "user_variable", "");
 }
+
+#[test]
+fn repeatable_reads() {
+    for text in [
+        "SELECT c FROM sbtest1 WHERE id=5000",
+        "SELECT COUNT(*), MAX(a), UPPER(b), JSON_EXTRACT(c, '$.a') FROM t GROUP BY d HAVING SUM(e) > 1 ORDER BY 1 LIMIT 3",
+        "(SELECT 1) UNION (SELECT `now` FROM t)",
+        "WITH x AS (SELECT a FROM t) SELECT * FROM x WHERE a IN (SELECT b FROM u)",
+        "SELECT DATE_ADD(a, INTERVAL 1 DAY), IF(a, b, c), DATABASE() FROM t",
+        "VALUES (1), (2)",
+    ] {
+        assert!(plain(text).repeatable, "{text}");
+    }
+    for text in [
+        "SELECT NOW()",
+        "SELECT a FROM t WHERE b > CURRENT_TIMESTAMP",
+        "SELECT a FROM t WHERE b > current_date - INTERVAL 1 DAY",
+        "SELECT UTC_DATE",
+        "SELECT RAND()",
+        "SELECT a FROM t ORDER BY RAND() LIMIT 1",
+        "SELECT UUID()",
+        "SELECT UNIX_TIMESTAMP()",
+        "SELECT CURRENT_USER",
+        "SELECT USER()",
+        "SELECT SLEEP(1)",
+        "SELECT BENCHMARK(10, 1)",
+        "SELECT @a",
+        "SELECT @@sql_mode",
+        "SELECT @@global.max_connections",
+        "SELECT @@thread_pool_priority",
+        "SELECT CONNECTION_ID()",
+        "SELECT LAST_INSERT_ID()",
+        "SELECT FOUND_ROWS()",
+        "SELECT ROW_COUNT()",
+        "SELECT my_function(1)",
+        "SELECT d.abs(1)",
+        "SELECT count (*) FROM t",
+        "SELECT a FROM t FOR UPDATE",
+        "SELECT a FROM t LOCK IN SHARE MODE",
+        "SELECT a FROM t INTO OUTFILE 'x'",
+        "SELECT SQL_CALC_FOUND_ROWS a FROM t",
+        "SELECT NEXT VALUE FOR s",
+        "SELECT GET_LOCK('a', 1)",
+        "SELECT 1; SELECT 2",
+        "INSERT INTO t (a) VALUES (1)",
+        "SHOW TABLES",
+        "CALL p()",
+        "DO 1",
+    ] {
+        assert!(!plain(text).repeatable, "{text}");
+    }
+}

@@ -212,6 +212,8 @@ table! {
         count: u64,
         /// Those that ended in an error.
         errors: u64,
+        /// Further ones that were answered by the execution of another one (`coalesce_reads`).
+        coalesced: u64,
         /// Rows sent to clients.
         rows_sent: u64,
         /// Rows changed.

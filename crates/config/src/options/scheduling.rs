@@ -145,6 +145,21 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         section: Section::Scheduling,
     },
     OptionSpec {
+        name: "coalesce_reads",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.engine.coalesce_reads = false),
+            ("on", |configuration| configuration.engine.coalesce_reads = true),
+        ]),
+        default: "off",
+        example: "on",
+        doc: "Whether identical reads that wait together run once: plain SELECTs outside of transactions with the same text to \
+              the byte, of one user in one session state, that are still queued are answered by one execution, which begins \
+              after the last of them arrived. Only those whose every function is built in and deterministic, that lock \
+              nothing and read no variable. What a view calls is not seen: leave this off where reads go through views with \
+              functions that write, draw lots or tell the time.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
         name: "thread_pool_high_prio_mode",
         kind: Kind::Word(&[
             ("transactions", |configuration| {

@@ -257,6 +257,7 @@ impl Engine {
                 waited: Duration::ZERO,
                 shared: false,
                 sets_insert_id: false,
+                group: None,
                 chooses_schema: false,
                 asked_to_end: false,
             },

@@ -238,7 +238,11 @@ impl Engine {
         if joined || several {
             self.set_multi_statements(backend_key, joined || client_several);
         }
+        let group = self.begin_group(&mut request);
         self.put_request(key, backend_key, &request, &ahead, shared);
+        if let Some(statement) = self.backends[backend_key].in_flight.back_mut() {
+            statement.group = group;
+        }
         self.clients[key].phase = Phase::Running(Running::OnServer);
         request.raw = Vec::new();
         self.clients[key].request = Some(request);
@@ -393,6 +397,7 @@ impl Engine {
                 waited: request.waited,
                 shared,
                 sets_insert_id: ahead.sets_insert_id,
+                group: None,
                 chooses_schema: request.chooses_schema(),
                 asked_to_end: false,
             },

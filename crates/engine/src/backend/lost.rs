@@ -64,11 +64,11 @@ impl Engine {
         let first_since = backend.first_since;
         let quiet = statements.is_empty() && holder.is_none();
         self.remove_backend(key);
-        for (place, statement) in statements.iter().enumerate() {
+        for (place, statement) in statements.into_iter().enumerate() {
             // Only the first can have been answered in part.
-            let begun = place == 0 && statement.summary.relayed > 0;
+            let begun = place == 0 && statement.summary.relayed > 0 && statement.group.is_none();
             if place == 0 && statement.fingerprint != 0 {
-                self.count_execution(statement, self.now.since(first_since), true);
+                self.count_execution(&statement, self.now.since(first_since), true);
             }
             match statement.owner {
                 Owner::Client { client, .. } => self.statement_lost(client, begun),
@@ -77,6 +77,9 @@ impl Engine {
                 | Owner::SaveInsertId { client }
                 | Owner::ReadCharset { client } => self.holder_lost(client),
                 Owner::Abandoned | Owner::Setup | Owner::Reset | Owner::SetOption => {}
+            }
+            if let Some(group) = &statement.group {
+                self.group_lost(group);
             }
         }
         if let Some(client) =
@@ -90,7 +93,7 @@ impl Engine {
     }
 
     /// The statement was with the server: whether it ran, and how far, nobody knows, so it is not sent again.
-    fn statement_lost(&mut self, key: usize, begun: bool) {
+    pub(crate) fn statement_lost(&mut self, key: usize, begun: bool) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let uploading = matches!(client.phase, ClientPhase::Running(Running::Uploading { .. }));
         let (transaction, pinned, killed) = (client.in_transaction(), !client.pins.is_empty(), client.killed);
@@ -172,7 +175,7 @@ impl Engine {
             .filter(|(_, client)| {
                 client.identity == Some(identity)
                     && client.backend.is_none()
-                    && matches!(client.phase, ClientPhase::Queued)
+                    && matches!(client.phase, ClientPhase::Queued | ClientPhase::Following { .. })
             })
             .map(|(key, _)| key)
             .collect();

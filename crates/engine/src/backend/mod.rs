@@ -20,6 +20,7 @@ use seam::{ConnectionId, Instant};
 use wire::{Capabilities, ReplyReader, StatusFlags};
 
 use crate::accounts::IdentityId;
+use crate::coalescing::Group;
 use crate::places::Origin;
 use crate::request::RequestKind;
 use crate::server_login::ServerLogin;
@@ -119,6 +120,8 @@ pub(crate) struct InFlight {
     pub(crate) asked_to_end: bool,
     /// LAST_INSERT_ID() went ahead of it.
     pub(crate) sets_insert_id: bool,
+    /// Others that get the same answer.
+    pub(crate) group: Option<Box<Group>>,
     /// It chooses a schema, so that the client's former one was not put ahead of it.
     pub(crate) chooses_schema: bool,
 }

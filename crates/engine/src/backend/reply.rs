@@ -6,6 +6,7 @@ use wire::{ReplyEvent, ReplySink};
 
 use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
 use crate::client::{Phase as ClientPhase, Running};
+use crate::coalescing::Group;
 use crate::engine::Engine;
 use crate::outbox::Outbox;
 use crate::request::RequestKind;
@@ -22,13 +23,16 @@ struct Relay<'a> {
     /// The client's connection; `None` where the answer is for us or for nobody.
     to: Option<seam::ConnectionId>,
     keep: bool,
+    group: Option<&'a mut Group>,
     summary: &'a mut Summary,
 }
 
 impl ReplySink for Relay<'_> {
     fn relay(&mut self, bytes: &[u8]) {
         self.summary.relayed += bytes.len() as u64;
-        if let Some(connection) = self.to {
+        if let Some(group) = &mut self.group {
+            group.collect(bytes);
+        } else if let Some(connection) = self.to {
             self.outbox.send(connection, bytes);
         } else if self.keep && self.summary.kept.len() + bytes.len() <= LARGEST_KEPT {
             self.summary.kept.extend_from_slice(bytes);
@@ -116,7 +120,9 @@ impl Engine {
                 Owner::Client { client, .. } => (Some(self.clients[client].connection), false),
                 _ => (None, true),
             };
-            let mut relay = Relay { outbox: &mut self.outbox, to, keep, summary: &mut statement.summary };
+            let group = statement.group.as_deref_mut().filter(|_| to.is_some());
+            let mut relay =
+                Relay { outbox: &mut self.outbox, to, keep, group, summary: &mut statement.summary };
             let progress = match statement.reader.read(bytes, &mut relay) {
                 Ok(progress) => progress,
                 Err(error) => {
@@ -149,6 +155,9 @@ impl Engine {
         let backend = &mut self.backends[key];
         let alone = backend.in_flight.len() == 1;
         let Some(statement) = backend.in_flight.front_mut() else { return };
+        if statement.group.as_ref().is_some_and(|group| group.outgrown()) {
+            return self.dissolve_group(key);
+        }
         match statement.owner {
             Owner::Client { client, .. } if std::mem::take(&mut statement.summary.local_infile) => {
                 self.clients[client].phase = ClientPhase::Running(Running::Uploading { continues: false });
@@ -175,12 +184,18 @@ impl Engine {
         // Whoever was slow has its answer now, and what follows is for somebody else.
         self.resume_backend(key);
         match statement.owner {
-            Owner::Client { client, command } => {
-                self.client_statement_ended(key, client, command, &mut statement);
-            }
+            Owner::Client { client, command } => match statement.group.take() {
+                Some(group) => self.group_ended(key, client, &mut statement, group),
+                None => self.client_statement_ended(key, client, command, &mut statement),
+            },
             Owner::Setup => self.backend_set_up(key, &statement.summary),
             Owner::ApplyState { client } => self.state_applied(key, client, &statement),
-            Owner::SaveDiagnostics { client } => self.diagnostics_saved(key, client, &mut statement.summary),
+            Owner::SaveDiagnostics { client } => {
+                self.diagnostics_saved(key, client, &mut statement.summary);
+                if let Some(group) = &statement.group {
+                    self.share_diagnostics(client, group);
+                }
+            }
             Owner::SaveInsertId { client } => self.insert_id_saved(key, client, &statement.summary),
             Owner::ReadCharset { client } => self.charset_read(key, client, &statement.summary),
             Owner::Reset => self.backend_was_reset(key, &statement.summary),

@@ -126,7 +126,7 @@ impl Engine {
     }
 
     /// What went ahead of a statement has failed: the client hears why, and the backend's state is anybody's guess.
-    fn prelude_failed(&mut self, key: usize, client: usize, request: &Request, summary: &Summary) {
+    pub(crate) fn prelude_failed(&mut self, key: usize, client: usize, request: &Request, summary: &Summary) {
         let error = summary.error.clone().expect("a failure has an error");
         self.backends[key].afterwards = Afterwards::Close;
         self.answer_server_error(client, request, &error);
@@ -385,7 +385,13 @@ impl Engine {
     }
 
     /// What the statement leaves behind for the client's next one.
-    fn note_aftermath(&mut self, key: usize, client: usize, request: &Request, statement: &InFlight) {
+    pub(crate) fn note_aftermath(
+        &mut self,
+        key: usize,
+        client: usize,
+        request: &Request,
+        statement: &InFlight,
+    ) {
         let summary = &statement.summary;
         if request.command == RequestKind::LoginSchema {
             return;

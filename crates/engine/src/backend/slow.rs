@@ -12,6 +12,9 @@ impl Engine {
         state.stalled_since = Some(self.now);
         let Some(key) = state.backend.filter(|&key| self.backends[key].answers(client)) else { return };
         let backend = &mut self.backends[key];
+        if backend.in_flight.front().is_some_and(|statement| statement.group.is_some()) {
+            return; // nothing of that answer has been sent to it yet
+        }
         if let Some(connection) = backend.connection.filter(|_| !backend.paused) {
             backend.paused = true;
             self.outbox.pause_reading(connection);

@@ -33,10 +33,15 @@ impl Engine {
         match self.clients[key].phase {
             Phase::Queued => {
                 self.totals.cancelled += 1;
+                self.leave_group(key);
                 self.scheduler.remove(key_u32(key));
             }
             Phase::Preparing | Phase::Running(_) | Phase::Settling => self.abandon_statement(key),
-            Phase::AwaitingServer | Phase::Login(_) | Phase::Idle | Phase::Killing { .. } => {}
+            Phase::AwaitingServer
+            | Phase::Login(_)
+            | Phase::Idle
+            | Phase::Following { .. }
+            | Phase::Killing { .. } => {}
         }
         self.take_request(key);
         self.schema_check_left(key);
@@ -50,6 +55,9 @@ impl Engine {
 
     /// The statement goes on without its client; its backend is cleaned before anybody else gets it.
     fn abandon_statement(&mut self, key: usize) {
+        if self.hand_over(key) {
+            return;
+        }
         let Some(backend) = self.clients[key].backend.take() else { return };
         self.clients[key].stalled_since = None;
         self.note_abandoned(key, backend);
@@ -57,6 +65,7 @@ impl Engine {
         for statement in &mut state.in_flight {
             if statement.owner.client() == Some(key) {
                 statement.owner = Owner::Abandoned;
+                statement.group = None;
             }
         }
         let shared_read = state.shares();

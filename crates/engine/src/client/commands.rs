@@ -303,6 +303,7 @@ impl Engine {
         let standing = self.standing(key, &request);
         let client = &mut self.clients[key];
         let mut request = Request { urgent, arrival, ..request };
+        let mut phase = Phase::Queued;
         if urgent {
             self.urgent.push((key, client.id, self.now));
         } else {
@@ -315,11 +316,14 @@ impl Engine {
                 false => self.scheduler.lane(standing, client.priority, &mut client.tickets),
             };
             request.lane = Some(lane);
-            self.enqueue(key, lane, standing);
+            match self.settings.coalesce_reads.then(|| self.join_group(key, &mut request)).flatten() {
+                Some(group) => phase = Phase::Following { group },
+                None => self.enqueue(key, lane, standing),
+            }
         }
         let client = &mut self.clients[key];
         client.request = Some(Box::new(request));
-        client.phase = Phase::Queued;
+        client.phase = phase;
         if self.statement_memory_is_used_up() {
             let limit = self.settings.statement_memory;
             self.limit_reached("statement_memory", limit as u64);
@@ -355,6 +359,7 @@ impl Engine {
 
     /// Takes a client's statement out of its queue and answers it with an error.
     pub(crate) fn cancel_queued(&mut self, key: usize, error: &MySqlError) {
+        self.leave_group(key);
         self.scheduler.remove(key_u32(key));
         let Some(request) = self.take_request(key) else { return };
         self.totals.cancelled += 1;

@@ -147,7 +147,7 @@ impl Engine {
     pub(crate) fn end_for_client(&mut self, victim: usize, query_only: bool) -> Outcome {
         match self.clients[victim].phase {
             Phase::Preparing | Phase::Running(_) => self.kill_running(victim, query_only),
-            Phase::Queued if query_only => {
+            Phase::Queued | Phase::Following { .. } if query_only => {
                 self.cancel_queued(victim, &MySqlError::interrupted());
                 Outcome::Done
             }
@@ -162,6 +162,15 @@ impl Engine {
     /// The server ends the statement, asked by the killer's own account. The backend is not used again afterwards: a
     /// late KILL must not hit the statement of another client.
     fn kill_running(&mut self, victim: usize, query_only: bool) -> Outcome {
+        if self.hand_over(victim) {
+            // Others wait for the same answer; only the victim goes without.
+            self.clients[victim].phase = Phase::Queued;
+            match query_only {
+                true => self.cancel_queued(victim, &MySqlError::interrupted()),
+                false => self.close_client(victim, "killed"),
+            }
+            return Outcome::Done;
+        }
         let Some(backend) = self.clients[victim].backend else { return Outcome::Done };
         let backend = &mut self.backends[backend];
         let others = backend

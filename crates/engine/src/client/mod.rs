@@ -6,6 +6,7 @@
 //! | `Login` | the rest of its login, see [`login`] |
 //! | `Idle` | its next command |
 //! | `Queued` | a permit and a backend |
+//! | `Following` | the answer to another client's statement, which is its own too, see [`crate::coalescing`] |
 //! | `Preparing` | its session state to be applied on its backend |
 //! | `Running` | its reply's end |
 //! | `Settling` | what the reply left behind to be saved from its backend |
@@ -97,6 +98,10 @@ pub(crate) enum Phase {
     Login(login::Login),
     Idle,
     Queued,
+    Following {
+        /// The number of the group.
+        group: u64,
+    },
     Preparing,
     Running(Running),
     Settling,

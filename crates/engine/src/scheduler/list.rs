@@ -127,6 +127,26 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         Some(Head { client, arrival: node.arrival, since: node.since })
     }
 
+    /// Puts another client into a waiting one's place. Returns its queue, or `None` where the first does not wait.
+    pub(super) fn replace(&mut self, client: u32, by: u32, since: Instant) -> Option<usize> {
+        if self.nodes.len() <= by as usize {
+            self.nodes.resize(by as usize + 1, None);
+        }
+        assert!(self.nodes[by as usize].is_none(), "a client has one statement at a time");
+        let node = self.nodes.get_mut(client as usize)?.take()?;
+        let queue = usize::from(node.queue);
+        match node.previous {
+            NOWHERE => self.ends[queue].0 = by,
+            previous => self.node(previous).next = by,
+        }
+        match node.next {
+            NOWHERE => self.ends[queue].1 = by,
+            next => self.node(next).previous = by,
+        }
+        self.nodes[by as usize] = Some(Node { since, ..node });
+        Some(queue)
+    }
+
     pub(super) fn head(&self, queue: usize) -> Option<Head> {
         let client = self.ends[queue].0;
         let node = self.nodes.get(client as usize)?.as_ref().expect("a head waits");

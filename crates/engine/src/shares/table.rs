@@ -130,6 +130,26 @@ impl Shares {
         self.tickets[slot] = Some(ticket);
     }
 
+    /// Another client's statement takes the place of this one's, where it counts here. True where it waits for its turn.
+    pub(crate) fn hand_over(&mut self, client: u32, to: u32) -> bool {
+        let Some(ticket) = self.tickets.get_mut(client as usize).and_then(Option::take) else { return false };
+        let parked = match ticket.state {
+            State::Parked { number, .. } => Some(number),
+            State::Underway { .. } => None,
+        };
+        let queue = self.flows.get_mut(&ticket.flow).filter(|_| parked.is_some());
+        let mut waiting = queue.into_iter().flat_map(|queue| &mut queue.parked);
+        if let Some(place) = waiting.find(|place| Some(place.number) == parked) {
+            place.client = to;
+        }
+        let slot = to as usize;
+        if self.tickets.len() <= slot {
+            self.tickets.resize_with(slot + 1, || None);
+        }
+        self.tickets[slot] = Some(ticket);
+        parked.is_some()
+    }
+
     /// The statement whose turn it is, of a flow that may have one more; short ones only where there is room for them.
     /// `workers` have even shares of the limits.
     pub(crate) fn next(

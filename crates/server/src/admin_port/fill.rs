@@ -170,6 +170,7 @@ impl Kinds {
                 text: digest.text.as_deref().map(String::from),
                 count: digest.count,
                 errors: digest.errors,
+                coalesced: digest.coalesced,
                 rows_sent: digest.rows_sent,
                 rows_affected: digest.rows_affected,
                 time_us: micros(digest.execution.sum()),

@@ -199,6 +199,7 @@ fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'sta
         ("Onramp_backends_closed", sum(|view| view.totals.closed_backends)),
         ("Onramp_backends_opened", sum(|view| view.totals.opened_backends)),
         ("Onramp_cancelled", sum(|view| view.totals.cancelled)),
+        ("Onramp_coalesced", sum(|view| view.totals.coalesced)),
         ("Onramp_kick_ups", sum(|view| view.totals.kick_ups)),
         ("Onramp_paused", u64::from(wholes.values().any(|whole| whole.view.paused))),
         ("Onramp_permits", share("permits").1),

@@ -33,6 +33,8 @@ pub struct Habits {
     pub hostile: bool,
     /// Reads slowly now and then.
     pub slow: bool,
+    /// Asks for what everybody asks for.
+    pub popular: bool,
 }
 
 /// One thing that a client does.
@@ -108,6 +110,7 @@ impl Author {
             (5, true, Self::simple),
             (4, habits.rare, Self::rare),
             (4, habits.kills, Self::kill),
+            (120, habits.popular, Self::popular),
         ];
         let total = groups.iter().filter(|(_, wanted, _)| *wanted).map(|(weight, _, _)| weight).sum();
         let mut draw = self.random.below(total);
@@ -161,6 +164,22 @@ impl Author {
                 };
                 format!("SELECT '{token}', 1; {middle}; SELECT '{third}', COUNT(*) FROM {table}")
             }
+        })
+    }
+
+    /// The same texts from all clients, so that they may be answered together; see [`super::moments`].
+    fn popular(&mut self, oracle: &Oracle) -> Step {
+        query(match self.random.below(40) {
+            0..=24 => "SELECT moment",
+            25..=30 => "SELECT moment, seq FROM rows_3",
+            31 | 32 => "SELECT moment, 1/0",
+            33 | 34 => "SELECT moment FROM missing",
+            35 => "SELECT moment, SLEEP(0.1)",
+            36 | 37 => "SELECT moment, CONNECTION_ID()",
+            // More than is collected for many: 70 kB.
+            38 => "SELECT moment, REPEAT('popular ', 80), seq FROM rows_110",
+            _ if oracle.session.fresh.warnings => "SHOW WARNINGS",
+            _ => "SELECT moment, 1/0, seq FROM rows_2",
         })
     }
 

@@ -76,6 +76,10 @@ pub struct Database {
     pub hot_row: Option<u32>,
     /// Kills not yet carried out.
     pub kills: Vec<Kill>,
+    /// How many statements have run.
+    pub moment: u64,
+    /// Those of them that asked for that number.
+    pub popular_runs: u64,
     transactions: u64,
 }
 

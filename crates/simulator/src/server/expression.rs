@@ -5,6 +5,7 @@ use super::lexer::{Lexeme, Piece};
 use super::reply::{ServerError, Value};
 use super::session::Session;
 use super::variables;
+use crate::client::moments;
 
 /// Where a SELECT's rows come from; also the row that an expression is evaluated for.
 #[derive(Clone, Debug)]
@@ -202,6 +203,7 @@ impl<'a> Parser<'a> {
             }
             Some(Lexeme::SystemVariable { global: false, name }) => system_value(session, &name)?,
             Some(Lexeme::Word(name)) if self.symbol('(') => self.function(&name, session, database, row)?,
+            Some(Lexeme::Word(name)) if name == "moment" => Some(moments::shown(database.moment)),
             Some(Lexeme::Word(name) | Lexeme::Name(name)) => column(&name, row)?,
             _ => return Err(ServerError::syntax(self.text)),
         };

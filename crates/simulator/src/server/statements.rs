@@ -37,6 +37,8 @@ pub fn execute(
     text: &str,
     parameters: Option<&[Value]>,
 ) -> Result<Vec<Answer>, ServerError> {
+    database.moment += 1;
+    database.popular_runs += u64::from(text.contains("SELECT moment"));
     match parameters {
         None => note_execution(session, database, text.as_bytes()),
         Some(values) => {

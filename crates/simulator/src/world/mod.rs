@@ -33,6 +33,8 @@ pub struct Outcome {
     pub executed: u64,
     /// Answers that were as they should be.
     pub answered: u64,
+    /// Reads of what everybody wants that were answered, and how often the server ran them.
+    pub popular: (u64, u64),
     /// Virtual microseconds.
     pub micros: u64,
 }
@@ -81,6 +83,9 @@ impl<P: Subject> World<P> {
         let network = Network::new(parameters.conditions, random.fork());
         let mut accounts = Parameters::accounts();
         accounts.pop(); // nobody but the program logs in with the service account
+        if parameters.habits.popular {
+            accounts.truncate(1);
+        }
         let clients = (0..parameters.clients)
             .map(|number| {
                 let mut own = random.fork();
@@ -135,6 +140,7 @@ impl<P: Subject> World<P> {
             trace: self.trace,
             executed: self.checkers.executed,
             answered: self.checkers.answered,
+            popular: (self.checkers.popular_answers, self.checkers.popular_runs),
             micros: self.now,
         }
     }
@@ -345,6 +351,8 @@ impl<P: Subject> World<P> {
             self.note(format_args!("{} runs on thread {}", ran.token, ran.thread_id));
             self.checkers.executed(ran, turn);
         }
+        let database = &self.server.database;
+        self.checkers.moment_is(database.moment, database.popular_runs);
         for (link, action) in self.server.take_actions() {
             match action {
                 server::Action::Send(bytes) => {

@@ -1,0 +1,393 @@
+//! Reads that wait together run once (`coalesce_reads`).
+//!
+//! Identical plain reads of one user in one session state that are still queued form a *group*: the first of them, its
+//! *leader*, stands in the queue, the others are its *followers* and wait for its answer. The one execution begins after
+//! the last of them arrived, so that nobody sees anything older than on a connection of its own. Once the leader's statement
+//! is on its way to the server nobody joins any more: a later one starts a group of its own.
+//!
+//! A group's reply is collected and given to all of its members at once, byte for byte: all of them have the same
+//! capabilities, and their statements came in one packet each, so that even the sequence numbers are the same. Who is slow
+//! to take it thus holds up nobody. A reply that grows beyond [`LARGEST_REPLY`] is relayed to the leader alone, and the
+//! followers queue again, each for itself; statements of that kind are left alone for a while then.
+//!
+//! Where the leader goes or is killed, a follower takes its place: in the queue, or as the one whose statement is in flight.
+//! Where the backend is lost, all of them are told so, as they would be on connections of their own.
+//!
+//! Followers are named by slot and id, and looked up when it is their turn: one that has gone or was killed is then no
+//! longer found in [`Phase::Following`] with the group's number, and nobody has to look for it in the groups.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use wire::StatusFlags;
+
+use crate::aftermath::Diagnostics;
+use crate::backend::{InFlight, Owner};
+use crate::client::commands::key_u32;
+use crate::client::{Phase, Running};
+use crate::engine::Engine;
+use crate::request::{Request, RequestKind, may_be_several};
+use crate::scheduler::{Lane, Need, Standing};
+
+/// Collected so far at most, in bytes, before the reply goes to the leader alone: it has to fit into a socket's send buffer
+/// as it is, so that a slow reader costs no more than that.
+const LARGEST_REPLY: usize = 64 << 10;
+
+/// Longer texts are rare among those that come many times at once, and cost more to compare.
+const LARGEST_TEXT: usize = 64 << 10;
+
+/// With [`LARGEST_REPLY`] this bounds what one reply can put into the outbox: 64 MB. One execution for a thousand statements
+/// costs the server as good as nothing.
+const MOST_FOLLOWERS: usize = 1000;
+
+/// The groups of a worker that still wait.
+#[derive(Default)]
+pub(crate) struct Coalescer {
+    /// By the hash of what their members have in common.
+    waiting: BTreeMap<u64, Group>,
+    last_number: u64,
+}
+
+/// Statements that one execution answers.
+pub(crate) struct Group {
+    /// Never used twice.
+    number: u64,
+    /// While it waits; later the statement in flight says who it is.
+    leader: usize,
+    lane: Option<Lane>,
+    followers: VecDeque<Follower>,
+    /// What has come of the reply.
+    reply: Vec<u8>,
+}
+
+/// A client by its slot and id.
+#[derive(Clone, Copy)]
+struct Follower {
+    client: u32,
+    id: u32,
+}
+
+impl Group {
+    /// Takes in a piece of the reply.
+    pub(crate) fn collect(&mut self, bytes: &[u8]) {
+        self.reply.extend_from_slice(bytes);
+    }
+
+    /// Nobody else is to get what comes.
+    pub(crate) fn outgrown(&self) -> bool {
+        self.reply.len() > LARGEST_REPLY
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.followers.capacity() * size_of::<Follower>() + self.reply.capacity()
+    }
+}
+
+impl Coalescer {
+    /// Bytes of all waiting groups. The nodes of a B-tree are at least half full.
+    pub(crate) fn bytes(&self) -> usize {
+        self.waiting.values().map(|group| group.bytes() + size_of::<(u64, Group)>()).sum()
+    }
+}
+
+impl Engine {
+    /// A statement is about to be queued. Where it has to wait for nothing but the answer to one that waits already: the
+    /// number of that group. Else it may have become the leader of a new one.
+    pub(crate) fn join_group(&mut self, key: usize, request: &mut Request) -> Option<u64> {
+        if !self.may_coalesce(key, request) {
+            return None;
+        }
+        let hash = self.hash_of(key, request);
+        let Some(group) = self.coalescer.waiting.get(&hash) else {
+            self.found_group(key, hash, request);
+            return None;
+        };
+        // A hash says nothing for certain.
+        if group.followers.len() >= MOST_FOLLOWERS || !self.belongs_to(key, request, group) {
+            return None;
+        }
+        let follower = Follower { client: key_u32(key), id: self.clients[key].id };
+        let group = self.coalescer.waiting.get_mut(&hash)?;
+        group.followers.push_back(follower);
+        Some(group.number)
+    }
+
+    fn found_group(&mut self, key: usize, hash: u64, request: &mut Request) {
+        self.coalescer.last_number += 1;
+        let number = self.coalescer.last_number;
+        let (lane, followers) = (request.lane, VecDeque::new());
+        let group = Group { number, leader: key, lane, followers, reply: Vec::new() };
+        self.coalescer.waiting.insert(hash, group);
+        request.group = Some(hash);
+    }
+
+    /// Reads that mean the same whoever of a user asks, whose end says all that they leave behind.
+    fn may_coalesce(&self, key: usize, request: &Request) -> bool {
+        let client = &self.clients[key];
+        request.statement.repeatable
+            && request.command == RequestKind::Query
+            && request.answer == 1
+            && request.raw.len() <= LARGEST_TEXT
+            && request.text().is_some_and(|text| !may_be_several(text))
+            && client.backend.is_none()
+            && client.status.contains(StatusFlags::AUTOCOMMIT)
+            && !client.in_transaction()
+            && client.pins.is_empty()
+            && self.pins_of(key, request).is_empty()
+            && !self.history.is_large(request.statement.fingerprint)
+    }
+
+    /// Same text to the byte, same queue, same user, same session state, same capabilities.
+    fn belongs_to(&self, key: usize, request: &Request, group: &Group) -> bool {
+        let (client, leader) = (&self.clients[key], &self.clients[group.leader]);
+        group.lane == request.lane
+            && client.session == leader.session
+            && client.identity == leader.identity
+            && client.capabilities == leader.capabilities
+            && leader.request.as_ref().is_some_and(|first| first.raw == request.raw)
+    }
+
+    /// Multiplied and rotated eight bytes at a time, with the multiplier of the fingerprints: good enough to look up what is
+    /// compared then, and the same in every run.
+    fn hash_of(&self, key: usize, request: &Request) -> u64 {
+        let client = &self.clients[key];
+        let mut hash = u64::from(client.session.map_or(0, |session| session.number()));
+        let mut fold = |bits: u64| hash = (hash.rotate_left(5) ^ bits).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        fold(u64::from(client.capabilities.0));
+        fold(u64::from(client.identity.map_or(0, |identity| identity.number())));
+        fold(request.lane.map_or(0, |lane| 1 + lane as u64));
+        for chunk in request.raw.chunks(8) {
+            let mut eight = [0; 8];
+            eight[..chunk.len()].copy_from_slice(chunk);
+            fold(u64::from_le_bytes(eight));
+        }
+        hash ^ hash >> 32
+    }
+
+    /// A client whose statement waits is about to leave the queue without having it run. A follower takes over its place.
+    pub(crate) fn leave_group(&mut self, key: usize) {
+        let Some(hash) = self.clients[key].request.as_mut().and_then(|request| request.group.take()) else {
+            return;
+        };
+        let Some(mut group) = self.coalescer.waiting.remove(&hash) else { return };
+        let Some(next) = self.next_follower(&mut group) else { return };
+        self.take_place_of(key, next, hash);
+        group.leader = next;
+        self.coalescer.waiting.insert(hash, group);
+    }
+
+    /// A follower waits in the place of the leader from now on, wherever that waited.
+    fn take_place_of(&mut self, leader: usize, next: usize, hash: u64) {
+        let client = &mut self.clients[next];
+        client.phase = Phase::Queued;
+        let began = client.began;
+        let request = client.request.as_mut().expect("a follower that was not answered has a request");
+        request.group = Some(hash);
+        let (from, to) = (key_u32(leader), key_u32(next));
+        let waits_for_share = self.shares.hand_over(from, to);
+        let placed = self.scheduler.hand_over(from, to, request.arrival.at);
+        request.lane = placed.or(request.lane);
+        if placed.is_none() && !waits_for_share {
+            let lane = request.lane.unwrap_or(Lane::Low);
+            let standing =
+                Standing { in_transaction: false, holds_locks: false, blocks_others: false, began };
+            self.queue_for_share(next, lane, Need::Any, standing);
+        }
+    }
+
+    /// The leader's statement goes to the server now: nobody joins any more. `None` where nobody follows.
+    pub(crate) fn begin_group(&mut self, request: &mut Request) -> Option<Box<Group>> {
+        let hash = request.group.take()?;
+        let mut group = self.coalescer.waiting.remove(&hash)?;
+        group.followers.retain(|&follower| self.is_following(follower, group.number));
+        for follower in &group.followers {
+            let key = follower.client as usize;
+            let Some(mut request) = self.clients[key].request.take() else { continue };
+            self.note_start(key, &mut request);
+            self.clients[key].request = Some(request);
+        }
+        (!group.followers.is_empty()).then(|| Box::new(group))
+    }
+
+    fn is_following(&self, follower: Follower, number: u64) -> bool {
+        let client = self.clients.get(follower.client as usize).filter(|client| client.id == follower.id);
+        client.is_some_and(|client| matches!(client.phase, Phase::Following { group } if group == number))
+    }
+
+    /// The slots of those that still follow.
+    fn followers(&self, group: &Group) -> Vec<usize> {
+        let there = group.followers.iter().filter(|&&follower| self.is_following(follower, group.number));
+        there.map(|follower| follower.client as usize).collect()
+    }
+
+    fn next_follower(&self, group: &mut Group) -> Option<usize> {
+        while let Some(follower) = group.followers.pop_front() {
+            if self.is_following(follower, group.number) {
+                return Some(follower.client as usize);
+            }
+        }
+        None
+    }
+
+    /// A client whose statement is in flight is about to let it go. True where a follower has taken its place: the statement
+    /// is that client's from now on, and so is what the other one held of the backend.
+    pub(crate) fn hand_over(&mut self, key: usize) -> bool {
+        let Some(backend_key) = self.clients[key].backend else { return false };
+        let mut statements = self.backends[backend_key].in_flight.iter();
+        let Some(place) = statements.position(|s| s.group.is_some() && s.owner.client() == Some(key)) else {
+            return false;
+        };
+        let Some(mut group) = self.backends[backend_key].in_flight[place].group.take() else { return false };
+        let next = self.next_follower(&mut group);
+        let backend = &mut self.backends[backend_key];
+        let statement = &mut backend.in_flight[place];
+        statement.group = Some(group);
+        let Some(next) = next else { return false };
+        statement.asked_to_end = false;
+        let phase = match &mut statement.owner {
+            Owner::SaveDiagnostics { client } => {
+                *client = next;
+                Phase::Settling
+            }
+            owner => {
+                *owner = Owner::Client { client: next, command: RequestKind::Query };
+                Phase::Running(Running::OnServer)
+            }
+        };
+        if backend.holder == Some(key) {
+            backend.holder = Some(next);
+        }
+        self.shares.hand_over(key_u32(key), key_u32(next));
+        self.clients[key].backend = None;
+        self.clients[next].backend = Some(backend_key);
+        self.clients[next].phase = phase;
+        // Its text has been sent, so to say.
+        if let Some(mut request) = self.lift_request(next) {
+            request.raw = Vec::new();
+            self.clients[next].request = Some(request);
+        }
+        true
+    }
+
+    /// The reply has grown too large to be kept for all: the leader gets it as it comes, the others go by themselves.
+    pub(crate) fn dissolve_group(&mut self, backend_key: usize) {
+        let Some(statement) = self.backends[backend_key].in_flight.front_mut() else { return };
+        let Some(group) = statement.group.take() else { return };
+        let (leader, fingerprint) = (statement.owner.client(), statement.fingerprint);
+        self.history.note_large(fingerprint);
+        if let Some(leader) = leader {
+            self.outbox.send(self.clients[leader].connection, &group.reply);
+            if self.clients[leader].stalled_since.is_some() {
+                self.client_stalled(leader);
+            }
+        }
+        for follower in self.followers(&group) {
+            if let Some(request) = self.take_request(follower) {
+                self.queue_request(follower, *request);
+            }
+        }
+    }
+
+    /// The reply to a group's statement is complete.
+    pub(crate) fn group_ended(
+        &mut self,
+        key: usize,
+        leader: usize,
+        statement: &mut InFlight,
+        group: Box<Group>,
+    ) {
+        let followers = self.followers(&group);
+        if statement.summary.prelude_failed {
+            self.client_statement_ended(key, leader, RequestKind::Query, statement);
+            // What failed for the leader would have failed for each of them.
+            for follower in followers {
+                if let Some(request) = self.take_request(follower) {
+                    self.prelude_failed(key, follower, &request, &statement.summary);
+                }
+            }
+        } else if statement.summary.preludes_done < statement.preludes {
+            self.statement_lost(leader, false);
+            self.group_lost(&group);
+            self.close_backend(key, "the server lost a part of a text of several statements");
+        } else {
+            for &member in std::iter::once(&leader).chain(&followers) {
+                self.outbox.send(self.clients[member].connection, &group.reply);
+            }
+            self.client_statement_ended(key, leader, RequestKind::Query, statement);
+            self.followers_answered(key, leader, statement, group, &followers);
+        }
+    }
+
+    /// What the statement leaves behind for each follower. Its warnings are being asked for where the leader asks for its own.
+    fn followers_answered(
+        &mut self,
+        key: usize,
+        leader: usize,
+        statement: &mut InFlight,
+        mut group: Box<Group>,
+        followers: &[usize],
+    ) {
+        let count = followers.len() as u64;
+        self.digests.record_coalesced(statement.fingerprint, count);
+        self.totals.coalesced += count;
+        // In case that the warnings cannot be had.
+        statement.shared = true;
+        for &follower in followers {
+            let Some(request) = self.take_request(follower) else { continue };
+            if let Some(status) = statement.summary.status {
+                let about_statement = [
+                    StatusFlags::MORE_RESULTS_EXISTS,
+                    StatusFlags::SESSION_STATE_CHANGED,
+                    // The backend's, should a function in a view have opened one: its backend is closed then.
+                    StatusFlags::IN_TRANS,
+                ];
+                self.clients[follower].status =
+                    about_statement.into_iter().fold(status, StatusFlags::without);
+            }
+            self.note_aftermath(key, follower, &request, statement);
+        }
+        let backend = self.backends.get_mut(key).filter(|_| !followers.is_empty());
+        let asks = backend.and_then(|backend| backend.in_flight.back_mut());
+        match asks.filter(|last| last.owner == Owner::SaveDiagnostics { client: leader }) {
+            Some(asks) => {
+                group.reply = Vec::new();
+                asks.group = Some(group);
+            }
+            None => {
+                for &follower in followers {
+                    self.follower_rests(follower);
+                }
+            }
+        }
+    }
+
+    /// The server's answer to SHOW WARNINGS after a group's statement, which is the followers' too.
+    pub(crate) fn share_diagnostics(&mut self, leader: usize, group: &Group) {
+        let saved = self.clients.get(leader).map(|leader| leader.aftermath.diagnostics.clone());
+        for follower in self.followers(group) {
+            if let Some(saved @ Diagnostics::Saved { .. }) = &saved {
+                self.clients[follower].aftermath.diagnostics = saved.clone();
+            }
+            self.follower_rests(follower);
+        }
+    }
+
+    /// The backend was lost in the middle of it, or is not to be trusted. Whether the statement ran, nobody knows.
+    pub(crate) fn group_lost(&mut self, group: &Group) {
+        for follower in self.followers(group) {
+            match self.clients[follower].request.is_some() {
+                true => self.statement_lost(follower, false),
+                // It has had its answer, and waited for the warnings.
+                false => self.follower_rests(follower),
+            }
+        }
+    }
+
+    fn follower_rests(&mut self, key: usize) {
+        let client = &mut self.clients[key];
+        client.phase = Phase::Idle;
+        client.last_heard = self.now;
+        self.resume.push(key);
+        self.drain_client(key);
+    }
+}
