@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// The picture's own units; the page scales it.
 const WIDTH: f64 = 720.0;
 /// Room for names and numbers at the left.
-const LEFT: f64 = 84.0;
+const LEFT: f64 = 112.0;
 const RIGHT: f64 = 96.0;
 const TOP: f64 = 34.0;
 /// Height of the lines' field.
@@ -45,7 +45,8 @@ pub struct Bar {
 pub fn bars(title: &str, bars: &[Bar]) -> String {
     let scale = Scale::of(bars.iter().map(|bar| bar.value));
     let height = TOP + ROW * bars.len() as f64 + 8.0;
-    let mut svg = open(title, height);
+    let logarithmic = matches!(scale, Scale::Logarithmic { .. });
+    let mut svg = open(&format!("{title}{}", if logarithmic { " (logarithmic)" } else { "" }), height);
     for (index, bar) in bars.iter().enumerate() {
         let top = TOP + ROW * index as f64;
         let length = scale.place(bar.value) * (WIDTH - LEFT - RIGHT);
@@ -114,7 +115,7 @@ pub fn lines(title: &str, step: f64, lines: &[Line]) -> String {
         if !points.is_empty() {
             let _ = write!(svg, r#"<path class="line s{}" d="M{}"/>"#, index % SERIES, points.join("L"));
         }
-        let (left, base) = (LEFT + 126.0 * index as f64, bottom + 44.0);
+        let (left, base) = (12.0 + 136.0 * index as f64, bottom + 44.0);
         let _ = write!(
             svg,
             r#"<path class="line s{}" d="M{left:.1} {:.1}h28"/><text x="{:.1}" y="{base:.1}">{}</text>"#,
