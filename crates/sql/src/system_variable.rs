@@ -34,7 +34,7 @@ pub(crate) struct SystemVariable<'a> {
 }
 
 impl<'a> SystemVariable<'a> {
-    /// Takes the bytes of a [`TokenKind::SystemVariable`] apart.
+    /// Takes the bytes of a [`crate::lexer::TokenKind::SystemVariable`] apart.
     pub fn of(token: &'a [u8]) -> Self {
         let name = token.get(2..).unwrap_or_default();
         let dot = name.iter().position(|&byte| byte == b'.').unwrap_or(name.len());
