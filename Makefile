@@ -31,7 +31,7 @@ test:
 	python3 -B -m unittest discover --quiet --start-directory tests/benchmark
 	ONRAMP_DRIVER=epoll cargo test --locked --package onramp --test serve
 	tests/drivers/run
-	ONRAMP_DRIVER=epoll ONRAMP_WORKERS=3 tests/drivers/run
+	ONRAMP_DRIVER=epoll ONRAMP_WORKERS=3 ONRAMP_COALESCE_READS=on tests/drivers/run
 
 check:
 	cargo fmt --all --check

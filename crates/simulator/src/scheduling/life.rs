@@ -84,9 +84,10 @@ impl World<'_> {
 
     /// A statement has begun on the server.
     pub(super) fn statement_begins(&mut self, origin: Origin) {
-        let client = &mut self.clients[origin.client as usize];
         let counts = self.now >= self.measure_from;
         self.outcome.begun += u64::from(counts);
+        // One that any client may have sent is followed to nobody.
+        let Some(client) = self.clients.get_mut(origin.client as usize) else { return };
         let waits = matches!(client.phase, Phase::Waiting | Phase::Reading) && client.number == origin.number;
         if !waits {
             self.outcome.for_nobody += u64::from(counts);
@@ -169,11 +170,14 @@ impl World<'_> {
                     Row::Own => u64::from(id),
                     Row::Same(row) => row,
                     Row::Among(count) => origin.bits(self.seed, ROW) % count,
+                    Row::Popular(count) => popular(origin.bits(self.seed, ROW), count),
                 };
                 Statement { action: step.action, table: step.table, row }
             }
             None => Statement { action: Action::Rollback, table: 0, row: 0 },
         };
+        let common = program_step.is_some_and(|step| matches!(step.row, Row::Popular(_)));
+        let origin = if common { Origin::NOBODY } else { origin };
         let bytes = client::query(&statement.text(origin));
         let worker = usize::from(client.worker);
         self.send_to_worker(worker, Arrival::Bytes(client.connection, bytes));
@@ -260,4 +264,11 @@ impl World<'_> {
         }
         self.plan(self.now + RECONNECT, Happening::Arrive(id));
     }
+}
+
+/// A row below `count`: all powers of two of it are drawn as often, and within one all rows.
+fn popular(bits: u64, count: u64) -> u64 {
+    let powers = u64::from(count.max(1).ilog2()) + 1;
+    let first = 1 << ((bits >> 32) % powers);
+    (first - 1 + (bits & u64::from(u32::MAX)) % first).min(count - 1)
 }

@@ -162,6 +162,9 @@ pub enum Row {
     Same(u64),
     /// Any of so many.
     Among(u64),
+    /// Any of so many, the first most often: each doubling of a row's number halves how often it is drawn (Zipf's law, in
+    /// steps). The text is the same for all clients.
+    Popular(u64),
 }
 
 impl Step {

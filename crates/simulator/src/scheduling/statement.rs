@@ -49,6 +49,9 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Of a statement that any client may have sent.
+    pub const NOBODY: Self = Self { client: u32::MAX, number: 0 };
+
     /// 64 bits that depend on the seed, the statement and what they are for alone.
     pub fn bits(self, seed: u64, purpose: u64) -> u64 {
         let statement = u64::from(self.client) << 32 | u64::from(self.number);
@@ -65,7 +68,7 @@ fn mix(number: u64) -> u64 {
 }
 
 impl Statement {
-    /// The text, with its origin in a comment.
+    /// The text, with its origin in a comment unless that is [`Origin::NOBODY`].
     pub fn text(&self, origin: Origin) -> String {
         let (table, row) = (self.table, self.row);
         let Origin { client, number } = origin;
@@ -81,14 +84,18 @@ impl Statement {
             Action::GetLock { timeout } => format!("SELECT GET_LOCK('l{row}',{timeout})"),
             Action::ReleaseLock => format!("SELECT RELEASE_LOCK('l{row}')"),
         };
-        format!("{text} /*{client}.{number}*/")
+        if origin == Origin::NOBODY { text } else { format!("{text} /*{client}.{number}*/") }
     }
 
     /// Reads such a text; `None` for any other.
     pub fn parse(text: &str) -> Option<(Self, Origin)> {
-        let (text, comment) = text.strip_suffix("*/")?.rsplit_once(" /*")?;
-        let (client, number) = comment.split_once('.')?;
-        let origin = Origin { client: client.parse().ok()?, number: number.parse().ok()? };
+        let (text, origin) = match text.strip_suffix("*/").and_then(|text| text.rsplit_once(" /*")) {
+            Some((text, comment)) => {
+                let (client, number) = comment.split_once('.')?;
+                (text, Origin { client: client.parse().ok()?, number: number.parse().ok()? })
+            }
+            None => (text, Origin::NOBODY),
+        };
         let of = |action, table: &str, row: &str| {
             Some(Self { action, table: table.parse().ok()?, row: row.parse().ok()? })
         };
@@ -140,7 +147,9 @@ mod tests {
             (Action::ReleaseLock, 0, 5),
         ] {
             let statement = Statement { action, table, row };
-            assert_eq!(Statement::parse(&statement.text(origin)), Some((statement, origin)));
+            for origin in [origin, Origin::NOBODY] {
+                assert_eq!(Statement::parse(&statement.text(origin)), Some((statement, origin)));
+            }
         }
         assert_eq!(Statement::parse("SELECT CURRENT_USER()"), None);
     }
