@@ -49,7 +49,14 @@ const LONGEST_REST: Duration = Duration::from_secs(32);
 /// Where so much more or less is done than usual (a natural logarithm: about a quarter), so many times in a row, the load or
 /// the server has changed.
 const CHANGE: f64 = 0.25;
-const CHANGES: u32 = 3;
+const CHANGES: u32 = 5;
+
+/// Of a change to half or twice as much, two times in a row are enough: a server that drowns takes long for each measurement.
+const LARGE_CHANGE: f64 = std::f64::consts::LN_2;
+
+/// For that a rest is cut short, but not below an eighth: where the speed of the machine itself varies, every change would
+/// be followed by trials otherwise, and these cost more than they bring.
+const SHORTEST_PART: u32 = 8;
 
 /// What has been counted so far, while statements waited for a permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,11 +105,18 @@ pub(crate) struct Limit {
 
 #[derive(Debug)]
 enum State {
-    /// The best is in force.
+    /// The best is in force: until the one time if the load changes, until the other if not.
     Resting {
+        at_least: Instant,
         until: Instant,
     },
     Trying(Trial),
+}
+
+impl State {
+    fn resting(now: Instant, time: Duration) -> Self {
+        Self::Resting { at_least: now + time / SHORTEST_PART, until: now + time }
+    }
 }
 
 /// A comparison of the best limit with another.
@@ -110,7 +124,7 @@ enum State {
 struct Trial {
     other: u32,
     /// The speed at the best, just before.
-    before: f64,
+    before: Speed,
     /// The speed at the other, since then; `None` while that is in force.
     at_other: Option<f64>,
     differences: Differences,
@@ -153,7 +167,7 @@ impl Limit {
             most,
             best,
             former: best,
-            state: State::Resting { until: Instant::START },
+            state: State::resting(Instant::START, Duration::ZERO),
             next_step: 0,
             upwards: true,
             rest: FIRST_REST,
@@ -194,6 +208,10 @@ impl Limit {
         if elapsed >= INTERVAL && saturated < elapsed / USED {
             self.break_off();
             self.measure_from(now, counts);
+        } else if self.is_hopeless(statements, saturated) {
+            self.measure_from(now, counts);
+            self.try_next(now, None);
+            self.settling = true;
         } else if self.settling {
             if statements >= SETTLING * in_force.max(self.best.into()) {
                 self.settling = false;
@@ -218,35 +236,45 @@ impl Limit {
     /// The limit is not reached any more: what was being compared was not the server's.
     fn break_off(&mut self) {
         if matches!(self.state, State::Trying(_)) {
-            self.state = State::Resting { until: self.began };
+            self.state = State::resting(self.began, Duration::ZERO);
         }
         self.settling = true;
     }
 
+    /// Whether so much less is done with the limit that is tried that the end of the measurement need not be waited for: it
+    /// may be far where a server drowns.
+    fn is_hopeless(&self, statements: u64, saturated: Duration) -> bool {
+        let State::Trying(Trial { other, before, at_other: None, .. }) = &self.state else { return false };
+        let micros = saturated.as_micros() as f64;
+        let expected = before.statements.exp() * micros;
+        // As many as run at a time, twice over: these may have begun a moment ago.
+        saturated >= INTERVAL && expected >= 2.0 * f64::from(*other) && (statements as f64) < expected / 4.0
+    }
+
     fn measured(&mut self, now: Instant, speed: Speed, may_try: bool) {
         match &mut self.state {
-            State::Resting { until } => {
-                let over = *until <= now;
+            &mut State::Resting { at_least, until } => {
                 if !may_try {
                     // What is measured now is about another limit.
-                } else if self.has_changed(speed) {
-                    self.rest = FIRST_REST;
+                } else if self.has_changed(speed) && at_least <= now {
+                    // Where less is done, too many are more likely, and too few do less harm.
+                    let usual = self.usual.take();
+                    self.upwards = usual.is_none_or(|usual| speed.work > usual.speed.work);
                     self.next_step = 0;
-                    self.usual = None;
-                    self.try_next(now, speed.work);
-                } else if over {
-                    self.try_next(now, speed.work);
+                    self.try_next(now, Some(speed));
+                } else if until <= now {
+                    self.try_next(now, Some(speed));
                 }
             }
             State::Trying(trial) => match trial.at_other {
                 None => trial.at_other = Some(speed.work),
                 Some(at_other) => {
-                    trial.differences.add(at_other - f64::midpoint(trial.before, speed.work));
-                    trial.before = speed.work;
+                    trial.differences.add(at_other - f64::midpoint(trial.before.work, speed.work));
+                    trial.before = speed;
                     trial.at_other = None;
                     match trial.differences.verdict(self.best, trial.other) {
                         Verdict::Better => self.take_step(now),
-                        Verdict::NotBetter => self.try_next(now, speed.work),
+                        Verdict::NotBetter => self.try_next(now, Some(speed)),
                         Verdict::Open => {}
                     }
                 }
@@ -263,22 +291,23 @@ impl Limit {
         self.best = other;
         self.upwards = other > best;
         self.next_step = if large { 0 } else { SMALL_STEPS };
-        self.rest = FIRST_REST;
+        self.rest = (self.rest / 4).max(FIRST_REST);
         self.usual = None;
         // What was measured last was at the former best: the next trial begins with a measurement of its own.
-        self.state = State::Resting { until: now };
+        self.state = State::resting(now, Duration::ZERO);
     }
 
-    /// Begins the next trial, or a rest where there is none.
-    fn try_next(&mut self, now: Instant, speed: f64) {
-        match self.candidate() {
-            Some((step, other)) => {
+    /// Begins the next trial, for which the best has just been measured or is to be, or a rest where there is none.
+    fn try_next(&mut self, now: Instant, speed: Option<Speed>) {
+        match (self.candidate(), speed) {
+            (Some(_), None) => self.state = State::resting(now, Duration::ZERO),
+            (Some((step, other)), Some(speed)) => {
                 self.next_step = step + 1;
                 let differences = Differences::default();
                 self.state = State::Trying(Trial { other, before: speed, at_other: None, differences });
             }
-            None => {
-                self.state = State::Resting { until: now + self.rest };
+            (None, _) => {
+                self.state = State::resting(now, self.rest);
                 self.rest = (self.rest * 2).min(LONGEST_REST);
                 self.next_step = SMALL_STEPS;
                 self.former = self.best;
@@ -314,8 +343,9 @@ impl Limit {
         };
         let by = |now: f64, usual: f64| (now - usual).abs();
         let work = by(speed.work, usual.speed.work);
-        if work.max(by(speed.statements, usual.speed.statements)) > CHANGE {
-            usual.changes += 1;
+        let change = work.max(by(speed.statements, usual.speed.statements));
+        if change > CHANGE {
+            usual.changes += if change > LARGE_CHANGE { CHANGES / 2 + 1 } else { 1 };
             return usual.changes >= CHANGES;
         }
         usual.changes = 0;

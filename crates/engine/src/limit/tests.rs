@@ -89,8 +89,8 @@ fn best_of(server: Server) -> f64 {
 const SERVERS: [(&str, Server); 4] =
     [("cores", bound_by_cores), ("locks", bound_by_locks), ("disk", bound_by_disk), ("both", bound_by_both)];
 
-/// So many measurements after a change, the limit is where it should be: 20 seconds.
-const UNTIL_FOUND: u32 = 200;
+/// So many measurements after a change, the limit is where it should be: 15 seconds.
+const UNTIL_FOUND: u32 = 150;
 
 fn until_found() -> Duration {
     INTERVAL * UNTIL_FOUND
@@ -183,4 +183,19 @@ fn statements_of_seconds_are_waited_for() {
     let mut bench = Bench::new(0.1, 2);
     bench.run(slow, Duration::from_secs(1200), 1.0);
     assert!(bench.limit.best >= 45, "{}", bench.limit.best);
+}
+
+#[test]
+fn a_server_that_drowns_is_not_waited_for() {
+    // Beyond 20 it does nothing at all, to speak of.
+    let brittle: Server = |threads| if threads > 20.0 { 0.5 } else { 1_000.0 };
+    let mut bench = Bench::new(0.02, 4);
+    while bench.limit.in_force() <= 20 {
+        bench.run(brittle, Duration::from_millis(10), 1.0);
+    }
+    let since = bench.now;
+    while bench.limit.in_force() > 20 {
+        bench.run(brittle, Duration::from_millis(10), 1.0);
+    }
+    assert!(bench.now.since(since) <= 2 * INTERVAL, "{:?}", bench.now.since(since));
 }
