@@ -61,6 +61,11 @@ fn a_changed_sequence_number_is_found() {
 }
 
 #[test]
+fn an_answer_from_before_the_question_is_found() {
+    expect(Bug::Stale, "and its answer is of");
+}
+
+#[test]
 fn a_statement_sent_after_its_clients_end_is_found() {
     expect(Bug::SendAfterEnd, "its client's end was told");
 }
@@ -116,6 +121,7 @@ fn run<P: Subject>(inner: P, parameters: Parameters, bug: Bug) -> Outcome {
         fired: false,
         clients: BTreeMap::new(),
         held: None,
+        old: None,
         late: Vec::new(),
         outputs: VecDeque::new(),
         current: None,
@@ -134,6 +140,7 @@ enum Bug {
     CutAnswer,
     Renumber,
     SendAfterEnd,
+    Stale,
     Spin,
 }
 
@@ -146,6 +153,8 @@ struct Planted<P> {
     clients: BTreeMap<ConnectionId, bool>,
     /// A backend whose bytes are held back until its end.
     held: Option<(ConnectionId, Vec<u8>)>,
+    /// When the first answer of all was made.
+    old: Option<Vec<u8>>,
     /// Outputs for the next turn.
     late: Vec<Owned>,
     outputs: VecDeque<Owned>,
@@ -211,6 +220,13 @@ impl<P: Subject> Planted<P> {
             Bug::Renumber if strikes && to_client => {
                 bytes[3] = bytes[3].wrapping_add(1);
                 self.fired = true;
+            }
+            Bug::Stale if to_client => {
+                let digits = find(&bytes, b"moment_").map(|at| at + 7..at + 19);
+                if let Some(digits) = digits.filter(|digits| digits.end <= bytes.len()) {
+                    let old = self.old.get_or_insert(bytes[digits.clone()].to_vec());
+                    bytes[digits].copy_from_slice(old);
+                }
             }
             Bug::SendAfterEnd if strikes && !to_client => {
                 self.held = Some((to, bytes));
