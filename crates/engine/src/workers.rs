@@ -24,6 +24,8 @@ use crate::settings::{Settings, ThreadHandling};
 pub struct Workers {
     /// Statements that may execute at the same time.
     permits: AtomicU32,
+    /// How many there were before the limit that is to be found was last moved.
+    permits_before: AtomicU32,
     /// How many these should be, where that is to be found.
     meter: Meter<1>,
     running: AtomicU32,
@@ -103,6 +105,7 @@ impl Workers {
         };
         let workers = Self {
             permits: AtomicU32::new(permits_of(settings)),
+            permits_before: AtomicU32::new(0),
             meter: Meter::new([settings.permits_range()]),
             running: AtomicU32::new(0),
             long: LongPermits::new(settings.long_permits, settings.most_long_statements(), count),
@@ -136,6 +139,7 @@ impl Workers {
         self.meter.change([settings.permits_range()]);
         self.sharing_meter.change([settings.shared_backends_range(), settings.in_flight_range()]);
         self.permits.store(permits_of(settings), SeqCst);
+        self.permits_before.store(0, SeqCst);
         self.shared_backends.store(settings.shared_backends.max(1), SeqCst);
         self.in_flight.store(settings.statements_in_flight.max(1), SeqCst);
         self.take_up_limits(self.meter.limits(), self.sharing_meter.limits());
@@ -151,7 +155,11 @@ impl Workers {
                 limit.store(found, SeqCst);
             }
         };
+        let before = self.permits();
         change(&self.permits, permits);
+        if before != self.permits() {
+            self.permits_before.store(before, SeqCst);
+        }
         change(&self.shared_backends, shared_backends);
         change(&self.in_flight, in_flight);
     }
@@ -277,7 +285,11 @@ impl Workers {
         let permits = self.permits();
         match extra {
             Extra::Any => u32::MAX,
-            Extra::Kept => permits.saturating_add((permits / KEPT).max(1)),
+            Extra::Kept => {
+                // After a step down those beyond the limit may be waiting for the very locks that this one holds.
+                let permits = permits.max(self.permits_before.load(SeqCst));
+                permits.saturating_add((permits / KEPT).max(1))
+            }
             Extra::None => permits,
         }
     }
