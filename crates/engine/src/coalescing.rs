@@ -108,6 +108,8 @@ impl Engine {
         }
         let follower = Follower { client: key_u32(key), id: self.clients[key].id };
         let group = self.coalescer.waiting.get_mut(&hash)?;
+        // It may have followed before, been killed, and come again: it is to be answered once.
+        group.followers.retain(|other| other.client != follower.client);
         group.followers.push_back(follower);
         Some(group.number)
     }

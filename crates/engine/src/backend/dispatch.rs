@@ -68,6 +68,9 @@ impl Engine {
                 if self.scheduler.waits_for_long(key) {
                     continue; // another worker has been faster
                 }
+                if self.start_one_holder() {
+                    continue;
+                }
                 wanting = true;
                 break;
             };
@@ -114,6 +117,26 @@ impl Engine {
         self.backends[backend].permit = if grant.has_permit() { Permit::Held } else { Permit::Lent };
         self.backends[backend].permit_since = self.now;
         self.send_request(key, backend);
+    }
+
+    /// While a statement that has waited too long waits for a permit before those who hold locks, one of these goes on at a
+    /// time: all permits may be with statements that wait for it.
+    fn start_one_holder(&mut self) -> bool {
+        let Some(holder) = self.scheduler.passed_over() else { return false };
+        let Some(backend) = self.clients[holder as usize].backend else { return false };
+        let runs = |client: usize| {
+            self.clients[client].request.as_ref().is_some_and(|request| request.lane == Some(Lane::Holding))
+        };
+        let one_runs = self
+            .backends
+            .iter()
+            .any(|(_, backend)| backend.permit == Permit::Held && backend.holder.is_some_and(runs));
+        if one_runs {
+            return false;
+        }
+        let Some(grant) = self.scheduler.take_permit(holder) else { return false };
+        self.start_alone(holder as usize, backend, grant);
+        true
     }
 
     /// The first statement in need finds no backend (its user's are still being opened, or none may be): one of another

@@ -116,7 +116,11 @@ impl Engine {
         let place = self
             .take_place()
             .or_else(|| self.close_idle_backend().then(|| self.take_place())?)
-            .or_else(|| self.workers.places.take(self.now, self.worker, 1));
+            // A server that is full has no room for one more either, however urgent.
+            .or_else(|| {
+                let places = &self.workers.places;
+                (!places.server_is_full()).then(|| places.take(self.now, self.worker, 1))?
+            });
         if let Some(origin) = place {
             self.open_backend_as(identity, class, collation, origin);
         }

@@ -11,6 +11,11 @@ use crate::engine::Engine;
 /// server rather than for a lock. As often as the stall checker of MySQL's pool looks.
 const SHORTEST_STALL: Duration = Duration::from_millis(10);
 
+/// For each permit so many statements may run that have lent theirs. Where more are stalled it is no lock that their owners would
+/// release sooner, but the server that has too much to do, and more would make it worse: what is slow would be taken for stalled
+/// again. By default as many as there are backends.
+const LENT: u32 = 8;
+
 impl Engine {
     /// A statement that has run for longer than its like does may be waiting for a lock whose owner waits for a permit: it
     /// lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer counts).
@@ -18,24 +23,38 @@ impl Engine {
         if !self.scheduler.lends_stalled() || !self.scheduler.is_short_of_permits() {
             return;
         }
+        let room = self.room_to_lend();
         let over: Vec<_> = self
             .backends
             .iter()
             .filter(|(_, backend)| backend.permit != Permit::None && self.stalls_at(backend) <= self.now)
             .map(|(key, backend)| (key, backend.permit))
             .collect();
-        for (key, permit) in over {
+        if !over.is_empty() {
             self.stalled_at = Some(self.now);
-            if permit == Permit::Held {
-                self.lend_permit(key);
-                self.totals.stalls += 1;
-            }
         }
+        for (key, _) in over.into_iter().filter(|&(_, permit)| permit == Permit::Held).take(room) {
+            self.lend_permit(key);
+            self.totals.stalls += 1;
+        }
+    }
+
+    /// How many more statements of this worker may lend their permits because of a stall.
+    fn room_to_lend(&self) -> usize {
+        if !self.scheduler.is_native() {
+            return usize::MAX;
+        }
+        let lent = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Lent).count();
+        let most = self.workers.permits().saturating_mul(LENT).div_ceil(self.workers.count());
+        (most as usize).saturating_sub(lent)
     }
 
     /// When the next permit is lent because of a stall.
     pub(crate) fn next_stall(&self) -> Option<Instant> {
         if !self.scheduler.lends_stalled() || !self.scheduler.is_short_of_permits() {
+            return None;
+        }
+        if self.room_to_lend() == 0 {
             return None;
         }
         let held = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Held);

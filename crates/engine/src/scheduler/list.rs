@@ -135,6 +135,9 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         assert!(self.nodes[by as usize].is_none(), "a client has one statement at a time");
         let node = self.nodes.get_mut(client as usize)?.take()?;
         let queue = usize::from(node.queue);
+        if self.late[queue] == client {
+            self.late[queue] = by;
+        }
         match node.previous {
             NOWHERE => self.ends[queue].0 = by,
             previous => self.node(previous).next = by,

@@ -241,6 +241,12 @@ impl Scheduler {
         Some(if holds { self.overdue(backend_free).unwrap_or(first) } else { first })
     }
 
+    /// Who would run next if it were not the turn of a statement that has waited too long.
+    pub(crate) fn passed_over(&self) -> Option<u32> {
+        let head = self.first_of(Lane::Holding, true)?;
+        (self.holders_in_a_row >= HOLDERS_IN_A_ROW).then_some(head.client)
+    }
+
     /// The first of the high queue, where it has waited too long.
     fn overdue(&self, backend_free: bool) -> Option<u32> {
         let head = self.first_of(Lane::High, backend_free)?;
