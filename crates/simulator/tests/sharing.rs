@@ -49,3 +49,22 @@ fn short_reads_do_not_wait_behind_those_whose_like_have_been_long() {
     let with = slowest(&one_table_locked(|_, settings| settings.stall_limit = Duration::from_millis(20)));
     assert!(with < 60_000, "{with} us");
 }
+
+/// Reads a second of 300 clients that do not pause.
+fn speed(adjust: fn(Profile, &mut Settings)) -> f64 {
+    let read = Step::new("read", Action::Read, 0, Row::Own);
+    let crowd = Group::new("crowd", 300, vec![read]);
+    let mut scenario = scenario(vec![crowd], adjust);
+    scenario.length = Duration::from_secs(12);
+    scenario.warm_up = Duration::from_secs(8);
+    run(&scenario, Profile::Native, 1).outcome.rate("read")
+}
+
+#[test]
+fn how_many_share_finds_itself() {
+    let few = speed(|_, settings| (settings.shared_backends, settings.statements_in_flight) = (1, 4));
+    let usual = speed(|_, settings| (settings.shared_backends, settings.statements_in_flight) = (4, 16));
+    let found = speed(|_, settings| (settings.shared_backends, settings.statements_in_flight) = (0, 0));
+    assert!(few < 0.5 * usual, "it matters: {few:.0} and {usual:.0}");
+    assert!(found > 0.95 * usual, "{found:.0}, and {usual:.0} as given");
+}
