@@ -15,7 +15,7 @@ use seam::Instant;
 #[derive(Debug)]
 pub(crate) struct Places {
     max_backends: u32,
-    /// How many the server was last seen to take; more than `max_backends` where it has refused none.
+    /// How many the server was last seen to take; `u32::MAX` where it has refused none lately.
     room: AtomicU32,
     /// When it last refused one, or one more was tried: microseconds of the workers' clocks, which started together.
     room_changed: AtomicU64,
@@ -67,9 +67,9 @@ impl Places {
         self.max_backends.min(self.room.load(SeqCst))
     }
 
-    /// Whether it is the server that allows no more.
+    /// Whether the server has refused one lately.
     pub(crate) fn server_is_full(&self) -> bool {
-        self.room.load(SeqCst) < self.max_backends
+        self.room.load(SeqCst) != u32::MAX
     }
 
     /// Takes a place; up to `beyond` more than there may be.
@@ -110,7 +110,7 @@ impl Places {
     /// Assumes that the server takes more again, some time after it refused. True where it is worth trying.
     fn try_for_more(&self, now: Instant) -> bool {
         let (room, changed) = (self.room.load(SeqCst), self.room_changed.load(SeqCst));
-        if room >= self.max_backends || now.since(Instant::from_micros(changed)) < TRY_AGAIN {
+        if room == u32::MAX || now.since(Instant::from_micros(changed)) < TRY_AGAIN {
             return false;
         }
         // Only one of the workers takes the step.
