@@ -51,7 +51,8 @@ table! {
         /// Its default schema.
         schema_name: Option<String>,
         /// `connecting`, `logging_in`, `idle`, `queued`, `preparing` (its session state is set on its backend),
-        /// `running`, `settling` (what its statement left is saved) or `killing` (its KILL is under way).
+        /// `running`, `following` (it gets the answer to another client's identical read), `settling` (what its statement left is
+        /// saved) or `killing` (its KILL is under way).
         state: &'static str,
         /// Whether it has an open transaction.
         in_transaction: bool,
