@@ -138,6 +138,7 @@ fn assert_sound(text: &[u8], mode: LexMode) {
 
 /// What a call points at is that function, with its parentheses, or that variable.
 fn assert_names(call: &SessionCall, piece: &[u8]) {
+    let pool;
     let names: &[&str] = match call.function {
         SessionFunction::RowCount => &["row_count"],
         SessionFunction::FoundRows => &["found_rows"],
@@ -145,6 +146,10 @@ fn assert_names(call: &SessionCall, piece: &[u8]) {
         SessionFunction::LastInsertId => &["last_insert_id", "identity"],
         SessionFunction::WarningCount => &["warning_count"],
         SessionFunction::ErrorCount => &["error_count"],
+        SessionFunction::Pool(variable) => {
+            pool = [variable.name()];
+            &pool
+        }
     };
     let lower = String::from_utf8_lossy(piece).to_ascii_lowercase();
     assert!(names.iter().any(|name| lower.contains(name)), "{:?} at {lower:?}", call.function);
