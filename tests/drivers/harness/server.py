@@ -1,6 +1,7 @@
 """A private MariaDB server in a temporary folder, with the accounts that the suites use."""
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -58,10 +59,25 @@ def end_in_order_on_sigterm():
 
 
 def free_port():
-    """A TCP port of 127.0.0.1 that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A TCP port of 127.0.0.1 that nobody listens on and no connection gets by itself.
+
+    It lies below the range that the system chooses local ports from (from 32768 on), so that nothing takes it while a
+    server that was stopped is to come back on it. It is never given out twice by one process.
+    """
+    while True:
+        port = random.randrange(10_000, 32_000)
+        if port in _given_out:
+            continue
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        _given_out.add(port)
+        return port
+
+
+_given_out = set()
 
 
 def find(program, *folders):
