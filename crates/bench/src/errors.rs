@@ -18,6 +18,8 @@ pub enum ClientError {
     Lost = 2013,
     /// CR_MALFORMED_PACKET: bytes that are no reply to what was asked.
     Malformed = 2027,
+    /// CR_SERVER_LOST with more to say (CR_SERVER_LOST_EXTENDED): nothing came in the time that `--give-up` gives.
+    GivenUp = 2055,
     /// CR_AUTH_PLUGIN_ERR: a password method that this program does not speak.
     AuthPlugin = 2061,
 }

@@ -251,6 +251,7 @@ impl<'a> Generator<'a> {
             Phase::New => self.begin(now),
             Phase::Connecting { .. } | Phase::Finishing { .. } | Phase::Finished => {}
             Phase::WarmingUp { since, report } => {
+                self.give_up_late_events(now);
                 self.begin_due_events(now);
                 let report = self.report_if_due(now, since, report);
                 if let Phase::WarmingUp { report: at, .. } = &mut self.phase {
@@ -261,6 +262,7 @@ impl<'a> Generator<'a> {
                 }
             }
             Phase::Measuring { since, report, loaded, .. } => {
+                self.give_up_late_events(now);
                 self.begin_due_events(now);
                 let next = self.report_if_due(now, loaded, report);
                 if let Phase::Measuring { report: at, .. } = &mut self.phase {

@@ -183,9 +183,32 @@ pub struct RunOptions {
     /// again, unless this is `none`
     #[arg(long, default_value = IgnoreErrors::DEFAULT, value_name = "CODES", alias = "mysql-ignore-errors")]
     pub ignore_errors: IgnoreErrors,
+    /// What becomes of an event that failed with an ignored error: `retry` begins it again at once, and its latency goes
+    /// on; `drop` counts the error alone, and the connection goes on to its next event
+    #[arg(long, default_value = "retry", value_name = "WHAT")]
+    pub after_error: AfterError,
+    /// Milliseconds after which an event that has not ended is given up, as an impatient client does it: the connection
+    /// is closed and made anew, and the event is begun again; 0 is never
+    #[arg(long, default_value = "0", value_name = "MS", value_parser = milliseconds)]
+    pub give_up: Duration,
+    /// Rows in a range
+    #[arg(long, default_value_t = 100, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub range_size: u32,
+    /// Milliseconds that a statement of the workload `sleep` takes
+    #[arg(long, default_value = "1000", value_name = "MS", value_parser = milliseconds)]
+    pub sleep_time: Duration,
     /// Write all figures to a file, as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// What becomes of an event that failed with an ignored error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AfterError {
+    /// Begin it again at once
+    Retry,
+    /// Leave it
+    Drop,
 }
 
 /// Distributions by name.

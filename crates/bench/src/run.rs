@@ -32,7 +32,9 @@ pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
     let mut random = Random::new(seed);
     let run = random.next() as u32;
     let rows = Distribution::new(tables.shape(), tables.table_size);
-    let source = Source::new(random, rows, tables.tables, run);
+    let mut source = Source::new(random, rows, tables.tables, run);
+    source.range_rows = options.range_size;
+    source.sleep_time = options.sleep_time;
     let outcome = generate(&mut driver, options, credentials, addresses, source)?;
     let context = Context {
         options,

@@ -19,6 +19,8 @@ pub enum Workload {
     PointSelect,
     /// `SELECT pad` by primary key (sysbench's old select.lua)
     Select,
+    /// `SELECT SUM(k)` of a range (one of oltp_read_only's)
+    SumRange,
     /// `UPDATE` of the indexed column by primary key
     #[value(alias = "oltp_update_index")]
     UpdateIndex,
@@ -42,7 +44,7 @@ pub enum Workload {
     Ledger,
     /// A `SELECT` of a text that no other statement sends; the answer must be that text
     Echo,
-    /// `SELECT SLEEP(1)`: a statement that takes a second and none of the processor's time
+    /// `SELECT SLEEP(1)`, or as --sleep-time says: a statement that takes its time and none of the processor's
     Sleep,
 }
 
@@ -72,6 +74,7 @@ impl Workload {
         match self {
             Self::PointSelect => plan.push(Draw::TableAndRow, Statement::POINT_SELECT),
             Self::Select => plan.push(Draw::TableAndRow, Statement::SELECT_PAD),
+            Self::SumRange => plan.push(Draw::TableAndRow, Statement::SUM_RANGE),
             Self::UpdateIndex => plan.push(Draw::TableAndRow, Statement::UPDATE_INDEX),
             Self::UpdateNonIndex => plan.push(Draw::TableAndRow, Statement::UPDATE_NON_INDEX),
             Self::UpdateNonIndexTrx => {

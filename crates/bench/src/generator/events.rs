@@ -4,9 +4,10 @@ use seam::Instant;
 
 use super::connection::State;
 use super::logins::Closed;
-use super::schedule::counted_from;
+use super::schedule::{Try, counted_from};
 use super::{Generator, Phase};
-use crate::errors::{Failure, NO_SUCH_TABLE};
+use crate::errors::{ClientError, Failure, NO_SUCH_TABLE};
+use crate::options::AfterError;
 use crate::reply::{Ending, Expect};
 use crate::workload::encode::{Row, put_execute, put_query};
 use crate::workload::statement::{Kind, Statement};
@@ -29,7 +30,7 @@ impl Generator<'_> {
             let Some(arrivals) = &mut self.schedule.arrivals else { break };
             let Some(due) = arrivals.take(now, &mut self.source.random) else { break };
             if let Some(number) = self.schedule.idle.pop_front() {
-                self.begin_event(number, counted_from(due, now));
+                self.begin_event(now, number, counted_from(due, now));
             }
         }
     }
@@ -45,13 +46,13 @@ impl Generator<'_> {
             Some(arrivals) => arrivals.take(now, &mut self.source.random),
         };
         match due {
-            Some(due) => self.begin_event(number, due),
+            Some(due) => self.begin_event(now, number, due),
             None => self.schedule.idle.push_back(number),
         }
     }
 
     /// Begins an event whose latency counts from `started`.
-    fn begin_event(&mut self, number: u32, started: Instant) {
+    fn begin_event(&mut self, now: Instant, number: u32, started: Instant) {
         let connection = &mut self.connections[number as usize];
         connection.event = Some(started);
         self.schedule.open += 1;
@@ -61,14 +62,19 @@ impl Generator<'_> {
         if self.options.tables.workload().reconnects() {
             self.connector.enqueue(number);
         } else if matches!(connection.state, State::Ready { .. }) {
-            self.send_first(number);
+            self.send_first(now, number);
         }
         // A connection that was lost while it was idle begins when it is up again.
     }
 
     /// Sends the first statement of the open event.
-    pub(super) fn send_first(&mut self, number: u32) {
-        self.connections[number as usize].step = 0;
+    pub(super) fn send_first(&mut self, now: Instant, number: u32) {
+        let connection = &mut self.connections[number as usize];
+        connection.step = 0;
+        if let (Some(started), false) = (connection.event, self.options.give_up.is_zero()) {
+            let attempt = Try { number, attempt: connection.attempt, started };
+            self.schedule.patience.push_back((now + self.options.give_up, attempt));
+        }
         self.send_step(number);
     }
 
@@ -167,7 +173,7 @@ impl Generator<'_> {
         let connection = &mut self.connections[number as usize];
         let Some(id) = connection.state.connection() else { return };
         if !self.plan.transaction || connection.step == 0 {
-            return self.send_first(number);
+            return self.after_error(now, number);
         }
         // A deadlock has undone the transaction, a lock wait timeout only its last statement. ROLLBACK fits both; the
         // BEGIN of the next try would commit what is left.
@@ -188,17 +194,48 @@ impl Generator<'_> {
             return self.lost(now, number, failure, Closed::ByUs);
         }
         self.statistics.record_query(Kind::Other, 0);
-        self.send_first(number);
+        self.after_error(now, number);
+    }
+
+    /// The event failed and has left nothing behind.
+    fn after_error(&mut self, now: Instant, number: u32) {
+        match self.options.after_error {
+            AfterError::Retry => self.send_first(now, number),
+            AfterError::Drop => self.event_over(now, number),
+        }
+    }
+
+    /// Gives up the events that have had their time. What they asked for is asked for again on a new connection, behind
+    /// those that want one already.
+    pub(super) fn give_up_late_events(&mut self, now: Instant) {
+        while let Some((until, Try { number, attempt, started })) = self.schedule.patience.front().copied() {
+            if until > now {
+                break;
+            }
+            self.schedule.patience.pop_front();
+            let connection = &self.connections[number as usize];
+            let is_same = connection.attempt == attempt && connection.event == Some(started);
+            if is_same && connection.state.awaits_reply() {
+                let text = format!("given up after {:?} (--give-up)", self.options.give_up);
+                self.lost(now, number, Failure::new(ClientError::GivenUp, text), Closed::ByUs);
+            }
+        }
     }
 
     fn event_done(&mut self, now: Instant, number: u32) {
         let connection = &mut self.connections[number as usize];
-        let Some(started) = connection.event.take() else { return };
-        self.schedule.open -= 1;
+        let Some(started) = connection.event else { return };
         self.statistics.record_event(now.since(started));
         if matches!(self.phase, Phase::Measuring { .. }) {
             connection.events += 1;
         }
+        self.event_over(now, number);
+    }
+
+    /// The connection has no event any more, and goes on to the next.
+    fn event_over(&mut self, now: Instant, number: u32) {
+        self.connections[number as usize].event = None;
+        self.schedule.open -= 1;
         if self.options.tables.workload().reconnects() {
             self.leave(number);
         }

@@ -115,7 +115,7 @@ impl Generator<'_> {
                 let credentials = &self.credentials;
                 match self.outbox.send(id, |out| login.read(bytes, credentials, out)) {
                     Ok(None) => {}
-                    Ok(Some(session)) => self.logged_in(number, id, session),
+                    Ok(Some(session)) => self.logged_in(now, number, id, session),
                     Err(failure) => self.login_refused(now, number, failure),
                 }
             }
@@ -184,7 +184,7 @@ impl Generator<'_> {
         self.give_up(now, failure);
     }
 
-    fn logged_in(&mut self, number: u32, id: ConnectionId, session: Session) {
+    fn logged_in(&mut self, now: Instant, number: u32, id: ConnectionId, session: Session) {
         let connection = &mut self.connections[number as usize];
         connection.reply = ReplyReader::new(session.deprecate_eof);
         if self.outcome.server_version.is_empty() {
@@ -195,11 +195,11 @@ impl Generator<'_> {
             connection.prepared =
                 vec![Prepared::default(); self.plan.statements.len() * tables].into_boxed_slice();
         }
-        self.prepare_next(number, id, 0);
+        self.prepare_next(now, number, id, 0);
     }
 
     /// Prepares the first statement from place `next` on that is to be prepared; after the last, the connection is up.
-    fn prepare_next(&mut self, number: u32, id: ConnectionId, next: usize) {
+    fn prepare_next(&mut self, now: Instant, number: u32, id: ConnectionId, next: usize) {
         let running = self.is_running();
         let connection = &mut self.connections[number as usize];
         let tables = self.options.tables.tables as usize;
@@ -229,7 +229,7 @@ impl Generator<'_> {
         }
         match self.phase {
             Phase::Finishing { .. } | Phase::Finished => self.leave(number),
-            _ if waits => self.send_first(number),
+            _ if waits => self.send_first(now, number),
             _ => {}
         }
     }
@@ -241,7 +241,7 @@ impl Generator<'_> {
             return self.login_refused(now, number, failure);
         }
         connection.prepared[place].id = connection.reply.prepared();
-        self.prepare_next(number, id, place + 1);
+        self.prepare_next(now, number, id, place + 1);
     }
 
     /// A connection is gone, or of no use. It is made again while the run goes on.

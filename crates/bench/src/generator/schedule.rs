@@ -18,12 +18,26 @@ pub struct Schedule {
     pub idle: VecDeque<u32>,
     /// Waiting until a moment; in order, because all wait equally long.
     pub thinking: VecDeque<(Instant, u32)>,
+    /// Tries of events that are given up at a moment; in order, because all get equally long. Empty where nobody is
+    /// impatient.
+    pub patience: VecDeque<(Instant, Try)>,
     /// Open loop only.
     pub arrivals: Option<Arrivals>,
     /// Events that may still begin in the measured time; `None` without a limit.
     pub remaining: Option<u64>,
     /// Events that have begun and not ended.
     pub open: u32,
+}
+
+/// One try of an event: the event is begun again on the connection's next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Try {
+    /// Which connection.
+    pub number: u32,
+    /// Its attempt.
+    pub attempt: u32,
+    /// From when the event's latency counts.
+    pub started: Instant,
 }
 
 /// All connections begin together, but the statements of 100,000 in one turn would need a buffer of megabytes, and the
@@ -37,6 +51,7 @@ impl Schedule {
             starting: 0..0,
             idle: VecDeque::new(),
             thinking: VecDeque::new(),
+            patience: VecDeque::new(),
             arrivals: rate.map(Arrivals::new),
             remaining: None,
             open: 0,
@@ -66,7 +81,8 @@ impl Schedule {
             Some(arrivals) if !self.idle.is_empty() && self.may_begin() => Some(arrivals.next()),
             _ => None,
         };
-        [thought, arrival].into_iter().flatten().min()
+        let patience = self.patience.front().map(|(until, ..)| *until);
+        [thought, arrival, patience].into_iter().flatten().min()
     }
 }
 

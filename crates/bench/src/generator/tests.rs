@@ -1,6 +1,7 @@
 //! The load against a server in memory, under a virtual clock: every answer is the test's.
 
 mod connecting;
+mod failing;
 
 use std::collections::BTreeMap;
 

@@ -102,6 +102,10 @@ fn options(options: &RunOptions, seed: u64) -> Value {
         "connect_rate": options.connect_rate,
         "driver": options.driver.to_string(),
         "prepared": options.prepared,
+        "after_error": format!("{:?}", options.after_error).to_lowercase(),
+        "give_up_ms": options.give_up.as_secs_f64() * 1000.0,
+        "range_size": options.range_size,
+        "sleep_time_ms": options.sleep_time.as_secs_f64() * 1000.0,
         "ignore_errors": format!("{:?}", options.ignore_errors),
     })
 }

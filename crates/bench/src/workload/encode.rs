@@ -2,8 +2,9 @@
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_phase.html>
 
 use std::io::Write as _;
+use std::time::Duration;
 
-use super::statement::{Parameter, RANGE_ROWS, Statement};
+use super::statement::{Parameter, Statement};
 use super::{Draw, Expected};
 use crate::distribution::{Distribution, Random};
 
@@ -33,14 +34,19 @@ pub struct Source {
     pub tables: u32,
     /// Part of every text token, so that two runs at the same time do not share tokens.
     pub run: u32,
+    /// How many rows a range has.
+    pub range_rows: u32,
+    /// How long the statement of the workload `sleep` takes.
+    pub sleep_time: Duration,
     /// Holds one text value at a time.
     scratch: Vec<u8>,
 }
 
 impl Source {
-    /// Draws from `random`.
+    /// Draws from `random`. Ranges have sysbench's 100 rows and a sleep takes a second, until told otherwise.
     pub fn new(random: Random, rows: Distribution, tables: u32, run: u32) -> Self {
-        Self { random, rows, tables, run, scratch: Vec::with_capacity(128) }
+        let sleep_time = Duration::from_secs(1);
+        Self { random, rows, tables, run, range_rows: 100, sleep_time, scratch: Vec::with_capacity(128) }
     }
 
     /// Draws what a step asks for.
@@ -76,7 +82,7 @@ impl Source {
         self.scratch.clear();
         match parameter {
             Parameter::Row | Parameter::LowerAccount => Value::Integer(i64::from(subject.row)),
-            Parameter::RangeEnd => Value::Integer(i64::from(subject.row) + i64::from(RANGE_ROWS) - 1),
+            Parameter::RangeEnd => Value::Integer(i64::from(subject.row) + i64::from(self.range_rows) - 1),
             Parameter::AnotherRow => Value::Integer(i64::from(self.rows.draw(&mut self.random))),
             Parameter::HigherAccount => Value::Integer(i64::from(subject.other_account)),
             Parameter::Amount => Value::Integer(i64::from(subject.amount)),
@@ -92,6 +98,11 @@ impl Source {
             Parameter::TokenText => {
                 put_token_text(&mut self.scratch, self.run, subject, connection);
                 Value::Text(&self.scratch)
+            }
+            Parameter::SleepTime => {
+                // Writing to a Vec cannot fail.
+                let _ = write!(self.scratch, "{}", self.sleep_time.as_secs_f64());
+                Value::Decimal(&self.scratch)
             }
         }
     }
@@ -145,6 +156,7 @@ pub struct Row<'a> {
 
 enum Value<'a> {
     Integer(i64),
+    Decimal(&'a [u8]),
     Text(&'a [u8]),
 }
 
@@ -175,6 +187,7 @@ pub fn put_query(
                 let parameter = parameters.next().expect("a statement has a parameter for each ?");
                 match source.value(*parameter, subject, connection) {
                     Value::Integer(value) => put_integer(out, value),
+                    Value::Decimal(digits) => out.extend_from_slice(digits),
                     Value::Text(text) => {
                         // Only digits, letters and dashes: nothing to escape.
                         out.push(b'\'');
@@ -238,7 +251,7 @@ pub fn put_execute(
     for parameter in statement.parameters {
         match source.value(*parameter, subject, connection) {
             Value::Integer(value) => out.extend_from_slice(&value.to_le_bytes()),
-            Value::Text(text) => {
+            Value::Decimal(text) | Value::Text(text) => {
                 // At most 119 bytes, so the length is one byte (below 251).
                 out.push(text.len() as u8);
                 out.extend_from_slice(text);
@@ -252,7 +265,10 @@ const TYPE_LONGLONG: u8 = 8;
 const TYPE_VAR_STRING: u8 = 253;
 
 fn is_text(parameter: Parameter) -> bool {
-    matches!(parameter, Parameter::DigitsForC | Parameter::DigitsForPad | Parameter::TokenText)
+    matches!(
+        parameter,
+        Parameter::DigitsForC | Parameter::DigitsForPad | Parameter::TokenText | Parameter::SleepTime
+    )
 }
 
 /// A number in decimal digits; faster than the formatting machinery.

@@ -30,7 +30,7 @@ pub enum Kind {
 pub enum Parameter {
     /// The row that was drawn.
     Row,
-    /// The last row of the range of [`RANGE_ROWS`] that begins with it.
+    /// The last row of the range that begins with it.
     RangeEnd,
     /// Another row number: the value of the column `k`.
     AnotherRow,
@@ -48,10 +48,9 @@ pub enum Parameter {
     Token,
     /// The connection's token as a text.
     TokenText,
+    /// Seconds, with a fraction.
+    SleepTime,
 }
-
-/// sysbench's `--range-size`.
-pub const RANGE_ROWS: u32 = 100;
 
 use Parameter::*;
 
@@ -100,8 +99,8 @@ impl Statement {
     pub const SELECT_ONE: Self = Self::read("SELECT 1", &[]);
     /// Comes back as it was sent.
     pub const ECHO: Self = Self::read("SELECT ? AS t", &[TokenText]);
-    /// One second: what the pools' users report as long among short ones.
-    pub const SLEEP: Self = Self::read("SELECT SLEEP(1)", &[]);
+    /// One second unless told otherwise: what the pools' users report as long among short ones.
+    pub const SLEEP: Self = Self::read("SELECT SLEEP(?)", &[SleepTime]);
 
     /// Takes the amount from one account, and leaves our token there.
     pub const WITHDRAW: Self = Self::write(

@@ -34,6 +34,7 @@ fn texts_have_table_and_values() {
         format!("UPDATE ledger SET balance=balance - -5, writer={} WHERE id=42", (6_i64 << 32) + 9)
     );
     assert_eq!(text_of(&Statement::ECHO), "SELECT '0000abcd-6-9' AS t");
+    assert_eq!(text_of(&Statement::SLEEP), "SELECT SLEEP(1)");
     let update = text_of(&Statement::UPDATE_NON_INDEX);
     let (head, tail) = update.split_at("UPDATE sbtest3 SET c='".len());
     assert_eq!(head, "UPDATE sbtest3 SET c='");
@@ -68,7 +69,7 @@ fn transactions_are_those_of_sysbench() {
 
 #[test]
 fn a_sleep_needs_no_table() {
-    assert_eq!(texts(Workload::Sleep), ["SELECT SLEEP(1)"]);
+    assert_eq!(texts(Workload::Sleep), ["SELECT SLEEP(?)"]);
     assert_eq!(Workload::Sleep.tables(), Tables::None);
     assert!(!Workload::Sleep.plan().transaction);
 }
