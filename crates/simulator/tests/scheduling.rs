@@ -113,6 +113,18 @@ fn a_crowd_does_not_cost_throughput() {
 }
 
 #[test]
+fn a_users_crowd_does_not_slow_another_user_where_shares_are_fair() {
+    let fair = under(Profile::Fair, scenarios::fair_share);
+    let (alone, with) = (figure(&fair, "p99 without the crowd"), figure(&fair, "p99 of the light user"));
+    // Ahead of it are the crowd's statements that have been handed on: the worker's part of the permits, and as many in flight.
+    assert!(with <= 20.0 * alone, "{with} s, {alone} s alone");
+    let unfair = native(scenarios::fair_share);
+    assert!(figure(&unfair, "p99 of the light user") > 10.0 * with);
+    let [fair, unfair] = [fair, unfair].map(|result| result.outcome.goodput());
+    assert!(fair >= 0.9 * unfair, "{fair} of {unfair} a second");
+}
+
+#[test]
 fn many_workers_and_clients_are_served_evenly() {
     let scenario = scenarios::million(Scale::Small);
     let result = native(scenarios::million);

@@ -90,10 +90,11 @@ fn session_state_that_the_engine_does_not_move_is_found() {
     assert!(found, "no seed found it");
 }
 
-/// The classic end of a thread pool: all permits wait for a row, and whoever holds it waits for a permit.
+/// The classic end of a thread pool: all permits wait for a row, and whoever holds it waits for a permit. One is kept for
+/// holders, so that few seeds get there.
 #[test]
 fn permits_that_all_wait_for_a_lock_are_found() {
-    let found = (1..=40).any(|seed| {
+    let found = (1..=400).any(|seed| {
         let mut parameters = Parameters::draw(seed, 0);
         parameters.permits = 1;
         parameters.stall_limit = Duration::from_secs(3600);

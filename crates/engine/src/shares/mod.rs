@@ -1,8 +1,8 @@
 //! Shares of the server by user, schema and client address.
 //!
 //! In front of the scheduler's queues, new work waits in a queue for each user (and schema and address, where something
-//! depends on them). From there it goes to the scheduler, never more at a time than there are permits, so that the order is
-//! decided as late as it can be:
+//! depends on them). From there it goes to the scheduler, never more at a time than the worker's part of the permits, so that
+//! the order is decided as late as it can be; but one of each queue, so that nobody waits for another user's backend:
 //!
 //! - *limits* ([`SharesSettings::user_permits`] and its like): a user, schema or address with as many statements under way as
 //!   it may have waits until one of them has ended;
@@ -83,22 +83,26 @@ impl Engine {
     pub(crate) fn dispatch_shares(&mut self) {
         loop {
             let released = self.release_shares();
+            let before = self.scheduler.new_of(Class::Short);
             self.dispatch();
-            if !released || self.scheduler.new_of(Class::Short) > 0 {
+            if !released || self.scheduler.new_of(Class::Short) >= before {
                 break;
             }
         }
     }
 
-    /// Hands those on whose turn it is, until as many wait with the scheduler as there are permits. True where there was one.
+    /// Hands those on whose turn it is, until as many wait with the scheduler as may. True where there was one.
     fn release_shares(&mut self) -> bool {
         let mut released = false;
+        let most = self.workers.permits().div_ceil(self.workers.count()) as usize;
         while Class::ALL.iter().any(|&class| self.shares.waiting(class) > 0) {
-            let room = self.scheduler.new_of(Class::Short) < self.workers.permits() as usize;
+            let room = self.scheduler.new_of(Class::Short) < most;
             let next = self.shares.next(&self.settings.shares, self.workers.count(), room);
             let Some(parked) = next else { break };
             released = true;
-            self.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, parked.standing);
+            // Those that it has been put before may have come first, and must not overtake it in the next queue.
+            let standing = Standing { began: self.scheduler.arrival(), ..parked.standing };
+            self.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, standing);
         }
         released
     }

@@ -44,7 +44,17 @@ struct Ticket {
 
 enum State {
     Parked { number: u64, class: Class },
-    Underway { started: Option<Instant>, charged: u64, counted: Vec<Limited> },
+    Underway { progress: Progress, charged: u64, counted: Vec<Limited> },
+}
+
+/// How far a statement under way is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// It waits with the scheduler, or runs without having been said to.
+    Queued,
+    /// It waits there, and takes up room.
+    TakesRoom,
+    Started(Instant),
 }
 
 /// What a user or schema has had of the server.
@@ -78,6 +88,8 @@ pub(crate) struct Shares {
     flows: BTreeMap<Rc<Flow>, Queue>,
     tickets: Vec<Option<Ticket>>,
     meters: BTreeMap<String, Meter>,
+    /// How many statements of each flow take up room with the scheduler.
+    handed_on: BTreeMap<Rc<Flow>, u32>,
     underway: BTreeMap<Limited, u32>,
     /// What the one that went last had had: who comes back after a pause begins here, and not with what it has saved up.
     clock: u64,
@@ -109,7 +121,7 @@ impl Shares {
     pub(crate) fn pass(&mut self, settings: &SharesSettings, flow: Flow, client: u32) {
         let flow = Rc::new(flow);
         let counted = self.count(settings, &flow);
-        let state = State::Underway { started: None, charged: 0, counted };
+        let state = State::Underway { progress: Progress::Queued, charged: 0, counted };
         self.admit(client, Ticket::new(settings, &flow, state));
     }
 
@@ -150,7 +162,8 @@ impl Shares {
         parked.is_some()
     }
 
-    /// The statement whose turn it is, of a flow that may have one more; short ones only where there is room for them.
+    /// The statement whose turn it is, of a flow that may have one more; short ones only where there is room for them, or
+    /// where none of their flow has been handed on: those that have may be waiting for a backend of theirs alone.
     /// `workers` have even shares of the limits.
     pub(crate) fn next(
         &mut self,
@@ -160,7 +173,8 @@ impl Shares {
     ) -> Option<Parked> {
         let candidates = self.flows.iter().filter_map(|(flow, queue)| {
             let first = queue.parked.iter().find(|parked| self.is_there(parked))?;
-            let fits = room_for_short || Class::of(first.lane) == Class::Long;
+            let fits =
+                room_for_short || Class::of(first.lane) == Class::Long || !self.handed_on.contains_key(flow);
             let meter = settings.fair_share.name_of(flow).and_then(|name| self.meters.get(name));
             let had = meter.map_or(0, |meter| meter.had);
             (fits && self.may_have_one_more(settings, flow, workers))
@@ -189,16 +203,36 @@ impl Shares {
             meter.had += charged;
             charged
         });
-        ticket.state = State::Underway { started: None, charged, counted };
+        let progress = match Class::of(parked.lane) {
+            Class::Short => {
+                *self.handed_on.entry(flow).or_default() += 1;
+                Progress::TakesRoom
+            }
+            Class::Long => Progress::Queued,
+        };
+        ticket.state = State::Underway { progress, charged, counted };
         Some(parked)
     }
 
     /// The client's statement begins on the server.
     pub(crate) fn started(&mut self, client: u32, now: Instant) {
-        if let Some(Some(Ticket { state: State::Underway { started, .. }, .. })) =
-            self.tickets.get_mut(client as usize)
+        let ticket = self.tickets.get_mut(client as usize).and_then(Option::as_mut);
+        if let Some(Ticket { flow, state: State::Underway { progress, .. }, .. }) = ticket {
+            let before = std::mem::replace(progress, Progress::Started(now));
+            let flow = Rc::clone(flow);
+            self.leave_scheduler(&flow, before);
+        }
+    }
+
+    /// A statement does not wait with the scheduler any more, where it did.
+    fn leave_scheduler(&mut self, flow: &Rc<Flow>, progress: Progress) {
+        if progress == Progress::TakesRoom
+            && let Some(count) = self.handed_on.get_mut(flow)
         {
-            *started = Some(now);
+            *count -= 1;
+            if *count == 0 {
+                self.handed_on.remove(flow);
+            }
         }
     }
 
@@ -211,9 +245,14 @@ impl Shares {
                 self.leave(&ticket.flow);
                 None
             }
-            State::Underway { started, charged, counted } => {
+            State::Underway { progress, charged, counted } => {
                 self.count_off(&counted);
-                Some((started.map(|started| now.as_micros() - started.as_micros()), charged))
+                self.leave_scheduler(&ticket.flow, progress);
+                let time = match progress {
+                    Progress::Started(started) => Some(now.as_micros() - started.as_micros()),
+                    Progress::Queued | Progress::TakesRoom => None,
+                };
+                Some((time, charged))
             }
         };
         let Some(name) = ticket.fair_share.name_of(&ticket.flow) else { return };

@@ -174,10 +174,22 @@ fn those_that_have_gone_do_not_go_and_take_no_room() {
 #[test]
 fn short_statements_wait_for_room_and_long_ones_have_a_lane() {
     let mut bench = Bench::new(fair(""));
-    bench.add(1, "short", 1);
+    bench.add(2, "app", 1);
     let lane = Lane::Long;
-    bench.shares.park(&bench.settings, flow("long"), bench.now, 7, lane, Standing::default());
-    assert_eq!(bench.shares.next(&bench.settings, ALONE, false).map(|next| next.client), Some(7));
-    assert!(bench.shares.next(&bench.settings, ALONE, false).is_none());
-    assert_eq!(bench.shares.next(&bench.settings, ALONE, true).map(|next| next.client), Some(0));
+    bench.shares.park(&bench.settings, flow("app"), bench.now, 7, lane, Standing::default());
+    let mut next = |room| bench.shares.next(&bench.settings, ALONE, room).map(|next| next.client);
+    assert_eq!([next(true), next(false), next(true), next(false)], [Some(0), None, Some(1), Some(7)]);
+}
+
+#[test]
+fn a_user_whose_statements_find_no_backend_does_not_hold_up_others() {
+    let mut bench = Bench::new(fair(""));
+    bench.add(2, "stuck", 1);
+    bench.add(2, "app", 1);
+    let mut next = || bench.shares.next(&bench.settings, ALONE, false).map(|next| next.client);
+    assert_eq!([next(), next(), next()], [Some(0), Some(2), None], "one of each where there is no room");
+    bench.shares.started(2, bench.now);
+    assert_eq!(bench.shares.next(&bench.settings, ALONE, false).map(|next| next.client), Some(3));
+    bench.shares.ended(&bench.settings, 0, bench.now);
+    assert_eq!(bench.shares.next(&bench.settings, ALONE, false).map(|next| next.client), Some(1));
 }

@@ -2,7 +2,7 @@
 
 use seam::ConnectionId;
 
-use super::server::{PASSWORD, USER};
+use super::server::PASSWORD;
 use crate::protocol::{Cursor, HEADER, capability, command, native_token, packet, put_string};
 
 /// One client.
@@ -86,13 +86,13 @@ pub enum Heard {
     Part,
 }
 
-/// Reads bytes that the engine has sent to a client. Its sends end at the end of packets.
-pub fn hear(phase: Phase, bytes: &[u8]) -> Heard {
+/// Reads bytes that the engine has sent to a client of this user. Its sends end at the end of packets.
+pub fn hear(phase: Phase, user: &str, bytes: &[u8]) -> Heard {
     let mut rest = bytes;
     let mut first = phase != Phase::Reading;
     while let Some(payload) = next_packet(&mut rest) {
         match payload.first() {
-            Some(10) if phase == Phase::Connecting => return greeting_answer(payload),
+            Some(10) if phase == Phase::Connecting => return greeting_answer(payload, user),
             Some(0xff) => return Heard::Error(error_code(payload)),
             Some(0x00) if first => return Heard::Ok,
             Some(0xfe) if !first => return Heard::Ok,
@@ -123,7 +123,7 @@ fn error_code(payload: &[u8]) -> u16 {
 }
 
 /// Protocol::HandshakeResponse41 to a greeting.
-fn greeting_answer(greeting: &[u8]) -> Heard {
+fn greeting_answer(greeting: &[u8], user: &str) -> Heard {
     const CAPABILITIES: u32 = 1
         | capability::PROTOCOL_41
         | capability::TRANSACTIONS
@@ -136,7 +136,7 @@ fn greeting_answer(greeting: &[u8]) -> Heard {
     out.extend_from_slice(&(16u32 << 20).to_le_bytes());
     out.push(45); // utf8mb4_general_ci
     out.extend_from_slice(&[0; 23]);
-    out.extend_from_slice(USER.as_bytes());
+    out.extend_from_slice(user.as_bytes());
     out.push(0);
     put_string(&mut out, &native_token(PASSWORD.as_bytes(), &scramble));
     out.extend_from_slice(b"mysql_native_password\0");
@@ -166,12 +166,15 @@ mod tests {
 
     #[test]
     fn answers_are_told_apart() {
-        assert_eq!(hear(Phase::Waiting, &packet(1, &[0, 0, 0, 2, 0, 0, 0])), Heard::Ok);
-        assert_eq!(hear(Phase::Waiting, &packet(1, b"\xff\x10\x04#08004Too many")), Heard::Error(1040));
+        assert_eq!(hear(Phase::Waiting, "app", &packet(1, &[0, 0, 0, 2, 0, 0, 0])), Heard::Ok);
+        assert_eq!(
+            hear(Phase::Waiting, "app", &packet(1, b"\xff\x10\x04#08004Too many")),
+            Heard::Error(1040)
+        );
         let head = [packet(1, &[1]), packet(2, b"\x03def")].concat();
-        assert_eq!(hear(Phase::Waiting, &head), Heard::Part);
+        assert_eq!(hear(Phase::Waiting, "app", &head), Heard::Part);
         let tail = [packet(3, b"\x01x"), packet(4, &[0xfe, 0, 0, 2, 0, 0, 0])].concat();
-        assert_eq!(hear(Phase::Reading, &tail), Heard::Ok);
-        assert_eq!(hear(Phase::Waiting, &[head, tail].concat()), Heard::Ok);
+        assert_eq!(hear(Phase::Reading, "app", &tail), Heard::Ok);
+        assert_eq!(hear(Phase::Waiting, "app", &[head, tail].concat()), Heard::Ok);
     }
 }

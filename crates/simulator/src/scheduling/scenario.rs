@@ -6,6 +6,7 @@ use engine::Settings;
 
 use super::figures::{Figure, Outcome};
 use super::profile::Profile;
+use super::server::USER;
 use super::statement::Action;
 
 /// A time that is drawn for each use, evenly from the one to the other. What is drawn depends on the seed, the client and
@@ -125,6 +126,8 @@ pub struct Group {
     pub patience: Option<Duration>,
     /// Where they connect to.
     pub place: Place,
+    /// As whom: a user that the server knows.
+    pub user: &'static str,
 }
 
 /// Which workers a group's clients connect to.
@@ -195,6 +198,7 @@ impl Group {
             times: u32::MAX,
             patience: None,
             place: Place::Everywhere,
+            user: USER,
         }
     }
 }
@@ -239,6 +243,8 @@ pub enum Compares {
     Pools,
     /// The same, and Onramp's own with bounds on waiting.
     PoolsAndBounds,
+    /// The rules of several pools, and Onramp's own with the server's time shared out between users.
+    PoolsAndShares,
     /// So many permits, fixed, with a limit that the pool finds by itself.
     Limits(&'static [u32]),
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub use limits::{limit_cpu, limit_disk, limit_locks};
 pub use locks::{flush_tables, lock_tables, queued_holder, user_lock};
-pub use overload::{flash_crowd, login_storm, repeat_storm};
+pub use overload::{fair_share, flash_crowd, login_storm, repeat_storm};
 
 use crate::scheduling::figures::{Figure, Outcome};
 use crate::scheduling::scenario::{
@@ -48,6 +48,7 @@ pub fn all(scale: Scale) -> Vec<Scenario> {
         flash_crowd(scale),
         repeat_storm(scale),
         login_storm(scale),
+        fair_share(scale),
         million(scale),
         limit_cpu(scale),
         limit_locks(scale),

@@ -2,6 +2,7 @@
 
 use super::super::figures::{Figure, Outcome};
 use super::super::scenario::{Compares, Group, Picture, Row, Scenario, Step, Table, Time};
+use super::super::server::OTHER_USER;
 use super::super::statement::Action;
 use super::{POINT_SELECT, Scale, millis, plain, seconds};
 
@@ -146,5 +147,44 @@ pub fn login_storm(scale: Scale) -> Scenario {
             ]
         },
         ..plain("login_storm", "20,000 connect at once", 4, &[POINT_SELECT])
+    }
+}
+
+/// One user's crowd beside another's light load.
+pub fn fair_share(scale: Scale) -> Scenario {
+    Scenario {
+        story: "100 clients of one user ask for 900 statements a second, not a quarter of what the server can; 4,000 of another \
+            user ask for ten times as much as it can, without a pause worth speaking of. First come, first served, the first \
+            user's statements wait in one queue with the crowd's. Where the server's time is shared out between users, a user \
+            that wants less than its share has what it wants, and the crowd the rest.",
+        groups: vec![
+            Group {
+                think: Time::about(110_000),
+                ..Group::new("light", 100, vec![Step::new("light", Action::Read, 0, Row::Own)])
+            },
+            Group {
+                user: OTHER_USER,
+                think: Time::about(100_000),
+                ..Group::new(
+                    "crowd",
+                    scale.of(4_000, 2_000),
+                    vec![Step::new("crowd", Action::Read, 0, Row::Own)],
+                )
+            },
+        ],
+        length: scale.of(seconds(20), seconds(4)),
+        warm_up: seconds(1),
+        compares: Compares::PoolsAndShares,
+        without: Some("crowd"),
+        figures: |outcome, without| {
+            let p99 = |outcome: &Outcome| outcome.class("light").response.per_mille(990);
+            vec![
+                Figure::seconds("p99 of the light user", p99(outcome)),
+                Figure::seconds("p99 without the crowd", without.map_or(0, p99)),
+                Figure::per_second("statements of the light user", outcome.rate("light")),
+                Figure::per_second("statements of both", outcome.goodput()),
+            ]
+        },
+        ..plain("fair_share", "One user's crowd beside another's light load", 4, &[MILLISECOND])
     }
 }

@@ -5,9 +5,11 @@ use crate::protocol::{Cursor, command, stored_text};
 
 /// The service account: reads the other accounts.
 pub const SERVICE_USER: &str = "onramp";
-/// The user of all clients.
+/// The user of clients where nothing else is said.
 pub const USER: &str = "app";
-/// Its password.
+/// Another user.
+pub const OTHER_USER: &str = "batch";
+/// The password of both.
 pub const PASSWORD: &str = "a password";
 
 /// One command.
@@ -130,7 +132,7 @@ impl Question {
             Self::Collations => vec![row(&["45", "utf8mb4_general_ci", "utf8mb4"])],
             // Names are not resolved; an ordinary sql_mode; room for as many connections as anybody wants.
             Self::Server => vec![row(&["1", "", "100000", "67108864", "utf8mb4_general_ci", "1"])],
-            Self::Accounts => [(SERVICE_USER, ""), (USER, PASSWORD)]
+            Self::Accounts => [(SERVICE_USER, ""), (USER, PASSWORD), (OTHER_USER, PASSWORD)]
                 .iter()
                 .map(|(user, password)| {
                     let stored = stored_text(password.as_bytes());

@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub use command::{PASSWORD, Question, SERVICE_USER, USER};
+pub use command::{OTHER_USER, PASSWORD, Question, SERVICE_USER, USER};
 
 use super::locks::{Key, Locks};
 use super::machine::Cores;
