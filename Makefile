@@ -7,13 +7,14 @@
 # make challenge  100,000 clients, with and without Onramp: a page with charts in ./challenge-report
 # make compare    Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
 # make compare-pool thread pools under load; writes their part of docs/BENCHMARKS.md
+# make compare-overload  thread pools in bad times: a crowd, a storm, locks; writes their part of docs/BENCHMARKS.md
 
 # What `make serve` passes on, such as ARGUMENTS="--listen 127.0.0.1:3307".
 ARGUMENTS ?=
 FUZZ_SECONDS ?= 10
 SEEDS ?= 200
 
-.PHONY: help serve test check docs-options docs-admin fuzz simulate compare compare-pool challenge
+.PHONY: help serve test check docs-options docs-admin fuzz simulate compare compare-pool compare-overload challenge
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -80,6 +81,12 @@ compare-pool:
 	@.ci/install test
 	cargo build --release --locked --package onramp
 	exec python3 tests/benchmark/pool.py $(ARGUMENTS)
+
+# About 14 minutes; `make compare-overload ARGUMENTS=--quick` takes five.
+compare-overload:
+	@.ci/install test
+	cargo build --release --locked --package onramp
+	exec python3 tests/benchmark/overload.py $(ARGUMENTS)
 
 # Five to ten minutes; `make challenge ARGUMENTS="--steps 1000,10000"` takes less. docs/CHALLENGE.md says what it measures.
 challenge:

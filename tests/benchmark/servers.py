@@ -9,6 +9,8 @@ USER = "bench"
 PASSWORD = "bench"
 TABLES = 4
 ROWS = 100_000
+# A schema beside these, with one small table.
+OTHER, OTHER_ROWS = "other", 1_000
 
 # Connections that we never come near, below the limit of open files by what tables and logs need.
 FILES_ASIDE = 1_000
@@ -68,6 +70,10 @@ class Server:
     def prepare(self, onramp: Path) -> None:
         """Creates the tables."""
         self._bench(onramp, "prepare", "--tables", str(TABLES), "--table-size", str(ROWS))
+
+    def prepare_other(self, onramp: Path) -> None:
+        """Creates a small table in another schema, which nobody locks."""
+        self._bench(onramp, "prepare", "--db", OTHER, "--tables", "1", "--table-size", str(OTHER_ROWS))
 
     def stop(self) -> None:
         """Ends it."""
