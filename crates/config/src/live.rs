@@ -35,6 +35,7 @@ const LIVE: &[&str] = &[
     "queue_delay_target",
     "queue_limit",
     "queue_wait_limit",
+    "rescue_reads",
     "schema_permits",
     "shared_backends",
     "shutdown_timeout",

@@ -81,6 +81,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         statements_in_flight,
         shared_backends,
         coalesce_reads,
+        rescue_reads,
         max_backends,
         max_connections,
         high_prio_mode,

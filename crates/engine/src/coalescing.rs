@@ -217,7 +217,7 @@ impl Engine {
     }
 
     /// The slots of those that still follow.
-    fn followers(&self, group: &Group) -> Vec<usize> {
+    pub(crate) fn followers(&self, group: &Group) -> Vec<usize> {
         let there = group.followers.iter().filter(|&&follower| self.is_following(follower, group.number));
         there.map(|follower| follower.client as usize).collect()
     }

@@ -50,7 +50,7 @@ pub struct Digest {
     /// When the latest one ended.
     pub last_seen: Instant,
     histogram: SmallHistogram,
-    /// When the latest one ended that had been [`STUCK`].
+    /// When the latest one ended, or was found on its way, that had been [`STUCK`].
     stuck_at: Option<Instant>,
     recent: Recent,
     /// What it takes in the long lane with few at a time, in microseconds; 0 where that is not known.
@@ -132,6 +132,13 @@ impl Digests {
     pub(crate) fn may_be_stuck(&self, now: Instant, fingerprint: u64) -> bool {
         let stuck_at = self.find(fingerprint).ok().and_then(|place| self.digests[place].stuck_at);
         stuck_at.is_some_and(|at| now.since(at) < REMEMBERED)
+    }
+
+    /// Such a statement is stuck now, and has not ended.
+    pub(crate) fn note_stuck(&mut self, now: Instant, fingerprint: u64) {
+        if let Ok(place) = self.find(fingerprint) {
+            self.digests[place].stuck_at = Some(now);
+        }
     }
 
     /// Whether this is the first statement of its kind and there is room for its digest.

@@ -10,6 +10,7 @@ use crate::accounts::{Identities, IdentityId};
 use crate::backend::Backend;
 use crate::backend::connect::Server;
 use crate::backend::lost::ServerFull;
+use crate::backend::rescue::Rescues;
 use crate::client::delay::Delayed;
 use crate::client::login_schema::SchemaCheck;
 use crate::client::{Client, Phase};
@@ -76,6 +77,7 @@ pub struct Engine {
     /// What this turn has to say about limits that are to be found.
     pub(crate) served: Served,
     pub(crate) coalescer: Coalescer,
+    pub(crate) rescues: Rescues,
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
     /// What statements have taken since the last long one ended.
@@ -214,6 +216,7 @@ impl Engine {
             digests: Digests::new(settings.digests_size),
             served: Served::default(),
             coalescer: Coalescer::default(),
+            rescues: Rescues::default(),
             waits: Waits::default(),
             holdups: Holdups::default(),
             delay: Delay::NONE,
@@ -558,6 +561,7 @@ impl Program for Engine {
             starting(self.next_refusal()),
             self.next_ending(),
             starting(self.next_stall()),
+            starting(self.next_rescue()),
             starting(self.next_asking()),
             self.draining,
             starting(server),

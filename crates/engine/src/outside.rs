@@ -33,6 +33,7 @@ impl Engine {
         now.statements_in_flight = new.statements_in_flight;
         now.shared_backends = new.shared_backends;
         now.coalesce_reads = new.coalesce_reads;
+        now.rescue_reads = new.rescue_reads;
         now.high_prio_mode = new.high_prio_mode;
         now.high_prio_tickets = new.high_prio_tickets;
         now.prio_kickup_timer = new.prio_kickup_timer;

@@ -53,6 +53,8 @@ pub struct Settings {
     pub high_prio_mode: HighPrioMode,
     /// Whether identical plain reads of one user and session state that wait together are answered by one execution.
     pub coalesce_reads: bool,
+    /// Whether short reads that stand behind a stuck one on a backend are sent again elsewhere.
+    pub rescue_reads: bool,
     /// How many times in a row a client may enter the high queue.
     pub high_prio_tickets: u32,
     /// After this long in the low queue a statement moves to the high one.
@@ -229,6 +231,7 @@ impl Default for Settings {
             max_connections: 100_000,
             high_prio_mode: HighPrioMode::Transactions,
             coalesce_reads: false,
+            rescue_reads: true,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(1000),
             long_statement_time: Duration::from_millis(500),

@@ -176,6 +176,8 @@ pub struct Totals {
     pub cancelled: u64,
     /// Statements that lent their permit because they ran too long.
     pub stalls: u64,
+    /// Reads that were sent again on another backend, since the one before them was stuck.
+    pub rescues: u64,
     /// Statements that moved from the low to the high queue.
     pub kick_ups: u64,
     /// Statements that were answered by the execution of another one.

@@ -34,6 +34,8 @@ pub struct Checkers {
     pub popular_runs: u64,
     /// How often clients have had an answer to the latter.
     pub popular_answers: u64,
+    /// Plain reads that ran once more.
+    pub repeated: u64,
 }
 
 /// What is known of one statement.
@@ -61,6 +63,7 @@ impl Checkers {
             moment: 0,
             popular_runs: 0,
             popular_answers: 0,
+            repeated: 0,
         }
     }
 
@@ -132,6 +135,12 @@ impl Checkers {
         }
         match self.statements.get_mut(&token) {
             None => self.violation(format!("{token} ran on thread {} and was never sent", ran.thread_id)),
+            // One that stood behind a stuck one has been sent again, under the same state.
+            Some(Record { ran: Some(first), .. })
+                if ran.harmless && first.harmless && ran.fingerprint == first.fingerprint =>
+            {
+                self.repeated += 1;
+            }
             Some(Record { ran: Some(first), .. }) => {
                 let text =
                     format!("{token} ran twice: on thread {} and on {}", first.thread_id, ran.thread_id);
@@ -202,6 +211,7 @@ mod tests {
             transaction,
             fingerprint: "schema=alpha".to_owned(),
             foreign_state: None,
+            harmless: false,
         }
     }
 
@@ -236,6 +246,22 @@ mod tests {
         assert!(
             found(&[(other, execution(1, None))]).is_some_and(|text| text.contains("should have run under"))
         );
+    }
+
+    #[test]
+    fn only_plain_reads_may_run_twice_and_under_the_same_state() {
+        let read = Execution { harmless: true, ..execution(1, None) };
+        let twice = |first: &Execution, second: &Execution| {
+            let mut checkers = Checkers::new(false, false);
+            checkers.sent(vec![first.clone()]);
+            checkers.executed(first.clone(), Some(1));
+            checkers.executed(second.clone(), Some(1));
+            (checkers.found().is_some(), checkers.repeated)
+        };
+        assert_eq!(twice(&read, &read), (false, 1));
+        assert_eq!(twice(&execution(1, None), &execution(1, None)), (true, 0));
+        let elsewhere = Execution { fingerprint: "schema=beta".to_owned(), ..read.clone() };
+        assert_eq!(twice(&read, &elsewhere), (true, 0));
     }
 
     #[test]

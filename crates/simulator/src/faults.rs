@@ -53,6 +53,8 @@ pub struct Parameters {
     pub statement_memory: usize,
     /// `coalesce_reads`.
     pub coalesce_reads: bool,
+    /// `rescue_reads`.
+    pub rescue_reads: bool,
     /// `high_prio_mode` is statements, transactions or none.
     pub high_prio_mode: HighPrioMode,
     /// `thread_handling`.
@@ -133,6 +135,7 @@ impl Parameters {
                 HighPrioMode::None,
             ]),
             coalesce_reads: false,
+            rescue_reads: true,
             thread_handling: if roomy && random.percent(10) {
                 ThreadHandling::OneThreadPerConnection
             } else {
@@ -189,6 +192,7 @@ impl Parameters {
         if random.percent(30) {
             self.draw_crowd(random);
         }
+        self.rescue_reads = random.percent(85);
     }
 
     /// Clients that ask for the same things and are alike most of the time, and fewer permits than clients, so that the same
@@ -296,6 +300,7 @@ impl Parameters {
             max_connections: self.max_connections,
             high_prio_mode: self.high_prio_mode,
             coalesce_reads: self.coalesce_reads,
+            rescue_reads: self.rescue_reads,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(100),
             connect_timeout: timeout(10_000, 50),
@@ -388,7 +393,8 @@ impl fmt::Display for Parameters {
         writeln!(
             f,
             "  {} clients, {} happenings; {} workers, permits {}, statements_in_flight {}, shared_backends {}, max_backends {} (the server takes {}), max_connections {}, \
-             statement_memory {}, stall_limit {:?}, {:?}, {:?}, {:?}, transaction_delay {:?}, coalesce_reads {}",
+             statement_memory {}, stall_limit {:?}, {:?}, {:?}, {:?}, transaction_delay {:?}, coalesce_reads {}, \
+             rescue_reads {}",
             self.clients,
             self.steps,
             self.workers,
@@ -404,7 +410,8 @@ impl fmt::Display for Parameters {
             self.thread_handling,
             self.profile,
             self.transaction_delay,
-            self.coalesce_reads
+            self.coalesce_reads,
+            self.rescue_reads
         )?;
         writeln!(f, "  {:?}", self.conditions)?;
         writeln!(f, "  {:?}", self.speed)?;

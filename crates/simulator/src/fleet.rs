@@ -177,6 +177,10 @@ impl Subject for Fleet {
         events
     }
 
+    fn rescues(&self) -> u64 {
+        self.engines.iter().map(|engine| engine.overview().totals.rescues).sum()
+    }
+
     fn keeps_limits(&self) -> bool {
         true
     }

@@ -103,8 +103,9 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
 
 fn summary(seed: u64, outcome: &Outcome) {
     println!(
-        "seed {seed}: {} statements ran, {} answers were right ({} popular ones, of {} executions), {:.3} virtual seconds, {} trace lines, trace hash {:016x}",
+        "seed {seed}: {} statements ran ({} sent again), {} answers were right ({} popular ones, of {} executions), {:.3} virtual seconds, {} trace lines, trace hash {:016x}",
         outcome.executed,
+        outcome.rescues,
         outcome.answered,
         outcome.popular.0,
         outcome.popular.1,

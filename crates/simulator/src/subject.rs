@@ -14,6 +14,11 @@ pub trait Subject: Program {
         Vec::new()
     }
 
+    /// How many reads it has sent again, see `rescue_reads`.
+    fn rescues(&self) -> u64 {
+        0
+    }
+
     /// Whether it promises to keep `permits`, `max_backends` and an orderly end.
     fn keeps_limits(&self) -> bool;
 }
@@ -21,6 +26,10 @@ pub trait Subject: Program {
 impl Subject for Engine {
     fn events(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.poll_event()).map(|event| event.to_string()).collect()
+    }
+
+    fn rescues(&self) -> u64 {
+        self.overview().totals.rescues
     }
 
     fn keeps_limits(&self) -> bool {

@@ -160,6 +160,21 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         section: Section::Scheduling,
     },
     OptionSpec {
+        name: "rescue_reads",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.engine.rescue_reads = false),
+            ("on", |configuration| configuration.engine.rescue_reads = true),
+        ]),
+        default: "on",
+        example: "off",
+        doc: "Whether short reads that were sent behind others (see statements_in_flight) are sent again on another backend \
+              where the one before them does not answer for 20 ms, since it waits for a lock, say. The server has not begun \
+              with them then; later it runs them once more, and that answer is thrown away. They are plain SELECTs outside \
+              of transactions without stored functions, so that nobody sees it. What a view calls is not in the text: turn \
+              this off where views call functions that write. One in 32 such reads is sent again at most, and 64 at once.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
         name: "thread_pool_high_prio_mode",
         kind: Kind::Word(&[
             ("transactions", |configuration| {

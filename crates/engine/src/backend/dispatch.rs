@@ -45,6 +45,7 @@ impl Engine {
     /// writes as there are backends.
     pub(crate) fn dispatch(&mut self) {
         self.start_urgent();
+        self.rescue_reads();
         self.group_turn();
         self.lend_stalled_permits();
         self.leave_long_lane();
@@ -267,7 +268,11 @@ impl Engine {
             statement.group = group;
         }
         self.clients[key].phase = Phase::Running(Running::OnServer);
-        request.raw = Vec::new();
+        // What shares a backend may have to be sent once more, see `rescue.rs`.
+        if !(shared && self.settings.rescue_reads) {
+            request.raw = Vec::new();
+        }
+        self.buffered += request.raw.len();
         self.clients[key].request = Some(request);
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod others;
 pub(crate) mod pool;
 pub(crate) mod prepared;
 pub(crate) mod reply;
+pub(crate) mod rescue;
 pub(crate) mod settle;
 pub(crate) mod slow;
 pub(crate) mod stall;

@@ -180,6 +180,9 @@ impl Engine {
     /// An answer is complete.
     fn statement_ended(&mut self, key: usize, mut statement: InFlight, took: Duration) {
         self.note_history(&statement, took);
+        if statement.shared {
+            self.rescues.answered();
+        }
         self.note_long(key, &statement, took);
         // Whoever was slow has its answer now, and what follows is for somebody else.
         self.resume_backend(key);

@@ -207,6 +207,7 @@ fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'sta
         ("Onramp_queued_high", sum(before_low)),
         ("Onramp_queued_long", sum(|view| queued(view, "long"))),
         ("Onramp_queued_low", sum(|view| queued(view, "low"))),
+        ("Onramp_rescued_reads", sum(|view| view.totals.rescues)),
         ("Onramp_session_states", sum(|view| view.session_states as u64)),
         ("Onramp_stalls", sum(|view| view.totals.stalls)),
         ("Onramp_workers", control.program.reach.len() as u64),

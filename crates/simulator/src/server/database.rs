@@ -48,6 +48,8 @@ pub struct Execution {
     pub fingerprint: String,
     /// Another client's state that lay in the session.
     pub foreign_state: Option<ClientKey>,
+    /// It is a plain read outside of transactions: whether it runs once or twice makes no difference to anybody.
+    pub harmless: bool,
 }
 
 /// What a KILL asked for.

@@ -81,9 +81,19 @@ fn note_execution(session: &Session, database: &mut Database, text: &[u8]) {
             transaction: session.transaction.as_ref().map(|transaction| transaction.id),
             fingerprint: session.fingerprint(text.starts_with(b"USE ")),
             foreign_state,
+            harmless: session.transaction.is_none() && is_plain_read(text),
         };
         database.executions.push(execution);
     }
+}
+
+/// Whether a text only reads, by words that what does more would have.
+fn is_plain_read(text: &[u8]) -> bool {
+    const MORE: [&[u8]; 8] =
+        [b"INTO", b"FOR UPDATE", b"LOCK", b"SLEEP", b"NEXTVAL", b"CALC_FOUND_ROWS", b":=", b";"];
+    let has = |word: &[u8]| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
+    text.get(..7).is_some_and(|verb| verb.eq_ignore_ascii_case(b"SELECT "))
+        && !MORE.iter().any(|word| has(word))
 }
 
 fn run(

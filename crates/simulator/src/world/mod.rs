@@ -35,6 +35,8 @@ pub struct Outcome {
     pub answered: u64,
     /// Reads of what everybody wants that were answered, and how often the server ran them.
     pub popular: (u64, u64),
+    /// Reads that the program sent again.
+    pub rescues: u64,
     /// Virtual microseconds.
     pub micros: u64,
 }
@@ -141,6 +143,7 @@ impl<P: Subject> World<P> {
             executed: self.checkers.executed,
             answered: self.checkers.answered,
             popular: (self.checkers.popular_answers, self.checkers.popular_runs),
+            rescues: self.program.rescues(),
             micros: self.now,
         }
     }

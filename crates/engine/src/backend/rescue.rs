@@ -1,0 +1,159 @@
+//! Short reads behind one that is stuck, on a backend that they share (`rescue_reads`).
+//!
+//! A read that has never met a lock is sent behind others like any, and others behind it. Where it meets one (LOCK TABLES), those
+//! behind it would wait for that lock too, whatever they read: the server reads commands in order. So after a while they go
+//! back to their places in the queue, and from there to other backends; what the stuck one answers to them later is thrown
+//! away. Nothing is killed: the one that is stuck keeps its place in the server's queue for the lock.
+//!
+//! This is the one case in which a statement that was sent is sent again. When it is, the server has not begun with it, since it
+//! has not answered the one before it; later it runs it once more, for nobody. That is harmless for what may be in flight behind
+//! others at all: plain SELECTs outside of transactions, without a stored function, that lock nothing and leave nothing behind.
+
+use seam::Instant;
+
+use super::{Backend, InFlight, Owner};
+use crate::client::commands::key_u32;
+use crate::client::{Phase, Running};
+use crate::engine::Engine;
+use crate::history::STUCK;
+use crate::request::RequestKind;
+use crate::scheduler::{Lane, Need, Standing};
+
+/// Of so many reads that shared a backend and were answered, one may be sent again: a server that is slow as a whole gets a
+/// thirty-second more to do by it.
+const ANSWERS_FOR_ONE: u32 = 32;
+
+/// So many may be sent again at once: what four shared backends hold at sixteen statements each.
+const AT_ONCE: u32 = 64;
+
+/// How many reads may be sent again.
+pub(crate) struct Rescues {
+    /// In answers, see [`ANSWERS_FOR_ONE`].
+    saved: u32,
+}
+
+impl Default for Rescues {
+    fn default() -> Self {
+        Self { saved: AT_ONCE * ANSWERS_FOR_ONE }
+    }
+}
+
+impl Rescues {
+    /// A read that shared a backend has been answered.
+    pub(crate) fn answered(&mut self) {
+        self.saved = (self.saved + 1).min(AT_ONCE * ANSWERS_FOR_ONE);
+    }
+
+    fn may_have_one(&self) -> bool {
+        self.saved >= ANSWERS_FOR_ONE
+    }
+
+    fn take_one(&mut self) -> bool {
+        let may = self.may_have_one();
+        self.saved -= if may { ANSWERS_FOR_ONE } else { 0 };
+        may
+    }
+}
+
+impl Engine {
+    /// Lets reads go on elsewhere that stand behind a stuck one.
+    pub(crate) fn rescue_reads(&mut self) {
+        let stuck: Vec<_> = self
+            .sharing
+            .iter()
+            .copied()
+            .filter(|&key| self.rescue_due(key).is_some_and(|due| due <= self.now))
+            .collect();
+        for key in stuck {
+            self.rescue_behind_first(key);
+        }
+    }
+
+    /// When [`Self::rescue_reads`] has something to do.
+    pub(crate) fn next_rescue(&self) -> Option<Instant> {
+        self.sharing.iter().filter_map(|&key| self.rescue_due(key)).min()
+    }
+
+    /// When the first statement on a backend will have been stuck for so long that others behind it go elsewhere.
+    fn rescue_due(&self, key: usize) -> Option<Instant> {
+        let backend = &self.backends[key];
+        let others = || backend.in_flight.iter().skip(1).any(|other| self.may_be_rescued(backend, other));
+        (self.settings.rescue_reads && self.rescues.may_have_one() && others())
+            .then(|| backend.first_since + STUCK)
+    }
+
+    /// Reads of another kind than the first: its own kind would meet the same lock, on a backend of its own each.
+    fn may_be_rescued(&self, backend: &Backend, statement: &InFlight) -> bool {
+        let first = backend.in_flight.front().map_or(0, |first| first.fingerprint);
+        let Owner::Client { client, command: RequestKind::Query } = statement.owner else { return false };
+        let client = &self.clients[client];
+        let has_text = client.request.as_ref().is_some_and(|request| !request.raw.is_empty());
+        statement.shared
+            && statement.fingerprint != first
+            && matches!(client.phase, Phase::Running(Running::OnServer))
+            && !client.killed
+            && has_text
+    }
+
+    fn rescue_behind_first(&mut self, key: usize) {
+        let first = self.backends[key].in_flight.front();
+        // Not where it is its client that is slow, in taking the answer.
+        if let Some(first) = first.filter(|first| first.summary.relayed == 0) {
+            self.digests.note_stuck(self.now, first.fingerprint);
+        }
+        for place in 1..self.backends[key].in_flight.len() {
+            let backend = &self.backends[key];
+            if !self.may_be_rescued(backend, &backend.in_flight[place]) || !self.rescues.take_one() {
+                continue;
+            }
+            let statement = &mut self.backends[key].in_flight[place];
+            let Some(client) = statement.owner.client() else { continue };
+            // What the server says to it is for nobody, and counts nowhere.
+            statement.owner = Owner::Abandoned;
+            statement.fingerprint = 0;
+            let group = statement.group.take();
+            self.totals.rescues += 1;
+            self.queue_again(client);
+            // Others that wait for the same answer ask for themselves.
+            for follower in group.iter().flat_map(|group| self.followers(group)).collect::<Vec<_>>() {
+                if let Some(request) = self.take_request(follower) {
+                    self.queue_request(follower, *request);
+                }
+            }
+        }
+    }
+
+    /// A client's statement goes back to where it stood in its queue.
+    fn queue_again(&mut self, key: usize) {
+        let client = &mut self.clients[key];
+        client.backend = None;
+        client.phase = Phase::Queued;
+        let began = client.began;
+        let request = client.request.as_mut().expect("looked at by the caller");
+        request.prepared = false;
+        request.arrival = self.holdups.change_queue(&request.arrival, self.now, false);
+        let (since, lane) = (request.arrival.at, request.lane.unwrap_or(Lane::Low));
+        let standing = Standing { began, ..Standing::default() };
+        self.scheduler.enqueue(since, key_u32(key), lane, Need::Any, standing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_reads_are_sent_again() {
+        let mut rescues = Rescues::default();
+        for _ in 0..AT_ONCE {
+            assert!(rescues.take_one());
+        }
+        assert!(!rescues.take_one());
+        for _ in 1..ANSWERS_FOR_ONE {
+            rescues.answered();
+            assert!(!rescues.may_have_one());
+        }
+        rescues.answered();
+        assert!(rescues.take_one() && !rescues.take_one());
+    }
+}
