@@ -3,7 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use sha2::{Digest as _, Sha256};
+use wire::sha2_password::{
+    self, FAST_AUTHENTICATION, FULL_AUTHENTICATION, MORE_DATA_HEADER, REQUEST_PUBLIC_KEY,
+};
 use wire::{
     AuthSwitch, Capabilities, EOF_HEADER, ERR_HEADER, ErrPacket, Greeting, LoginRequest, OK_HEADER,
     WireError, native_password,
@@ -18,8 +20,8 @@ pub struct Credentials {
     user: String,
     password: Zeroizing<String>,
     schema: Option<String>,
-    /// SHA1 of the password, computed once for all logins; `None` without a password.
-    stage1: Option<native_password::Stage1>,
+    /// SHA1 and SHA256 of the password, computed once for all logins; `None` without a password.
+    digests: Option<(native_password::Stage1, sha2_password::Digest1)>,
     /// Whether nobody else can read the connection (a Unix socket), so that a method may send the password itself.
     private_channel: bool,
 }
@@ -27,21 +29,24 @@ pub struct Credentials {
 impl Credentials {
     /// A user with a password (empty for none) who uses a schema.
     pub fn new(user: &str, password: &str, schema: Option<&str>, private_channel: bool) -> Self {
-        let stage1 = (!password.is_empty()).then(|| native_password::stage1(password.as_bytes()));
+        let digests = (!password.is_empty()).then(|| {
+            let password = password.as_bytes();
+            (native_password::stage1(password), sha2_password::digest1(password))
+        });
         Self {
             user: user.to_owned(),
             password: Zeroizing::new(password.to_owned()),
             schema: schema.map(str::to_owned),
-            stage1,
+            digests,
             private_channel,
         }
     }
 
     fn response(&self, plugin: &[u8], scramble: &[u8; 20]) -> Result<Vec<u8>, Failure> {
-        let Some(stage1) = &self.stage1 else { return Ok(Vec::new()) };
+        let Some((stage1, digest1)) = &self.digests else { return Ok(Vec::new()) };
         match plugin {
             NATIVE_PASSWORD => Ok(native_password::token(stage1, scramble).to_vec()),
-            CACHING_SHA2_PASSWORD => Ok(caching_sha2_token(self.password.as_bytes(), scramble).to_vec()),
+            CACHING_SHA2_PASSWORD => Ok(sha2_password::token(digest1, scramble).to_vec()),
             other => Err(Failure::new(
                 ClientError::AuthPlugin,
                 format!(
@@ -51,6 +56,11 @@ impl Credentials {
                 ),
             )),
         }
+    }
+
+    /// The password and its zero byte.
+    fn terminated(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new([self.password.as_bytes(), &[0]].concat())
     }
 }
 
@@ -67,7 +77,7 @@ enum Stage {
     #[default]
     Greeting,
     /// The request is sent; what comes has this sequence number.
-    Answer { sequence: u8, session: Session },
+    Answer { sequence: u8, scramble: [u8; 20], session: Session },
 }
 
 /// What a login agreed on.
@@ -111,10 +121,12 @@ impl Login {
                 Stage::Greeting => {
                     self.stage = greeted(&message.payload, next, credentials, out)?;
                 }
-                Stage::Answer { session, .. } => match answered(&message.payload, next, credentials, out)? {
-                    None => return Ok(Some(session)),
-                    Some(sequence) => self.stage = Stage::Answer { sequence, session },
-                },
+                Stage::Answer { session, mut scramble, .. } => {
+                    match answered(&message.payload, next, &mut scramble, credentials, out)? {
+                        None => return Ok(Some(session)),
+                        Some(sequence) => self.stage = Stage::Answer { sequence, scramble, session },
+                    }
+                }
             }
             self.unread = unread[message.consumed..].to_vec();
         }
@@ -170,54 +182,41 @@ fn greeted(
     // MariaDB before 11 puts this in front, for the sake of replicas that cannot read a major version of 10.
     let version = greeting.server_version.strip_prefix(b"5.5.5-").unwrap_or(greeting.server_version);
     let server_version = String::from_utf8_lossy(version).into_owned();
-    Ok(Stage::Answer { sequence, session: Session { deprecate_eof, server_version } })
+    let scramble = greeting.scramble;
+    Ok(Stage::Answer { sequence, scramble, session: Session { deprecate_eof, server_version } })
 }
 
 /// The server's answer. `None` when we are in, else the sequence number of its next message.
 fn answered(
     payload: &[u8],
     sequence: u8,
+    scramble: &mut [u8; 20],
     credentials: &Credentials,
     out: &mut Vec<u8>,
 ) -> Result<Option<u8>, Failure> {
+    let mut put = |bytes: &[u8]| Some(put_payload(out, sequence, |payload| payload.extend_from_slice(bytes)));
     match payload {
         [OK_HEADER, ..] => Ok(None),
         [EOF_HEADER, ..] => {
             let switch = AuthSwitch::parse(payload).map_err(in_login)?;
-            let scramble = switch.scramble().unwrap_or_default();
-            let response = credentials.response(switch.plugin, &scramble)?;
-            Ok(Some(put_payload(out, sequence, |payload| payload.extend_from_slice(&response))))
+            *scramble = switch.scramble().unwrap_or_default();
+            Ok(put(&credentials.response(switch.plugin, scramble)?))
         }
-        // caching_sha2_password's AuthMoreData: https://dev.mysql.com/doc/dev/mysql-server/latest/
-        // page_caching_sha2_authentication_exchanges.html
-        [MORE_DATA, FAST_AUTH_SUCCESS] => Ok(Some(sequence)),
-        [MORE_DATA, PERFORM_FULL_AUTHENTICATION] if credentials.private_channel => {
-            let password = credentials.password.as_bytes();
-            Ok(Some(put_payload(out, sequence, |payload| {
-                payload.extend_from_slice(password);
-                payload.push(0);
-            })))
+        // https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html
+        [MORE_DATA_HEADER, FAST_AUTHENTICATION] => Ok(Some(sequence)),
+        [MORE_DATA_HEADER, FULL_AUTHENTICATION] if credentials.private_channel => {
+            Ok(put(&credentials.terminated()))
         }
-        [MORE_DATA, PERFORM_FULL_AUTHENTICATION] => Err(Failure::new(
-            ClientError::AuthPlugin,
-            "caching_sha2_password wants the password itself, which is not sent in the clear over TCP; log in once \
-             with another client so that the server remembers it, or use --socket"
-                .to_owned(),
-        )),
+        [MORE_DATA_HEADER, FULL_AUTHENTICATION] => Ok(put(&[REQUEST_PUBLIC_KEY])),
+        [MORE_DATA_HEADER, public_key @ ..] => {
+            let mut mixed = credentials.terminated();
+            sha2_password::mix_with_scramble(&mut mixed, scramble);
+            let encrypted = keys::encrypt(public_key, &mixed)
+                .map_err(|error| Failure::new(ClientError::AuthPlugin, format!("during login: {error}")))?;
+            Ok(put(&encrypted))
+        }
         _ => Err(in_login(WireError::Malformed { what: "answer to the login request" })),
     }
-}
-
-const MORE_DATA: u8 = 1;
-const FAST_AUTH_SUCCESS: u8 = 3;
-const PERFORM_FULL_AUTHENTICATION: u8 = 4;
-
-/// XOR(SHA256(password), SHA256(SHA256(SHA256(password)), scramble)).
-fn caching_sha2_token(password: &[u8], scramble: &[u8; 20]) -> [u8; 32] {
-    let first = Sha256::digest(password);
-    let second = Sha256::digest(first);
-    let mask = Sha256::new().chain_update(second).chain_update(scramble).finalize();
-    std::array::from_fn(|index| first[index] ^ mask[index])
 }
 
 fn put_payload(out: &mut Vec<u8>, sequence: u8, put: impl FnOnce(&mut Vec<u8>)) -> u8 {

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use seam::Peer;
-use zeroize::Zeroizing;
+
+use crate::method::Method;
+use crate::secret::Secret;
 
 /// One account of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +29,10 @@ pub(crate) enum Credential {
     Native([u8; 20]),
     /// mysql_native_password with a stored string that no password matches (`invalid` on Debian's root).
     Unmatchable,
+    /// caching_sha2_password: what the server stores; empty for no password.
+    CachingSha2(Vec<u8>),
+    /// sha256_password, likewise.
+    Sha256(Vec<u8>),
     /// Another plugin, by name.
     Other(Vec<u8>),
 }
@@ -39,7 +45,19 @@ impl Credential {
             b"" | b"mysql_native_password" => {
                 wire::native_password::parse_stored(stored).map_or(Self::Unmatchable, Self::Native)
             }
+            b"caching_sha2_password" => Self::CachingSha2(stored.into()),
+            b"sha256_password" => Self::Sha256(stored.into()),
             other => Self::Other(other.into()),
+        }
+    }
+
+    /// How clients prove that they have the password; `None` for what is not served.
+    pub(crate) fn method(&self) -> Option<Method> {
+        match self {
+            Self::Empty | Self::Native(_) | Self::Unmatchable => Some(Method::Native),
+            Self::CachingSha2(_) => Some(Method::CachingSha2),
+            Self::Sha256(_) => Some(Method::Sha256),
+            Self::Other(_) => None,
         }
     }
 }
@@ -159,16 +177,16 @@ pub(crate) struct Identity {
     pub(crate) account: Rc<Account>,
     /// The user name to log in with (an anonymous account takes any).
     pub(crate) user: Vec<u8>,
-    /// SHA1(password), recovered from the login; `None` for an empty password. Wiped when the last holder goes.
-    pub(crate) secret: Option<Zeroizing<[u8; 20]>>,
+    /// What its login proved.
+    pub(crate) secret: Secret,
     /// The server refuses new connections of this user (its password has changed, or its limit is reached): asked again
     /// after this.
     pub(crate) refused_until: Option<seam::Instant>,
     holders: u32,
 }
 
-/// The user name given, the account's user and host, and SHA1(secret).
-type IdentityKey = (Vec<u8>, Vec<u8>, String, Option<[u8; 20]>);
+/// The user name given, the account's user and host, and the secret's fingerprint.
+type IdentityKey = (Vec<u8>, Vec<u8>, String, Vec<u8>);
 
 /// The identities of the clients and backends there are, each stored once.
 #[derive(Default)]
@@ -179,19 +197,8 @@ pub(crate) struct Identities {
 
 impl Identities {
     /// The identity of a login that was right, with one more holder.
-    pub(crate) fn hold(
-        &mut self,
-        account: &Rc<Account>,
-        user: &[u8],
-        secret: Option<[u8; 20]>,
-    ) -> IdentityId {
-        // SHA1(secret), the stored form, tells passwords apart without being one.
-        let key = (
-            user.to_vec(),
-            account.user.clone(),
-            account.host.clone(),
-            secret.as_ref().map(wire::native_password::stage2),
-        );
+    pub(crate) fn hold(&mut self, account: &Rc<Account>, user: &[u8], secret: Secret) -> IdentityId {
+        let key = (user.to_vec(), account.user.clone(), account.host.clone(), secret.fingerprint());
         if let Some(&id) = self.ids.get(&key) {
             self.entries[id.0 as usize].account = Rc::clone(account);
             return self.hold_again(id);
@@ -199,7 +206,7 @@ impl Identities {
         let index = self.entries.insert(Identity {
             account: Rc::clone(account),
             user: user.to_vec(),
-            secret: secret.map(Zeroizing::new),
+            secret,
             refused_until: None,
             holders: 1,
         });

@@ -11,7 +11,9 @@ use crate::engine::{Engine, Role};
 use crate::event::Event;
 use crate::facts::{COLLATIONS_QUERY, Facts, SERVER_QUERY, account_of_row};
 use crate::lock_waits::{GATE_QUERY, waits_at_gate, waits_of_rows};
+use crate::secret::Secret;
 use crate::server_login::{Credentials, Outcome, ServerLogin};
+use crate::task::{Asker, Finding, Work};
 
 /// Names the service account's connection towards the driver; backends count up from 1.
 pub(crate) const CONTROL_TOKEN: u64 = 0;
@@ -176,11 +178,11 @@ impl Engine {
         self.control.connection = Some(connection);
         self.set_role(connection, Role::Control);
         let password = self.settings.service_password.as_bytes();
-        let secret =
-            (!password.is_empty()).then(|| zeroize::Zeroizing::new(wire::native_password::stage1(password)));
+        let secret = Secret::of(password);
         self.control.state = State::LoggingIn(Box::new(ServerLogin::new(Credentials {
             user: self.settings.service_user.clone().into_bytes(),
             secret,
+            private: self.server_is_private(),
             // utf8mb4_general_ci: names of accounts and schemas come as UTF-8.
             collation: 45,
             extra: wire::Capabilities(0),
@@ -193,8 +195,12 @@ impl Engine {
                 Ok(None) => {}
                 Ok(Some(Outcome::Established(established))) => {
                     self.server.answered();
-                    self.pending_facts = Some(Facts::new(established.version, established.offered));
+                    self.pending_facts = Some(Facts::new(&established));
                     self.ask(Question::Collations);
+                }
+                Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
+                    let connection = self.control.connection.expect("its bytes have just come");
+                    self.give_task(Asker::Control(connection), Work::Encrypt { bytes, public_key });
                 }
                 Ok(Some(Outcome::Refused { code, message })) => {
                     let user = &self.settings.service_user;
@@ -216,6 +222,16 @@ impl Engine {
             },
             State::Idle => self.control_lost("the server closed the service account's connection"),
             State::Away | State::Connecting => {}
+        }
+    }
+
+    /// The service account's password has been encrypted for the server.
+    pub(crate) fn control_finding(&mut self, connection: ConnectionId, finding: Finding) {
+        let Finding::Encrypted(bytes) = finding else { return };
+        if self.control.connection == Some(connection)
+            && let State::LoggingIn(login) = &mut self.control.state
+        {
+            login.encrypted(bytes.as_deref(), &mut self.control.out);
         }
     }
 

@@ -32,6 +32,7 @@ use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::shares::Shares;
 use crate::snapshot::Totals;
+use crate::task::{Asker, Task};
 use crate::waits::{Holdups, WaitReason, Waits};
 use crate::workers::Workers;
 
@@ -46,6 +47,10 @@ pub struct Engine {
     /// Which of them this is.
     pub(crate) worker: usize,
     letters: VecDeque<(usize, Letter)>,
+    /// Work for other threads, and who waits for what.
+    pub(crate) tasks: VecDeque<Task>,
+    pub(crate) askers: BTreeMap<u64, Asker>,
+    pub(crate) last_task: u64,
     /// Since when this worker has waited for a permit of another, or has asked the others.
     pub(crate) wanting_since: Option<Instant>,
     pub(crate) now: Instant,
@@ -192,6 +197,9 @@ impl Engine {
             workers,
             worker,
             letters: VecDeque::new(),
+            tasks: VecDeque::new(),
+            askers: BTreeMap::new(),
+            last_task: 0,
             wanting_since: None,
             entropy: Entropy::new(settings.entropy),
             now: Instant::START,

@@ -96,6 +96,15 @@ impl MySqlError {
         )
     }
 
+    /// ER_NOT_SUPPORTED_AUTH_MODE: the account's method is one that the client does not know of.
+    pub(crate) fn client_too_old() -> Self {
+        Self::new(
+            1251,
+            b"08004",
+            "Client does not support authentication protocol requested by server; consider upgrading MySQL client",
+        )
+    }
+
     /// ER_NOT_SUPPORTED_YET: a part of the diagnostics that is no longer on any backend.
     pub(crate) fn diagnostics_moved() -> Self {
         Self::new(
@@ -164,8 +173,14 @@ impl MySqlError {
         Self::new(1927, b"70100", "Connection was killed")
     }
 
+    /// ER_ACCOUNT_HAS_BEEN_LOCKED, MySQL's.
+    pub(crate) fn account_locked(user: &[u8], host: &str) -> Self {
+        let user = String::from_utf8_lossy(user);
+        Self::new(3118, b"HY000", format!("Access denied for user '{user}'@'{host}'. Account is locked."))
+    }
+
     /// ER_ACCOUNT_HAS_BEEN_LOCKED, MariaDB's.
-    pub(crate) fn account_locked() -> Self {
+    pub(crate) fn account_locked_mariadb() -> Self {
         Self::new(4151, b"HY000", "Access denied, this account is locked")
     }
 

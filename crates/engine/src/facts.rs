@@ -6,12 +6,16 @@ use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::{Account, Accounts, Credential};
 use crate::lock_waits::{WAITS_QUERY, WAITS_QUERY_8};
+use crate::method::Method;
+use crate::server_login::Established;
 use crate::session::Charset;
 
 /// The server as it was when the service account last logged in; the accounts are read again and again.
 pub(crate) struct Facts {
     pub(crate) version: Vec<u8>,
     pub(crate) capabilities: Capabilities,
+    /// What it greets with, and expects of those whom it does not know.
+    pub(crate) method: Method,
     /// Whether it looks up names of peers (`skip_name_resolve` is off), which decides what `localhost` means.
     pub(crate) name_resolution: bool,
     /// What of the global `sql_mode`, which a new connection starts with, matters to the lexer.
@@ -48,10 +52,11 @@ pub(crate) const MYSQL_ACCOUNTS_QUERY: &str = "SELECT User, Host, plugin, authen
 type Row<'a> = [Option<&'a [u8]>];
 
 impl Facts {
-    pub(crate) fn new(version: Vec<u8>, capabilities: Capabilities) -> Self {
+    pub(crate) fn new(established: &Established) -> Self {
         Self {
-            version,
-            capabilities,
+            version: established.version.clone(),
+            capabilities: established.offered,
+            method: established.method,
             name_resolution: true,
             lex_mode: sql::LexMode::default(),
             max_connections: 0,
@@ -142,7 +147,8 @@ mod tests {
     use super::*;
 
     fn facts() -> Facts {
-        let mut facts = Facts::new(b"5.5.5-10.11.14-MariaDB-0+deb12u2".to_vec(), Capabilities(0));
+        let mut facts =
+            Facts::new(&Established::of_test("5.5.5-10.11.14-MariaDB-0+deb12u2", Capabilities(0)));
         facts.take_collation_row(&[Some(b"8"), Some(b"latin1_swedish_ci"), Some(b"latin1")]).unwrap();
         facts.take_collation_row(&[Some(b"45"), Some(b"utf8mb4_general_ci"), Some(b"utf8mb4")]).unwrap();
         let fields: [&[u8]; 6] = [b"1", b"ANSI_QUOTES", b"151", b"16777216", b"latin1_swedish_ci", b"1"];

@@ -1,13 +1,17 @@
 //! Our side of a login on the server, for backends and for the service account alike.
 
-use wire::{AuthSwitch, Capabilities, ErrPacket, Greeting, LoginRequest, WireError};
+use wire::{AuthSwitch, Capabilities, ErrPacket, Greeting, LoginRequest, WireError, sha2_password};
 use zeroize::Zeroizing;
+
+use crate::method::Method;
+use crate::secret::Secret;
 
 /// Who logs in, and how the connection is meant to behave.
 pub(crate) struct Credentials {
     pub(crate) user: Vec<u8>,
-    /// SHA1(password); `None` for an empty password or a plugin that asks for none (`unix_socket`).
-    pub(crate) secret: Option<Zeroizing<[u8; 20]>>,
+    pub(crate) secret: Secret,
+    /// Nobody can listen to the connection, so that the password itself may be sent.
+    pub(crate) private: bool,
     /// The collation number for the handshake.
     pub(crate) collation: u8,
     /// Capabilities beyond those that every connection of ours has.
@@ -39,7 +43,17 @@ pub(crate) struct ServerLogin {
 
 enum Phase {
     Greeting,
-    Answer(Established),
+    Answer(Exchange),
+}
+
+/// What has been agreed on so far.
+struct Exchange {
+    established: Established,
+    /// How we answer; `None` for a plugin that asks for no more than we are.
+    method: Option<Method>,
+    scramble: [u8; 20],
+    /// Of our next packet.
+    sequence: u8,
 }
 
 /// What the server said of itself in its greeting.
@@ -51,15 +65,31 @@ pub(crate) struct Established {
     pub(crate) offered: Capabilities,
     /// What both sides agreed on.
     pub(crate) capabilities: Capabilities,
+    /// The method of its greeting, which it expects of most clients.
+    pub(crate) method: Method,
 }
 
-/// How a login ended.
+#[cfg(test)]
+impl Established {
+    /// A server of this version.
+    pub(crate) fn of_test(version: &str, capabilities: Capabilities) -> Self {
+        let version = version.as_bytes().to_vec();
+        Self { thread_id: 1, version, offered: capabilities, capabilities, method: Method::Native }
+    }
+}
+
+/// What has come of a login.
 pub(crate) enum Outcome {
     Established(Established),
     /// The server's own error, code and text.
     Refused {
         code: u16,
         message: Vec<u8>,
+    },
+    /// The password has to be encrypted with the server's public key (PEM) before it goes on: [`ServerLogin::encrypted`].
+    Encrypt {
+        bytes: Zeroizing<Vec<u8>>,
+        public_key: Vec<u8>,
     },
 }
 
@@ -96,26 +126,58 @@ impl ServerLogin {
             let error = ErrPacket::parse(payload)?;
             return Ok(Some(Outcome::Refused { code: error.code, message: error.message.to_vec() }));
         }
-        match &self.phase {
+        match &mut self.phase {
             Phase::Greeting => {
-                let established = self.answer_greeting(&Greeting::parse(payload)?, sequence, out);
-                self.phase = Phase::Answer(established);
+                let exchange = self.answer_greeting(&Greeting::parse(payload)?, sequence, out);
+                self.phase = Phase::Answer(exchange);
                 Ok(None)
             }
-            Phase::Answer(established) => match payload.first() {
-                Some(0x00) => Ok(Some(Outcome::Established(established.clone()))),
-                Some(0xfe) => {
-                    self.answer_switch(&AuthSwitch::parse(payload)?, sequence, out);
-                    Ok(None)
+            Phase::Answer(exchange) => {
+                exchange.sequence = sequence;
+                match payload {
+                    [0x00, ..] => Ok(Some(Outcome::Established(exchange.established.clone()))),
+                    [0xfe, ..] => {
+                        let switch = AuthSwitch::parse(payload)?;
+                        exchange.answer_switch(&self.credentials, &switch, out);
+                        Ok(None)
+                    }
+                    [sha2_password::MORE_DATA_HEADER, more @ ..] => {
+                        Ok(exchange.answer_more(&self.credentials, more, out))
+                    }
+                    _ => Err(WireError::Malformed { what: "answer to a login" }),
                 }
-                _ => Err(WireError::Malformed { what: "answer to a login" }),
-            },
+            }
         }
     }
 
-    fn answer_greeting(&self, greeting: &Greeting<'_>, mut sequence: u8, out: &mut Vec<u8>) -> Established {
+    /// The password has been encrypted for the server; `None` where its key was of no use, which ends in the server's own
+    /// error.
+    pub(crate) fn encrypted(&mut self, bytes: Option<&[u8]>, out: &mut Vec<u8>) {
+        if let Phase::Answer(exchange) = &mut self.phase {
+            exchange.put(out, bytes.unwrap_or_default());
+        }
+    }
+
+    fn answer_greeting(&self, greeting: &Greeting<'_>, sequence: u8, out: &mut Vec<u8>) -> Exchange {
         let capabilities = (ALWAYS | self.credentials.extra) & greeting.capabilities;
-        let response = self.native_response(&greeting.scramble);
+        let greeted = Method::of_name(greeting.auth_plugin).unwrap_or(Method::Native);
+        // What only recovers SHA1(password) cannot answer otherwise; the server asks for the account's method then.
+        let method = match self.credentials.secret {
+            Secret::Native(_) => Method::Native,
+            Secret::None | Secret::Password(_) => greeted,
+        };
+        let mut exchange = Exchange {
+            established: Established {
+                thread_id: greeting.connection_id,
+                version: greeting.server_version.to_vec(),
+                offered: greeting.capabilities,
+                capabilities,
+                method: greeted,
+            },
+            method: Some(method),
+            scramble: greeting.scramble,
+            sequence,
+        };
         let mut payload = Vec::new();
         LoginRequest {
             capabilities,
@@ -124,41 +186,71 @@ impl ServerLogin {
             max_packet_size: 1 << 30,
             collation: self.credentials.collation,
             user: &self.credentials.user,
-            auth_response: &response,
+            auth_response: &exchange.response(&self.credentials),
             schema: None,
-            auth_plugin: Some(NATIVE_PASSWORD),
+            auth_plugin: Some(method.name()),
             attributes: &[],
         }
         .put(&mut payload);
-        wire::put_message(out, &mut sequence, &payload);
-        Established {
-            thread_id: greeting.connection_id,
-            version: greeting.server_version.to_vec(),
-            offered: greeting.capabilities,
-            capabilities,
-        }
-    }
-
-    fn answer_switch(&self, switch: &AuthSwitch<'_>, mut sequence: u8, out: &mut Vec<u8>) {
-        let response = match (switch.plugin, switch.data.first_chunk::<20>()) {
-            (NATIVE_PASSWORD, Some(scramble)) => self.native_response(scramble),
-            // unix_socket and auth_socket look at the socket's owner and want no bytes; any other plugin will refuse
-            // an empty answer with an error of its own.
-            _ => Vec::new(),
-        };
-        wire::put_message(out, &mut sequence, &response);
-    }
-
-    fn native_response(&self, scramble: &[u8; 20]) -> Vec<u8> {
-        self.credentials
-            .secret
-            .as_ref()
-            .map_or_else(Vec::new, |secret| wire::native_password::token(secret, scramble).to_vec())
+        exchange.put(out, &payload);
+        exchange
     }
 }
 
-/// The one plugin that can be served without the password itself.
-pub(crate) const NATIVE_PASSWORD: &[u8] = b"mysql_native_password";
+impl Exchange {
+    fn answer_switch(&mut self, credentials: &Credentials, switch: &AuthSwitch<'_>, out: &mut Vec<u8>) {
+        self.scramble = switch.data.first_chunk().copied().unwrap_or_default();
+        // unix_socket and auth_socket look at the socket's owner and want no bytes; any other plugin will refuse an empty
+        // answer with an error of its own.
+        self.method = Method::of_name(switch.plugin);
+        let response = self.response(credentials);
+        self.put(out, &response);
+    }
+
+    /// The first answer of a method.
+    fn response(&self, credentials: &Credentials) -> Zeroizing<Vec<u8>> {
+        let plain = |bytes: &[u8]| Zeroizing::new(bytes.to_vec());
+        match (self.method, &credentials.secret) {
+            (Some(Method::Native), secret) => Zeroizing::new(secret.native_token(&self.scramble)),
+            (None, _) | (Some(Method::CachingSha2), Secret::Native(_)) => Zeroizing::default(),
+            // A zero byte says that there is no password (sha256_password_auth_client).
+            (Some(_), Secret::None) => plain(&[0]),
+            (Some(Method::CachingSha2), Secret::Password(password)) => {
+                plain(&sha2_password::token(password.digest1(), &self.scramble))
+            }
+            (Some(Method::Sha256), _) => plain(&[sha2_password::REQUEST_PUBLIC_KEY_SHA256]),
+        }
+    }
+
+    /// What a SHA-2 method says in the middle: it goes on by itself, wants the password, or this is its public key.
+    fn answer_more(&mut self, credentials: &Credentials, more: &[u8], out: &mut Vec<u8>) -> Option<Outcome> {
+        let password = credentials.secret.password();
+        match (more, password) {
+            ([sha2_password::FAST_AUTHENTICATION], _) => {}
+            ([sha2_password::FULL_AUTHENTICATION], Some(password)) if credentials.private => {
+                self.put(out, &password.terminated());
+            }
+            ([sha2_password::FULL_AUTHENTICATION], Some(_)) => {
+                self.put(out, &[sha2_password::REQUEST_PUBLIC_KEY]);
+            }
+            (public_key, Some(password)) => {
+                let mut bytes = password.terminated();
+                sha2_password::mix_with_scramble(&mut bytes, &self.scramble);
+                return Some(Outcome::Encrypt { bytes, public_key: public_key.to_vec() });
+            }
+            // Nothing to send: the server will refuse it in its own words.
+            (_, None) => self.put(out, &[]),
+        }
+        None
+    }
+
+    fn put(&mut self, out: &mut Vec<u8>, payload: &[u8]) {
+        wire::put_message(out, &mut self.sequence, payload);
+    }
+}
 
 /// Greetings and switches are a few hundred bytes; an error text is at most 512 (MYSQL_ERRMSG_SIZE).
 const LARGEST_LOGIN_PACKET: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests;

@@ -74,7 +74,7 @@ const MAY_BE_EMPTY: [&[u8]; 4] = [b"default_master_connection", b"note_verbosity
 
 /// System variables that are consumed by the next statement, belong to the connection to the server and not to the
 /// client, or are reported without being settable: never carried. A statement that sets one of them pins (the lexer's rule), so nothing is lost.
-const NOT_CARRIED: [&[u8]; 13] = [
+const NOT_CARRIED: [&[u8]; 14] = [
     b"error_count",
     b"identity",
     b"insert_id",
@@ -87,6 +87,7 @@ const NOT_CARRIED: [&[u8]; 13] = [
     b"session_track_state_change",
     b"session_track_system_variables",
     b"session_track_transaction_info",
+    b"statement_id",
     b"timestamp",
 ];
 

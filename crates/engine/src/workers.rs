@@ -5,7 +5,7 @@
 //! order in which statements arrived, whoever's they are. A worker that finds none says so here ([`Workers::want`]), and
 //! whoever gives one back wakes it.
 //!
-//! All of it is a few atomic numbers. With one worker, or several on one thread as in the simulator, it is deterministic.
+//! All of it is a few atomic numbers, and a table of passwords that only logins look into. With one worker, or several on one thread as in the simulator, it is deterministic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -17,6 +17,7 @@ use crate::limit::{Meter, Served};
 use crate::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::overload::QueueLengths;
 use crate::places::Places;
+use crate::secret::KnownPasswords;
 use crate::settings::{Settings, ThreadHandling};
 
 /// What the workers of one pool share.
@@ -34,6 +35,7 @@ pub struct Workers {
     /// Who may have how many backends.
     pub(crate) places: Places,
     pub(crate) queue_lengths: QueueLengths,
+    pub(crate) passwords: KnownPasswords,
     max_connections: u32,
     clients: AtomicU32,
     shared_backends: AtomicU32,
@@ -111,6 +113,7 @@ impl Workers {
             long: LongPermits::new(settings.long_permits, settings.most_long_statements(), count),
             places: Places::new(max_backends, count),
             queue_lengths: QueueLengths::new(count),
+            passwords: KnownPasswords::default(),
             max_connections: settings.max_connections,
             clients: AtomicU32::new(0),
             shared_backends: AtomicU32::new(settings.shared_backends.max(1)),

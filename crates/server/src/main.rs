@@ -14,6 +14,7 @@ mod addresses;
 mod admin_port;
 mod ask;
 mod happening;
+mod helpers;
 mod logging;
 mod memory;
 mod open_files;

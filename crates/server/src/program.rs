@@ -1,5 +1,5 @@
 //! The engine with its reports and its post: what it says about itself goes to the main thread, which logs it; what it
-//! says to other workers goes to their threads.
+//! says to other workers goes to their threads, and what it has no time for to those of [`crate::helpers`].
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
 
@@ -9,6 +9,7 @@ use seam::{Input, Instant, Output, Program, Signal};
 
 use crate::ask::{Ask, Desk};
 use crate::happening::Happening;
+use crate::helpers::HelpDesk;
 
 /// How one worker reaches the others.
 pub(crate) struct Post {
@@ -20,6 +21,8 @@ pub(crate) struct Post {
     pub(crate) asks: Receiver<Ask>,
     /// To each worker.
     pub(crate) addressees: Vec<(Sender<Letter>, Signaller)>,
+    /// What takes long is done there.
+    pub(crate) help: HelpDesk,
 }
 
 /// Runs the engine and passes its events on, without ever waiting for whoever logs them.
@@ -29,6 +32,7 @@ pub(crate) struct Reporting {
     letters: Receiver<Letter>,
     addressees: Vec<(Sender<Letter>, Signaller)>,
     desk: Desk,
+    help: HelpDesk,
     /// Somebody may have asked something since the last turn.
     asked: bool,
     happenings: SyncSender<Happening>,
@@ -37,9 +41,9 @@ pub(crate) struct Reporting {
 
 impl Reporting {
     pub(crate) fn new(engine: Engine, post: Post, happenings: SyncSender<Happening>) -> Self {
-        let Post { number, letters, asks, addressees } = post;
+        let Post { number, letters, asks, addressees, help } = post;
         let desk = Desk::new(number, asks, addressees[number].1.clone());
-        Self { engine, number, letters, addressees, desk, asked: false, happenings, lost: 0 }
+        Self { engine, number, letters, addressees, desk, help, asked: false, happenings, lost: 0 }
     }
 
     /// Passes on what the engine has to say.
@@ -56,14 +60,20 @@ impl Reporting {
         }
     }
 
-    /// Letters of other workers are read before the turn ends, so that it can act on them.
+    /// Letters of other workers, and what has been found for logins, are read before the turn ends, so that it can act on them.
     fn fetch_letters(&mut self) {
         while let Ok(letter) = self.letters.try_recv() {
             self.engine.read_letter(&letter);
         }
+        while let Some((number, finding)) = self.help.finding() {
+            self.engine.take_finding(number, finding);
+        }
     }
 
     fn post_letters(&mut self) {
+        while let Some(task) = self.engine.poll_task() {
+            self.help.give(task);
+        }
         while let Some((worker, letter)) = self.engine.poll_letter() {
             let (letters, signaller) = &self.addressees[worker];
             // A worker that has ended takes none, and the process is about to end too.

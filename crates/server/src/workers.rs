@@ -14,6 +14,7 @@ use seam::Signal;
 use crate::addresses;
 use crate::ask::Ask;
 use crate::happening::Happening;
+use crate::helpers::Helpers;
 use crate::program::{Post, Reporting};
 
 /// Event loops that listen. They serve once they are told to; dropped before that, they close their listeners and end.
@@ -80,11 +81,12 @@ impl Workers {
     /// Begins to serve; returns how to ask each of them. [`Happening::WorkerEnded`] is the last that comes from each.
     ///
     /// # Errors
-    /// Where the system has no random bytes.
+    /// Where the system has no random bytes, or no threads left.
     pub(crate) fn begin(&self, settings: &Settings) -> Result<Reach, String> {
         let count = u32::try_from(self.count()).expect("thread_pool_size is a u32");
         let pool = engine::Workers::new(settings, count);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| channel::<Letter>()).unzip();
+        let helpers = Helpers::start()?;
         let mut reach = Vec::new();
         for (number, (begin, letters)) in self.begin.iter().zip(receivers).enumerate() {
             let mut settings = settings.clone();
@@ -93,7 +95,8 @@ impl Workers {
             let addressees = senders.iter().cloned().zip(self.signallers.iter().cloned()).collect();
             let (asker, asks) = channel();
             reach.push((asker, self.signallers[number].clone()));
-            let post = Post { number, letters, asks, addressees };
+            let help = helpers.desk(self.signallers[number].clone());
+            let post = Post { number, letters, asks, addressees, help };
             // The thread waits for this; were it gone, there would be a panic's message on the standard error stream.
             let _ = begin.send(Begin { settings, pool: Arc::clone(&pool), post });
         }

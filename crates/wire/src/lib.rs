@@ -41,6 +41,7 @@ pub mod native_password;
 mod replies;
 mod reply_end;
 mod result_set;
+pub mod sha2_password;
 mod status;
 
 pub use capabilities::*;

@@ -21,8 +21,10 @@ def binary():
 class Onramp:
     """One `onramp serve` process."""
 
-    def __init__(self, server, folder, **options):
+    def __init__(self, server, folder, by_socket=False, **options):
+        """`by_socket` has it connect to the server's Unix socket instead of its port."""
         self.server = server
+        self.by_socket = by_socket
         self.host = "127.0.0.1"
         self.port = free_port()
         self.options = options
@@ -38,7 +40,10 @@ class Onramp:
             for each in values:
                 command += [f"--{name.replace('_', '-')}", str(each)]
         # The password comes from the environment, so that it is not in the process list.
-        environment = dict(os.environ, ONRAMP_BACKEND=f"mysql://{user}:{password}@{self.server.host}:{self.server.port}/")
+        place = f"{self.server.host}:{self.server.port}/"
+        if self.by_socket:
+            place = f"localhost/?socket={self.server.socket}"
+        environment = dict(os.environ, ONRAMP_BACKEND=f"mysql://{user}:{password}@{place}")
         environment.pop("ONRAMP_BIN", None)
         if int(environment.get("ONRAMP_WORKERS", "1")) > int(self.options.get("max_backends", 128)):
             # Each worker needs a backend; a test that counts them means a single one.

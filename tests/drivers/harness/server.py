@@ -130,6 +130,11 @@ class Server:
             [find("mariadbd", "/usr/sbin", "/usr/libexec"), "--no-defaults", f"--datadir={self.data}", f"--user={_user()}",
              f"--port={self.port}", f"--socket={self.socket}", f"--log-error={self.log}", *OPTIONS, *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait_until_up()
+        return self
+
+    def wait_until_up(self):
+        """Until it greets; at most a minute."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
@@ -137,11 +142,11 @@ class Server:
             try:
                 with socket.create_connection((self.host, self.port), timeout=5) as probe:
                     if probe.recv(5)[4:5] == b"\x0a":  # protocol version 10: a greeting, not an error
-                        return self
+                        return
             except OSError:
                 pass
             time.sleep(0.02)
-        raise RuntimeError(f"mariadbd did not come up:\n{self.log.read_text()[-3000:]}")
+        raise RuntimeError(f"the server did not come up:\n{self.log.read_text()[-3000:]}")
 
     def stop(self):
         """Stops in an orderly way; after a kill only its socket is left to remove."""

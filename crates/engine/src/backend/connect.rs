@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use seam::{ConnectionId, Instant};
+use seam::{Address, ConnectionId, Instant};
 use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 
 use super::prepared::Prepared;
@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::places::Origin;
 use crate::server_login::{Credentials, Outcome, ServerLogin};
 use crate::session::SessionState;
+use crate::task::{Asker, Finding, Work};
 
 /// Whether the server can be reached, and when to try again.
 pub(crate) struct Server {
@@ -150,12 +151,14 @@ impl Engine {
     pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
         let Some(key) = self.backend_of(token) else { return self.outbox.close(connection) };
         self.set_role(connection, Role::Backend(key));
+        let private = self.server_is_private();
         let backend = &mut self.backends[key];
         backend.connection = Some(connection);
         let identity = self.identities.identity(backend.identity);
         let credentials = Credentials {
             user: identity.user.clone(),
             secret: identity.secret.clone(),
+            private,
             collation: backend.login_collation,
             extra: backend.class & client::CLASS,
         };
@@ -185,12 +188,31 @@ impl Engine {
                 self.server.answered();
                 self.send_setup(key);
             }
+            Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
+                let asker = Asker::Backend(backend.token);
+                self.give_task(asker, Work::Encrypt { bytes, public_key });
+            }
             Ok(Some(Outcome::Refused { code, message })) => {
                 let message = String::from_utf8_lossy(&message).into_owned();
                 self.backend_refused(key, code, message);
             }
             Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),
         }
+    }
+
+    /// A backend's password has been encrypted for the server.
+    pub(crate) fn backend_finding(&mut self, token: u64, finding: Finding) {
+        let (Some(key), Finding::Encrypted(bytes)) = (self.backend_of(token), finding) else { return };
+        let backend = &mut self.backends[key];
+        if let Phase::LoggingIn(login) = &mut backend.phase {
+            login.encrypted(bytes.as_deref(), &mut backend.out);
+            self.mark_dirty(key);
+        }
+    }
+
+    /// Nobody can listen to a connection to the server, so that a password may be sent as it is.
+    pub(crate) fn server_is_private(&self) -> bool {
+        matches!(self.settings.server[self.server.address], Address::Unix(_))
     }
 
     /// The trackers on, and the question who the server takes us for: it sees our address instead of the client's.

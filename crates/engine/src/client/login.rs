@@ -1,21 +1,22 @@
-//! A client's login, and COM_CHANGE_USER, against the server's own accounts.
-//!
-//! The password itself is never known: mysql_native_password lets the holder of the stored hash check an answer, and
-//! recover from a right one the SHA1(password) with which backends log in for this user.
+//! A client's login, and COM_CHANGE_USER, against the server's own accounts; how it proves its password is
+//! [`super::authentication`]'s.
 
 use std::rc::Rc;
 
 use seam::Peer;
-use wire::{AuthSwitch, Capabilities, ChangeUser, Greeting, LoginRequest, StatusFlags, WireError};
+use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, StatusFlags, WireError};
 
+use super::authentication::{Answer, Verdict};
 use super::priority::Priority;
 use super::{Client, Phase};
-use crate::accounts::{self, Account, Credential};
+use crate::accounts::{self, Account};
 use crate::aftermath::Aftermath;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::event::Event;
-use crate::server_login::NATIVE_PASSWORD;
+use crate::facts::Facts;
+use crate::method::Method;
+use crate::secret::Secret;
 use crate::session::SessionState;
 use crate::waits::WaitReason;
 
@@ -24,8 +25,12 @@ use crate::waits::WaitReason;
 pub(crate) enum Login {
     /// Our greeting is out.
     Greeted,
-    /// The client has been asked for another plugin's answer.
+    /// The client has been asked for another method's answer.
     Switched(Box<Attempt>),
+    /// The client has been asked for its password.
+    PasswordAsked(Box<Attempt>),
+    /// Another thread is at work for it.
+    AwaitingFinding(Box<Attempt>),
     /// The answer is wrong by our copy of the accounts; a fresh one is being read.
     AwaitingAccounts(Box<Attempt>),
     /// The server is being asked about its schema, in the name of another client.
@@ -34,15 +39,19 @@ pub(crate) enum Login {
 
 /// What a client claims to be.
 pub(crate) struct Attempt {
-    user: Vec<u8>,
+    pub(super) user: Vec<u8>,
     schema: Option<Vec<u8>>,
     collation: u8,
-    token: Vec<u8>,
-    scramble: [u8; 20],
+    /// How it answers; `None` for a method that is not spoken here.
+    pub(super) method: Option<Method>,
+    pub(super) answer: Answer,
+    /// What the server stores, while another thread checks the password against it.
+    pub(super) checking: Vec<u8>,
+    pub(super) scramble: [u8; 20],
     /// The sequence number of our next packet.
-    sequence: u8,
+    pub(super) sequence: u8,
     /// The copy of the accounts that may refuse it: one that was asked for after the attempt came in.
-    needs_copy: u64,
+    pub(super) needs_copy: u64,
 }
 
 impl std::fmt::Debug for Attempt {
@@ -66,14 +75,6 @@ const OFFERED: Capabilities = Capabilities(
 /// Before a login, nobody may make us hold more than this: the servers' own limit for that time (net_buffer_length, 16 KiB).
 pub(crate) const LARGEST_LOGIN: usize = 16 << 10;
 
-enum Verdict {
-    Accepted(Rc<Account>, Option<[u8; 20]>),
-    Denied,
-    /// The password was right, but the account is locked.
-    Locked,
-    Unsupported(Vec<u8>),
-}
-
 impl Engine {
     /// Sends our greeting, which repeats the server's version and capabilities.
     pub(crate) fn greet(&mut self, key: usize) {
@@ -90,7 +91,7 @@ impl Engine {
             mariadb_extended: 0,
             collation,
             status: StatusFlags::AUTOCOMMIT,
-            auth_plugin: NATIVE_PASSWORD,
+            auth_plugin: facts.method.name(),
         }
         .put(&mut payload);
         client.scramble = scramble;
@@ -111,9 +112,13 @@ impl Engine {
                 }
             },
             Phase::Login(Login::Switched(mut attempt)) => {
-                attempt.token = payload.to_vec();
+                attempt.answer = Answer::Token(payload.to_vec());
                 attempt.sequence = sequence.wrapping_add(1);
                 self.judge(key, attempt);
+            }
+            Phase::Login(Login::PasswordAsked(mut attempt)) => {
+                attempt.sequence = sequence.wrapping_add(1);
+                self.password_sent(key, attempt, payload);
             }
             // A client that goes on talking before it has its answer.
             _ => self.close_client(key, "a packet in the middle of its login"),
@@ -136,18 +141,15 @@ impl Engine {
             user: login.user.to_vec(),
             schema: login.schema.filter(|schema| !schema.is_empty()).map(<[u8]>::to_vec),
             collation: login.collation,
-            token: login.auth_response.to_vec(),
+            // A client that names no method answers by the one that all know.
+            method: Method::of_name(login.auth_plugin.unwrap_or_default()),
+            answer: Answer::Token(login.auth_response.to_vec()),
+            checking: Vec::new(),
             scramble: client.scramble,
             sequence: sequence.wrapping_add(1),
             needs_copy: 0,
         });
-        let other_plugin =
-            login.auth_plugin.is_some_and(|plugin| !plugin.is_empty() && plugin != NATIVE_PASSWORD);
-        if other_plugin && client.capabilities.contains(Capabilities::PLUGIN_AUTH) {
-            self.switch_plugin(key, attempt);
-        } else {
-            self.judge(key, attempt);
-        }
+        self.authenticate(key, attempt, false);
         Ok(())
     }
 
@@ -165,97 +167,31 @@ impl Engine {
             user: change.user.to_vec(),
             schema: change.schema.map(<[u8]>::to_vec),
             collation: change.collation.and_then(|id| u8::try_from(id).ok()).unwrap_or(client.collation),
-            token: change.auth_response.to_vec(),
+            method: Method::of_name(change.auth_plugin.unwrap_or_default()),
+            answer: Answer::Token(change.auth_response.to_vec()),
+            checking: Vec::new(),
             scramble: client.scramble,
             sequence: sequence.wrapping_add(1),
             needs_copy: 0,
         });
         // A client may have computed its answer for the scramble of its greeting or for one of an earlier switch: a
         // fresh one leaves no doubt. MariaDB does the same (native_password_authenticate).
-        if client.capabilities.contains(Capabilities::PLUGIN_AUTH) {
-            self.switch_plugin(key, attempt);
-        } else {
-            self.judge(key, attempt);
-        }
+        self.authenticate(key, attempt, true);
     }
 
-    fn switch_plugin(&mut self, key: usize, mut attempt: Box<Attempt>) {
-        attempt.scramble = self.entropy.scramble();
-        let mut data = attempt.scramble.to_vec();
-        data.push(0);
-        let mut payload = Vec::new();
-        AuthSwitch { plugin: NATIVE_PASSWORD, data: &data }.put(&mut payload);
-        let connection = self.clients[key].connection;
-        self.send_packet_to(connection, attempt.sequence, &payload);
-        attempt.sequence = attempt.sequence.wrapping_add(1);
-        self.clients[key].phase = Phase::Login(Login::Switched(attempt));
-        self.logins.push_back((self.now + self.settings.connect_timeout, key, self.clients[key].id));
-    }
-
-    /// Decides on an attempt by the accounts as we know them; where they say no, by a fresh copy of them.
-    fn judge(&mut self, key: usize, mut attempt: Box<Attempt>) {
-        let peer = self.clients[key].peer;
-        match self.verdict(&peer, &attempt) {
-            Verdict::Accepted(account, secret) => self.log_in(key, &account, secret, *attempt),
-            verdict => {
-                if attempt.needs_copy == 0 {
-                    attempt.needs_copy = self.control.next_accounts_copy();
-                }
-                if self.control.can_refresh() && self.control.accounts_copy() < attempt.needs_copy {
-                    self.control.ask_for_accounts();
-                    self.clients[key].phase = Phase::Login(Login::AwaitingAccounts(attempt));
-                    self.awaiting_accounts.push((key, self.clients[key].id));
-                } else {
-                    self.refuse(key, &attempt, &verdict);
-                }
-            }
-        }
-    }
-
-    /// A fresh copy of the accounts is there, or will not come: decide on those who waited for it.
-    pub(crate) fn judge_again(&mut self) {
-        for (key, id) in std::mem::take(&mut self.awaiting_accounts) {
-            let Some(client) = self.clients.get_mut(key).filter(|client| client.id == id) else { continue };
-            match std::mem::replace(&mut client.phase, Phase::Idle) {
-                Phase::Login(Login::AwaitingAccounts(attempt)) => self.judge(key, attempt),
-                phase => client.phase = phase,
-            }
-        }
-    }
-
-    fn verdict(&self, peer: &Peer, attempt: &Attempt) -> Verdict {
-        let Some(facts) = &self.facts else { return Verdict::Denied };
-        let Some(account) = facts.accounts.find(&attempt.user, peer, facts.name_resolution) else {
-            return Verdict::Denied;
-        };
-        let verdict = match &account.credential {
-            Credential::Empty if attempt.token.is_empty() => Verdict::Accepted(Rc::clone(account), None),
-            Credential::Native(stage2) => {
-                match wire::native_password::verify(&attempt.token, &attempt.scramble, stage2) {
-                    Some(secret) => Verdict::Accepted(Rc::clone(account), Some(secret)),
-                    None => Verdict::Denied,
-                }
-            }
-            Credential::Empty | Credential::Unmatchable => Verdict::Denied,
-            Credential::Other(plugin) => Verdict::Unsupported(plugin.clone()),
-        };
-        match verdict {
-            Verdict::Accepted(..) if account.locked => Verdict::Locked,
-            verdict => verdict,
-        }
-    }
-
-    fn refuse(&mut self, key: usize, attempt: &Attempt, verdict: &Verdict) {
+    pub(crate) fn refuse(&mut self, key: usize, attempt: &Attempt, verdict: &Verdict) {
         let peer = self.clients[key].peer;
         let name_resolution = self.facts.as_ref().is_none_or(|facts| facts.name_resolution);
+        let host = accounts::host_name(&peer, name_resolution);
         let error = match verdict {
             Verdict::Unsupported(plugin) => MySqlError::unsupported_plugin(&attempt.user, plugin),
-            Verdict::Locked => MySqlError::account_locked(),
-            _ if !matches!(attempt.token.len(), 0 | 20) => MySqlError::handshake(),
-            _ => {
-                let host = accounts::host_name(&peer, name_resolution);
-                MySqlError::access_denied(&attempt.user, &host, !attempt.token.is_empty())
+            Verdict::TooOld => MySqlError::client_too_old(),
+            Verdict::Locked if self.facts.as_ref().is_some_and(Facts::is_mariadb) => {
+                MySqlError::account_locked_mariadb()
             }
+            Verdict::Locked => MySqlError::account_locked(&attempt.user, &host),
+            _ if is_malformed(attempt) => MySqlError::handshake(),
+            _ => MySqlError::access_denied(&attempt.user, &host, !attempt.answer.is_empty()),
         };
         let changes_user = self.clients[key].identity.is_some();
         if changes_user {
@@ -282,7 +218,7 @@ impl Engine {
     }
 
     /// The password was right: the client is this account from here on.
-    fn log_in(&mut self, key: usize, account: &Rc<Account>, secret: Option<[u8; 20]>, attempt: Attempt) {
+    pub(crate) fn log_in(&mut self, key: usize, account: &Rc<Account>, secret: Secret, attempt: Attempt) {
         self.forget_session(key);
         let Some(facts) = &self.facts else { return };
         let (collation, charset) = facts.charset_of_login(attempt.collation);
@@ -383,6 +319,12 @@ impl Engine {
             }
         }
     }
+}
+
+/// An answer that its method does not have (native_password_authenticate).
+fn is_malformed(attempt: &Attempt) -> bool {
+    matches!(&attempt.answer, Answer::Token(token)
+        if attempt.method == Some(Method::Native) && !matches!(token.len(), 0 | 20))
 }
 
 /// MariaDB Connector/C and what is built on it (ma_net_safe_read: errors in the client's range become 2027).

@@ -113,6 +113,8 @@ mod tests {
     use crate::accounts::{Account, Credential};
     use crate::client::Client;
     use crate::errors::MySqlError;
+    use crate::secret::Secret;
+    use crate::server_login::Established;
     use crate::session::SessionState;
     use crate::settings::Settings;
 
@@ -133,7 +135,7 @@ mod tests {
             let connection = ConnectionId { index, generation: 1 };
             let mut client =
                 Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);
-            let identity = engine.identities.hold(&account, b"app", None);
+            let identity = engine.identities.hold(&account, b"app", Secret::None);
             client.identity = Some(identity);
             client.session = Some(engine.sessions.hold(SessionState::default()));
             client.login_sequence = 2;
@@ -207,7 +209,8 @@ mod tests {
             locked: false,
             may_kill: false,
         };
-        let mut facts = crate::facts::Facts::new(b"11.4-MariaDB".to_vec(), Capabilities(u32::MAX));
+        let mut facts =
+            crate::facts::Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u32::MAX)));
         facts.accounts = crate::accounts::Accounts::new(vec![account]);
         engine.facts = Some(facts);
         for index in 1..=100_000 {

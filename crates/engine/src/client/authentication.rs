@@ -1,0 +1,299 @@
+//! How a client proves who it is, by the method of the account that it asks for.
+//!
+//! `mysql_native_password`: one answer, which the stored hash checks. The password itself is never known; what a right answer
+//! gives away, SHA1(password), is what backends log in with.
+//!
+//! `caching_sha2_password`: one answer suffices while somebody holds the account's password (a client or a backend of
+//! whichever worker, [`crate::secret::KnownPasswords`]). Else the client is asked for it: as it is where nobody can listen,
+//! otherwise encrypted with our public key. It is checked against what the server stores, on another thread, and kept for
+//! backends, which the server may ask for it at any time.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use seam::Peer;
+use wire::{AuthSwitch, Capabilities, sha2_password};
+use zeroize::Zeroizing;
+
+use super::Phase;
+use super::login::{Attempt, Login};
+use crate::accounts::{Account, Credential};
+use crate::engine::Engine;
+use crate::method::Method;
+use crate::secret::{Password, Secret};
+use crate::task::{Asker, Finding, Proof, Work};
+
+/// What a client has sent to prove its password.
+pub(crate) enum Answer {
+    /// Its answer to the scramble.
+    Token(Vec<u8>),
+    /// The password, in a form that is to be looked at.
+    Sent(Proof),
+    /// The password, and whether it belongs to what the server stored.
+    Checked { password: Arc<Password>, stored: Vec<u8>, right: bool },
+    /// Nothing that can be understood.
+    Nonsense,
+}
+
+impl Answer {
+    /// Whether it says that there is no password.
+    pub(crate) fn is_empty(&self) -> bool {
+        // A zero byte is what the SHA-2 methods send then (caching_sha2_password_auth_client).
+        matches!(self, Self::Token(token) if matches!(token[..], [] | [0]))
+    }
+}
+
+/// What comes of an attempt by the accounts as we know them.
+pub(crate) enum Verdict {
+    Accepted(Rc<Account>, Secret),
+    Denied,
+    /// The password was right, but the account is locked.
+    Locked,
+    Unsupported(Vec<u8>),
+    /// The client does not speak of methods.
+    TooOld,
+    /// The password itself has to come.
+    NeedsPassword,
+    /// It has, and is to be checked against this.
+    NeedsCheck(Vec<u8>),
+}
+
+/// What the password of an account that is not there is checked against, so that it takes as long as any: no password has
+/// this hash.
+const NOBODY: &[u8] = b"$A$005$saltsaltsaltsaltsaltno-password-has-this-hash---------------43.";
+
+impl Engine {
+    /// Asks for an answer by the account's own method, where the client has used another.
+    pub(crate) fn authenticate(&mut self, key: usize, attempt: Box<Attempt>, fresh_scramble: bool) {
+        let Some(method) = self.method_for(key, &attempt) else { return self.judge(key, attempt) };
+        let speaks = self.clients[key].capabilities.contains(Capabilities::PLUGIN_AUTH);
+        if speaks && (fresh_scramble || attempt.method != Some(method)) {
+            self.switch_method(key, attempt, method);
+        } else {
+            self.judge(key, attempt);
+        }
+    }
+
+    /// The account's method; for nobody's account the server's usual one.
+    fn method_for(&self, key: usize, attempt: &Attempt) -> Option<Method> {
+        let facts = self.facts.as_ref()?;
+        match facts.accounts.find(&attempt.user, &self.clients[key].peer, facts.name_resolution) {
+            Some(account) => account.credential.method(),
+            None => Some(facts.method),
+        }
+    }
+
+    fn switch_method(&mut self, key: usize, mut attempt: Box<Attempt>, method: Method) {
+        attempt.scramble = self.entropy.scramble();
+        attempt.method = Some(method);
+        let mut data = attempt.scramble.to_vec();
+        data.push(0);
+        let mut payload = Vec::new();
+        AuthSwitch { plugin: method.name(), data: &data }.put(&mut payload);
+        self.send_in_login(key, &mut attempt, &payload);
+        self.await_answer(key, Login::Switched(attempt));
+    }
+
+    /// The password itself is asked for.
+    fn ask_for_password(&mut self, key: usize, mut attempt: Box<Attempt>) {
+        if attempt.method == Some(Method::CachingSha2) {
+            let payload = [sha2_password::MORE_DATA_HEADER, sha2_password::FULL_AUTHENTICATION];
+            self.send_in_login(key, &mut attempt, &payload);
+            return self.await_answer(key, Login::PasswordAsked(attempt));
+        }
+        // sha256_password: the answer to the scramble is the password, or the wish for our key.
+        let Answer::Token(token) = std::mem::replace(&mut attempt.answer, Answer::Nonsense) else {
+            return self.judge(key, attempt);
+        };
+        self.password_sent(key, attempt, &token);
+    }
+
+    /// A packet of a client that was asked for its password.
+    pub(crate) fn password_sent(&mut self, key: usize, mut attempt: Box<Attempt>, payload: &[u8]) {
+        let asks_for_key = match attempt.method {
+            Some(Method::Sha256) => [sha2_password::REQUEST_PUBLIC_KEY_SHA256],
+            _ => [sha2_password::REQUEST_PUBLIC_KEY],
+        };
+        let method = attempt.method;
+        attempt.answer = if self.may_send_password(key, method) {
+            let clear = payload.strip_suffix(&[0]).unwrap_or(payload);
+            Answer::Sent(Proof::Clear(Arc::new(Password::new(Zeroizing::new(clear.to_vec())))))
+        } else if payload == asks_for_key {
+            let asker = Asker::Client(key, self.clients[key].id);
+            self.give_task(asker, Work::PublicKey);
+            self.clients[key].phase = Phase::Login(Login::AwaitingFinding(attempt));
+            return;
+        } else {
+            Answer::Sent(Proof::Encrypted { bytes: payload.to_vec(), scramble: attempt.scramble })
+        };
+        self.judge(key, attempt);
+    }
+
+    /// Whether nobody can listen to the client, by the reading of its method: `sha256_password` does not count Unix sockets
+    /// (my_vio_is_encrypted), the newer method does (my_vio_is_secure).
+    fn may_send_password(&self, key: usize, method: Option<Method>) -> bool {
+        matches!(self.clients[key].peer, Peer::Unix { .. }) && method != Some(Method::Sha256)
+    }
+
+    /// What another thread has found for a client's login.
+    pub(crate) fn client_finding(&mut self, key: usize, id: u32, finding: Finding) {
+        let Some(client) = self.clients.get_mut(key).filter(|client| client.id == id) else { return };
+        let mut attempt = match std::mem::replace(&mut client.phase, Phase::Idle) {
+            Phase::Login(Login::AwaitingFinding(attempt)) => attempt,
+            phase => {
+                client.phase = phase;
+                return;
+            }
+        };
+        match finding {
+            Finding::PublicKey(Some(public_key)) => {
+                let payload = [&[sha2_password::MORE_DATA_HEADER], &public_key[..]].concat();
+                self.send_in_login(key, &mut attempt, &payload);
+                self.await_answer(key, Login::PasswordAsked(attempt));
+            }
+            Finding::Password(Some((password, right))) => {
+                let stored = std::mem::take(&mut attempt.checking);
+                attempt.answer = Answer::Checked { password, stored, right };
+                self.judge(key, attempt);
+            }
+            Finding::PublicKey(None) | Finding::Password(None) | Finding::Encrypted(_) => {
+                attempt.answer = Answer::Nonsense;
+                self.judge(key, attempt);
+            }
+        }
+    }
+
+    /// Decides on an attempt by the accounts as we know them; where they say no, by a fresh copy of them.
+    pub(crate) fn judge(&mut self, key: usize, mut attempt: Box<Attempt>) {
+        let peer = self.clients[key].peer;
+        match self.verdict(&peer, &attempt) {
+            Verdict::Accepted(account, secret) => {
+                let by_token = matches!(attempt.answer, Answer::Token(_));
+                if by_token && attempt.method == Some(Method::CachingSha2) && secret.password().is_some() {
+                    let payload = [sha2_password::MORE_DATA_HEADER, sha2_password::FAST_AUTHENTICATION];
+                    self.send_in_login(key, &mut attempt, &payload);
+                }
+                self.log_in(key, &account, secret, *attempt);
+            }
+            Verdict::NeedsPassword => self.ask_for_password(key, attempt),
+            Verdict::NeedsCheck(stored) => self.check_password(key, attempt, stored),
+            verdict => {
+                if attempt.needs_copy == 0 {
+                    attempt.needs_copy = self.control.next_accounts_copy();
+                }
+                if self.control.can_refresh() && self.control.accounts_copy() < attempt.needs_copy {
+                    self.control.ask_for_accounts();
+                    self.clients[key].phase = Phase::Login(Login::AwaitingAccounts(attempt));
+                    self.awaiting_accounts.push((key, self.clients[key].id));
+                } else {
+                    self.refuse(key, &attempt, &verdict);
+                }
+            }
+        }
+    }
+
+    /// A fresh copy of the accounts is there, or will not come: decide on those who waited for it.
+    pub(crate) fn judge_again(&mut self) {
+        for (key, id) in std::mem::take(&mut self.awaiting_accounts) {
+            let Some(client) = self.clients.get_mut(key).filter(|client| client.id == id) else { continue };
+            match std::mem::replace(&mut client.phase, Phase::Idle) {
+                Phase::Login(Login::AwaitingAccounts(attempt)) => self.authenticate(key, attempt, false),
+                phase => client.phase = phase,
+            }
+        }
+    }
+
+    fn check_password(&mut self, key: usize, mut attempt: Box<Attempt>, stored: Vec<u8>) {
+        let proof = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
+            Answer::Sent(proof) => proof,
+            Answer::Checked { password, .. } => Proof::Clear(password),
+            Answer::Token(_) | Answer::Nonsense => return self.judge(key, attempt),
+        };
+        attempt.checking.clone_from(&stored);
+        let asker = Asker::Client(key, self.clients[key].id);
+        self.give_task(asker, Work::Check { stored, proof });
+        self.clients[key].phase = Phase::Login(Login::AwaitingFinding(attempt));
+    }
+
+    fn verdict(&self, peer: &Peer, attempt: &Attempt) -> Verdict {
+        let Some(facts) = &self.facts else { return Verdict::Denied };
+        let Some(account) = facts.accounts.find(&attempt.user, peer, facts.name_resolution) else {
+            // As if it were there: nobody is to find out which accounts are.
+            return match facts.method {
+                _ if attempt.answer.is_empty() => Verdict::Denied,
+                Method::Native => Verdict::Denied,
+                method if attempt.method == Some(method) => check(attempt, NOBODY),
+                _ => Verdict::Denied,
+            };
+        };
+        let accepted = |secret| Verdict::Accepted(Rc::clone(account), secret);
+        let verdict = match (&account.credential, &attempt.answer) {
+            (Credential::Other(plugin), _) => Verdict::Unsupported(plugin.clone()),
+            (credential, _) if credential.method() != attempt.method => Verdict::TooOld,
+            (Credential::Empty, answer) if answer.is_empty() => accepted(Secret::None),
+            (Credential::Native(stage2), Answer::Token(token)) => {
+                match wire::native_password::verify(token, &attempt.scramble, stage2) {
+                    Some(stage1) => accepted(Secret::Native(Zeroizing::new(stage1))),
+                    None => Verdict::Denied,
+                }
+            }
+            (Credential::Empty | Credential::Unmatchable | Credential::Native(_), _) => Verdict::Denied,
+            (Credential::CachingSha2(stored) | Credential::Sha256(stored), answer)
+                if stored.is_empty() || answer.is_empty() =>
+            {
+                if stored.is_empty() && answer.is_empty() {
+                    accepted(Secret::None)
+                } else {
+                    Verdict::Denied
+                }
+            }
+            (Credential::CachingSha2(stored), Answer::Token(token)) => {
+                let known = self.workers.passwords.find(&account.user, &account.host, stored);
+                match known.filter(|known| {
+                    let digest2 = sha2_password::digest2(known.digest1());
+                    sha2_password::verify(token, &attempt.scramble, &digest2)
+                }) {
+                    Some(password) => accepted(Secret::Password(password)),
+                    None => Verdict::NeedsPassword,
+                }
+            }
+            (Credential::CachingSha2(stored) | Credential::Sha256(stored), answer) => match answer {
+                Answer::Checked { password, stored: checked, right: true } if checked == stored => {
+                    self.workers.passwords.remember(&account.user, &account.host, stored, password);
+                    accepted(Secret::Password(Arc::clone(password)))
+                }
+                _ => check(attempt, stored),
+            },
+        };
+        match verdict {
+            Verdict::Accepted(..) if account.locked => Verdict::Locked,
+            verdict => verdict,
+        }
+    }
+
+    /// Sends one packet of the exchange.
+    fn send_in_login(&mut self, key: usize, attempt: &mut Attempt, payload: &[u8]) {
+        let connection = self.clients[key].connection;
+        self.send_packet_to(connection, attempt.sequence, payload);
+        attempt.sequence = attempt.sequence.wrapping_add(1);
+    }
+
+    /// Its next packet is a part of the login, for as long as a login may take.
+    fn await_answer(&mut self, key: usize, login: Login) {
+        self.clients[key].phase = Phase::Login(login);
+        self.logins.push_back((self.now + self.settings.connect_timeout, key, self.clients[key].id));
+    }
+}
+
+/// The next step towards a verdict by a password and what the server stores.
+fn check(attempt: &Attempt, stored: &[u8]) -> Verdict {
+    match &attempt.answer {
+        Answer::Token(_) => Verdict::NeedsPassword,
+        Answer::Checked { stored: checked, .. } if checked == stored => Verdict::Denied,
+        Answer::Sent(_) | Answer::Checked { .. } => Verdict::NeedsCheck(stored.to_vec()),
+        Answer::Nonsense => Verdict::Denied,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! The ways to prove that one has a password, on either side.
+
+/// An authentication plugin that is spoken here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// `mysql_native_password`: whoever stores its hash can check an answer, and recover from a right one what a login on the
+    /// server needs.
+    Native,
+    /// `caching_sha2_password`: an answer suffices where the password has been seen lately, else it is sent.
+    CachingSha2,
+    /// `sha256_password`: the password is always sent.
+    Sha256,
+}
+
+impl Method {
+    /// The plugin's name on the wire and in the accounts' table.
+    pub(crate) fn name(self) -> &'static [u8] {
+        match self {
+            Self::Native => b"mysql_native_password",
+            Self::CachingSha2 => b"caching_sha2_password",
+            Self::Sha256 => b"sha256_password",
+        }
+    }
+
+    /// The one of this name; an empty name means the native one, as the servers have it.
+    pub(crate) fn of_name(name: &[u8]) -> Option<Self> {
+        match name {
+            b"" | b"mysql_native_password" => Some(Self::Native),
+            b"caching_sha2_password" => Some(Self::CachingSha2),
+            b"sha256_password" => Some(Self::Sha256),
+            _ => None,
+        }
+    }
+}

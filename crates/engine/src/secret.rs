@@ -1,0 +1,173 @@
+//! What a login proved, kept for as long as somebody needs it, and wiped then.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use wire::sha2_password::{self, Digest1};
+use zeroize::Zeroizing;
+
+/// A password in the clear, from a login that sent it. Wiped when the last holder goes.
+pub struct Password {
+    clear: Zeroizing<Vec<u8>>,
+    digest1: Zeroizing<Digest1>,
+}
+
+impl Password {
+    /// Of these bytes.
+    pub fn new(clear: Zeroizing<Vec<u8>>) -> Self {
+        let digest1 = Zeroizing::new(sha2_password::digest1(&clear));
+        Self { clear, digest1 }
+    }
+
+    /// Its bytes.
+    pub(crate) fn clear(&self) -> &[u8] {
+        &self.clear
+    }
+
+    /// With a zero byte behind it, as it is sent where nobody can listen.
+    pub(crate) fn terminated(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new([&self.clear[..], &[0]].concat())
+    }
+
+    pub(crate) fn digest1(&self) -> &Digest1 {
+        &self.digest1
+    }
+}
+
+impl fmt::Debug for Password {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password")
+    }
+}
+
+/// What backends log in with.
+#[derive(Clone)]
+pub(crate) enum Secret {
+    /// No password, or a method that asks for none.
+    None,
+    /// SHA1(password), recovered from a login by `mysql_native_password`.
+    Native(Zeroizing<[u8; 20]>),
+    Password(Arc<Password>),
+}
+
+impl Secret {
+    /// A password that may be empty.
+    pub(crate) fn of(password: &[u8]) -> Self {
+        if password.is_empty() {
+            return Self::None;
+        }
+        Self::Password(Arc::new(Password::new(Zeroizing::new(password.to_vec()))))
+    }
+
+    /// Tells secrets apart without being one: the forms that servers store or remember.
+    pub(crate) fn fingerprint(&self) -> Vec<u8> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Native(stage1) => wire::native_password::stage2(stage1).to_vec(),
+            Self::Password(password) => sha2_password::digest2(password.digest1()).to_vec(),
+        }
+    }
+
+    /// The answer of `mysql_native_password`.
+    pub(crate) fn native_token(&self, scramble: &[u8; 20]) -> Vec<u8> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Native(stage1) => wire::native_password::token(stage1, scramble).to_vec(),
+            Self::Password(password) => {
+                let stage1 = Zeroizing::new(wire::native_password::stage1(password.clear()));
+                wire::native_password::token(&stage1, scramble).to_vec()
+            }
+        }
+    }
+
+    pub(crate) fn password(&self) -> Option<&Arc<Password>> {
+        match self {
+            Self::Password(password) => Some(password),
+            Self::None | Self::Native(_) => None,
+        }
+    }
+}
+
+/// The passwords that some client or backend, of whichever worker, holds now: those of their accounts who log in next need not
+/// send theirs, as with a server that remembers them.
+#[derive(Debug, Default)]
+pub(crate) struct KnownPasswords {
+    table: Mutex<Table>,
+}
+
+/// What the server stored when the password was right, and the password.
+type Known = (Vec<u8>, Weak<Password>);
+
+#[derive(Debug, Default)]
+struct Table {
+    /// By an account's user and host.
+    entries: BTreeMap<(Vec<u8>, String), Known>,
+    /// With so many entries those whose password has gone are taken out.
+    tidy_at: usize,
+}
+
+impl KnownPasswords {
+    /// The password that belongs to what the server stores for this account now.
+    pub(crate) fn find(&self, user: &[u8], host: &str, stored: &[u8]) -> Option<Arc<Password>> {
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let (checked, password) = table.entries.get(&(user.to_vec(), host.to_owned()))?;
+        password.upgrade().filter(|_| checked == stored)
+    }
+
+    /// It was checked against what the server stores.
+    pub(crate) fn remember(&self, user: &[u8], host: &str, stored: &[u8], password: &Arc<Password>) {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        if table.entries.len() >= table.tidy_at {
+            table.entries.retain(|_, (_, password)| password.strong_count() > 0);
+            // Doubling keeps the cost of tidying small for each login; 64 are next to nothing.
+            table.tidy_at = (table.entries.len() * 2).max(64);
+        }
+        let known = (stored.to_vec(), Arc::downgrade(password));
+        table.entries.insert((user.to_vec(), host.to_owned()), known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn password(text: &str) -> Arc<Password> {
+        Arc::new(Password::new(Zeroizing::new(text.into())))
+    }
+
+    #[test]
+    fn a_password_is_known_as_long_as_somebody_holds_it() {
+        let known = KnownPasswords::default();
+        let held = password("secret");
+        known.remember(b"app", "%", b"stored", &held);
+        assert!(known.find(b"app", "%", b"stored").is_some());
+        assert!(known.find(b"app", "%", b"another password").is_none());
+        assert!(known.find(b"app", "localhost", b"stored").is_none());
+        drop(held);
+        assert!(known.find(b"app", "%", b"stored").is_none());
+    }
+
+    #[test]
+    fn passwords_that_have_gone_leave_the_table() {
+        let known = KnownPasswords::default();
+        let held = password("secret");
+        known.remember(b"app", "%", b"stored", &held);
+        for number in 0..1000 {
+            known.remember(format!("user{number}").as_bytes(), "%", b"stored", &password("other"));
+        }
+        assert!(known.table.lock().unwrap().entries.len() <= 65);
+        assert!(known.find(b"app", "%", b"stored").is_some());
+    }
+
+    #[test]
+    fn fingerprints_tell_secrets_apart() {
+        assert_ne!(Secret::of(b"one").fingerprint(), Secret::of(b"two").fingerprint());
+        assert_eq!(Secret::of(b"").fingerprint(), b"");
+        let stage1 = wire::native_password::stage1(b"one");
+        let scramble = [7; 20];
+        let native = Secret::Native(Zeroizing::new(stage1));
+        assert_eq!(native.native_token(&scramble), Secret::of(b"one").native_token(&scramble));
+    }
+}

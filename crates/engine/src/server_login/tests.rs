@@ -1,0 +1,115 @@
+use wire::StatusFlags;
+
+use super::*;
+
+const SCRAMBLE: [u8; 20] = *b"abcdefghijklmnopqrst";
+const OK: [u8; 7] = [0, 0, 0, 2, 0, 0, 0];
+const FULL: [u8; 2] = [1, 4];
+
+/// A login on a server that greets with a method, and what it sends after the greeting: payloads with their numbers.
+struct Server {
+    login: ServerLogin,
+    sequence: u8,
+}
+
+impl Server {
+    fn greet(method: Method, secret: Secret, private: bool) -> (Self, Vec<u8>) {
+        let credentials =
+            Credentials { user: b"app".to_vec(), secret, private, collation: 45, extra: Capabilities(0) };
+        let mut server = Self { login: ServerLogin::new(credentials), sequence: 0 };
+        let mut payload = Vec::new();
+        Greeting {
+            server_version: b"9.7.0",
+            connection_id: 5,
+            scramble: SCRAMBLE,
+            capabilities: ALWAYS,
+            mariadb_extended: 0,
+            collation: 45,
+            status: StatusFlags::AUTOCOMMIT,
+            auth_plugin: method.name(),
+        }
+        .put(&mut payload);
+        let (sent, outcome) = server.say(&payload);
+        assert!(outcome.is_none());
+        (server, sent)
+    }
+
+    fn say(&mut self, payload: &[u8]) -> (Vec<u8>, Option<Outcome>) {
+        let (mut bytes, mut out) = (Vec::new(), Vec::new());
+        wire::put_message(&mut bytes, &mut self.sequence, payload);
+        let outcome = self.login.read(&bytes, &mut out).unwrap();
+        (self.sent(&out), outcome)
+    }
+
+    /// The payload of what was sent, which has the next number.
+    fn sent(&mut self, out: &[u8]) -> Vec<u8> {
+        if out.is_empty() {
+            return Vec::new();
+        }
+        let message = wire::read_message(out, self.sequence, 1 << 20).unwrap().unwrap();
+        self.sequence += 1;
+        message.payload.to_vec()
+    }
+}
+
+#[test]
+fn a_password_the_server_remembers_is_proved() {
+    let (mut server, sent) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), false);
+    let request = LoginRequest::parse(&sent).unwrap();
+    assert_eq!(request.auth_plugin, Some(Method::CachingSha2.name()));
+    let digest2 = sha2_password::digest2(&sha2_password::digest1(b"secret"));
+    assert!(sha2_password::verify(request.auth_response, &SCRAMBLE, &digest2));
+    assert!(server.say(&[1, 3]).0.is_empty());
+    assert!(matches!(server.say(&OK), (_, Some(Outcome::Established(_)))));
+}
+
+#[test]
+fn a_password_it_does_not_is_sent_where_nobody_listens() {
+    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), true);
+    assert_eq!(server.say(&FULL).0, b"secret\0");
+    assert!(matches!(server.say(&OK), (_, Some(Outcome::Established(_)))));
+}
+
+#[test]
+fn elsewhere_it_is_encrypted() {
+    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), false);
+    assert_eq!(server.say(&FULL).0, [sha2_password::REQUEST_PUBLIC_KEY]);
+    let Some(Outcome::Encrypt { mut bytes, public_key }) = server.say(b"\x01PEM").1 else {
+        panic!("nothing to encrypt")
+    };
+    assert_eq!(public_key, b"PEM");
+    sha2_password::mix_with_scramble(&mut bytes, &SCRAMBLE);
+    assert_eq!(bytes.as_slice(), b"secret\0");
+    let mut out = Vec::new();
+    server.login.encrypted(Some(b"encrypted"), &mut out);
+    assert_eq!(server.sent(&out), b"encrypted");
+    assert!(matches!(server.say(&OK), (_, Some(Outcome::Established(_)))));
+}
+
+#[test]
+fn the_older_method_begins_with_the_wish_for_the_key() {
+    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), true);
+    let mut switch = Vec::new();
+    AuthSwitch { plugin: Method::Sha256.name(), data: b"ABCDEFGHIJKLMNOPQRST" }.put(&mut switch);
+    assert_eq!(server.say(&switch).0, [sha2_password::REQUEST_PUBLIC_KEY_SHA256]);
+    let Some(Outcome::Encrypt { mut bytes, .. }) = server.say(b"\x01PEM").1 else {
+        panic!("nothing to encrypt")
+    };
+    sha2_password::mix_with_scramble(&mut bytes, b"ABCDEFGHIJKLMNOPQRST");
+    assert_eq!(bytes.as_slice(), b"secret\0", "with the scramble of the switch");
+}
+
+#[test]
+fn a_hash_alone_answers_the_native_method_only() {
+    let stage1 = wire::native_password::stage1(b"secret");
+    let secret = Secret::Native(Zeroizing::new(stage1));
+    let (mut server, sent) = Server::greet(Method::CachingSha2, secret, true);
+    let request = LoginRequest::parse(&sent).unwrap();
+    assert_eq!(request.auth_plugin, Some(Method::Native.name()));
+    let stage2 = wire::native_password::stage2(&stage1);
+    assert!(wire::native_password::verify(request.auth_response, &SCRAMBLE, &stage2).is_some());
+    let mut switch = Vec::new();
+    AuthSwitch { plugin: Method::CachingSha2.name(), data: &SCRAMBLE }.put(&mut switch);
+    assert_eq!(server.say(&switch).0, b"");
+    assert_eq!(server.say(&FULL).0, b"", "there is no password to send");
+}

@@ -1,0 +1,134 @@
+//! The work of logins that takes milliseconds: hashes of thousands of rounds, and RSA. Whoever runs the engine does it on
+//! other threads than a worker's, and hands back what came of it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use seam::ConnectionId;
+use wire::sha2_password::{self, Stored};
+use zeroize::Zeroizing;
+
+use crate::engine::Engine;
+use crate::secret::Password;
+
+/// Something to be done elsewhere, see [`Engine::poll_task`].
+#[derive(Debug)]
+pub struct Task {
+    /// Goes back with what came of it, to [`Engine::take_finding`].
+    pub number: u64,
+    /// What is to be done.
+    pub work: Work,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Work {
+    /// Check a password against what a server stores: [`Finding::Password`].
+    Check {
+        /// The server's stored form.
+        stored: Vec<u8>,
+        /// What the client sent.
+        proof: Proof,
+    },
+    /// Say the public key with which clients may encrypt their passwords: [`Finding::PublicKey`].
+    PublicKey,
+    /// Encrypt something for a server: [`Finding::Encrypted`].
+    Encrypt {
+        /// A password, mixed with the server's scramble.
+        bytes: Zeroizing<Vec<u8>>,
+        /// The server's public key, as PEM.
+        public_key: Vec<u8>,
+    },
+}
+
+/// A password as a client sent it.
+pub enum Proof {
+    /// As it is.
+    Clear(Arc<Password>),
+    /// Mixed with our scramble, and encrypted with the public key that clients are given.
+    Encrypted {
+        /// What the client sent.
+        bytes: Vec<u8>,
+        /// What we had sent.
+        scramble: [u8; 20],
+    },
+}
+
+impl fmt::Debug for Proof {
+    /// Without what it proves.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Clear(_) => "Clear",
+            Self::Encrypted { .. } => "Encrypted",
+        })
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Finding {
+    /// The password that was sent and whether it is right; `None` where it cannot be decrypted.
+    Password(Option<(Arc<Password>, bool)>),
+    /// Our public key, as PEM; `None` where there is none.
+    PublicKey(Option<Arc<[u8]>>),
+    /// For the server; `None` where its key is of no use.
+    Encrypted(Option<Vec<u8>>),
+}
+
+impl Proof {
+    /// The password; `decrypt` is asked for what was encrypted with the public key that clients are given.
+    pub fn open(self, decrypt: impl FnOnce(&[u8]) -> Option<Zeroizing<Vec<u8>>>) -> Option<Arc<Password>> {
+        match self {
+            Self::Clear(password) => Some(password),
+            Self::Encrypted { bytes, scramble } => {
+                let mut clear = decrypt(&bytes)?;
+                sha2_password::mix_with_scramble(&mut clear, &scramble);
+                // The zero byte behind it went along.
+                (clear.pop() == Some(0)).then(|| Arc::new(Password::new(clear)))
+            }
+        }
+    }
+}
+
+impl Password {
+    /// Whether a server that stores this takes this password. Takes milliseconds.
+    pub fn matches(&self, stored: &[u8]) -> bool {
+        Stored::parse(stored).is_some_and(|stored| stored.matches(self.clear()))
+    }
+}
+
+/// Who waits for a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// A client's slot and id.
+    Client(usize, u32),
+    /// The token of a backend that logs in.
+    Backend(u64),
+    /// The service account's login on this connection.
+    Control(ConnectionId),
+}
+
+impl Engine {
+    /// The next thing to be done on another thread than a worker's; its outcome goes to [`Self::take_finding`], whoever waits
+    /// for it by then. To be asked for at the end of each turn.
+    pub fn poll_task(&mut self) -> Option<Task> {
+        self.tasks.pop_front()
+    }
+
+    /// Takes in what came of a task. A turn has to follow, with an end.
+    pub fn take_finding(&mut self, number: u64, finding: Finding) {
+        match self.askers.remove(&number) {
+            Some(Asker::Client(key, id)) => self.client_finding(key, id, finding),
+            Some(Asker::Backend(token)) => self.backend_finding(token, finding),
+            Some(Asker::Control(connection)) => self.control_finding(connection, finding),
+            None => {}
+        }
+    }
+
+    pub(crate) fn give_task(&mut self, asker: Asker, work: Work) {
+        self.last_task += 1;
+        let number = self.last_task;
+        self.askers.insert(number, asker);
+        self.tasks.push_back(Task { number, work });
+    }
+}

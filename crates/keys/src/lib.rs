@@ -1,0 +1,129 @@
+//! RSA as MySQL's password methods use it, on either side of a login: a client's password is encrypted for the server's
+//! public key (OAEP with SHA-1, `RSA_PKCS1_OAEP_PADDING` in MySQL's `sql/auth/sha2_password_common.cc` and
+//! `sql-common/client_authentication.cc`), which travels as PEM.
+//!
+//! Everything here takes a good part of a millisecond, or, for new keys, a good part of a second: not for an event loop.
+
+#![forbid(unsafe_code)]
+
+mod pem;
+
+use std::fmt;
+
+use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::rsa::{
+    KeySize, OAEP_SHA1_MGF1SHA1, OaepPrivateDecryptingKey, OaepPublicEncryptingKey, PrivateDecryptingKey,
+    PublicEncryptingKey,
+};
+use zeroize::Zeroizing;
+
+/// A key pair that was made here and is stored nowhere.
+pub struct KeyPair {
+    decrypting: OaepPrivateDecryptingKey,
+    public_key: Vec<u8>,
+}
+
+impl KeyPair {
+    /// A new pair of 2,048 bits, which is what MySQL makes for itself (`sql_authentication.cc`, RSA key generation).
+    ///
+    /// # Errors
+    ///
+    /// Where the system has no random bytes.
+    pub fn generate() -> Result<Self, KeyError> {
+        let private = PrivateDecryptingKey::generate(KeySize::Rsa2048).map_err(|_| KeyError::NotMade)?;
+        let der = AsDer::<aws_lc_rs::encoding::PublicKeyX509Der<'_>>::as_der(&private.public_key())
+            .map_err(|_| KeyError::NotMade)?;
+        let public_key = pem::encode(der.as_ref());
+        let decrypting = OaepPrivateDecryptingKey::new(private).map_err(|_| KeyError::NotMade)?;
+        Ok(Self { decrypting, public_key })
+    }
+
+    /// What clients are given: `-----BEGIN PUBLIC KEY-----`.
+    pub fn public_key(&self) -> &[u8] {
+        &self.public_key
+    }
+
+    /// What somebody encrypted for [`Self::public_key`]; `None` for anything else.
+    pub fn decrypt(&self, encrypted: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        if encrypted.len() != self.decrypting.key_size_bytes() {
+            return None;
+        }
+        let mut room = Zeroizing::new(vec![0; self.decrypting.min_output_size()]);
+        let length = self.decrypting.decrypt(&OAEP_SHA1_MGF1SHA1, encrypted, &mut room, None).ok()?.len();
+        room.truncate(length);
+        Some(room)
+    }
+}
+
+/// Encrypts a few bytes for the owner of a public key.
+///
+/// # Errors
+///
+/// Where it is no RSA public key as PEM, or too small for so many bytes.
+pub fn encrypt(public_key: &[u8], bytes: &[u8]) -> Result<Vec<u8>, KeyError> {
+    let der = pem::decode(public_key).ok_or(KeyError::NotUnderstood)?;
+    let key = PublicEncryptingKey::from_der(&der).map_err(|_| KeyError::NotUnderstood)?;
+    let key = OaepPublicEncryptingKey::new(key).map_err(|_| KeyError::NotUnderstood)?;
+    let mut encrypted = vec![0; key.ciphertext_size()];
+    let length =
+        key.encrypt(&OAEP_SHA1_MGF1SHA1, bytes, &mut encrypted, None).map_err(|_| KeyError::TooSmall)?.len();
+    encrypted.truncate(length);
+    Ok(encrypted)
+}
+
+/// Why a key is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyError {
+    /// The system gave no key.
+    NotMade,
+    /// It is not what it should be.
+    NotUnderstood,
+    /// It cannot take so many bytes.
+    TooSmall,
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotMade => "no RSA key could be made",
+            Self::NotUnderstood => "the RSA public key is not understood",
+            Self::TooSmall => "the RSA public key is too small for the password",
+        })
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encrypted_is_decrypted() {
+        let pair = KeyPair::generate().unwrap();
+        assert!(pair.public_key().starts_with(b"-----BEGIN PUBLIC KEY-----\n"));
+        let encrypted = encrypt(pair.public_key(), b"a password").unwrap();
+        assert_eq!(encrypted.len(), 256);
+        assert_eq!(pair.decrypt(&encrypted).unwrap().as_slice(), b"a password");
+        assert_ne!(encrypt(pair.public_key(), b"a password").unwrap(), encrypted, "OAEP is random");
+    }
+
+    #[test]
+    fn other_bytes_are_not_decrypted() {
+        let pair = KeyPair::generate().unwrap();
+        let mut encrypted = encrypt(pair.public_key(), b"a password").unwrap();
+        encrypted[100] ^= 1;
+        assert!(pair.decrypt(&encrypted).is_none());
+        assert!(pair.decrypt(b"").is_none() && pair.decrypt(&[0; 256]).is_none());
+    }
+
+    #[test]
+    fn bad_keys_are_errors() {
+        let pair = KeyPair::generate().unwrap();
+        assert_eq!(encrypt(b"", b"x"), Err(KeyError::NotUnderstood));
+        assert_eq!(encrypt(&pair.public_key()[..200], b"x"), Err(KeyError::NotUnderstood));
+        // 2,048 bits hold 256 bytes, of which OAEP with SHA-1 takes 42.
+        assert_eq!(encrypt(pair.public_key(), &[b'x'; 215]), Err(KeyError::TooSmall));
+        assert!(encrypt(pair.public_key(), &[b'x'; 214]).is_ok());
+    }
+}

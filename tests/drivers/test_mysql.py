@@ -1,0 +1,184 @@
+"""A MySQL server behind Onramp: caching_sha2_password on both sides, and what else is not MariaDB's.
+
+Each test runs direct and through, as in the other suites. MYSQL_HOME names the server's folder; without it they are skipped.
+"""
+
+import time
+
+import mysql.connector
+import pymysql
+import pytest
+
+from harness import mysql as private_mysql
+from harness.server import ADMIN, APP, OTHER
+
+pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+
+
+@pytest.fixture(scope="module")
+def server(folder):
+    server = private_mysql.MySqlServer(folder).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def onramp(folder, server):
+    from harness.onramp import Onramp
+    from harness.server import free_port
+    onramp = Onramp(server, folder, max_backends=4, backend_connect_timeout="5s",
+                    listen=[f"/tmp/onramp-test-{free_port()}.sock"])
+    onramp.start()
+    yield onramp
+    assert onramp.stop() == 0
+
+
+@pytest.fixture
+def connect(site):
+    opened = []
+
+    def open_connection(user=APP[0], password=APP[1], **options):
+        connection = pymysql.connect(host=site.host, port=site.port, user=user, password=password, ssl_disabled=True,
+                                     **options)
+        opened.append(connection)
+        return connection
+
+    yield open_connection
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def admin(server):
+    connection = pymysql.connect(host=server.host, port=server.port, user=ADMIN[0], password=ADMIN[1], autocommit=True)
+    yield lambda statement: rows(connection, statement)
+    connection.close()
+
+
+def rows(connection, statement):
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall()
+
+
+def refusal(connect, *account):
+    with pytest.raises(pymysql.err.OperationalError) as refused:
+        connect(*account)
+    return refused.value.args
+
+
+def test_login(connect, note):
+    for _ in range(3):
+        connection = connect()
+        note("who", rows(connection, "SELECT CURRENT_USER(), @@version, @@collation_connection, @@transaction_isolation"))
+    note("another", rows(connect(*OTHER), "SELECT CURRENT_USER()"))
+    note("without a password", rows(connect("none", ""), "SELECT CURRENT_USER()"))
+
+
+def test_refused(connect, note):
+    note("wrong password", refusal(connect, APP[0], "wrong"))
+    note("no password", refusal(connect, APP[0], ""))
+    note("a password too many", refusal(connect, "none", "some"))
+    note("nobody", refusal(connect, "nobody", "some"))
+    note("nobody without a password", refusal(connect, "nobody", ""))
+    connect()
+    note("wrong again", refusal(connect, APP[0], "wrong"))
+
+
+def test_connector(site, note):
+    connection = mysql.connector.connect(
+        host=site.host, port=site.port, user=APP[0], password=APP[1], use_pure=True)
+    cursor = connection.cursor(prepared=True)
+    cursor.execute("SELECT CURRENT_USER(), ? + 1", (41,))
+    note("rows", cursor.fetchall())
+    connection.close()
+
+
+def test_by_unix_socket(site, note):
+    socket = site.onramp.options["listen"][0] if site.through else site.server.socket
+    connection = pymysql.connect(unix_socket=socket, user=APP[0], password=APP[1])
+    note("who", rows(connection, "SELECT CURRENT_USER()"))
+    connection.close()
+
+
+def test_the_older_sha256_method(connect, admin, note):
+    if not admin("SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'sha256_password'"):
+        pytest.skip("this server has no sha256_password")
+    admin("CREATE USER older@'%' IDENTIFIED WITH sha256_password BY 'older-secret'")
+    for _ in range(2):
+        note("who", rows(connect("older", "older-secret"), "SELECT CURRENT_USER()"))
+    note("wrong", refusal(connect, "older", "wrong"))
+    admin("DROP USER older@'%'")
+
+
+def test_locked(connect, admin, note):
+    admin("CREATE USER locked@'%' IDENTIFIED BY 'one' ACCOUNT LOCK")
+    note("locked", refusal(connect, "locked", "one"))
+    admin("ALTER USER locked@'%' ACCOUNT UNLOCK")
+    note("unlocked", rows(connect("locked", "one"), "SELECT CURRENT_USER()"))
+    admin("DROP USER locked@'%'")
+
+
+def test_a_changed_password(connect, admin, note):
+    admin("CREATE USER changing@'%' IDENTIFIED BY 'one'")
+    note("before", rows(connect("changing", "one"), "SELECT CURRENT_USER()"))
+    admin("ALTER USER changing@'%' IDENTIFIED BY 'two'")
+    note("after", rows(connect("changing", "two"), "SELECT CURRENT_USER()"))
+    time.sleep(1.5)  # accounts_refresh and a half
+    note("old", refusal(connect, "changing", "one"))
+    admin("DROP USER changing@'%'")
+
+
+def test_the_server_forgets(connect, admin, note):
+    """FLUSH PRIVILEGES empties its cache: new backends are asked for the password, clients are not."""
+    note("before", rows(connect(), "SELECT 1"))
+    admin("FLUSH PRIVILEGES")
+    others = [connect() for _ in range(3)]
+    for connection in others:
+        connection.begin()
+    for connection in others:
+        note("in transactions, each on its own backend", rows(connection, "SELECT CURRENT_USER()"))
+    for connection in others:
+        connection.rollback()
+
+
+def test_session_state(connect, note):
+    first, second = connect(), connect()
+    for connection, mode, zone in ((first, "ANSI_QUOTES", "+01:00"), (second, "", "+02:00")):
+        rows(connection, f"SET SESSION sql_mode = '{mode}', time_zone = '{zone}'")
+        rows(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED" if mode else "SET NAMES latin1")
+    for _ in range(5):
+        for connection in (first, second):
+            note("state", rows(connection, "SELECT @@sql_mode, @@time_zone, @@transaction_isolation, "
+                                           "@@character_set_client, @@collation_connection"))
+
+
+def test_transactions(connect, note):
+    first, second = connect(database="onramp_app"), connect(database="onramp_app")
+    rows(first, "DROP TABLE IF EXISTS t")
+    rows(first, "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT)")
+    first.begin()
+    rows(first, "INSERT INTO t (a) VALUES (1), (2)")
+    note("insert id", rows(first, "SELECT LAST_INSERT_ID()"))
+    note("unseen", rows(second, "SELECT COUNT(*) FROM t"))
+    first.commit()
+    second.rollback()
+    note("seen", rows(second, "SELECT * FROM t"))
+    note("warnings", rows(second, "SELECT 1 / 0") + rows(second, "SHOW WARNINGS"))
+    second.rollback()
+    rows(first, "DROP TABLE t")
+
+
+def test_reset_and_change_of_user(connect, note):
+    connection = connect()
+    rows(connection, "SET SESSION time_zone = '+01:00'")
+    connection._execute_command(0x1F, b"")
+    connection._read_ok_packet()
+    note("reset", rows(connection, "SELECT @@time_zone, CURRENT_USER()"))
+
+
+def test_service_account_by_unix_socket(own_onramp, server):
+    onramp = own_onramp(server, by_socket=True)
+    connection = pymysql.connect(host=onramp.host, port=onramp.port, user=APP[0], password=APP[1])
+    assert rows(connection, "SELECT CURRENT_USER()") == (("app@%",),)
+    connection.close()
