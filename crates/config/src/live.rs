@@ -13,6 +13,8 @@ const LIVE: &[&str] = &[
     "backend_connect_timeout",
     "backend_idle_timeout",
     "coalesce_reads",
+    "coalesced_reads_max",
+    "coalesced_reply_size",
     "connect_timeout",
     "fair_share",
     "fair_weights",

@@ -80,7 +80,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         permits_max,
         statements_in_flight,
         shared_backends,
-        coalesce_reads,
+        coalescing,
         rescue_reads,
         max_backends,
         max_connections,

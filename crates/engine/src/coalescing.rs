@@ -7,17 +7,19 @@
 //!
 //! A group's reply is collected and given to all of its members at once, byte for byte: all of them have the same
 //! capabilities, and their statements came in one packet each, so that even the sequence numbers are the same. Who is slow
-//! to take it thus holds up nobody. A reply that grows beyond [`LARGEST_REPLY`] is relayed to the leader alone, and the
-//! followers queue again, each for itself; statements of that kind are left alone for a while then.
+//! to take it thus holds up nobody. A reply that grows beyond `coalesced_reply_size` is relayed to the leader alone, and the
+//! followers go back into the queue, each for itself and to where it would stand by now; statements of that kind are left alone
+//! for a while then.
 //!
-//! Where the leader goes or is killed, a follower takes its place: in the queue, or as the one whose statement is in flight.
-//! Where the backend is lost, all of them are told so, as they would be on connections of their own.
+//! Where the leader goes or is killed, a follower leads: in the queue at the place of its own arrival, or as the one whose
+//! statement is in flight. Where the backend is lost, all of them are told so, as they would be on connections of their own.
 //!
 //! Followers are named by slot and id, and looked up when it is their turn: one that has gone or was killed is then no
 //! longer found in [`Phase::Following`] with the group's number, and nobody has to look for it in the groups.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use seam::Instant;
 use wire::StatusFlags;
 
 use crate::aftermath::Diagnostics;
@@ -25,19 +27,33 @@ use crate::backend::{InFlight, Owner};
 use crate::client::commands::key_u32;
 use crate::client::{Phase, Running};
 use crate::engine::Engine;
+use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::{Lane, Need, Standing};
-
-/// Collected so far at most, in bytes, before the reply goes to the leader alone: it has to fit into a socket's send buffer
-/// as it is, so that a slow reader costs no more than that.
-const LARGEST_REPLY: usize = 64 << 10;
+use crate::waits::WaitReason;
 
 /// Longer texts are rare among those that come many times at once, and cost more to compare.
 const LARGEST_TEXT: usize = 64 << 10;
 
-/// With [`LARGEST_REPLY`] this bounds what one reply can put into the outbox: 64 MB. One execution for a thousand statements
-/// costs the server as good as nothing.
-const MOST_FOLLOWERS: usize = 1000;
+/// What bounds the groups of reads that run once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoalescingSettings {
+    /// Whether there are any.
+    pub reads: bool,
+    /// So many statements wait for the answer to another one at most, from 1. With `reply_size` this bounds what one reply can put
+    /// into the buffers of connections at a time.
+    pub most: u32,
+    /// So many bytes of a reply are collected at most before it goes to the first of a group alone.
+    pub reply_size: usize,
+}
+
+impl Default for CoalescingSettings {
+    /// Off. One execution for a thousand statements costs the server as good as nothing, and 64 KiB fit into a socket's send
+    /// buffer as they are, so that a slow reader costs no more than that.
+    fn default() -> Self {
+        Self { reads: false, most: 1000, reply_size: 64 << 10 }
+    }
+}
 
 /// The groups of a worker that still wait.
 #[derive(Default)]
@@ -72,9 +88,9 @@ impl Group {
         self.reply.extend_from_slice(bytes);
     }
 
-    /// Nobody else is to get what comes.
-    pub(crate) fn outgrown(&self) -> bool {
-        self.reply.len() > LARGEST_REPLY
+    /// Nobody else is to get what comes: it is longer than so many bytes.
+    pub(crate) fn outgrown(&self, reply_size: usize) -> bool {
+        self.reply.len() > reply_size
     }
 
     /// Bytes on the heap.
@@ -97,14 +113,22 @@ impl Engine {
         if !self.may_coalesce(key, request) {
             return None;
         }
-        let hash = self.hash_of(key, request);
-        let Some(group) = self.coalescer.waiting.get(&hash) else {
-            self.found_group(key, hash, request);
-            return None;
-        };
-        // A hash says nothing for certain.
-        if group.followers.len() >= MOST_FOLLOWERS || !self.belongs_to(key, request, group) {
-            return None;
+        let most = self.settings.coalescing.most as usize;
+        let mut hash = self.hash_of(key, request);
+        loop {
+            let Some(group) = self.coalescer.waiting.get(&hash) else {
+                self.found_group(key, hash, request);
+                return None;
+            };
+            // A hash says nothing for certain.
+            if !self.belongs_to(key, request, group) {
+                return None;
+            }
+            if group.followers.len() < most {
+                break;
+            }
+            // It is full: the next one stands beside it.
+            hash = hash.wrapping_add(1);
         }
         let follower = Follower { client: key_u32(key), id: self.clients[key].id };
         let group = self.coalescer.waiting.get_mut(&hash)?;
@@ -173,28 +197,35 @@ impl Engine {
         };
         let Some(mut group) = self.coalescer.waiting.remove(&hash) else { return };
         let Some(next) = self.next_follower(&mut group) else { return };
-        self.take_place_of(key, next, hash);
+        self.take_place_of(next, hash);
         group.leader = next;
         self.coalescer.waiting.insert(hash, group);
     }
 
-    /// A follower waits in the place of the leader from now on, wherever that waited.
-    fn take_place_of(&mut self, leader: usize, next: usize, hash: u64) {
+    /// A follower leads from now on, and waits where it would have waited alone.
+    fn take_place_of(&mut self, next: usize, hash: u64) {
         let client = &mut self.clients[next];
         client.phase = Phase::Queued;
-        let began = client.began;
         let request = client.request.as_mut().expect("a follower that was not answered has a request");
         request.group = Some(hash);
-        let (from, to) = (key_u32(leader), key_u32(next));
-        let waits_for_share = self.shares.hand_over(from, to);
-        let placed = self.scheduler.hand_over(from, to, request.arrival.at);
-        request.lane = placed.or(request.lane);
-        if placed.is_none() && !waits_for_share {
-            let lane = request.lane.unwrap_or(Lane::Low);
-            let standing =
-                Standing { in_transaction: false, holds_locks: false, blocks_others: false, began };
-            self.queue_for_share(next, lane, Need::Any, standing);
-        }
+        let (lane, since) = (request.lane.unwrap_or(Lane::Low), request.arrival.at);
+        self.queue_alone(next, lane, since);
+    }
+
+    /// Queues the statement of a client that holds nothing, and has waited since then.
+    fn queue_alone(&mut self, key: usize, lane: Lane, since: Instant) {
+        let began = self.clients[key].began;
+        let standing = Standing { in_transaction: false, holds_locks: false, blocks_others: false, began };
+        self.queue_for_share(since, key, lane, Need::Any, standing);
+    }
+
+    /// Whether others wait for the answer to a client's statement that waits.
+    pub(crate) fn leads_others(&self, key: usize) -> bool {
+        let hash = self.clients[key].request.as_ref().and_then(|request| request.group);
+        let group = hash.and_then(|hash| self.coalescer.waiting.get(&hash));
+        group.is_some_and(|group| {
+            group.followers.iter().any(|&follower| self.is_following(follower, group.number))
+        })
     }
 
     /// The leader's statement goes to the server now: nobody joins any more. `None` where nobody follows.
@@ -205,7 +236,10 @@ impl Engine {
         for follower in &group.followers {
             let key = follower.client as usize;
             let Some(mut request) = self.clients[key].request.take() else { continue };
-            self.note_start(key, &mut request);
+            // The whole wait is counted once the answer is known to be its own too.
+            request.waited = self.now.since(request.arrival.at);
+            self.note_parts(&request.arrival);
+            self.note_begun(key, &request);
             self.clients[key].request = Some(request);
         }
         (!group.followers.is_empty()).then(|| Box::new(group))
@@ -261,6 +295,7 @@ impl Engine {
         }
         self.shares.hand_over(key_u32(key), key_u32(next));
         self.clients[key].backend = None;
+        self.server_keeps_up(key);
         self.clients[next].backend = Some(backend_key);
         self.clients[next].phase = phase;
         // Its text has been sent, so to say.
@@ -284,9 +319,46 @@ impl Engine {
             }
         }
         for follower in self.followers(&group) {
-            if let Some(request) = self.take_request(follower) {
-                self.queue_request(follower, *request);
-            }
+            self.goes_alone(follower);
+        }
+    }
+
+    /// A follower goes back into the queue, to where it would stand if it had come alone.
+    fn goes_alone(&mut self, key: usize) {
+        let Some(mut request) = self.clients[key].request.take() else { return };
+        let long = self.belongs_to_long_lane(key, &request);
+        let lane = if long { Lane::Long } else { request.lane.unwrap_or(Lane::Low) };
+        let since = request.arrival.at;
+        // What it has waited for up to now is counted.
+        request.arrival = self.holdups.change_queue(&request.arrival, self.now, long);
+        request.lane = Some(lane);
+        self.clients[key].request = Some(request);
+        self.clients[key].phase = Phase::Queued;
+        self.queue_alone(key, lane, since);
+    }
+
+    /// A statement that has run for too long is about to be ended: the others that wait for its answer are told so. Returns how
+    /// many they were.
+    pub(crate) fn end_group(&mut self, backend_key: usize, error: &MySqlError) -> usize {
+        let statement = self.backends[backend_key].in_flight.front();
+        let group = statement.and_then(|statement| statement.group.as_ref());
+        let followers = group.map_or_else(Vec::new, |group| self.followers(group));
+        for &follower in &followers {
+            self.cancel_queued(follower, error);
+        }
+        followers.len()
+    }
+
+    /// The request of a follower that is answered with the leader, its wait counted.
+    fn take_answered(&mut self, key: usize) -> Option<Box<Request>> {
+        self.count_wait(key);
+        self.take_request(key)
+    }
+
+    fn count_wait(&mut self, key: usize) {
+        if let Some(request) = &self.clients[key].request {
+            let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
+            self.waits.record(queue, request.waited);
         }
     }
 
@@ -303,7 +375,7 @@ impl Engine {
             self.client_statement_ended(key, leader, RequestKind::Query, statement);
             // What failed for the leader would have failed for each of them.
             for follower in followers {
-                if let Some(request) = self.take_request(follower) {
+                if let Some(request) = self.take_answered(follower) {
                     self.prelude_failed(key, follower, &request, &statement.summary);
                 }
             }
@@ -335,7 +407,7 @@ impl Engine {
         // In case that the warnings cannot be had.
         statement.shared = true;
         for &follower in followers {
-            let Some(request) = self.take_request(follower) else { continue };
+            let Some(request) = self.take_answered(follower) else { continue };
             if let Some(status) = statement.summary.status {
                 let about_statement = [
                     StatusFlags::MORE_RESULTS_EXISTS,
@@ -378,7 +450,10 @@ impl Engine {
     pub(crate) fn group_lost(&mut self, group: &Group) {
         for follower in self.followers(group) {
             match self.clients[follower].request.is_some() {
-                true => self.statement_lost(follower, false),
+                true => {
+                    self.count_wait(follower);
+                    self.statement_lost(follower, false);
+                }
                 // It has had its answer, and waited for the warnings.
                 false => self.follower_rests(follower),
             }

@@ -46,6 +46,7 @@ mod task;
 mod waits;
 mod workers;
 
+pub use coalescing::CoalescingSettings;
 pub use digests::{Digest, Digests, Times};
 pub use engine::{Engine, Snapshot};
 pub use event::Event;

@@ -96,6 +96,12 @@ impl Backend {
     fn heap_bytes(&self) -> usize {
         self.out.capacity()
             + self.in_flight.capacity() * size_of::<crate::backend::InFlight>()
+            + self
+                .in_flight
+                .iter()
+                .filter_map(|statement| statement.group.as_ref())
+                .map(|group| group.bytes())
+                .sum::<usize>()
             + self.prepared.bytes()
     }
 }

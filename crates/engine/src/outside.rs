@@ -32,7 +32,7 @@ impl Engine {
         now.permits_max = new.permits_max;
         now.statements_in_flight = new.statements_in_flight;
         now.shared_backends = new.shared_backends;
-        now.coalesce_reads = new.coalesce_reads;
+        now.coalescing = new.coalescing;
         now.rescue_reads = new.rescue_reads;
         now.high_prio_mode = new.high_prio_mode;
         now.high_prio_tickets = new.high_prio_tickets;

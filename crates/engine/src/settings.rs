@@ -5,8 +5,8 @@ use std::time::Duration;
 use seam::Address;
 use zeroize::Zeroizing;
 
+use crate::coalescing::CoalescingSettings;
 use crate::limit::Range;
-
 use crate::overload::OverloadSettings;
 use crate::shares::SharesSettings;
 
@@ -52,7 +52,7 @@ pub struct Settings {
     /// Which statements go to the high queue.
     pub high_prio_mode: HighPrioMode,
     /// Whether identical plain reads of one user and session state that wait together are answered by one execution.
-    pub coalesce_reads: bool,
+    pub coalescing: CoalescingSettings,
     /// Whether short reads that stand behind a stuck one on a backend are sent again elsewhere.
     pub rescue_reads: bool,
     /// How many times in a row a client may enter the high queue.
@@ -230,7 +230,7 @@ impl Default for Settings {
             max_backends: 128,
             max_connections: 100_000,
             high_prio_mode: HighPrioMode::Transactions,
-            coalesce_reads: false,
+            coalescing: CoalescingSettings::default(),
             rescue_reads: true,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(1000),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::limit::{Meter, Served};
+use crate::limit::{Meter, Range, Served};
 use crate::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::overload::QueueLengths;
 use crate::places::Places;
@@ -141,10 +141,16 @@ impl Workers {
     pub(crate) fn change_permits(&self, settings: &Settings) {
         self.meter.change([settings.permits_range()]);
         self.sharing_meter.change([settings.shared_backends_range(), settings.in_flight_range()]);
-        self.permits.store(permits_of(settings), SeqCst);
+        // What is to be found stays as it is until it is found otherwise: other workers may be looking.
+        let given = |limit: &AtomicU32, range: Option<Range>, number: u32| {
+            if range.is_none() {
+                limit.store(number, SeqCst);
+            }
+        };
+        given(&self.permits, settings.permits_range(), permits_of(settings));
+        given(&self.shared_backends, settings.shared_backends_range(), settings.shared_backends.max(1));
+        given(&self.in_flight, settings.in_flight_range(), settings.statements_in_flight.max(1));
         self.permits_before.store(0, SeqCst);
-        self.shared_backends.store(settings.shared_backends.max(1), SeqCst);
-        self.in_flight.store(settings.statements_in_flight.max(1), SeqCst);
         self.take_up_limits(self.meter.limits(), self.sharing_meter.limits());
         self.long.change(settings.long_permits, settings.most_long_statements());
     }

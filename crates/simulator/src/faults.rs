@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use engine::{
-    FairShare, HighPrioMode, NamedNumbers, OverloadSettings, Profile, Settings, SharesSettings,
-    ThreadHandling,
+    CoalescingSettings, FairShare, HighPrioMode, NamedNumbers, OverloadSettings, Profile, Settings,
+    SharesSettings, ThreadHandling,
 };
 use seam::Address;
 use zeroize::Zeroizing;
@@ -51,8 +51,8 @@ pub struct Parameters {
     pub server_connections: u32,
     /// `statement_memory`, in bytes.
     pub statement_memory: usize,
-    /// `coalesce_reads`.
-    pub coalesce_reads: bool,
+    /// `coalesce_reads` and its bounds.
+    pub coalescing: CoalescingSettings,
     /// `rescue_reads`.
     pub rescue_reads: bool,
     /// `high_prio_mode` is statements, transactions or none.
@@ -134,7 +134,7 @@ impl Parameters {
                 HighPrioMode::Statements,
                 HighPrioMode::None,
             ]),
-            coalesce_reads: false,
+            coalescing: CoalescingSettings::default(),
             rescue_reads: true,
             thread_handling: if roomy && random.percent(10) {
                 ThreadHandling::OneThreadPerConnection
@@ -198,7 +198,7 @@ impl Parameters {
     /// Clients that ask for the same things and are alike most of the time, and fewer permits than clients, so that the same
     /// texts wait together.
     fn draw_crowd(&mut self, random: &mut Random) {
-        self.coalesce_reads = true;
+        self.coalescing.reads = true;
         self.permits = self.permits.min(2);
         let habits = &mut self.habits;
         habits.popular = true;
@@ -206,6 +206,13 @@ impl Parameters {
         habits.transactions &= random.percent(50);
         habits.pins &= random.percent(40);
         habits.prepared &= random.percent(40);
+        if random.percent(30) {
+            self.coalescing.most = *random.pick(&[1, 2, 5]);
+        }
+        if random.percent(30) {
+            // Some replies are longer than this, some are not.
+            self.coalescing.reply_size = *random.pick(&[50, 100, 300]);
+        }
     }
 
     /// Whether clients may see errors that a direct connection would not give.
@@ -299,7 +306,7 @@ impl Parameters {
             stall_limit: self.stall_limit,
             max_connections: self.max_connections,
             high_prio_mode: self.high_prio_mode,
-            coalesce_reads: self.coalesce_reads,
+            coalescing: self.coalescing,
             rescue_reads: self.rescue_reads,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(100),
@@ -393,7 +400,7 @@ impl fmt::Display for Parameters {
         writeln!(
             f,
             "  {} clients, {} happenings; {} workers, permits {}, statements_in_flight {}, shared_backends {}, max_backends {} (the server takes {}), max_connections {}, \
-             statement_memory {}, stall_limit {:?}, {:?}, {:?}, {:?}, transaction_delay {:?}, coalesce_reads {}, \
+             statement_memory {}, stall_limit {:?}, {:?}, {:?}, {:?}, transaction_delay {:?}, {:?}, \
              rescue_reads {}",
             self.clients,
             self.steps,
@@ -410,7 +417,7 @@ impl fmt::Display for Parameters {
             self.thread_handling,
             self.profile,
             self.transaction_delay,
-            self.coalesce_reads,
+            self.coalescing,
             self.rescue_reads
         )?;
         writeln!(f, "  {:?}", self.conditions)?;

@@ -13,7 +13,7 @@ const SEEDS: u64 = 8;
 fn crowd(seed: u64, workers: u32) -> Outcome {
     let mut parameters = Parameters::draw(seed, 40_000).with_workers(workers);
     parameters.rescue_reads = true;
-    parameters.coalesce_reads = false;
+    parameters.coalescing.reads = false;
     parameters.profile = Profile::Native;
     parameters.thread_handling = ThreadHandling::PoolOfThreads;
     parameters.clients = 40;

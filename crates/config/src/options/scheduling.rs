@@ -141,14 +141,15 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         example: "8",
         doc: "Backends on which the short reads of one user and session state run, several in flight on each (see \
               statements_in_flight). As many as the server has cores is a good start: more make its threads sleep and \
-              wake more often for the same work. With 0 the number finds itself between 1 and 32, as permits does.",
+              wake more often for the same work. A kind of read that was stuck in the last ten seconds (20 ms or more) has as many \
+              of its own. With 0 the number finds itself between 1 and 32, as permits does.",
         section: Section::Scheduling,
     },
     OptionSpec {
         name: "coalesce_reads",
         kind: Kind::Word(&[
-            ("off", |configuration| configuration.engine.coalesce_reads = false),
-            ("on", |configuration| configuration.engine.coalesce_reads = true),
+            ("off", |configuration| configuration.engine.coalescing.reads = false),
+            ("on", |configuration| configuration.engine.coalescing.reads = true),
         ]),
         default: "off",
         example: "on",
@@ -157,6 +158,26 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
               after the last of them arrived. Only those whose every function is built in and deterministic, that lock \
               nothing and read no variable. What a view calls is not seen: leave this off where reads go through views with \
               functions that write, draw lots or tell the time.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "coalesced_reads_max",
+        // As many as there are clients by default; beyond it one reply would fill memory.
+        kind: Kind::Count(1..=100_000, |configuration| &mut configuration.engine.coalescing.most),
+        default: "1000",
+        example: "200",
+        doc: "With coalesce_reads: so many statements wait for the answer to another one at most; who comes then starts the next \
+              group. Times coalesced_reply_size, this is what one reply can put into the buffers of connections at a time.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "coalesced_reply_size",
+        // Below a kibibyte hardly any reply is shared; beyond a mebibyte copying costs more than running again.
+        kind: Kind::Size(1 << 10..=1 << 20, |configuration| &mut configuration.engine.coalescing.reply_size),
+        default: "64KiB",
+        example: "16KiB",
+        doc: "With coalesce_reads: a reply is collected up to this size. A larger one goes to the first of the group as it comes, \
+              the others run by themselves, and their kind is not coalesced for 64 executions. Each backend holds so much at most.",
         section: Section::Scheduling,
     },
     OptionSpec {

@@ -130,6 +130,11 @@ impl Engine {
                 }
             };
             bytes = &bytes[progress.consumed..];
+            let reply_size = self.settings.coalescing.reply_size;
+            if statement.group.as_ref().is_some_and(|group| group.outgrown(reply_size)) {
+                self.dissolve_group(key);
+            }
+            let backend = &mut self.backends[key];
             if progress.done {
                 let statement = backend.in_flight.pop_front().expect("it was the first");
                 let took = self.now.since(std::mem::replace(&mut backend.first_since, self.now));
@@ -155,9 +160,6 @@ impl Engine {
         let backend = &mut self.backends[key];
         let alone = backend.in_flight.len() == 1;
         let Some(statement) = backend.in_flight.front_mut() else { return };
-        if statement.group.as_ref().is_some_and(|group| group.outgrown()) {
-            return self.dissolve_group(key);
-        }
         match statement.owner {
             Owner::Client { client, .. } if std::mem::take(&mut statement.summary.local_infile) => {
                 self.clients[client].phase = ClientPhase::Running(Running::Uploading { continues: false });

@@ -316,7 +316,7 @@ impl Engine {
                 false => self.scheduler.lane(standing, client.priority, &mut client.tickets),
             };
             request.lane = Some(lane);
-            match self.settings.coalesce_reads.then(|| self.join_group(key, &mut request)).flatten() {
+            match self.settings.coalescing.reads.then(|| self.join_group(key, &mut request)).flatten() {
                 Some(group) => phase = Phase::Following { group },
                 None => self.enqueue(key, lane, standing),
             }

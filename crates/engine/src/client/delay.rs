@@ -33,7 +33,7 @@ impl Engine {
             return;
         }
         let need = if client.backend.is_some() { Need::Holds } else { Need::Any };
-        self.queue_for_share(key, lane, need, standing);
+        self.queue_for_share(self.now, key, lane, need, standing);
     }
 
     /// Queues those whose delay is over.
@@ -48,7 +48,7 @@ impl Engine {
                     && client.began == delayed.standing.began
             });
             if waits {
-                self.queue_for_share(key, delayed.lane, Need::Any, delayed.standing);
+                self.queue_for_share(self.now, key, delayed.lane, Need::Any, delayed.standing);
             }
         }
     }

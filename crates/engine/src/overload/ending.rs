@@ -173,9 +173,11 @@ impl Engine {
             statement.asked_to_end = true;
             if let Some(client) = statement.owner.client() {
                 let id = self.clients[client].id;
+                // Else each of them in turn would take it over, and be over its time.
+                let others = self.end_group(key, &MySqlError::interrupted());
                 self.kill(id, true);
                 let bound = Bound::time("query_timeout", limit);
-                self.limit_reached(bound.option, bound.value);
+                (0..=others).for_each(|_| self.limit_reached(bound.option, bound.value));
             }
         }
     }

@@ -20,6 +20,7 @@ pub(crate) use delay::Delay;
 pub(crate) use ending::Abandoned;
 pub(crate) use queue_lengths::QueueLengths;
 
+use crate::client::Phase;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind};
@@ -116,7 +117,9 @@ impl Engine {
         let overload = &self.settings.overload;
         let (target, interval) = (overload.queue_delay_target, overload.queue_delay_interval);
         let short = request.lane.is_some_and(|lane| Class::of(lane) == Class::Short);
-        if !target.is_zero() && short && self.clients[client].backend.is_none() {
+        // Who follows another's statement has not come through the queue.
+        let queued = !matches!(self.clients[client].phase, Phase::Following { .. });
+        if !target.is_zero() && short && queued && self.clients[client].backend.is_none() {
             self.delay.note_start(self.now, request.waited > target, interval);
         }
     }

@@ -41,10 +41,12 @@ impl Scheduler {
         heads.min_by_key(|head| head.since).map(|head| (head.client, head.since))
     }
 
-    /// The new work of a class that came last.
-    pub(crate) fn newest_new(&self, class: Class) -> Option<u32> {
-        let tails = class.lanes().iter().filter_map(|&lane| self.lists.tail(queue(lane, Need::Any)));
-        tails.max_by_key(|tail| (tail.since, tail.arrival)).map(|tail| tail.client)
+    /// The new work of a class, about the latest first: queue by queue, those with the latest at their end first.
+    pub(crate) fn latest_new(&self, class: Class) -> impl Iterator<Item = u32> {
+        let mut lanes = class.lanes().to_vec();
+        let tail = |lane| self.lists.last(queue(lane, Need::Any)).next();
+        lanes.sort_by_key(|&lane| std::cmp::Reverse(tail(lane).map(|tail| (tail.since, tail.arrival))));
+        lanes.into_iter().flat_map(|lane| self.lists.last(queue(lane, Need::Any))).map(|head| head.client)
     }
 
     /// New work of a class that waits.

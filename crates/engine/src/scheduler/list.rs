@@ -121,35 +121,6 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         Some((queue, Head { client, arrival: node.arrival, since: node.since }))
     }
 
-    pub(super) fn tail(&self, queue: usize) -> Option<Head> {
-        let client = self.ends[queue].1;
-        let node = self.nodes.get(client as usize)?.as_ref().expect("a tail waits");
-        Some(Head { client, arrival: node.arrival, since: node.since })
-    }
-
-    /// Puts another client into a waiting one's place. Returns its queue, or `None` where the first does not wait.
-    pub(super) fn replace(&mut self, client: u32, by: u32, since: Instant) -> Option<usize> {
-        if self.nodes.len() <= by as usize {
-            self.nodes.resize(by as usize + 1, None);
-        }
-        assert!(self.nodes[by as usize].is_none(), "a client has one statement at a time");
-        let node = self.nodes.get_mut(client as usize)?.take()?;
-        let queue = usize::from(node.queue);
-        if self.late[queue] == client {
-            self.late[queue] = by;
-        }
-        match node.previous {
-            NOWHERE => self.ends[queue].0 = by,
-            previous => self.node(previous).next = by,
-        }
-        match node.next {
-            NOWHERE => self.ends[queue].1 = by,
-            next => self.node(next).previous = by,
-        }
-        self.nodes[by as usize] = Some(Node { since, ..node });
-        Some(queue)
-    }
-
     pub(super) fn head(&self, queue: usize) -> Option<Head> {
         let client = self.ends[queue].0;
         let node = self.nodes.get(client as usize)?.as_ref().expect("a head waits");
@@ -170,6 +141,18 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         };
         let head = self.head(queue).map(|head| head.client);
         std::iter::successors(head, follow).take(count)
+    }
+
+    /// The last of a queue, from its end on.
+    pub(super) fn last(&self, queue: usize) -> impl Iterator<Item = Head> {
+        let head = |client: u32| {
+            let node = self.nodes.get(client as usize)?.as_ref().expect("who is in a list waits");
+            Some(Head { client, arrival: node.arrival, since: node.since })
+        };
+        let previous = move |last: &Head| {
+            head(self.nodes[last.client as usize].as_ref().expect("neighbours wait too").previous)
+        };
+        std::iter::successors(head(self.ends[queue].1), previous)
     }
 
     pub(super) fn len(&self, queue: usize) -> usize {

@@ -223,12 +223,6 @@ impl Scheduler {
         self.lists.remove(client).is_some()
     }
 
-    /// Puts another client's statement, which has waited since then, into the place of a waiting one. Returns its lane;
-    /// `None` where the first does not wait here.
-    pub(crate) fn hand_over(&mut self, client: u32, to: u32, since: Instant) -> Option<Lane> {
-        self.lists.replace(client, to, since).map(lane_of)
-    }
-
     /// The statement that would run next, without a regard for permits. With `backend_free` false only statements whose
     /// client holds a backend are considered.
     pub(crate) fn peek(&self, backend_free: bool) -> Option<u32> {

@@ -56,6 +56,9 @@ pub enum FairShare {
     Schema,
 }
 
+/// So many of those that came last are looked at for one whose refusal is nobody else's.
+const LOOK_BACK: usize = 32;
+
 impl SharesSettings {
     fn is_on(&self) -> bool {
         let limits = [&self.user_permits, &self.schema_permits, &self.address_permits];
@@ -64,19 +67,26 @@ impl SharesSettings {
 }
 
 impl Engine {
-    /// Queues a client's statement with the scheduler, or for its share.
-    pub(crate) fn queue_for_share(&mut self, key: usize, lane: Lane, need: Need, standing: Standing) {
+    /// Queues a client's statement, which has waited since then, with the scheduler, or for its share.
+    pub(crate) fn queue_for_share(
+        &mut self,
+        since: Instant,
+        key: usize,
+        lane: Lane,
+        need: Need,
+        standing: Standing,
+    ) {
         let client = key_u32(key);
         let settings = &self.settings.shares;
         let checks_schema = self.checks_schema(key);
         if settings.is_on() && !checks_schema {
             let flow = self.flow_of(key);
             if need == Need::Any {
-                return self.shares.park(settings, flow, self.now, client, lane, standing);
+                return self.shares.park(settings, flow, since, client, lane, standing);
             }
             self.shares.pass(settings, flow, client);
         }
-        self.scheduler.enqueue(self.now, client, lane, need, standing);
+        self.scheduler.enqueue(since, client, lane, need, standing);
     }
 
     /// Dispatches, with as much of what waits for its share as there is room for.
@@ -113,9 +123,11 @@ impl Engine {
         both.min_by_key(|&(_, since)| since)
     }
 
-    /// The new work of a class that came last.
+    /// The new work of a class that came last, or one before it: a statement that answers others' too is the last to go.
     pub(crate) fn newest_new(&self, class: Class) -> Option<u32> {
-        self.shares.newest(class).or_else(|| self.scheduler.newest_new(class))
+        let latest = || self.shares.latest(class).chain(self.scheduler.latest_new(class));
+        let alone = latest().take(LOOK_BACK).find(|&client| !self.leads_others(client as usize));
+        alone.or_else(|| latest().next())
     }
 
     /// Statements of a class that wait.

@@ -98,12 +98,12 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// A statement waits for its turn.
+    /// A statement, which has waited since then, waits for its turn: behind those of its flow that have waited longer.
     pub(crate) fn park(
         &mut self,
         settings: &SharesSettings,
         flow: Flow,
-        now: Instant,
+        since: Instant,
         client: u32,
         lane: Lane,
         standing: Standing,
@@ -113,8 +113,9 @@ impl Shares {
         let flow = Rc::new(flow);
         self.waiting[class as usize] += 1;
         self.admit(client, Ticket::new(settings, &flow, State::Parked { number, class }));
-        let parked = Parked { client, lane, standing, since: now, number };
-        self.flows.entry(flow).or_default().parked.push_back(parked);
+        let queue = &mut self.flows.entry(flow).or_default().parked;
+        let place = queue.partition_point(|parked| parked.since <= since);
+        queue.insert(place, Parked { client, lane, standing, since, number });
     }
 
     /// A statement that must not wait counts all the same.
@@ -134,32 +135,24 @@ impl Shares {
             }
             meter.active += 1;
         }
+        let slot = self.ticket_slot(client);
+        debug_assert!(slot.is_none(), "a client has one statement at a time");
+        *slot = Some(ticket);
+    }
+
+    /// Another client's statement takes the place of this one's that is under way, where it counts here.
+    pub(crate) fn hand_over(&mut self, client: u32, to: u32) {
+        let Some(ticket) = self.tickets.get_mut(client as usize).and_then(Option::take) else { return };
+        debug_assert!(matches!(ticket.state, State::Underway { .. }), "what waits has a place of its own");
+        *self.ticket_slot(to) = Some(ticket);
+    }
+
+    fn ticket_slot(&mut self, client: u32) -> &mut Option<Ticket> {
         let slot = client as usize;
         if self.tickets.len() <= slot {
             self.tickets.resize_with(slot + 1, || None);
         }
-        debug_assert!(self.tickets[slot].is_none(), "a client has one statement at a time");
-        self.tickets[slot] = Some(ticket);
-    }
-
-    /// Another client's statement takes the place of this one's, where it counts here. True where it waits for its turn.
-    pub(crate) fn hand_over(&mut self, client: u32, to: u32) -> bool {
-        let Some(ticket) = self.tickets.get_mut(client as usize).and_then(Option::take) else { return false };
-        let parked = match ticket.state {
-            State::Parked { number, .. } => Some(number),
-            State::Underway { .. } => None,
-        };
-        let queue = self.flows.get_mut(&ticket.flow).filter(|_| parked.is_some());
-        let mut waiting = queue.into_iter().flat_map(|queue| &mut queue.parked);
-        if let Some(place) = waiting.find(|place| Some(place.number) == parked) {
-            place.client = to;
-        }
-        let slot = to as usize;
-        if self.tickets.len() <= slot {
-            self.tickets.resize_with(slot + 1, || None);
-        }
-        self.tickets[slot] = Some(ticket);
-        parked.is_some()
+        &mut self.tickets[slot]
     }
 
     /// The statement whose turn it is, of a flow that may have one more; short ones only where there is room for them, or
@@ -178,9 +171,10 @@ impl Shares {
             let meter = settings.fair_share.name_of(flow).and_then(|name| self.meters.get(name));
             let had = meter.map_or(0, |meter| meter.had);
             (fits && self.may_have_one_more(settings, flow, workers))
-                .then(|| (had, first.number, Rc::clone(flow)))
+                .then(|| (had, first.since, first.number, Rc::clone(flow)))
         });
-        let (had, number, flow) = candidates.min_by_key(|&(had, number, _)| (had, number))?;
+        let (had, _, number, flow) =
+            candidates.min_by_key(|&(had, since, number, _)| (had, since, number))?;
         let queue = self.flows.get_mut(&flow).expect("it was found there");
         let parked = loop {
             let parked = queue.parked.pop_front().expect("one was found there");
@@ -281,14 +275,17 @@ impl Shares {
     pub(crate) fn oldest(&self, class: Class) -> Option<(u32, Instant)> {
         let there = |parked: &&Parked| Class::of(parked.lane) == class && self.is_there(parked);
         let firsts = self.flows.values().filter_map(|queue| queue.parked.iter().find(there));
-        firsts.min_by_key(|parked| parked.number).map(|parked| (parked.client, parked.since))
+        let first = firsts.min_by_key(|parked| (parked.since, parked.number));
+        first.map(|parked| (parked.client, parked.since))
     }
 
-    /// The one that came last.
-    pub(crate) fn newest(&self, class: Class) -> Option<u32> {
+    /// The last of each flow, the latest of them first.
+    pub(crate) fn latest(&self, class: Class) -> impl Iterator<Item = u32> + use<> {
         let there = |parked: &&Parked| Class::of(parked.lane) == class && self.is_there(parked);
         let lasts = self.flows.values().filter_map(|queue| queue.parked.iter().rfind(there));
-        lasts.max_by_key(|parked| parked.number).map(|parked| parked.client)
+        let mut lasts: Vec<_> = lasts.map(|parked| (parked.since, parked.number, parked.client)).collect();
+        lasts.sort_unstable();
+        lasts.into_iter().rev().map(|(_, _, client)| client)
     }
 
     fn is_there(&self, parked: &Parked) -> bool {

@@ -164,7 +164,7 @@ fn those_that_have_gone_do_not_go_and_take_no_room() {
     let last = key_u32(bench.clients.len() - 1);
     assert_eq!(bench.shares.waiting(Class::Short), 1);
     assert_eq!(bench.shares.oldest(Class::Short), Some((last, bench.now)));
-    assert_eq!(bench.shares.newest(Class::Short), Some(last));
+    assert_eq!(bench.shares.latest(Class::Short).next(), Some(last));
     assert!(bench.shares.places() < 10, "{}", bench.shares.places());
     bench.shares.ended(&bench.settings, 0, bench.now);
     assert_eq!(bench.shares.next(&bench.settings, ALONE, true).map(|next| next.client), Some(last));
