@@ -397,6 +397,7 @@ impl Engine {
         shared: bool,
     ) {
         let Client { capabilities, .. } = self.clients[key];
+        let status = self.clients[key].reader().status();
         let backend = &mut self.backends[backend_key];
         match request.text().filter(|_| !ahead.texts.is_empty()) {
             Some(text) => {
@@ -418,7 +419,7 @@ impl Engine {
             self.now,
             InFlight {
                 owner: Owner::Client { client: key, command: request.command },
-                reader: ReplyReader::new(request.expect, options),
+                reader: ReplyReader::new(request.expect, options).with_status(status),
                 summary: Summary::default(),
                 preludes,
                 fingerprint: request.fingerprint(),

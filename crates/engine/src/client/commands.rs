@@ -412,7 +412,10 @@ impl Engine {
         let client = &mut self.clients[key];
         match &client.aftermath.diagnostics {
             Diagnostics::OnBackend { .. } if client.backend.is_some() => return false,
-            Diagnostics::Saved { reply, .. } => self.outbox.send(client.connection, reply),
+            Diagnostics::Saved { reply, .. } => {
+                let reply = aftermath::with_status(reply, client.reader().status());
+                self.outbox.send(client.connection, &reply);
+            }
             Diagnostics::None | Diagnostics::OnBackend { .. } => {
                 let reply = aftermath::no_warnings(client.reader());
                 self.outbox.send(client.connection, &reply);
