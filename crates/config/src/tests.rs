@@ -55,6 +55,8 @@ macro_rules! assert_same_defaults {
             server: _,
             service_user: _,
             service_password: _,
+            // Known once the listeners stand.
+            client_tls: _,
             entropy: _,
             $($setting,)*
         } = with_flags(&[]).unwrap().engine;
@@ -161,7 +163,7 @@ fn values_arrive_where_they_belong() {
     assert_eq!(
         configuration.listen,
         [
-            ListenAddress::Tcp { host: String::from("::1"), port: 0 },
+            ListenAddress::Tcp { host: String::from("::1"), port: 0, tls: None },
             ListenAddress::Unix(PathBuf::from("/run/onramp.sock"))
         ]
     );

@@ -339,7 +339,7 @@ impl Engine {
         self.roles.capacity()
     }
 
-    fn role(&self, connection: ConnectionId) -> Role {
+    pub(crate) fn role(&self, connection: ConnectionId) -> Role {
         match self.roles.get(connection.index as usize) {
             Some(&(generation, role)) if generation == connection.generation => role,
             _ => Role::Free,
@@ -531,7 +531,9 @@ impl Program for Engine {
         debug_assert!(now >= self.now, "time does not run backwards");
         self.now = now;
         match input {
-            Input::Accepted { connection, peer, .. } => self.client_accepted(connection, peer),
+            Input::Accepted { connection, listener, peer } => {
+                self.client_accepted(connection, listener, peer);
+            }
             Input::Connected { token: CONTROL_TOKEN, connection } => self.control_connected(connection),
             Input::Connected { token, connection } => self.backend_connected(token, connection),
             Input::ConnectFailed { token: CONTROL_TOKEN, errno } => self.control_connect_failed(errno),
@@ -540,6 +542,8 @@ impl Program for Engine {
             Input::Stalled { connection } => self.stalled(connection, true),
             Input::Drained { connection } => self.stalled(connection, false),
             Input::Closed { connection, reason } => self.closed(connection, reason),
+            Input::Secured { connection, session } => self.secured(connection, session),
+            Input::TlsFailed { connection, reason } => self.tls_failed(connection, reason),
             Input::Signal(Signal::Drain) => self.drain(),
             Input::Signal(Signal::Stop) => self.stop(),
             Input::Signal(Signal::Wake | Signal::Report) => {}

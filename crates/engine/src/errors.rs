@@ -74,6 +74,11 @@ impl MySqlError {
         Self::new(1095, b"HY000", format!("You are not owner of thread {id}"))
     }
 
+    /// ER_SECURE_TRANSPORT_REQUIRED.
+    pub(crate) fn tls_required() -> Self {
+        Self::new(3159, b"HY000", "Connections using insecure transport are prohibited while tls = required")
+    }
+
     /// ER_NET_PACKET_TOO_LARGE.
     pub(crate) fn packet_too_large() -> Self {
         Self::new(1153, b"08S01", "Got a packet bigger than 'max_allowed_packet' bytes")

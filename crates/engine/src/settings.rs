@@ -40,6 +40,8 @@ pub struct Settings {
     pub max_transactions_limit: u32,
     /// `mysql`: where so many transactions as may be open have lasted for this long, the limit is suspended.
     pub longrun_trx_limit: Duration,
+    /// Whether clients may or must use TLS, by the listener by which they come. Those beyond are not offered it.
+    pub client_tls: Vec<ClientTls>,
     /// Statements sent to one backend before the first is answered; 1 turns pipelining off, 0 finds out how many are best.
     pub statements_in_flight: u32,
     /// Backends on which short reads of one user and session state run, several in flight on each; more make the server's
@@ -107,6 +109,18 @@ pub enum ThreadHandling {
     PoolOfThreads,
     /// A backend per client and no queue, for comparison.
     OneThreadPerConnection,
+}
+
+/// Whether clients of a listener may use TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientTls {
+    /// It is not offered.
+    #[default]
+    Off,
+    /// As they like.
+    Allowed,
+    /// They must, but for those of a Unix socket, which nobody else can read: `require_secure_transport` of the servers.
+    Required,
 }
 
 /// Percona Server's `thread_pool_high_prio_mode`.
@@ -225,6 +239,7 @@ impl Default for Settings {
             query_threads_per_group: 2,
             max_transactions_limit: 0,
             longrun_trx_limit: Duration::from_secs(2),
+            client_tls: Vec::new(),
             statements_in_flight: 16,
             shared_backends: 4,
             max_backends: 128,

@@ -51,6 +51,7 @@ struct Entry {
     waits: bool,
 }
 
+#[allow(clippy::large_enum_variant, reason = "the others are for moments, and it is in a box as it is")]
 enum State {
     /// Encrypting, or about to.
     Up(Session),

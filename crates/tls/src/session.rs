@@ -76,7 +76,7 @@ impl Session {
         buffers.arrived.append(&mut self.partial);
         buffers.arrived.extend_from_slice(bytes);
         let mut arrived = std::mem::take(&mut buffers.arrived);
-        let result = self.process(&mut arrived, buffers, Wish::Read);
+        let result = self.process(&mut arrived, buffers, &Wish::Read);
         let (used, closed) = *result.as_ref().unwrap_or(&(0, true));
         // A vector of its own size, or none: `append` above has taken the capacity too.
         self.partial = if used < arrived.len() && !closed { arrived[used..].to_vec() } else { Vec::new() };
@@ -89,18 +89,18 @@ impl Session {
 
     /// Appends the encrypted bytes to `sealed`.
     pub(crate) fn write(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<(), Error> {
-        self.say(Wish::Write(bytes), buffers)
+        self.say(&Wish::Write(bytes), buffers)
     }
 
     /// Appends what begins a handshake as the client.
     pub(crate) fn begin(&mut self, buffers: &mut Buffers) -> Result<(), Error> {
-        self.say(Wish::Read, buffers)
+        self.say(&Wish::Read, buffers)
     }
 
     /// Appends the word that we say no more. Before the end of the handshake there is none.
     pub(crate) fn close(&mut self, buffers: &mut Buffers) {
         // Where it cannot be said the connection's end says it.
-        let _ = self.say(Wish::Close, buffers);
+        let _ = self.say(&Wish::Close, buffers);
     }
 
     /// What was agreed on, once the handshake is over.
@@ -124,7 +124,7 @@ impl Session {
         }
     }
 
-    fn say(&mut self, wish: Wish<'_>, buffers: &mut Buffers) -> Result<(), Error> {
+    fn say(&mut self, wish: &Wish<'_>, buffers: &mut Buffers) -> Result<(), Error> {
         let mut partial = std::mem::take(&mut self.partial);
         let result = self.process(&mut partial, buffers, wish);
         if let Ok((used, _)) = &result {
@@ -139,15 +139,15 @@ impl Session {
         &mut self,
         arrived: &mut [u8],
         buffers: &mut Buffers,
-        wish: Wish<'_>,
+        wish: &Wish<'_>,
     ) -> Result<(usize, bool), Error> {
         let mut used = 0;
         let mut closed = false;
         loop {
             let rest = &mut arrived[used..];
             let (discard, step) = match &mut self.side {
-                Side::Server(connection) => step(connection.process_tls_records(rest), buffers, &wish),
-                Side::Client(connection) => step(connection.process_tls_records(rest), buffers, &wish),
+                Side::Server(connection) => step(connection.process_tls_records(rest), buffers, wish),
+                Side::Client(connection) => step(connection.process_tls_records(rest), buffers, wish),
             };
             used += discard;
             match step {

@@ -94,6 +94,7 @@ impl Engine {
             }
             let step = match client.phase {
                 Phase::Login(Login::AwaitingSchema) => Ok(0),
+                Phase::Login(Login::StartingTls) => Ok(self.unread(key, rest)),
                 Phase::Login(_) => self.login_message(key, rest),
                 // Its next answer would only make the heap of those higher that it does not take.
                 Phase::Idle if client.stalled_since.is_some() => Ok(0),
@@ -117,6 +118,8 @@ impl Engine {
         let sequence = match (&self.clients[key].phase, bytes.get(3)) {
             (_, None) => return Ok(0),
             (Phase::Login(Login::Greeted), _) => 1,
+            // Behind the request for TLS.
+            (Phase::Login(Login::Secured), _) => 2,
             // Behind an auth switch, whose number depends on how the conversation began.
             (_, Some(&sequence)) => sequence,
         };

@@ -21,6 +21,7 @@ pub(crate) mod kill;
 pub(crate) mod login;
 pub(crate) mod login_schema;
 pub(crate) mod priority;
+pub(crate) mod security;
 
 use seam::{ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
@@ -31,11 +32,13 @@ use crate::pins::Pins;
 use crate::request::Request;
 use crate::session::SessionId;
 use priority::Priority;
+use security::Security;
 
 /// One client. Idle, it owns no buffer.
 pub(crate) struct Client {
     pub(crate) connection: ConnectionId,
     pub(crate) peer: Peer,
+    pub(crate) security: Security,
     /// What it saw in its greeting and CONNECTION_ID() gives.
     pub(crate) id: u32,
     pub(crate) phase: Phase,
@@ -142,6 +145,7 @@ impl Client {
         Self {
             connection,
             peer,
+            security: Security::default(),
             id,
             phase: Phase::AwaitingServer,
             capabilities: Capabilities(0),
