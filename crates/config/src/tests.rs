@@ -104,6 +104,9 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         accounts_refresh,
         max_allowed_packet,
         statement_memory,
+        max_prepared_stmt_count,
+        prepared_statement_memory,
+        backend_prepared_statements,
         digests_size,
     );
 }

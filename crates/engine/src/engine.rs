@@ -32,6 +32,7 @@ use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::shares::Shares;
 use crate::snapshot::Totals;
+use crate::statements::Definitions;
 use crate::task::{Asker, Task};
 use crate::waits::{Holdups, WaitReason, Waits};
 use crate::workers::Workers;
@@ -76,6 +77,11 @@ pub struct Engine {
     /// Facts of a server that has come back, until its accounts are there too.
     pub(crate) pending_facts: Option<Facts>,
     pub(crate) sessions: Sessions,
+    pub(crate) definitions: Definitions,
+    /// Prepared statements of all clients of this worker.
+    pub(crate) statement_count: u32,
+    /// What is prepared on all backends of this worker.
+    pub(crate) prepared_count: usize,
     pub(crate) identities: Identities,
     pub(crate) history: History,
     pub(crate) digests: Digests,
@@ -219,6 +225,9 @@ impl Engine {
             facts: None,
             pending_facts: None,
             sessions: Sessions::default(),
+            definitions: Definitions::default(),
+            statement_count: 0,
+            prepared_count: 0,
             identities: Identities::default(),
             history: History::default(),
             digests: Digests::new(settings.digests_size),

@@ -42,6 +42,7 @@ mod session;
 mod settings;
 mod shares;
 mod snapshot;
+mod statements;
 mod task;
 mod waits;
 mod workers;

@@ -61,6 +61,9 @@ impl Engine {
         now.accounts_refresh = new.accounts_refresh;
         now.max_allowed_packet = new.max_allowed_packet;
         now.statement_memory = new.statement_memory;
+        now.max_prepared_stmt_count = new.max_prepared_stmt_count;
+        now.prepared_statement_memory = new.prepared_statement_memory;
+        now.backend_prepared_statements = new.backend_prepared_statements;
         self.scheduler.change_settings(&self.settings);
         self.workers.change_permits(new);
     }

@@ -96,6 +96,13 @@ pub struct Settings {
     pub max_allowed_packet: usize,
     /// Bytes of waiting statements of all clients together; beyond it new ones get error 1041.
     pub statement_memory: usize,
+    /// Prepared statements of all clients at the same time; one more gets error 1461. Each worker has an even share.
+    pub max_prepared_stmt_count: u32,
+    /// Bytes of the texts of different prepared statements, on each worker; beyond it new ones get error 1041.
+    pub prepared_statement_memory: usize,
+    /// Statements that stay prepared on a backend for whoever executes them next, from 1; the one that was used longest ago
+    /// is closed for one more.
+    pub backend_prepared_statements: u32,
     /// Digests of statements that are counted apart from each other, on each worker; the rest is counted together.
     pub digests_size: u32,
     /// 32 random bytes from the system: the scrambles sent to clients are drawn from them.
@@ -266,6 +273,9 @@ impl Default for Settings {
             accounts_refresh: Duration::from_secs(1),
             max_allowed_packet: 64 << 20,
             statement_memory: 256 << 20,
+            max_prepared_stmt_count: 4_000_000,
+            prepared_statement_memory: 64 << 20,
+            backend_prepared_statements: 256,
             digests_size: 10_000,
             entropy: [0; 32],
         }

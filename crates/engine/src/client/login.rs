@@ -261,6 +261,7 @@ impl Engine {
         if let Some(backend) = self.clients[key].backend.take() {
             self.reset_backend(backend);
         }
+        self.forget_statements(key);
         let client = &mut self.clients[key];
         client.pins = crate::pins::Pins::NONE;
         let (identity, session) = (client.identity.take(), client.session.take());

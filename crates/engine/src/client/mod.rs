@@ -7,7 +7,7 @@
 //! | `Idle` | its next command |
 //! | `Queued` | a permit and a backend |
 //! | `Following` | the answer to another client's statement, which is its own too, see [`crate::coalescing`] |
-//! | `Preparing` | its session state to be applied on its backend |
+//! | `Preparing` | its session state to be applied on its backend, or its statement to be prepared there |
 //! | `Running` | its reply's end |
 //! | `Settling` | what the reply left behind to be saved from its backend |
 //! | `Killing` | another worker to kill a client of its own |
@@ -20,6 +20,7 @@ pub(crate) mod delay;
 pub(crate) mod kill;
 pub(crate) mod login;
 pub(crate) mod login_schema;
+pub(crate) mod prepared;
 pub(crate) mod priority;
 pub(crate) mod security;
 
@@ -31,6 +32,7 @@ use crate::aftermath::{Aftermath, Reader};
 use crate::pins::Pins;
 use crate::request::Request;
 use crate::session::SessionId;
+use prepared::ClientStatements;
 use priority::Priority;
 use security::Security;
 
@@ -63,6 +65,8 @@ pub(crate) struct Client {
     /// What of the pool's variables it has set for itself.
     pub(crate) priority: Priority,
     pub(crate) aftermath: Aftermath,
+    /// What it has prepared; none until it does.
+    pub(crate) statements: Option<Box<ClientStatements>>,
     /// Its command, from arrival to dispatch.
     pub(crate) request: Option<Box<Request>>,
     /// Bytes that are not a whole command yet, or came while another one was under way.
@@ -161,6 +165,7 @@ impl Client {
             tickets: 0,
             priority: Priority::default(),
             aftermath: Aftermath::default(),
+            statements: None,
             request: None,
             input: Vec::new(),
             counted: 0,
