@@ -1,5 +1,7 @@
 """Who gets in, who does not, and in which words."""
 
+import time
+
 import pytest
 
 from harness import raw
@@ -177,3 +179,19 @@ def test_users_do_not_share_rights(client, note, schema):
             assert connection.value("SELECT CURRENT_USER()") == f"{name}@%".encode()
     note("forbidden", connections[1][1].query(f"CREATE TABLE {schema}.t (a INT)"))
     note("allowed", connections[0][1].query(f"CREATE TABLE {schema}.t (a INT)"))
+
+
+def test_wrong_passwords_are_answered_later_and_later(own_onramp, server):
+    onramp = own_onramp(server, failed_login_delay="300ms", failed_login_delay_max="1s", failed_login_threshold=2)
+    took = []
+    for _ in range(5):
+        with raw.Connection(onramp) as connection:
+            began = time.monotonic()
+            assert connection.login("app", "wrong").code == 1045
+            took.append(time.monotonic() - began)
+    # Lower bounds alone: a busy machine only makes it longer.
+    assert took[2] >= 0.3 and took[3] >= 0.6 and took[4] >= 1.0, took
+    with raw.Connection(onramp) as connection:
+        assert isinstance(connection.login("app", "app-secret"), Ok)
+    log = onramp.log_text()
+    assert log.count("Access denied") == 5, log

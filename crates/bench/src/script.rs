@@ -309,7 +309,6 @@ impl Program for Script<'_> {
                 self.dispatch();
             }
             Input::Accepted { .. } | Input::Stalled { .. } | Input::Drained { .. } => {}
-            Input::Secured { .. } | Input::TlsFailed { .. } => {}
         }
     }
 

@@ -7,7 +7,6 @@ mod program;
 mod scheduling;
 mod shares;
 mod timeouts;
-mod tls;
 
 use std::time::Duration;
 
@@ -54,7 +53,6 @@ impl OptionSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
     Addresses,
-    Tls,
     Scheduling,
     Limits,
     Timeouts,
@@ -64,9 +62,8 @@ pub(crate) enum Section {
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Addresses,
-        Self::Tls,
         Self::Scheduling,
         Self::Limits,
         Self::Timeouts,
@@ -78,7 +75,6 @@ impl Section {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Addresses => "Addresses",
-            Self::Tls => "TLS",
             Self::Scheduling => "Scheduling",
             Self::Limits => "Limits",
             Self::Timeouts => "Timeouts",
@@ -106,7 +102,6 @@ const YEAR: Duration = Duration::from_secs(31_536_000);
 /// All options, in the order of the help text and the reference page.
 pub(crate) const OPTIONS: Options = Options(&[
     places::ADDRESSES,
-    tls::TLS,
     scheduling::SCHEDULING,
     shares::FAIR_SHARES,
     limits::LIMITS,

@@ -55,8 +55,6 @@ macro_rules! assert_same_defaults {
             server: _,
             service_user: _,
             service_password: _,
-            // Known once the listeners stand.
-            client_tls: _,
             entropy: _,
             $($setting,)*
         } = with_flags(&[]).unwrap().engine;
@@ -102,11 +100,9 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         net_write_timeout,
         shutdown_timeout,
         accounts_refresh,
+        failed_logins,
         max_allowed_packet,
         statement_memory,
-        max_prepared_stmt_count,
-        prepared_statement_memory,
-        backend_prepared_statements,
         digests_size,
     );
 }
@@ -166,7 +162,7 @@ fn values_arrive_where_they_belong() {
     assert_eq!(
         configuration.listen,
         [
-            ListenAddress::Tcp { host: String::from("::1"), port: 0, tls: None },
+            ListenAddress::Tcp { host: String::from("::1"), port: 0 },
             ListenAddress::Unix(PathBuf::from("/run/onramp.sock"))
         ]
     );

@@ -20,6 +20,7 @@ use crate::digests::Digests;
 use crate::entropy::Entropy;
 use crate::event::Event;
 use crate::facts::Facts;
+use crate::failed_logins::LateRefusal;
 use crate::history::History;
 use crate::letter::Letter;
 use crate::limit::Served;
@@ -32,7 +33,6 @@ use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::shares::Shares;
 use crate::snapshot::Totals;
-use crate::statements::Definitions;
 use crate::task::{Asker, Task};
 use crate::waits::{Holdups, WaitReason, Waits};
 use crate::workers::Workers;
@@ -52,6 +52,9 @@ pub struct Engine {
     pub(crate) tasks: VecDeque<Task>,
     pub(crate) askers: BTreeMap<u64, Asker>,
     pub(crate) last_task: u64,
+    /// Refused logins that are told so at a time, in the order of that and of their coming.
+    pub(crate) late_refusals: BTreeMap<(Instant, u64), LateRefusal>,
+    pub(crate) last_refusal: u64,
     /// Since when this worker has waited for a permit of another, or has asked the others.
     pub(crate) wanting_since: Option<Instant>,
     pub(crate) now: Instant,
@@ -77,11 +80,6 @@ pub struct Engine {
     /// Facts of a server that has come back, until its accounts are there too.
     pub(crate) pending_facts: Option<Facts>,
     pub(crate) sessions: Sessions,
-    pub(crate) definitions: Definitions,
-    /// Prepared statements of all clients of this worker.
-    pub(crate) statement_count: u32,
-    /// What is prepared on all backends of this worker.
-    pub(crate) prepared_count: usize,
     pub(crate) identities: Identities,
     pub(crate) history: History,
     pub(crate) digests: Digests,
@@ -206,6 +204,8 @@ impl Engine {
             tasks: VecDeque::new(),
             askers: BTreeMap::new(),
             last_task: 0,
+            late_refusals: BTreeMap::new(),
+            last_refusal: 0,
             wanting_since: None,
             entropy: Entropy::new(settings.entropy),
             now: Instant::START,
@@ -225,9 +225,6 @@ impl Engine {
             facts: None,
             pending_facts: None,
             sessions: Sessions::default(),
-            definitions: Definitions::default(),
-            statement_count: 0,
-            prepared_count: 0,
             identities: Identities::default(),
             history: History::default(),
             digests: Digests::new(settings.digests_size),
@@ -348,7 +345,7 @@ impl Engine {
         self.roles.capacity()
     }
 
-    pub(crate) fn role(&self, connection: ConnectionId) -> Role {
+    fn role(&self, connection: ConnectionId) -> Role {
         match self.roles.get(connection.index as usize) {
             Some(&(generation, role)) if generation == connection.generation => role,
             _ => Role::Free,
@@ -438,6 +435,7 @@ impl Engine {
         self.workers.holds_bytes(self.worker, self.buffered);
         self.control_turn();
         self.expire_logins();
+        self.tell_refusals();
         self.end_delays();
         self.workers.adapt_limits(self.now, &mut self.served);
         self.scheduler.kick_up(self.now);
@@ -540,9 +538,7 @@ impl Program for Engine {
         debug_assert!(now >= self.now, "time does not run backwards");
         self.now = now;
         match input {
-            Input::Accepted { connection, listener, peer } => {
-                self.client_accepted(connection, listener, peer);
-            }
+            Input::Accepted { connection, peer, .. } => self.client_accepted(connection, peer),
             Input::Connected { token: CONTROL_TOKEN, connection } => self.control_connected(connection),
             Input::Connected { token, connection } => self.backend_connected(token, connection),
             Input::ConnectFailed { token: CONTROL_TOKEN, errno } => self.control_connect_failed(errno),
@@ -551,8 +547,6 @@ impl Program for Engine {
             Input::Stalled { connection } => self.stalled(connection, true),
             Input::Drained { connection } => self.stalled(connection, false),
             Input::Closed { connection, reason } => self.closed(connection, reason),
-            Input::Secured { connection, session } => self.secured(connection, session),
-            Input::TlsFailed { connection, reason } => self.tls_failed(connection, reason),
             Input::Signal(Signal::Drain) => self.drain(),
             Input::Signal(Signal::Stop) => self.stop(),
             Input::Signal(Signal::Wake | Signal::Report) => {}
@@ -575,6 +569,7 @@ impl Program for Engine {
             Some(self.next_sweep),
             self.next_control_turn(),
             self.logins.front().map(|&(deadline, _, _)| deadline),
+            self.next_refusal_to_tell(),
             self.scheduler.next_kick_up(),
             self.next_end_of_delay(),
             starting(self.scheduler.next_group_turn()),

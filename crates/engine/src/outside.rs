@@ -59,11 +59,9 @@ impl Engine {
         now.net_write_timeout = new.net_write_timeout;
         now.shutdown_timeout = new.shutdown_timeout;
         now.accounts_refresh = new.accounts_refresh;
+        now.failed_logins.clone_from(&new.failed_logins);
         now.max_allowed_packet = new.max_allowed_packet;
         now.statement_memory = new.statement_memory;
-        now.max_prepared_stmt_count = new.max_prepared_stmt_count;
-        now.prepared_statement_memory = new.prepared_statement_memory;
-        now.backend_prepared_statements = new.backend_prepared_statements;
         self.scheduler.change_settings(&self.settings);
         self.workers.change_permits(new);
     }

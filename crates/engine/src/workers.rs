@@ -5,7 +5,7 @@
 //! order in which statements arrived, whoever's they are. A worker that finds none says so here ([`Workers::want`]), and
 //! whoever gives one back wakes it.
 //!
-//! All of it is a few atomic numbers, and a table of passwords that only logins look into. With one worker, or several on one thread as in the simulator, it is deterministic.
+//! All of it is a few atomic numbers, and two tables that only logins look into. With one worker, or several on one thread as in the simulator, it is deterministic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::failed_logins::FailedLogins;
 use crate::limit::{Meter, Range, Served};
 use crate::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::overload::QueueLengths;
@@ -36,6 +37,7 @@ pub struct Workers {
     pub(crate) places: Places,
     pub(crate) queue_lengths: QueueLengths,
     pub(crate) passwords: KnownPasswords,
+    pub(crate) failed_logins: FailedLogins,
     max_connections: u32,
     clients: AtomicU32,
     shared_backends: AtomicU32,
@@ -114,6 +116,7 @@ impl Workers {
             places: Places::new(max_backends, count),
             queue_lengths: QueueLengths::new(count),
             passwords: KnownPasswords::default(),
+            failed_logins: FailedLogins::default(),
             max_connections: settings.max_connections,
             clients: AtomicU32::new(0),
             shared_backends: AtomicU32::new(settings.shared_backends.max(1)),

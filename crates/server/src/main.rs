@@ -20,7 +20,6 @@ mod memory;
 mod open_files;
 mod program;
 mod serve;
-mod tls_files;
 mod workers;
 
 use std::io::Write as _;

@@ -21,7 +21,8 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         default: "128",
         example: "64",
         doc: "Connections to the server, the service account's aside. The server's own max_connections has to be \
-              higher by a few. Clients with open transactions, locks, temporary tables or cursors hold one each.",
+              higher by a few. Clients with open transactions, locks, temporary tables or prepared statements hold \
+              one each.",
         section: Section::Limits,
     },
     OptionSpec {
@@ -78,32 +79,22 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         section: Section::Limits,
     },
     OptionSpec {
-        name: "max_prepared_stmt_count",
-        kind: Kind::Count(1..=100_000_000, |configuration| &mut configuration.engine.max_prepared_stmt_count),
-        default: "4000000",
+        name: "failed_login_threshold",
+        kind: Kind::Count(0..=1_000_000, |configuration| &mut configuration.engine.failed_logins.threshold),
+        default: "3",
+        example: "10",
+        doc: "So many wrong passwords in a row, of one address or of one user from there, are refused at once; further ones \
+              after failed_login_delay. A right password forgets the wrong ones of its user from its address, ten minutes \
+              without a wrong one forget them all.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "failed_logins_size",
+        kind: Kind::Count(16..=10_000_000, |configuration| &mut configuration.engine.failed_logins.size),
+        default: "10000",
         example: "100000",
-        doc: "Prepared statements of all clients at the same time; one more gets error 1461. Each takes 40 bytes; those of \
-              the same text and session state share all else. The server's own limit of this name bounds what is \
-              prepared on backends: where it is reached, those that were used longest ago are closed.",
-        section: Section::Limits,
-    },
-    OptionSpec {
-        name: "prepared_statement_memory",
-        kind: Kind::Size(1 << 20..=1 << 40, |configuration| {
-            &mut configuration.engine.prepared_statement_memory
-        }),
-        default: "64MiB",
-        example: "256MiB",
-        doc: "Memory for the texts of different prepared statements, on each worker; beyond it new ones get error 1041.",
-        section: Section::Limits,
-    },
-    OptionSpec {
-        name: "backend_prepared_statements",
-        kind: Kind::Count(1..=65_536, |configuration| &mut configuration.engine.backend_prepared_statements),
-        default: "256",
-        example: "64",
-        doc: "Statements that stay prepared on a backend for whoever executes them next. The one that was used longest ago \
-              is closed for one more, and prepared again when it is needed.",
+        doc: "How many addresses, and users of addresses, with wrong passwords are remembered (see failed_login_delay); beyond \
+              it the one that has been quiet for the longest time is forgotten.",
         section: Section::Limits,
     },
     OptionSpec {

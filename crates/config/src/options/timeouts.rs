@@ -143,6 +143,28 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         section: Section::Timeouts,
     },
     OptionSpec {
+        name: "failed_login_delay",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.failed_logins.delay
+        }),
+        default: "100ms",
+        example: "1s",
+        doc: "Wrong passwords beyond failed_login_threshold are refused after this long, and each further one after twice as \
+              long, so that guessing takes its time; the client waits and no worker does. Right ones are never held up. \
+              0s for never.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
+        name: "failed_login_delay_max",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.failed_logins.delay_max
+        }),
+        default: "5s",
+        example: "1m",
+        doc: "The longest such delay.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
         name: "accounts_refresh",
         kind: Kind::Duration(Duration::from_millis(100)..=YEAR, |configuration| {
             &mut configuration.engine.accounts_refresh

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use wire::{ReplyEvent, ReplySink};
 
-use super::preparing::LARGEST_ANSWER;
 use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
 use crate::client::{Phase as ClientPhase, Running};
 use crate::coalescing::Group;
@@ -23,8 +22,7 @@ struct Relay<'a> {
     outbox: &'a mut Outbox,
     /// The client's connection; `None` where the answer is for us or for nobody.
     to: Option<seam::ConnectionId>,
-    /// How many bytes are kept here.
-    keep: usize,
+    keep: bool,
     group: Option<&'a mut Group>,
     summary: &'a mut Summary,
 }
@@ -36,7 +34,7 @@ impl ReplySink for Relay<'_> {
             group.collect(bytes);
         } else if let Some(connection) = self.to {
             self.outbox.send(connection, bytes);
-        } else if self.summary.kept.len() + bytes.len() <= self.keep {
+        } else if self.keep && self.summary.kept.len() + bytes.len() <= LARGEST_KEPT {
             self.summary.kept.extend_from_slice(bytes);
         }
     }
@@ -77,9 +75,9 @@ impl ReplySink for Relay<'_> {
                 summary.rows_sent = summary.rows_sent.saturating_add(rows);
                 summary.found_rows = Some(rows);
             }
-            ReplyEvent::Prepared { statement, parameters, .. } => {
+            ReplyEvent::Prepared { statement, .. } => {
                 summary.rows = None;
-                summary.prepared = Some((statement, parameters));
+                summary.prepared = Some(statement);
             }
         }
     }
@@ -118,11 +116,9 @@ impl Engine {
                 return self.unasked_bytes(key, bytes);
             };
             let (to, keep) = match statement.owner {
-                Owner::Client { command: RequestKind::LoginSchema, .. } | Owner::Abandoned => (None, 0),
-                // The client has a number of its own for the statement, and the server may have to be asked again.
-                Owner::Client { command: RequestKind::Prepare, .. } => (None, LARGEST_ANSWER),
-                Owner::Client { client, .. } => (Some(self.clients[client].connection), 0),
-                _ => (None, LARGEST_KEPT),
+                Owner::Client { command: RequestKind::LoginSchema, .. } | Owner::Abandoned => (None, false),
+                Owner::Client { client, .. } => (Some(self.clients[client].connection), false),
+                _ => (None, true),
             };
             let group = statement.group.as_deref_mut().filter(|_| to.is_some());
             let mut relay =
@@ -199,8 +195,6 @@ impl Engine {
             },
             Owner::Setup => self.backend_set_up(key, &statement.summary),
             Owner::ApplyState { client } => self.state_applied(key, client, &statement),
-            Owner::ApplyDefinition { client } => self.definition_state_applied(key, client, &statement),
-            Owner::Prepare { client } => self.prepared_ahead(key, client, &mut statement),
             Owner::SaveDiagnostics { client } => {
                 self.diagnostics_saved(key, client, &mut statement.summary);
                 if let Some(group) = &statement.group {
@@ -216,7 +210,7 @@ impl Engine {
     }
 
     /// Where nothing is left in flight: the permit goes back, and a backend that nobody holds becomes free.
-    pub(crate) fn backend_rests(&mut self, key: usize) {
+    fn backend_rests(&mut self, key: usize) {
         let Some(backend) = self.backends.get_mut(key) else { return };
         if !backend.in_flight.is_empty() || !backend.is_ready() {
             return;

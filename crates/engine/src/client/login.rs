@@ -2,13 +2,13 @@
 //! [`super::authentication`]'s.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use seam::Peer;
 use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, StatusFlags, WireError};
 
 use super::authentication::{Answer, Verdict};
 use super::priority::Priority;
-use super::security::Security;
 use super::{Client, Phase};
 use crate::accounts::{self, Account};
 use crate::aftermath::Aftermath;
@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::event::Event;
 use crate::facts::Facts;
+use crate::failed_logins::LateRefusal;
 use crate::method::Method;
 use crate::secret::Secret;
 use crate::session::SessionState;
@@ -26,10 +27,6 @@ use crate::waits::WaitReason;
 pub(crate) enum Login {
     /// Our greeting is out.
     Greeted,
-    /// The client has asked for TLS, which does not stand yet.
-    StartingTls,
-    /// TLS stands; the rest is as after the greeting.
-    Secured,
     /// The client has been asked for another method's answer.
     Switched(Box<Attempt>),
     /// The client has been asked for its password.
@@ -38,6 +35,8 @@ pub(crate) enum Login {
     AwaitingFinding(Box<Attempt>),
     /// The answer is wrong by our copy of the accounts; a fresh one is being read.
     AwaitingAccounts(Box<Attempt>),
+    /// It will be told later that it is refused.
+    Refused,
     /// The server is being asked about its schema, in the name of another client.
     AwaitingSchema,
 }
@@ -92,7 +91,7 @@ impl Engine {
             server_version: &facts.version,
             connection_id: client.id,
             scramble,
-            capabilities: (OFFERED & facts.capabilities) | client.security.offered(),
+            capabilities: OFFERED & facts.capabilities,
             mariadb_extended: 0,
             collation,
             status: StatusFlags::AUTOCOMMIT,
@@ -109,7 +108,7 @@ impl Engine {
     pub(crate) fn login_packet(&mut self, key: usize, payload: &[u8], sequence: u8) {
         let client = &mut self.clients[key];
         match std::mem::replace(&mut client.phase, Phase::Idle) {
-            Phase::Login(Login::Greeted | Login::Secured) => match self.read_login(key, payload, sequence) {
+            Phase::Login(Login::Greeted) => match self.read_login(key, payload, sequence) {
                 Ok(()) => {}
                 Err(error) => {
                     self.answer_error(key, sequence.wrapping_add(1), &MySqlError::handshake());
@@ -132,13 +131,9 @@ impl Engine {
 
     fn read_login(&mut self, key: usize, payload: &[u8], sequence: u8) -> Result<(), WireError> {
         if wire::is_ssl_request(payload) {
-            return self.start_tls(key);
+            return Err(WireError::Malformed { what: "TLS was requested but not offered" });
         }
         let login = LoginRequest::parse(payload)?;
-        if self.clients[key].lacks_tls() {
-            self.refuse_plain(key, login.user, sequence);
-            return Ok(());
-        }
         if !login.capabilities.contains(Capabilities::SECURE_CONNECTION) {
             return Err(WireError::Malformed { what: "a client without CLIENT_SECURE_CONNECTION" });
         }
@@ -202,13 +197,29 @@ impl Engine {
             _ if is_malformed(attempt) => MySqlError::handshake(),
             _ => MySqlError::access_denied(&attempt.user, &host, !attempt.answer.is_empty()),
         };
+        let user = String::from_utf8_lossy(&attempt.user).into_owned();
+        self.event(Event::LoginRefused { peer, user, reason: error.message.clone() });
+        let delay = match verdict {
+            Verdict::Denied => {
+                let failed = &self.workers.failed_logins;
+                failed.failed(self.now, &peer, &attempt.user, &self.settings.failed_logins)
+            }
+            _ => Duration::ZERO,
+        };
+        if delay.is_zero() {
+            return self.tell_refusal(key, attempt.sequence, &error);
+        }
+        let client = (key, self.clients[key].id);
+        self.refuse_later(delay, LateRefusal { client, sequence: attempt.sequence, error });
+    }
+
+    /// The end of a login, or of an attempt to become somebody else.
+    pub(crate) fn tell_refusal(&mut self, key: usize, sequence: u8, error: &MySqlError) {
         let changes_user = self.clients[key].identity.is_some();
         if changes_user {
             self.keep_user(key);
         }
-        self.answer_error(key, attempt.sequence, &error);
-        let user = String::from_utf8_lossy(&attempt.user).into_owned();
-        self.event(Event::LoginRefused { peer, user, reason: error.message });
+        self.answer_error(key, sequence, error);
         if !changes_user {
             self.drop_client(key);
         }
@@ -229,6 +240,7 @@ impl Engine {
     /// The password was right: the client is this account from here on.
     pub(crate) fn log_in(&mut self, key: usize, account: &Rc<Account>, secret: Secret, attempt: Attempt) {
         self.forget_session(key);
+        self.workers.failed_logins.succeeded(&self.clients[key].peer, &attempt.user);
         let Some(facts) = &self.facts else { return };
         let (collation, charset) = facts.charset_of_login(attempt.collation);
         let identity = self.identities.hold(account, &attempt.user, secret);
@@ -261,7 +273,6 @@ impl Engine {
         if let Some(backend) = self.clients[key].backend.take() {
             self.reset_backend(backend);
         }
-        self.forget_statements(key);
         let client = &mut self.clients[key];
         client.pins = crate::pins::Pins::NONE;
         let (identity, session) = (client.identity.take(), client.session.take());
@@ -274,12 +285,7 @@ impl Engine {
     }
 
     /// A new peer. Beyond `max_connections` it is told so and let go.
-    pub(crate) fn client_accepted(
-        &mut self,
-        connection: seam::ConnectionId,
-        listener: seam::ListenerId,
-        peer: Peer,
-    ) {
+    pub(crate) fn client_accepted(&mut self, connection: seam::ConnectionId, peer: Peer) {
         if self.draining.is_some() || !self.workers.take_client() {
             let error = if self.draining.is_some() {
                 MySqlError::shutdown()
@@ -292,9 +298,7 @@ impl Engine {
             return;
         }
         let id = self.next_client_id();
-        let mut client = Client::new(connection, peer, id, self.now);
-        client.security = Security::of_listener(&self.settings, listener);
-        let key = self.clients.insert(client);
+        let key = self.clients.insert(Client::new(connection, peer, id, self.now));
         self.client_ids.insert(id, key);
         self.set_role(connection, crate::engine::Role::Client(key));
         self.logins.push_back((self.now + self.settings.connect_timeout, key, id));
@@ -331,6 +335,8 @@ impl Engine {
                     self.send_early_error(connection, &error);
                     self.close_client(key, "the server could not be reached before connect_timeout");
                 }
+                // It will hear of it in time.
+                Phase::Login(Login::Refused) => {}
                 Phase::Login(_) => self.close_client(key, "its login took longer than connect_timeout"),
                 _ => {}
             }

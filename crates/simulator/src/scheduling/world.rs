@@ -333,8 +333,6 @@ impl<'a> World<'a> {
             }
             // Every peer here reads at once.
             Output::PauseReading { .. } | Output::ResumeReading { .. } => {}
-            // No TLS here.
-            Output::StartTls { .. } | Output::Unread { .. } => {}
             Output::StopListening | Output::Finished => {}
         }
     }
