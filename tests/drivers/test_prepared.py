@@ -12,6 +12,9 @@ BOTH = pytest.mark.parametrize("capabilities", [raw.USUAL, raw.USUAL & ~raw.DEPR
 # CURSOR_TYPE_READ_ONLY in COM_STMT_EXECUTE.
 CURSOR = 1
 
+# SERVER_STATUS_METADATA_CHANGED.
+METADATA_CHANGED = 1 << 10
+
 
 @BOTH
 def test_prepare_shapes(client, note, schema, capabilities):
@@ -142,3 +145,247 @@ def test_bulk_inserts(driver, note, schema):
     connection.commit()
     cursor.execute("SELECT COUNT(*), MIN(id), MAX(id) FROM p")
     note("content", cursor.fetchall())
+
+
+# What several clients on few backends make of statements that each has prepared for itself.
+
+
+def close(connection, prepared):
+    connection.command(raw.STMT_CLOSE, struct.pack("<I", prepared.statement))
+
+
+def test_many_clients_few_backends(client, schema):
+    """More clients than there are backends, each with statements of its own and with those that all have."""
+    clients = [client(schema=schema) for _ in range(24)]
+    clients[0].query("CREATE TABLE m (id INT PRIMARY KEY, v VARCHAR(50))")
+    clients[0].query("INSERT INTO m SELECT seq, CONCAT('value ', seq) FROM seq_1_to_100")
+    common = [connection.prepare("SELECT v FROM m WHERE id = ?") for connection in clients]
+    own = [connection.prepare(f"SELECT {number}, ?") for number, connection in enumerate(clients)]
+    for turn in range(5):
+        for number, connection in enumerate(clients):
+            found = connection.execute(common[number].statement, [b"%d" % (number + 1)])[0]
+            assert found.rows == [(b"value %d" % (number + 1),)]
+            found = connection.execute(own[number].statement, [b"%d" % turn])[0]
+            assert found.rows == [(struct.pack("<i", number), b"%d" % turn)]
+    for number, connection in enumerate(clients[:12]):
+        close(connection, common[number])
+        assert connection.execute(common[number].statement, [b"1"])[0][:2] == (1243, "HY000")
+    for number, connection in enumerate(clients[12:]):
+        assert connection.execute(common[number + 12].statement, [b"7"])[0].rows == [(b"value 7",)]
+
+
+def test_types_of_parameters_are_each_clients_own(client, note):
+    """A statement that clients share remembers the types that it was executed with last; a client may leave its own out."""
+    def execute(connection, prepared, kind, value, named):
+        types = struct.pack("<H", kind) if named else b""
+        body = struct.pack("<IBI", prepared.statement, 0, 1) + b"\x00" + bytes([named]) + types + value
+        connection.command(raw.STMT_EXECUTE, body)
+        return connection.results(binary=True)
+
+    long, double, text = 3, 5, 0xfd
+    clients = [client() for _ in range(6)]
+    prepared = [connection.prepare("SELECT HEX(?)") for connection in clients]
+    kinds = [(long, struct.pack("<i", 255)), (double, struct.pack("<d", 16.0)), (text, b"\x03abc")] * 2
+    for named in (True, False, False):
+        for number, connection in enumerate(clients):
+            kind, value = kinds[number]
+            found = execute(connection, prepared[number], kind, value, named)
+            assert found[0].rows == [([b"FF", b"10", b"616263"][number % 3],)]
+    fresh = client()
+    again = fresh.prepare("SELECT HEX(?)")
+    note("types that nobody has named", execute(fresh, again, long, struct.pack("<i", 255), False))
+    note("named then", execute(fresh, again, long, struct.pack("<i", 255), True))
+
+
+def test_ddl_between(client, note, schema):
+    """Tables change under statements that are prepared on several backends."""
+    def execute(label, number):
+        results = connection.execute(prepared[number].statement, [b"1"])
+        # The server says once for each statement of its own that its columns have changed.
+        note(label, [each._replace(status=each.status & ~METADATA_CHANGED) if isinstance(each, Rows) else each for each in results])
+
+    clients = [client(schema=schema) for _ in range(6)]
+    clients[0].query("CREATE TABLE d (id INT PRIMARY KEY, v VARCHAR(50))")
+    clients[0].query("INSERT INTO d VALUES (1, 'one')")
+    prepared = [connection.prepare("SELECT * FROM d WHERE id = ?") for connection in clients]
+    for number, connection in enumerate(clients):
+        execute("before", number)
+    clients[0].query("ALTER TABLE d ADD COLUMN n INT DEFAULT 7")
+    for number, connection in enumerate(clients):
+        execute("with a column more", number)
+    note("prepared anew", clients[1].prepare("SELECT * FROM d WHERE id = ?")[1:])
+    clients[0].query("DROP TABLE d")
+    for number, connection in enumerate(clients):
+        execute("dropped", number)
+        note("warnings", connection.query("SHOW WARNINGS"))
+    clients[0].query("CREATE TABLE d (id INT PRIMARY KEY, other DOUBLE)")
+    clients[0].query("INSERT INTO d VALUES (1, 1.5)")
+    for number, connection in enumerate(clients):
+        execute("another table", number)
+
+
+def test_prepared_in_another_state(client, note, schema, admin):
+    """The schema and sql_mode of its beginning decide what a statement means, and the present ones how it is executed."""
+    admin.query("DROP DATABASE IF EXISTS onramp_other")
+    admin.query("CREATE DATABASE onramp_other")
+    admin.query("CREATE TABLE onramp_test.s (v VARCHAR(20))")
+    admin.query("CREATE TABLE onramp_other.s (v VARCHAR(20))")
+    admin.query("INSERT INTO onramp_test.s VALUES ('test')")
+    admin.query("INSERT INTO onramp_other.s VALUES ('other')")
+    others = [client(schema=schema) for _ in range(6)]
+    connection = client(schema=schema)
+    texts = ["SELECT v, DATABASE() FROM s", 'SELECT "quoted", ?', "SELECT 'a' || 'b', @@sql_mode", "SELECT NULL, 'bäm', @@collation_connection"]
+    first = [connection.prepare(text) for text in texts]
+    connection.query("USE onramp_other")
+    connection.query("SET sql_mode='ANSI_QUOTES,PIPES_AS_CONCAT'")
+    connection.query("SET NAMES latin1")
+    connection.query("CREATE TABLE IF NOT EXISTS quoted_column (quoted INT)")
+    second = [connection.prepare(text) for text in (texts[0], "SELECT 'a' || 'b', @@sql_mode")]
+    for turn in range(6):
+        # Others keep this many backends busy, so that the client changes place.
+        for other in others[:turn % 4]:
+            other.query("BEGIN")
+            other.query("SELECT COUNT(*) FROM s")
+        for prepared in first:
+            values = [b"v"] * len(prepared.parameters)
+            note("prepared first", connection.execute(prepared.statement, values))
+        for prepared in second:
+            note("prepared second", connection.execute(prepared.statement))
+        note("the state is the present one", connection.query("SELECT DATABASE(), @@sql_mode, @@character_set_client"))
+        for other in others[:turn % 4]:
+            other.query("ROLLBACK")
+
+
+def test_what_executions_leave(client, note, schema):
+    """LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS() and warnings of prepared statements, others being served in between."""
+    connection, other = client(schema=schema), client(schema=schema)
+    connection.query("CREATE TABLE w (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(5), n TINYINT)")
+    insert = connection.prepare("INSERT IGNORE INTO w (v, n) VALUES (?, ?)")
+    select = connection.prepare("SELECT id FROM w WHERE id > ?")
+    last = connection.prepare("SELECT LAST_INSERT_ID(), @@identity")
+    theirs = other.prepare("INSERT IGNORE INTO w (v, n) VALUES (?, ?)")
+    for turn in range(4):
+        note("insert", connection.execute(insert.statement, [b"short", b"1"]))
+        other.execute(theirs.statement, [b"x", b"2"])
+        note("last id", connection.execute(last.statement))
+        note("row count", connection.query("SELECT ROW_COUNT()"))
+        note("with warnings", connection.execute(insert.statement, [b"too long", b"1000"]))
+        other.execute(theirs.statement, [b"also too long", b"2"])
+        note("warnings", connection.query("SHOW WARNINGS"))
+        note("select", connection.execute(select.statement, [b"2"]))
+        other.query("SELECT 1")
+        note("found", connection.query("SELECT FOUND_ROWS()"))
+    rows = connection.prepare("SELECT ROW_COUNT(), FOUND_ROWS()")
+    note("insert", connection.execute(insert.statement, [b"short", b"1"]))
+    note("asked by a prepared statement", connection.execute(rows.statement))
+
+
+def test_transactions_by_prepared_statements(client, note, schema):
+    connection, other = client(schema=schema), client(schema=schema)
+    connection.query("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    connection.query("INSERT INTO t VALUES (1, 0)")
+    names = {name: connection.prepare(text) for name, text in {
+        "begin": "BEGIN", "update": "UPDATE t SET n = n + ? WHERE id = 1", "commit": "COMMIT", "rollback": "ROLLBACK",
+        "off": "SET autocommit=0", "on": "SET autocommit=1", "isolation": "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"}.items()}
+    for program in ("begin update commit", "begin update rollback", "off update rollback update commit on", "isolation begin update commit"):
+        for name in program.split():
+            values = [b"1"] if name == "update" else []
+            note(f"{program}: {name}", connection.execute(names[name].statement, values))
+        note("seen by others", other.query("SELECT * FROM t"))
+
+
+def test_long_data_of_several_clients(client, note, schema):
+    clients = [client(schema=schema) for _ in range(6)]
+    prepared = [connection.prepare("SELECT LENGTH(?), ?") for connection in clients]
+    for number, connection in enumerate(clients):
+        for piece in range(3):
+            connection.command(
+                raw.STMT_SEND_LONG_DATA, struct.pack("<IH", prepared[number].statement, 0) + b"%d" % number * 1000)
+    for number, connection in enumerate(clients):
+        body = struct.pack("<IBI", prepared[number].statement, 0, 1) + b"\x00\x01\xfc\x00\xfd\x00\x01v"
+        connection.command(raw.STMT_EXECUTE, body)
+        note("long data", connection.results(binary=True))
+    connection, statement = clients[0], prepared[0].statement
+    note("used up", connection.execute(statement, [b"four", b"v"]))
+    connection.command(raw.STMT_SEND_LONG_DATA, struct.pack("<IH", statement, 9) + b"no such parameter")
+    note("no such parameter", connection.execute(statement, [b"four", b"v"]))
+    note("reset", connection.simple(raw.STMT_RESET, struct.pack("<I", statement)))
+    note("usable", connection.execute(statement, [b"four", b"v"]))
+    connection.command(raw.STMT_SEND_LONG_DATA, struct.pack("<IH", statement, 0) + b"forgotten")
+    note("reset", connection.simple(raw.STMT_RESET, struct.pack("<I", statement)))
+    note("forgotten", connection.execute(statement, [b"four", b"v"]))
+
+
+def test_cursors_beside_each_other(client, note, schema):
+    """Two cursors of one client, of the same text and of another one, and statements of others in between."""
+    connection, others = client(schema=schema), [client() for _ in range(3)]
+    one, two = connection.prepare("SELECT seq FROM seq_1_to_6"), connection.prepare("SELECT seq FROM seq_1_to_6")
+    three = connection.prepare("SELECT seq * 10 FROM seq_1_to_3")
+    for prepared in (one, two, three):
+        note("open", connection.execute(prepared.statement, flags=CURSOR))
+    for turn in range(3):
+        for prepared in (one, two, three):
+            note("fetch", connection.fetch(prepared.statement, 2, prepared.columns)[:2])
+        for other in others:
+            assert other.value("SELECT 'other'") == b"other"
+    note("again", connection.execute(one.statement, flags=CURSOR))
+    note("without a cursor, which closes it", connection.execute(one.statement))
+    note("fetch", connection.fetch(one.statement, 2, one.columns)[:2])
+    note("open", connection.execute(two.statement, flags=CURSOR))
+    close(connection, two)
+    note("closed", connection.fetch(two.statement, 2, two.columns)[:2])
+    note("usable", connection.execute(three.statement))
+
+
+def test_numbers_of_statements(client, note):
+    connection = client()
+    first = connection.prepare("SELECT 1").statement
+    connection.prepare("nonsense")
+    note("after a failure", connection.prepare("SELECT 1").statement - first)
+    connection.reset()
+    note("after a reset", connection.prepare("SELECT 1").statement - first)
+
+
+def test_one_set_of_statements_per_backend(own_server, own_onramp):
+    """Many clients with many statements each: the server holds one of each for each backend."""
+    onramp = own_onramp(own_server, max_backends=3)
+    with raw.connect(own_server, "admin", "admin-secret") as admin:
+        admin.query("SET GLOBAL max_prepared_stmt_count = 150")
+        clients = [raw.connect(onramp) for _ in range(20)]
+        prepared = [[connection.prepare(f"SELECT {n}, ?") for n in range(36)] for connection in clients]
+        for connection, statements in zip(clients, prepared):
+            for number, statement in enumerate(statements):
+                found = connection.execute(statement.statement, [b"v"])[0]
+                assert found.rows == [(struct.pack("<i", number), b"v")]
+        held = admin.query("SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'").rows[0][1]
+        assert int(held) <= 3 * 36
+        for connection in clients:
+            connection.close()
+
+
+def test_server_with_room_for_few_statements(own_server, own_onramp):
+    """Where the server takes fewer statements than the clients have, they are prepared in turns."""
+    onramp = own_onramp(own_server, max_backends=4)
+    with raw.connect(own_server, "admin", "admin-secret") as admin:
+        admin.query("SET GLOBAL max_prepared_stmt_count = 20")
+        clients = [raw.connect(onramp) for _ in range(8)]
+        prepared = [[connection.prepare(f"SELECT {n}, ?") for n in range(36)] for connection in clients]
+        for turn in range(3):
+            for connection, statements in zip(clients, prepared):
+                for number, statement in enumerate(statements):
+                    found = connection.execute(statement.statement, [b"v"])[0]
+                    assert isinstance(found, Rows), found
+                    assert found.rows == [(struct.pack("<i", number), b"v")]
+        for connection in clients:
+            connection.close()
+
+
+def test_bounds_of_prepared_statements(own_server, own_onramp):
+    onramp = own_onramp(own_server, max_backends=2, max_prepared_stmt_count=5)
+    with raw.connect(onramp) as connection:
+        prepared = [connection.prepare(f"SELECT {n}") for n in range(6)]
+        assert isinstance(prepared[5], Err) and prepared[5][:2] == (1461, "42000"), prepared[5]
+        close(connection, prepared[0])
+        assert not isinstance(connection.prepare("SELECT 7"), Err)
+    with raw.connect(onramp) as connection:
+        assert not isinstance(connection.prepare("SELECT 8"), Err), "what a client had goes with it"

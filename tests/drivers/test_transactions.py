@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from harness import raw
 from harness.raw import Err, Ok
 
@@ -164,3 +166,29 @@ def test_next_transaction_is_one_clients_own(client, schema):
     for number, connection in enumerate(clients):
         answer = connection.query("UPDATE t SET v = v + 1 WHERE id = 1")
         assert isinstance(answer, Err) == (number == 3), (number, answer)
+
+
+@pytest.mark.parametrize("capabilities", [raw.USUAL, raw.USUAL & ~raw.DEPRECATE_EOF], ids=["ok", "eof"])
+def test_every_packet_says_whether_a_transaction_is_open(client, note, schema, capabilities):
+    """Some clients look at the packet between columns and rows, and answers that were kept from before BEGIN say it too."""
+    connection = client(schema=schema, capabilities=capabilities)
+    table(connection)
+    for text in ["SELECT missing", "SHOW ERRORS", "BEGIN", "SHOW ERRORS", "SHOW WARNINGS", "SELECT v FROM t", "SELECT 1 / 0",
+                 "SHOW WARNINGS", "COMMIT", "SHOW WARNINGS", "SELECT 1"]:
+        connection.command(raw.QUERY, text.encode())
+        note(text, status_flags(connection))
+
+
+def status_flags(connection):
+    """The flags of each packet that ends columns or rows, or is the whole answer."""
+    found, first = [], connection.receive()
+    if first[0] == 0xFF:
+        return ["error"]
+    if first[0] == 0:
+        return [first[3] & (raw.IN_TRANS | raw.AUTOCOMMIT)]
+    deprecate_eof = connection.capabilities & raw.DEPRECATE_EOF
+    while len(found) < (1 if deprecate_eof else 2):
+        packet = connection.receive()
+        if packet[0] == 0xFE and len(packet) < 9:
+            found.append(packet[3] & (raw.IN_TRANS | raw.AUTOCOMMIT))
+    return found

@@ -422,6 +422,7 @@ impl Program for Generator<'_> {
             }
             Input::TurnEnd => self.turn_end(now),
             Input::Accepted { .. } | Input::Stalled { .. } | Input::Drained { .. } => {}
+            Input::Secured { .. } | Input::TlsFailed { .. } => {}
         }
     }
 

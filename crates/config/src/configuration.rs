@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use drivers::DriverChoice;
-use engine::Settings;
+use engine::{ClientTls, Settings};
 use zeroize::Zeroizing;
 
 use crate::live::Chosen;
@@ -18,6 +18,8 @@ pub struct Configuration {
     pub backends: Vec<BackendUrl>,
     /// Where clients connect; never empty.
     pub listen: Vec<ListenAddress>,
+    /// Encryption.
+    pub tls: TlsOptions,
     /// Where the admin port is; empty for none.
     pub admin_listen: Vec<ListenAddress>,
     /// Who may log in there.
@@ -51,6 +53,19 @@ pub struct Configuration {
     pub(crate) chosen: BTreeMap<&'static str, Chosen>,
 }
 
+/// Encryption: who is to use it, and the files that it needs. An empty path is none.
+#[derive(Clone, Debug, Default)]
+pub struct TlsOptions {
+    /// Whether clients may or must use it, where their address does not say otherwise.
+    pub clients: ClientTls,
+    /// The certificate that clients see, and its chain.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// The authorities of clients' certificates.
+    pub client_ca: PathBuf,
+}
+
 /// How much is logged: everything at least as important as this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
@@ -72,6 +87,7 @@ impl Configuration {
         Self {
             backends: Vec::new(),
             listen: Vec::new(),
+            tls: TlsOptions::default(),
             admin_listen: Vec::new(),
             admin_user: String::new(),
             admin_password: Zeroizing::default(),
@@ -87,6 +103,14 @@ impl Configuration {
             engine: Settings::default(),
             file: PathBuf::new(),
             chosen: BTreeMap::new(),
+        }
+    }
+
+    /// Whether clients of a listening address may or must use TLS.
+    pub fn tls_of(&self, address: &ListenAddress) -> ClientTls {
+        match address {
+            ListenAddress::Tcp { tls: Some(tls), .. } => *tls,
+            _ => self.tls.clients,
         }
     }
 

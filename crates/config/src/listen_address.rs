@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use engine::ClientTls;
+
 /// An address to listen on, as it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
@@ -12,13 +14,15 @@ pub enum ListenAddress {
         host: String,
         /// The port.
         port: u16,
+        /// Whether its clients may or must use TLS, where that is said for it alone.
+        tls: Option<ClientTls>,
     },
     /// A Unix socket.
     Unix(PathBuf),
 }
 
 impl ListenAddress {
-    /// Reads `host:port`, `[IPv6]:port`, `/path` or `unix:path`.
+    /// Reads `host:port`, `[IPv6]:port`, either with `?tls=` and what holds there, `/path` or `unix:path`.
     ///
     /// # Errors
     /// What is wrong with the text, in words.
@@ -36,6 +40,10 @@ impl ListenAddress {
         if text.starts_with('/') {
             return Ok(Self::Unix(PathBuf::from(text)));
         }
+        let (text, tls) = match text.split_once('?') {
+            None => (text, None),
+            Some((address, parameter)) => (address, Some(tls_of(parameter)?)),
+        };
         let (host, port) = split_port(text).ok_or_else(|| {
             format!("{text:?} is no address: write host:port, [IPv6]:port or /path/of/a.socket")
         })?;
@@ -47,17 +55,32 @@ impl ListenAddress {
             .ok_or_else(missing)?
             .parse()
             .map_err(|_| format!("{text:?}: the port is a number from 0 to 65535"))?;
-        Ok(Self::Tcp { host: String::from(host), port })
+        Ok(Self::Tcp { host: String::from(host), port, tls })
     }
+}
+
+/// What holds for the clients of an address, by the words of the option `tls`.
+const TLS_WORDS: [(&str, ClientTls); 3] =
+    [("off", ClientTls::Off), ("allowed", ClientTls::Allowed), ("required", ClientTls::Required)];
+
+fn tls_of(parameter: &str) -> Result<ClientTls, String> {
+    let word = parameter.strip_prefix("tls=");
+    let found = TLS_WORDS.iter().find(|(name, _)| Some(*name) == word);
+    found.map(|(_, tls)| *tls).ok_or_else(|| {
+        format!("{parameter:?}: what may follow an address is ?tls=off, ?tls=allowed or ?tls=required")
+    })
 }
 
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Tcp { host, port, .. } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port, .. } => write!(f, "{host}:{port}"),
             Self::Unix(path) => path.display().fmt(f),
-        }
+        }?;
+        let word =
+            TLS_WORDS.iter().find(|(_, tls)| matches!(self, Self::Tcp { tls: Some(own), .. } if own == tls));
+        word.map_or(Ok(()), |(word, _)| write!(f, "?tls={word}"))
     }
 }
 
@@ -82,7 +105,7 @@ mod tests {
     use super::*;
 
     fn tcp(host: &str, port: u16) -> Result<ListenAddress, String> {
-        Ok(ListenAddress::Tcp { host: String::from(host), port })
+        Ok(ListenAddress::Tcp { host: String::from(host), port, tls: None })
     }
 
     #[test]
@@ -109,11 +132,17 @@ mod tests {
             "\"localhost:70000\": the port is a number from 0 to 65535"
         );
         assert_eq!(ListenAddress::parse("unix:").unwrap_err(), "no path after unix:");
+        assert_eq!(
+            ListenAddress::parse("127.0.0.1:3306?tls=on").unwrap_err(),
+            "\"tls=on\": what may follow an address is ?tls=off, ?tls=allowed or ?tls=required"
+        );
     }
 
     #[test]
     fn what_is_shown_can_be_read_back() {
-        for text in ["127.0.0.1:3306", "[::1]:3307", "/run/a.sock"] {
+        for text in
+            ["127.0.0.1:3306", "[::1]:3307", "/run/a.sock", "127.0.0.1:3306?tls=required", "[::1]:1?tls=off"]
+        {
             assert_eq!(ListenAddress::parse(text).unwrap().to_string(), text);
         }
     }

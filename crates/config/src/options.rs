@@ -7,6 +7,7 @@ mod program;
 mod scheduling;
 mod shares;
 mod timeouts;
+mod tls;
 
 use std::time::Duration;
 
@@ -53,6 +54,7 @@ impl OptionSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
     Addresses,
+    Tls,
     Scheduling,
     Limits,
     Timeouts,
@@ -62,8 +64,9 @@ pub(crate) enum Section {
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Addresses,
+        Self::Tls,
         Self::Scheduling,
         Self::Limits,
         Self::Timeouts,
@@ -75,6 +78,7 @@ impl Section {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Addresses => "Addresses",
+            Self::Tls => "TLS",
             Self::Scheduling => "Scheduling",
             Self::Limits => "Limits",
             Self::Timeouts => "Timeouts",
@@ -102,6 +106,7 @@ const YEAR: Duration = Duration::from_secs(31_536_000);
 /// All options, in the order of the help text and the reference page.
 pub(crate) const OPTIONS: Options = Options(&[
     places::ADDRESSES,
+    tls::TLS,
     scheduling::SCHEDULING,
     shares::FAIR_SHARES,
     limits::LIMITS,

@@ -55,6 +55,8 @@ macro_rules! assert_same_defaults {
             server: _,
             service_user: _,
             service_password: _,
+            // Known once the listeners stand.
+            client_tls: _,
             entropy: _,
             $($setting,)*
         } = with_flags(&[]).unwrap().engine;
@@ -103,6 +105,9 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         failed_logins,
         max_allowed_packet,
         statement_memory,
+        max_prepared_stmt_count,
+        prepared_statement_memory,
+        backend_prepared_statements,
         digests_size,
     );
 }
@@ -162,7 +167,7 @@ fn values_arrive_where_they_belong() {
     assert_eq!(
         configuration.listen,
         [
-            ListenAddress::Tcp { host: String::from("::1"), port: 0 },
+            ListenAddress::Tcp { host: String::from("::1"), port: 0, tls: None },
             ListenAddress::Unix(PathBuf::from("/run/onramp.sock"))
         ]
     );

@@ -141,15 +141,42 @@ pub(crate) struct Reader {
 impl Reader {
     /// The flags that are about the session and not about the statement before.
     pub(crate) fn status(self) -> StatusFlags {
-        /// SERVER_STATUS_ANSI_QUOTES, MariaDB's.
-        const ANSI_QUOTES: u16 = 1 << 15;
-        let session = StatusFlags::IN_TRANS.0
-            | StatusFlags::AUTOCOMMIT.0
-            | StatusFlags::NO_BACKSLASH_ESCAPES.0
-            | StatusFlags::IN_TRANS_READONLY.0
-            | ANSI_QUOTES;
-        StatusFlags(self.status.0 & session)
+        StatusFlags(self.status.0 & SESSION_STATUS)
     }
+}
+
+/// See [`Reader::status`].
+const SESSION_STATUS: u16 = StatusFlags::IN_TRANS.0
+    | StatusFlags::AUTOCOMMIT.0
+    | StatusFlags::NO_BACKSLASH_ESCAPES.0
+    | StatusFlags::IN_TRANS_READONLY.0
+    | ANSI_QUOTES;
+
+/// SERVER_STATUS_ANSI_QUOTES, MariaDB's.
+const ANSI_QUOTES: u16 = 1 << 15;
+
+/// A saved answer to SHOW WARNINGS with the status that the session has by now: it may have begun a transaction since.
+pub(crate) fn with_status(reply: &[u8], status: StatusFlags) -> Vec<u8> {
+    let mut out = reply.to_vec();
+    let mut at = 0;
+    while let Some((payload_at, end)) = packet_at(&out, at) {
+        // An EOF packet has its warnings before the status, the OK packet in its place two zeros (no rows, no id): five bytes
+        // of header and these either way. No column and no row of this answer begins like them.
+        if let [0xfe, _, _, low, high, ..] = &mut out[payload_at..end] {
+            let of_statement = u16::from_le_bytes([*low, *high]) & !SESSION_STATUS;
+            [*low, *high] = (of_statement | status.0).to_le_bytes();
+        }
+        at = end;
+    }
+    out
+}
+
+/// Where the payload of the packet at a place begins and ends; `None` after the last one.
+fn packet_at(packets: &[u8], at: usize) -> Option<(usize, usize)> {
+    let &[a, b, c, _] = packets.get(at..at + wire::HEADER_LEN)? else { return None };
+    let payload_at = at + wire::HEADER_LEN;
+    let end = payload_at + u32::from_le_bytes([a, b, c, 0]) as usize;
+    (end <= packets.len()).then_some((payload_at, end))
 }
 
 /// The answer to SHOW WARNINGS where there are none.
@@ -252,5 +279,19 @@ mod tests {
         let rewritten = aftermath.rewrite(text, &calls, 77, pool, true).unwrap();
         assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT ROW_COUNT(), 77+1");
         assert_eq!(aftermath.rewrite(b"SELECT 1", &[], 77, pool, false), None);
+    }
+
+    #[test]
+    fn a_saved_answer_has_the_status_of_now() {
+        let in_transaction = StatusFlags(StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS.0);
+        for deprecate_eof in [false, true] {
+            let reader = |status| Reader { status, collation: 45, deprecate_eof };
+            let error = b"a text";
+            let before = warnings_reply("Error", 1064, error, reader(StatusFlags::AUTOCOMMIT));
+            let after = warnings_reply("Error", 1064, error, reader(in_transaction));
+            assert_ne!(before, after);
+            assert_eq!(with_status(&before, in_transaction), after.to_vec());
+            assert_eq!(with_status(&after, StatusFlags::AUTOCOMMIT), before.to_vec());
+        }
     }
 }

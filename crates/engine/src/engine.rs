@@ -33,6 +33,7 @@ use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::shares::Shares;
 use crate::snapshot::Totals;
+use crate::statements::Definitions;
 use crate::task::{Asker, Task};
 use crate::waits::{Holdups, WaitReason, Waits};
 use crate::workers::Workers;
@@ -80,6 +81,11 @@ pub struct Engine {
     /// Facts of a server that has come back, until its accounts are there too.
     pub(crate) pending_facts: Option<Facts>,
     pub(crate) sessions: Sessions,
+    pub(crate) definitions: Definitions,
+    /// Prepared statements of all clients of this worker.
+    pub(crate) statement_count: u32,
+    /// What is prepared on all backends of this worker.
+    pub(crate) prepared_count: usize,
     pub(crate) identities: Identities,
     pub(crate) history: History,
     pub(crate) digests: Digests,
@@ -225,6 +231,9 @@ impl Engine {
             facts: None,
             pending_facts: None,
             sessions: Sessions::default(),
+            definitions: Definitions::default(),
+            statement_count: 0,
+            prepared_count: 0,
             identities: Identities::default(),
             history: History::default(),
             digests: Digests::new(settings.digests_size),
@@ -345,7 +354,7 @@ impl Engine {
         self.roles.capacity()
     }
 
-    fn role(&self, connection: ConnectionId) -> Role {
+    pub(crate) fn role(&self, connection: ConnectionId) -> Role {
         match self.roles.get(connection.index as usize) {
             Some(&(generation, role)) if generation == connection.generation => role,
             _ => Role::Free,
@@ -538,7 +547,9 @@ impl Program for Engine {
         debug_assert!(now >= self.now, "time does not run backwards");
         self.now = now;
         match input {
-            Input::Accepted { connection, peer, .. } => self.client_accepted(connection, peer),
+            Input::Accepted { connection, listener, peer } => {
+                self.client_accepted(connection, listener, peer);
+            }
             Input::Connected { token: CONTROL_TOKEN, connection } => self.control_connected(connection),
             Input::Connected { token, connection } => self.backend_connected(token, connection),
             Input::ConnectFailed { token: CONTROL_TOKEN, errno } => self.control_connect_failed(errno),
@@ -547,6 +558,8 @@ impl Program for Engine {
             Input::Stalled { connection } => self.stalled(connection, true),
             Input::Drained { connection } => self.stalled(connection, false),
             Input::Closed { connection, reason } => self.closed(connection, reason),
+            Input::Secured { connection, session } => self.secured(connection, session),
+            Input::TlsFailed { connection, reason } => self.tls_failed(connection, reason),
             Input::Signal(Signal::Drain) => self.drain(),
             Input::Signal(Signal::Stop) => self.stop(),
             Input::Signal(Signal::Wake | Signal::Report) => {}

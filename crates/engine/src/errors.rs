@@ -74,6 +74,11 @@ impl MySqlError {
         Self::new(1095, b"HY000", format!("You are not owner of thread {id}"))
     }
 
+    /// ER_SECURE_TRANSPORT_REQUIRED.
+    pub(crate) fn tls_required() -> Self {
+        Self::new(3159, b"HY000", "Connections using insecure transport are prohibited while tls = required")
+    }
+
     /// ER_NET_PACKET_TOO_LARGE.
     pub(crate) fn packet_too_large() -> Self {
         Self::new(1153, b"08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
@@ -82,6 +87,30 @@ impl MySqlError {
     /// ER_UNKNOWN_STMT_HANDLER.
     pub(crate) fn unknown_prepared_statement(id: u32, function: &str) -> Self {
         Self::new(1243, b"HY000", format!("Unknown prepared statement handler ({id}) given to {function}"))
+    }
+
+    /// ER_STMT_HAS_NO_OPEN_CURSOR.
+    pub(crate) fn no_open_cursor(id: u32) -> Self {
+        Self::new(1421, b"HY000", format!("The statement ({id}) has no open cursor"))
+    }
+
+    /// ER_WRONG_ARGUMENTS.
+    pub(crate) fn wrong_arguments(function: &str) -> Self {
+        Self::new(1210, b"HY000", format!("Incorrect arguments to {function}"))
+    }
+
+    /// ER_MAX_PREPARED_STMT_COUNT_REACHED, with the servers' words.
+    pub(crate) fn too_many_prepared_statements(limit: u32) -> Self {
+        let message =
+            format!("Can't create more than max_prepared_stmt_count statements (current value: {limit})");
+        Self::new(1461, b"42000", message)
+    }
+
+    /// ER_OUT_OF_RESOURCES.
+    pub(crate) fn prepared_statement_memory(limit: usize) -> Self {
+        let message =
+            format!("Out of memory: prepared statements exceed prepared_statement_memory = {limit} bytes");
+        Self::new(1041, b"HY000", message)
     }
 
     /// ER_NOT_SUPPORTED_AUTH_MODE: the account's plugin is one that cannot be served.

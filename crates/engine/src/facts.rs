@@ -24,6 +24,8 @@ pub(crate) struct Facts {
     /// Whether a new connection commits each statement by itself.
     pub(crate) autocommit: bool,
     pub(crate) max_allowed_packet: usize,
+    /// Prepared statements that it takes, of all connections together.
+    pub(crate) max_prepared_stmt_count: u32,
     pub(crate) accounts: Accounts,
     collations: BTreeMap<u8, (Vec<u8>, Vec<u8>)>,
     default_collation: u8,
@@ -31,7 +33,8 @@ pub(crate) struct Facts {
 
 /// Asks for everything but the accounts. One row; the names are the same in MySQL and MariaDB.
 pub(crate) const SERVER_QUERY: &str = "SELECT @@global.skip_name_resolve, @@global.sql_mode, \
-    @@global.max_connections, @@global.max_allowed_packet, @@global.collation_server, @@global.autocommit";
+    @@global.max_connections, @@global.max_allowed_packet, @@global.collation_server, @@global.autocommit, \
+    @@global.max_prepared_stmt_count";
 
 /// Collations that fit the one byte of a handshake. MariaDB's context-independent ones have no id.
 pub(crate) const COLLATIONS_QUERY: &str = "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME \
@@ -62,6 +65,7 @@ impl Facts {
             max_connections: 0,
             autocommit: true,
             max_allowed_packet: 16 << 20,
+            max_prepared_stmt_count: 0,
             accounts: Accounts::default(),
             collations: BTreeMap::new(),
             default_collation: UTF8MB4_GENERAL_CI,
@@ -87,12 +91,15 @@ impl Facts {
 
     /// The row of [`SERVER_QUERY`].
     pub(crate) fn take_server_row(&mut self, row: &Row<'_>) -> Option<()> {
-        let [skip_names, sql_mode, connections, packet, collation, autocommit] = row else { return None };
+        let [skip_names, sql_mode, connections, packet, collation, autocommit, prepared] = row else {
+            return None;
+        };
         self.autocommit = !matches!((*autocommit)?, b"0" | b"OFF");
         self.name_resolution = !matches!((*skip_names)?, b"1" | b"ON");
         self.lex_mode = crate::session::lex_mode((*sql_mode)?);
         self.max_connections = number(*connections)?;
         self.max_allowed_packet = number(*packet)?;
+        self.max_prepared_stmt_count = number(*prepared)?;
         let collation = (*collation)?;
         if let Some((&id, _)) = self.collations.iter().find(|(_, (name, _))| name == collation) {
             self.default_collation = id;
@@ -151,7 +158,8 @@ mod tests {
             Facts::new(&Established::of_test("5.5.5-10.11.14-MariaDB-0+deb12u2", Capabilities(0)));
         facts.take_collation_row(&[Some(b"8"), Some(b"latin1_swedish_ci"), Some(b"latin1")]).unwrap();
         facts.take_collation_row(&[Some(b"45"), Some(b"utf8mb4_general_ci"), Some(b"utf8mb4")]).unwrap();
-        let fields: [&[u8]; 6] = [b"1", b"ANSI_QUOTES", b"151", b"16777216", b"latin1_swedish_ci", b"1"];
+        let fields: [&[u8]; 7] =
+            [b"1", b"ANSI_QUOTES", b"151", b"16777216", b"latin1_swedish_ci", b"1", b"16382"];
         let row = fields.map(Some);
         facts.take_server_row(&row).unwrap();
         facts

@@ -17,6 +17,8 @@ pub struct Memory {
     pub client_tables: usize,
     /// Statements that wait, and bytes of clients that are not a whole statement yet.
     pub statements: usize,
+    /// What clients have prepared, and what that means.
+    pub prepared_statements: usize,
     /// Warnings kept for clients whose backend has been given back.
     pub diagnostics: usize,
     /// Backends with what is in flight on them, and bytes that go to the server at the end of the turn.
@@ -36,6 +38,7 @@ impl Memory {
     pub fn total(&self) -> usize {
         self.client_tables
             + self.statements
+            + self.prepared_statements
             + self.diagnostics
             + self.backends
             + self.session_states
@@ -50,6 +53,7 @@ impl AddAssign for Memory {
         self.clients += other.clients;
         self.client_tables += other.client_tables;
         self.statements += other.statements;
+        self.prepared_statements += other.prepared_statements;
         self.diagnostics += other.diagnostics;
         self.backends += other.backends;
         self.session_states += other.session_states;
@@ -64,11 +68,13 @@ impl Engine {
     pub fn memory(&self) -> Memory {
         let mut statements = 0;
         let mut diagnostics = 0;
+        let mut prepared_statements = self.definitions.bytes();
         for (_, client) in &self.clients {
             statements += client.input.capacity();
             if let Some(request) = &client.request {
                 statements += size_of_val(&**request) + request.raw.capacity();
             }
+            prepared_statements += client.statements.as_ref().map_or(0, |statements| statements.bytes());
             if let Diagnostics::Saved { reply, .. } = &client.aftermath.diagnostics {
                 diagnostics += reply.len();
             }
@@ -82,6 +88,7 @@ impl Engine {
                 + self.client_ids.len() * 2 * size_of::<(u32, usize)>()
                 + self.scheduler.table_bytes(),
             statements: statements + self.coalescer.bytes(),
+            prepared_statements,
             diagnostics,
             backends: self.backends.capacity() * size_of::<Backend>() + backends,
             session_states: self.sessions.bytes(),

@@ -1,14 +1,17 @@
 //! What the engine asks of its driver, collected over a turn.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
-use seam::{Address, ConnectionId, Output};
+use seam::{Address, ConnectionId, Output, TlsSide};
 
 /// The queue behind `poll_output`: records in order, and one arena for the bytes of all sends of a turn.
 #[derive(Default)]
 pub(crate) struct Outbox {
     arena: Vec<u8>,
     records: VecDeque<Record>,
+    /// The name of the server with which TLS was last asked for.
+    asked_last: Option<Rc<str>>,
 }
 
 enum Record {
@@ -17,6 +20,8 @@ enum Record {
     Close { connection: ConnectionId },
     PauseReading { connection: ConnectionId },
     ResumeReading { connection: ConnectionId },
+    StartTls { connection: ConnectionId, server_name: Option<Rc<str>> },
+    Unread { connection: ConnectionId, start: usize, end: usize },
     StopListening,
     Finished,
 }
@@ -60,6 +65,18 @@ impl Outbox {
         self.records.push_back(Record::ResumeReading { connection });
     }
 
+    /// TLS with a client, or with the server of this name.
+    pub(crate) fn start_tls(&mut self, connection: ConnectionId, server_name: Option<Rc<str>>) {
+        self.records.push_back(Record::StartTls { connection, server_name });
+    }
+
+    /// Bytes that are inside of what has just been asked for.
+    pub(crate) fn unread(&mut self, connection: ConnectionId, bytes: &[u8]) {
+        let start = self.arena.len();
+        self.arena.extend_from_slice(bytes);
+        self.records.push_back(Record::Unread { connection, start, end: self.arena.len() });
+    }
+
     pub(crate) fn stop_listening(&mut self) {
         self.records.push_back(Record::StopListening);
     }
@@ -78,6 +95,7 @@ impl Outbox {
         let Some(record) = self.records.pop_front() else {
             self.arena.clear();
             self.arena.shrink_to(ARENA_KEPT);
+            self.asked_last = None;
             return None;
         };
         Some(match record {
@@ -88,6 +106,18 @@ impl Outbox {
             Record::Close { connection } => Output::Close { connection },
             Record::PauseReading { connection } => Output::PauseReading { connection },
             Record::ResumeReading { connection } => Output::ResumeReading { connection },
+            Record::StartTls { connection, server_name } => {
+                // Lent to whoever asks, so it has to stay somewhere.
+                self.asked_last = server_name;
+                let side = match self.asked_last.as_deref() {
+                    None => TlsSide::Server,
+                    Some(server_name) => TlsSide::Client { server_name },
+                };
+                Output::StartTls { connection, side }
+            }
+            Record::Unread { connection, start, end } => {
+                Output::Unread { connection, bytes: &self.arena[start..end] }
+            }
             Record::StopListening => Output::StopListening,
             Record::Finished => Output::Finished,
         })

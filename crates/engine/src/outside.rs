@@ -62,6 +62,9 @@ impl Engine {
         now.failed_logins.clone_from(&new.failed_logins);
         now.max_allowed_packet = new.max_allowed_packet;
         now.statement_memory = new.statement_memory;
+        now.max_prepared_stmt_count = new.max_prepared_stmt_count;
+        now.prepared_statement_memory = new.prepared_statement_memory;
+        now.backend_prepared_statements = new.backend_prepared_statements;
         self.scheduler.change_settings(&self.settings);
         self.workers.change_permits(new);
     }

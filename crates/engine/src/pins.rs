@@ -16,7 +16,8 @@ pub struct Pins {
 impl Pins {
     /// No reason.
     pub const NONE: Self = Self::own(0);
-    /// A prepared statement (COM_STMT_PREPARE) lives on the backend.
+    /// A prepared statement (COM_STMT_PREPARE) that cannot be executed elsewhere: it reads ROW_COUNT(), FOUND_ROWS() or the
+    /// diagnostics, or the schema where there was none.
     pub const PREPARED_STATEMENT: Self = Self::own(1);
     /// `thread_handling = one-thread-per-connection`.
     pub const THREAD_HANDLING: Self = Self::own(1 << 1);
@@ -26,11 +27,15 @@ impl Pins {
     /// The server reported a change of state that neither the lexer nor another tracker explains.
     pub const STATE_CHANGE: Self = Self::own(1 << 3);
 
-    const NAMES: [(Self, &'static str); 4] = [
+    /// A cursor is open.
+    pub const CURSOR: Self = Self::own(1 << 4);
+
+    const NAMES: [(Self, &'static str); 5] = [
         (Self::PREPARED_STATEMENT, "prepared_statement"),
         (Self::THREAD_HANDLING, "thread_handling"),
         (Self::CHARACTER_SET, "character_set"),
         (Self::STATE_CHANGE, "state_change"),
+        (Self::CURSOR, "cursor"),
     ];
 
     const fn own(own: u8) -> Self {
@@ -40,6 +45,18 @@ impl Pins {
     /// Whether there is no reason.
     pub const fn is_empty(self) -> bool {
         self.effects.is_empty() && self.own == 0
+    }
+
+    /// These reasons and others.
+    #[must_use]
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self { effects: self.effects.union(other.effects), own: self.own | other.own }
+    }
+
+    /// These reasons but for others.
+    #[must_use]
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self { effects: self.effects.without(other.effects), own: self.own & !other.own }
     }
 
     /// Whether the client may hold something beyond its transaction that others have to wait for. What is known to hold no
@@ -52,8 +69,11 @@ impl Pins {
             .union(Effects::ROLE)
             .union(Effects::NEXT_TRANSACTION)
             .union(Effects::SEQUENCE);
-        let own =
-            self.own & !(Self::PREPARED_STATEMENT.own | Self::CHARACTER_SET.own | Self::THREAD_HANDLING.own);
+        let harmless = Self::PREPARED_STATEMENT.own
+            | Self::CHARACTER_SET.own
+            | Self::THREAD_HANDLING.own
+            | Self::CURSOR.own;
+        let own = self.own & !harmless;
         !self.effects.without(HARMLESS).is_empty() || own != 0
     }
 

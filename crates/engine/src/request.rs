@@ -7,6 +7,7 @@ use wire::Expect;
 
 use crate::client::priority::Priority;
 use crate::scheduler::Lane;
+use crate::statements::DefinitionId;
 use crate::waits::Arrival;
 
 /// A command that waits for its turn, or is under way.
@@ -43,6 +44,36 @@ pub(crate) struct Request {
     pub(crate) priority: Option<Priority>,
     /// The hash of the group that it leads, while it waits.
     pub(crate) group: Option<u64>,
+    /// It has been counted as started.
+    pub(crate) started: bool,
+    /// How often room has been made for its statement, which the server did not have.
+    pub(crate) prepare_tries: u8,
+    /// Which prepared statement it is about.
+    pub(crate) about: Option<Box<About>>,
+}
+
+/// What a command about a prepared statement is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About {
+    /// The client's number for the statement, which the client keeps as long as the command is under way.
+    pub(crate) number: u32,
+    pub(crate) definition: DefinitionId,
+    pub(crate) action: Action,
+}
+
+/// See [`About`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Execute {
+        /// A cursor is asked for.
+        cursor: bool,
+        /// Pieces of long data go ahead of it.
+        long_data: bool,
+        /// It does not say its parameters' types, so that it needs a statement on which nobody has said any.
+        own: bool,
+    },
+    Fetch,
+    Reset,
 }
 
 /// What the engine has to know of a command beyond its bytes.
@@ -54,6 +85,8 @@ pub(crate) enum RequestKind {
     Prepare,
     /// The default schema named in a login: COM_INIT_DB of our own, whose answer becomes the login's.
     LoginSchema,
+    /// COM_STMT_EXECUTE.
+    Execute,
     /// COM_RESET_CONNECTION, for a client that holds a backend.
     ResetConnection,
     /// Any other, relayed as it is.
@@ -61,6 +94,7 @@ pub(crate) enum RequestKind {
 }
 
 /// The lexer's answer, without what only matters there.
+#[derive(Clone)]
 pub(crate) struct Statement {
     pub(crate) kind: Kind,
     pub(crate) effects: Effects,
@@ -136,6 +170,9 @@ impl Request {
             prepared: false,
             priority: None,
             group: None,
+            started: false,
+            prepare_tries: 0,
+            about: None,
         }
     }
 
@@ -164,24 +201,8 @@ impl Request {
             }
             _ => None,
         };
-        Self {
-            raw,
-            expect,
-            command,
-            statement,
-            answer,
-            collation,
-            counts_rows,
-            inserts_selection: false,
-            without_tables: false,
-            urgent: false,
-            arrival: Arrival::default(),
-            lane: None,
-            waited: Duration::ZERO,
-            prepared: false,
-            priority: None,
-            group: None,
-        }
+        let plain = Self::plain(raw, expect, command);
+        Self { statement, answer, collation, counts_rows, ..plain }
     }
 
     /// USE, COM_INIT_DB, and the schema of a login.
@@ -204,7 +225,7 @@ impl Request {
             && (self.without_tables
                 || matches!(self.statement.kind, Set | Use | Begin | Commit | Rollback | Savepoint)
                 || self.command == RequestKind::Prepare
-                || (self.command == RequestKind::Other && !self.executes_prepared()))
+                || self.command == RequestKind::Other)
     }
 
     /// Neither preparing a statement, nor COM_STATISTICS, nor GET DIAGNOSTICS touches ROW_COUNT().
@@ -220,14 +241,21 @@ impl Request {
         match self.statement.kind {
             Select => !self.statement.plain_read,
             Insert | Replace | Update | Delete | Load | Call | Execute | Handler | Xa => true,
-            Other => self.executes_prepared() || self.command == RequestKind::Query,
+            Other => matches!(self.command, RequestKind::Query | RequestKind::Execute),
             _ => false,
         }
     }
 
-    /// COM_STMT_EXECUTE.
-    pub(crate) fn executes_prepared(&self) -> bool {
-        self.command == RequestKind::Other && self.expect == Expect::ResultSets
+    /// COM_STMT_EXECUTE that asks for a cursor.
+    pub(crate) fn wants_cursor(&self) -> bool {
+        let action = self.about.as_ref().map(|about| about.action);
+        matches!(action, Some(Action::Execute { cursor: true, .. }))
+    }
+
+    /// An execution that leaves nothing with its statement on the server, and comes in one packet.
+    pub(crate) fn is_plain_execution(&self) -> bool {
+        const PLAIN: Action = Action::Execute { cursor: false, long_data: false, own: false };
+        self.about.as_ref().is_some_and(|about| about.action == PLAIN) && self.is_one_packet()
     }
 
     /// The digest under which its execution counts, 0 for none: preparing a statement is not executing it.
@@ -237,8 +265,19 @@ impl Request {
 
     /// The text of a COM_QUERY or COM_STMT_PREPARE that came in one packet; `None` where it spans several.
     pub(crate) fn text(&self) -> Option<&[u8]> {
-        let single = self.raw.len() < wire::HEADER_LEN + wire::MAX_PAYLOAD;
-        single.then(|| &self.raw[wire::HEADER_LEN + 1..])
+        let has_text = self.command != RequestKind::Execute && self.is_one_packet();
+        has_text.then(|| &self.raw[wire::HEADER_LEN + 1..])
+    }
+
+    /// The text of a COM_QUERY or COM_STMT_PREPARE, of however many packets.
+    pub(crate) fn whole_text(&self) -> Vec<u8> {
+        let sequence = self.raw.get(wire::HEADER_LEN - 1).copied().unwrap_or(0);
+        let message = wire::read_message(&self.raw, sequence, usize::MAX).ok().flatten();
+        message.map_or_else(Vec::new, |message| message.payload.get(1..).unwrap_or_default().to_vec())
+    }
+
+    fn is_one_packet(&self) -> bool {
+        self.raw.len() < wire::HEADER_LEN + wire::MAX_PAYLOAD
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Settings {
     pub max_transactions_limit: u32,
     /// `mysql`: where so many transactions as may be open have lasted for this long, the limit is suspended.
     pub longrun_trx_limit: Duration,
+    /// Whether clients may or must use TLS, by the listener by which they come. Those beyond are not offered it.
+    pub client_tls: Vec<ClientTls>,
     /// Statements sent to one backend before the first is answered; 1 turns pipelining off, 0 finds out how many are best.
     pub statements_in_flight: u32,
     /// Backends on which short reads of one user and session state run, several in flight on each; more make the server's
@@ -97,6 +99,13 @@ pub struct Settings {
     pub max_allowed_packet: usize,
     /// Bytes of waiting statements of all clients together; beyond it new ones get error 1041.
     pub statement_memory: usize,
+    /// Prepared statements of all clients at the same time; one more gets error 1461. Each worker has an even share.
+    pub max_prepared_stmt_count: u32,
+    /// Bytes of the texts of different prepared statements, on each worker; beyond it new ones get error 1041.
+    pub prepared_statement_memory: usize,
+    /// Statements that stay prepared on a backend for whoever executes them next, from 1; the one that was used longest ago
+    /// is closed for one more.
+    pub backend_prepared_statements: u32,
     /// Digests of statements that are counted apart from each other, on each worker; the rest is counted together.
     pub digests_size: u32,
     /// 32 random bytes from the system: the scrambles sent to clients are drawn from them.
@@ -110,6 +119,18 @@ pub enum ThreadHandling {
     PoolOfThreads,
     /// A backend per client and no queue, for comparison.
     OneThreadPerConnection,
+}
+
+/// Whether clients of a listener may use TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientTls {
+    /// It is not offered.
+    #[default]
+    Off,
+    /// As they like.
+    Allowed,
+    /// They must, but for those of a Unix socket, which nobody else can read: `require_secure_transport` of the servers.
+    Required,
 }
 
 /// Percona Server's `thread_pool_high_prio_mode`.
@@ -228,6 +249,7 @@ impl Default for Settings {
             query_threads_per_group: 2,
             max_transactions_limit: 0,
             longrun_trx_limit: Duration::from_secs(2),
+            client_tls: Vec::new(),
             statements_in_flight: 16,
             shared_backends: 4,
             max_backends: 128,
@@ -255,6 +277,9 @@ impl Default for Settings {
             failed_logins: FailedLoginSettings::default(),
             max_allowed_packet: 64 << 20,
             statement_memory: 256 << 20,
+            max_prepared_stmt_count: 4_000_000,
+            prepared_statement_memory: 64 << 20,
+            backend_prepared_statements: 256,
             digests_size: 10_000,
             entropy: [0; 32],
         }

@@ -174,6 +174,8 @@ pub struct Totals {
     pub closed_backends: u64,
     /// Statements that were answered with an error of ours while they waited, or whose client went meanwhile.
     pub cancelled: u64,
+    /// Statements that were prepared again, on another backend than the client's COM_STMT_PREPARE.
+    pub prepared_again: u64,
     /// Statements that lent their permit because they ran too long.
     pub stalls: u64,
     /// Reads that were sent again on another backend, since the one before them was stuck.

@@ -10,12 +10,18 @@
 //!
 //! Neither side keeps a reference into the other, so that the same program runs on real sockets and, from one seed,
 //! under a virtual clock.
+//!
+//! Between the two may stand layers, which are programs that hold a program: TLS is one. What is between a layer and the
+//! program inside is said where it is declared ([`Output::StartTls`], [`Output::Unread`], [`Input::Secured`]). Drivers know
+//! nothing of it: they send nothing of the former and ignore the latter.
 
 mod address;
 mod time;
+mod tls;
 
 pub use address::{Address, Peer};
 pub use time::Instant;
+pub use tls::{PeerCertificate, TlsSession, TlsSide, TlsVersion};
 
 /// One connection of a driver: a slot and how often the slot has been used, so that a late message about a closed
 /// connection can never be taken for its successor's.
@@ -82,6 +88,21 @@ pub enum Input<'a> {
         /// Why.
         reason: CloseReason,
     },
+    /// TLS, asked for with [`Output::StartTls`], stands: [`Input::Bytes`] and [`Output::Send`] are inside of it from here on.
+    /// Where it does not come about, [`Input::TlsFailed`] is said instead.
+    Secured {
+        /// This connection.
+        connection: ConnectionId,
+        /// What was agreed on.
+        session: TlsSession,
+    },
+    /// TLS did not come about on a connection, or broke. It is gone, as after [`Input::Closed`]; the peer gets its alert.
+    TlsFailed {
+        /// This connection.
+        connection: ConnectionId,
+        /// Why, in words for a log.
+        reason: &'a str,
+    },
     /// Somebody outside the event loop asked for something.
     Signal(Signal),
     /// Everything that was ready has been handled: fire timers, schedule, batch.
@@ -124,7 +145,7 @@ pub enum Output<'a> {
     Send {
         /// On this connection.
         connection: ConnectionId,
-        /// Copied by the driver if the system does not take them at once.
+        /// Copied by the driver if the system does not take them at once. May be none.
         bytes: &'a [u8],
     },
     /// Close the connection once everything sent so far is with the system. The id is dead from here on.
@@ -141,6 +162,22 @@ pub enum Output<'a> {
     ResumeReading {
         /// This connection.
         connection: ConnectionId,
+    },
+    /// What follows on this connection is TLS, in both directions. For layers: answered with [`Input::Secured`] or
+    /// [`Input::TlsFailed`], and nothing is to be sent before that.
+    StartTls {
+        /// This connection.
+        connection: ConnectionId,
+        /// Who we are in it.
+        side: TlsSide<'a>,
+    },
+    /// Bytes that came as [`Input::Bytes`] and are not for the program, because a layer that it has just asked for begins
+    /// before them. They go ahead of all that comes later.
+    Unread {
+        /// On this connection.
+        connection: ConnectionId,
+        /// At least one byte.
+        bytes: &'a [u8],
     },
     /// Close the listeners: no new peers.
     StopListening,

@@ -27,6 +27,14 @@ pub(crate) fn resolve(backends: &[BackendUrl]) -> Result<Vec<Address>, String> {
     Ok(found)
 }
 
+/// An address that is listened on.
+pub(crate) struct Listening {
+    /// As it came about.
+    pub(crate) actual: drivers::ListenAddress,
+    /// As it was asked for; a name may stand for several.
+    pub(crate) given: ListenAddress,
+}
+
 /// Listens on each address; returns the sockets of each worker, and the addresses with the ports that the system chose
 /// where they were 0.
 ///
@@ -36,7 +44,7 @@ pub(crate) fn listen(
     addresses: &[ListenAddress],
     back_log: u32,
     workers: usize,
-) -> Result<(Vec<Vec<ListenSocket>>, Vec<drivers::ListenAddress>), String> {
+) -> Result<(Vec<Vec<ListenSocket>>, Vec<Listening>), String> {
     let mut listening = Vec::new();
     let mut sockets: Vec<Vec<ListenSocket>> = (0..workers).map(|_| Vec::new()).collect();
     for address in addresses {
@@ -46,7 +54,7 @@ pub(crate) fn listen(
             match ListenSocket::open(&one, back_log, workers) {
                 Ok((shares, actual)) => {
                     sockets.iter_mut().zip(shares).for_each(|(sockets, share)| sockets.push(share));
-                    listening.push(actual);
+                    listening.push(Listening { actual, given: address.clone() });
                 }
                 // A name may stand for an IPv6 address on a machine without IPv6; one that works is enough.
                 Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => missing = Some(error),
@@ -74,7 +82,7 @@ pub(crate) fn reachable(address: &drivers::ListenAddress) -> Option<SocketAddr> 
 fn listen_addresses(address: &ListenAddress) -> Result<Vec<drivers::ListenAddress>, String> {
     match address {
         ListenAddress::Unix(path) => Ok(vec![drivers::ListenAddress::Unix(path.clone())]),
-        ListenAddress::Tcp { host, port } => {
+        ListenAddress::Tcp { host, port, .. } => {
             let found = look_up(host, *port)
                 .map_err(|reason| format!("listen: the host {host:?} cannot be found: {reason}"))?;
             Ok(found.into_iter().map(drivers::ListenAddress::Tcp).collect())

@@ -14,6 +14,8 @@ pub(crate) enum Happening {
     AskedToEnd,
     /// SIGUSR1.
     AskedToReport,
+    /// SIGHUP: certificates and keys are to be read again.
+    AskedForFiles,
     /// What the engine of the worker with this number holds; what its driver holds is known to its signaller by then.
     Memory(usize, Memory),
     /// The engine of the worker with this number reports something.

@@ -20,6 +20,7 @@ mod memory;
 mod open_files;
 mod program;
 mod serve;
+mod tls_files;
 mod workers;
 
 use std::io::Write as _;

@@ -1,19 +1,21 @@
 //! `onramp serve`, from the options to the exit code.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use config::Configuration;
 use private_server::{Access, ClientPlace, PrivateServer, Report};
 use seam::{Address, Signal};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::admin_port::AdminPort;
 use crate::happening::{Happening, QUEUE_LENGTH};
 use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
+use crate::tls_files::TlsFiles;
 use crate::workers::{Reach, Workers};
 use crate::{addresses, admin_port, logging, open_files};
 
@@ -63,11 +65,13 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
         configuration.engine.service_user.clone_from(&backend.user);
         configuration.engine.service_password = backend.password.clone();
     }
+    let tls = Arc::new(TlsFiles::read(&configuration)?);
     let (sender, happenings) = sync_channel(QUEUE_LENGTH);
     forward_signals(sender.clone())?;
     // Listening comes before the private server, which takes seconds: a port in use is said at once, and clients that
     // come early wait in the kernel's queue.
     let workers = Workers::listen(&configuration, &sender)?;
+    configuration.engine.client_tls = workers.client_tls().to_vec();
     let admin_port = AdminPort::listen(&configuration)?;
     say_what_is_started(&configuration, &workers);
     say_what_is_short(&configuration, &workers);
@@ -82,7 +86,8 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
         }
         private_server = Some(server);
     }
-    let running = Running { workers: &workers, access: access.as_ref(), kept: log.kept.clone() };
+    let running =
+        Running { workers: &workers, access: access.as_ref(), kept: log.kept.clone(), tls: Arc::clone(&tls) };
     let open_admin_port = |configuration: &Configuration, reach| {
         let program = admin_port::Program {
             configuration: configuration.clone(),
@@ -91,6 +96,7 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
             driver: workers.driver(),
             happenings: sender,
             log,
+            tls,
         };
         admin_port.open(program, access.as_ref())
     };
@@ -130,14 +136,17 @@ fn say_what_is_short(configuration: &Configuration, workers: &Workers) {
     }
 }
 
-/// SIGTERM, SIGINT and SIGUSR1 become happenings, on a thread of their own: a signal handler may do next to nothing.
+/// SIGTERM, SIGINT, SIGUSR1 and SIGHUP become happenings, on a thread of their own: a signal handler may do next to nothing.
 fn forward_signals(happenings: SyncSender<Happening>) -> Result<(), String> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])
         .map_err(|error| format!("signals cannot be received: {error}"))?;
     let forward = move || {
         for signal in signals.forever() {
-            let report = signal == SIGUSR1;
-            let _ = happenings.send(if report { Happening::AskedToReport } else { Happening::AskedToEnd });
+            let _ = happenings.send(match signal {
+                SIGUSR1 => Happening::AskedToReport,
+                SIGHUP => Happening::AskedForFiles,
+                _ => Happening::AskedToEnd,
+            });
         }
     };
     std::thread::Builder::new()
@@ -177,6 +186,7 @@ fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, S
             Happening::AskedToEnd => return Ok(None),
             Happening::Event(..)
             | Happening::AskedToReport
+            | Happening::AskedForFiles
             | Happening::Memory(..)
             | Happening::EventsLost(_)
             | Happening::WorkerEnded(..)
@@ -190,6 +200,7 @@ struct Running<'a> {
     workers: &'a Workers,
     access: Option<&'a Access>,
     kept: Kept,
+    tls: Arc<TlsFiles>,
 }
 
 /// Serves until the event loops end, which takes signals or a defect.
@@ -209,7 +220,7 @@ fn run(
         access.write_client_file(workers.listening().first().map(client_place).as_ref())?;
     }
     let shutdown_timeout = configuration.shutdown_timeout();
-    let reach = workers.begin(&configuration.engine)?;
+    let reach = workers.begin(&configuration.engine, &running.tls)?;
     open_admin_port(&configuration, reach)?;
     say_ready(workers.listening(), access);
     wait_for_workers(happenings, running, shutdown_timeout)
@@ -277,6 +288,7 @@ fn wait_for_workers(
             }
             Some(Happening::ServerFailed(reason)) => tracing::error!("{reason}"),
             Some(Happening::ServerReady(_) | Happening::ServerStopped) => {}
+            Some(Happening::AskedForFiles) => running.tls.read_again_and_say(),
             Some(Happening::AskedToReport) => {
                 reports.begin();
                 workers.signal(Signal::Report);
@@ -314,6 +326,7 @@ fn stop_server(server: &PrivateServer, happenings: &Receiver<Happening>) -> Resu
             }
             Happening::Event(..)
             | Happening::AskedToReport
+            | Happening::AskedForFiles
             | Happening::Memory(..)
             | Happening::EventsLost(_)
             | Happening::WorkerEnded(..)

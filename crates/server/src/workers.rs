@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 
 use config::Configuration;
 use drivers::{Counters, Driver, DriverKind, ListenAddress, ListenSocket, Opened, Signaller};
-use engine::{Engine, Letter, Settings};
+use engine::{ClientTls, Engine, Letter, Settings};
 use rustix::rand::{GetRandomFlags, getrandom};
 use seam::Signal;
 
@@ -16,11 +16,13 @@ use crate::ask::Ask;
 use crate::happening::Happening;
 use crate::helpers::Helpers;
 use crate::program::{Post, Reporting};
+use crate::tls_files::TlsFiles;
 
 /// Event loops that listen. They serve once they are told to; dropped before that, they close their listeners and end.
 pub(crate) struct Workers {
     begin: Vec<Sender<Begin>>,
     listening: Vec<ListenAddress>,
+    client_tls: Vec<ClientTls>,
     signallers: Vec<Signaller>,
     driver: DriverKind,
 }
@@ -34,6 +36,7 @@ struct Begin {
     settings: Settings,
     pool: Arc<engine::Workers>,
     post: Post,
+    tls: Arc<TlsFiles>,
 }
 
 impl Workers {
@@ -47,8 +50,15 @@ impl Workers {
     ) -> Result<Self, String> {
         let count = configuration.workers as usize;
         let (shares, listening) = addresses::listen(&configuration.listen, configuration.back_log, count)?;
-        let mut workers =
-            Self { begin: Vec::new(), listening, signallers: Vec::new(), driver: DriverKind::Epoll };
+        let client_tls = listening.iter().map(|one| configuration.tls_of(&one.given)).collect();
+        let listening = listening.into_iter().map(|one| one.actual).collect();
+        let mut workers = Self {
+            begin: Vec::new(),
+            listening,
+            client_tls,
+            signallers: Vec::new(),
+            driver: DriverKind::Epoll,
+        };
         for (number, sockets) in shares.into_iter().enumerate() {
             let (begin, begun) = channel();
             let started = start_thread(number, configuration, sockets, begun, happenings.clone())?;
@@ -68,6 +78,11 @@ impl Workers {
         &self.listening
     }
 
+    /// Whether clients may or must use TLS, address by address.
+    pub(crate) fn client_tls(&self) -> &[ClientTls] {
+        &self.client_tls
+    }
+
     /// What they run on.
     pub(crate) fn driver(&self) -> DriverKind {
         self.driver
@@ -82,7 +97,7 @@ impl Workers {
     ///
     /// # Errors
     /// Where the system has no random bytes, or no threads left.
-    pub(crate) fn begin(&self, settings: &Settings) -> Result<Reach, String> {
+    pub(crate) fn begin(&self, settings: &Settings, tls: &Arc<TlsFiles>) -> Result<Reach, String> {
         let count = u32::try_from(self.count()).expect("thread_pool_size is a u32");
         let pool = engine::Workers::new(settings, count);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| channel::<Letter>()).unzip();
@@ -98,7 +113,8 @@ impl Workers {
             let help = helpers.desk(self.signallers[number].clone());
             let post = Post { number, letters, asks, addressees, help };
             // The thread waits for this; were it gone, there would be a panic's message on the standard error stream.
-            let _ = begin.send(Begin { settings, pool: Arc::clone(&pool), post });
+            let (pool, tls) = (Arc::clone(&pool), Arc::clone(tls));
+            let _ = begin.send(Begin { settings, pool, post, tls });
         }
         Ok(reach)
     }
@@ -180,13 +196,13 @@ fn no_loop(error: io::Error) -> String {
 }
 
 fn serve(mut driver: Driver, begun: &Receiver<Begin>, happenings: &SyncSender<Happening>) {
-    let Ok(Begin { settings, pool, post }) = begun.recv() else { return };
+    let Ok(Begin { settings, pool, post, tls }) = begun.recv() else { return };
     let number = post.number;
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let engine = Engine::join(settings, pool, number);
-        let mut program = Reporting::new(engine, post, happenings.clone());
+        let mut program = tls.around(Reporting::new(engine, post, happenings.clone()));
         let result = driver.run(&mut program);
-        program.report();
+        program.inner_mut().report();
         tracing::debug!("worker {number} has ended: {:?}", driver.counters());
         result
     }));

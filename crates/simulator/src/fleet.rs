@@ -108,6 +108,8 @@ impl Program for Fleet {
                 (worker, Input::Closed { connection, reason })
             }
             Input::Bytes { connection, .. }
+            | Input::Secured { connection, .. }
+            | Input::TlsFailed { connection, .. }
             | Input::Stalled { connection }
             | Input::Drained { connection } => match self.owners.get(&connection) {
                 Some(&worker) => (worker, input),

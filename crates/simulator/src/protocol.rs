@@ -51,6 +51,10 @@ pub mod status {
     pub const IN_TRANS: u16 = 1;
     /// Autocommit is on.
     pub const AUTOCOMMIT: u16 = 2;
+    /// The result set's rows are to be fetched.
+    pub const CURSOR_EXISTS: u16 = 1 << 6;
+    /// Nothing is left to fetch.
+    pub const LAST_ROW_SENT: u16 = 1 << 7;
     /// Another result follows.
     pub const MORE_RESULTS: u16 = 8;
     /// Backslashes in strings are ordinary characters.
@@ -77,6 +81,7 @@ pub mod command {
     pub const STMT_CLOSE: u8 = 0x19;
     pub const STMT_RESET: u8 = 0x1a;
     pub const SET_OPTION: u8 = 0x1b;
+    pub const STMT_FETCH: u8 = 0x1c;
     pub const RESET_CONNECTION: u8 = 0x1f;
 }
 

@@ -77,6 +77,7 @@ impl Owned {
             Output::Close { connection } => Self::Close(*connection),
             Output::PauseReading { connection } => Self::Pause(*connection),
             Output::ResumeReading { connection } => Self::Resume(*connection),
+            Output::StartTls { .. } | Output::Unread { .. } => unreachable!("no TLS here"),
             Output::StopListening => Self::StopListening,
             Output::Finished => Self::Finished,
         }
@@ -152,6 +153,7 @@ impl Program for PassThrough {
                 }
             }
             Input::Signal(Signal::Drain | Signal::Stop) => self.outputs.push_back(Owned::Finished),
+            Input::Secured { .. } | Input::TlsFailed { .. } => {}
             Input::Signal(Signal::Wake | Signal::Report) | Input::TurnEnd => {}
         }
     }

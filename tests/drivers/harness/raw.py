@@ -277,6 +277,15 @@ class Connection:
         self.id = self.greeting.connection_id
         return self.greeting
 
+    def ssl_request(self):
+        """The packet that asks for TLS: the front of a login request."""
+        return self.packets(struct.pack("<IIB23x", USUAL | SSL, 1 << 30, 45))
+
+    def start_tls(self, context, server_name="localhost", session=None):
+        """Behind the greeting: TLS, as Python's ssl does it."""
+        self.send_bytes(self.ssl_request())
+        self.socket = context.wrap_socket(self.socket, server_hostname=server_name, session=session)
+
     def login_request(self, user, password, schema=None, capabilities=None, attributes=None, collation=45,
                       plugin="mysql_native_password", token=None):
         capabilities = USUAL if capabilities is None else capabilities

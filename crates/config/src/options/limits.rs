@@ -21,8 +21,7 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         default: "128",
         example: "64",
         doc: "Connections to the server, the service account's aside. The server's own max_connections has to be \
-              higher by a few. Clients with open transactions, locks, temporary tables or prepared statements hold \
-              one each.",
+              higher by a few. Clients with open transactions, locks, temporary tables or cursors hold one each.",
         section: Section::Limits,
     },
     OptionSpec {
@@ -76,6 +75,35 @@ pub(super) const LIMITS: &[OptionSpec] = &[
               for nobody, since it does not look. What it wrote is rolled back, unless the table is of an engine without \
               transactions; of a text or a procedure of several statements, those that had ended stay. COMMIT and ROLLBACK \
               go on.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "max_prepared_stmt_count",
+        kind: Kind::Count(1..=100_000_000, |configuration| &mut configuration.engine.max_prepared_stmt_count),
+        default: "4000000",
+        example: "100000",
+        doc: "Prepared statements of all clients at the same time; one more gets error 1461. Each takes 40 bytes; those of \
+              the same text and session state share all else. The server's own limit of this name bounds what is \
+              prepared on backends: where it is reached, those that were used longest ago are closed.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "prepared_statement_memory",
+        kind: Kind::Size(1 << 20..=1 << 40, |configuration| {
+            &mut configuration.engine.prepared_statement_memory
+        }),
+        default: "64MiB",
+        example: "256MiB",
+        doc: "Memory for the texts of different prepared statements, on each worker; beyond it new ones get error 1041.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "backend_prepared_statements",
+        kind: Kind::Count(1..=65_536, |configuration| &mut configuration.engine.backend_prepared_statements),
+        default: "256",
+        example: "64",
+        doc: "Statements that stay prepared on a backend for whoever executes them next. The one that was used longest ago \
+              is closed for one more, and prepared again when it is needed.",
         section: Section::Limits,
     },
     OptionSpec {

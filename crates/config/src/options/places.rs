@@ -25,7 +25,8 @@ pub(super) const ADDRESSES: &[OptionSpec] = &[
         default: "127.0.0.1:3306",
         example: "0.0.0.0:3306",
         doc: "Where clients connect. What starts with / or unix: is the path of a Unix socket. Port 0 lets the system \
-              choose one; the ready line says which.",
+              choose one; the ready line says which. What follows a TCP address as ?tls=off, ?tls=allowed or ?tls=required \
+              holds there in the place of tls.",
         section: Section::Addresses,
     },
     OptionSpec {

@@ -307,6 +307,8 @@ impl UringDriver {
                 Output::Close { connection } => self.close(connection),
                 Output::PauseReading { connection } => self.pause_reading(connection),
                 Output::ResumeReading { connection } => self.resume_reading(connection),
+                // For layers between the program and us: whoever asks without one waits in vain.
+                Output::StartTls { .. } | Output::Unread { .. } => {}
                 Output::StopListening => self.stop_listening(),
                 Output::Finished => finished = true,
             }

@@ -310,6 +310,7 @@ impl Engine {
 
     /// Takes a backend out of all tables. Its connection has been closed, or has ended.
     pub(crate) fn remove_backend(&mut self, key: usize) {
+        self.forget_prepared(key);
         let backend = self.backends.remove(key);
         self.workers.places.give(self.worker);
         if backend.permit == Permit::Held {

@@ -3,8 +3,10 @@
 use sql::{Effects, Kind, Reads};
 use wire::{Capabilities, CommandKind, Expect, ReplyOptions, ReplyReader, StatusFlags};
 
+use super::preparing::stays;
 use super::{Backend, InFlight, Owner, Permit, Summary};
 use crate::client::commands::key_u32;
+use crate::client::prepared::put_statement_id;
 use crate::client::{Client, Phase, Running};
 use crate::engine::Engine;
 use crate::pins::Pins;
@@ -205,7 +207,8 @@ impl Engine {
         {
             return Sharing::Alone;
         }
-        let shared = self.shared_backends_for(key, self.only_kind(request));
+        let prepared = request.about.as_ref().map(|about| about.definition);
+        let shared = self.shared_backends_for(key, self.only_kind(request), prepared);
         let enough = shared.running >= self.workers.shared_backends(self.worker) as usize;
         match shared.with_room {
             Some(backend) if enough || !self.scheduler.has_permit(key_u32(key)) => {
@@ -224,8 +227,8 @@ impl Engine {
             && request.lane != Some(Lane::Long)
             && self.clients[key].status.contains(StatusFlags::AUTOCOMMIT)
             && self.pins_of(key, request).is_empty()
-            && request.command == RequestKind::Query
-            && request.text().is_some()
+            && ((request.command == RequestKind::Query && request.text().is_some())
+                || request.is_plain_execution())
             && self.history.is_harmless(request.statement.fingerprint)
             // One that waits for a lock now and then would hold up those behind it for as long.
             && !self.digests.is_long(request.statement.fingerprint, self.settings.stall_limit)
@@ -241,12 +244,15 @@ impl Engine {
     /// Sends a client's request to a backend; what is missing of its session state goes ahead of it.
     pub(crate) fn send_request(&mut self, key: usize, backend_key: usize) {
         let mut request = self.lift_request(key).expect("a client that starts has a request");
-        if !request.prepared {
+        if !std::mem::replace(&mut request.started, true) {
             self.note_start(key, &mut request);
         }
         self.rewrite_calls(key, &mut request);
         let ahead =
             if request.prepared { Ahead::default() } else { self.preludes(key, backend_key, &request) };
+        if let Some(definition) = self.lacking_definition(backend_key, &request) {
+            return self.prepare_first(key, backend_key, request, definition, &ahead);
+        }
         // Another statement may only follow where the session state stands already.
         let shared =
             ahead.texts.is_empty() && self.clients[key].backend.is_none() && self.may_share(key, &request);
@@ -263,13 +269,18 @@ impl Engine {
             self.set_multi_statements(backend_key, joined || client_several);
         }
         let group = self.begin_group(&mut request);
+        if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
+            let id = self.prepared_statement_id(backend_key, about).expect("it is prepared there");
+            put_statement_id(&mut request.raw, id);
+        }
         self.put_request(key, backend_key, &request, &ahead, shared);
         if let Some(statement) = self.backends[backend_key].in_flight.back_mut() {
             statement.group = group;
         }
         self.clients[key].phase = Phase::Running(Running::OnServer);
-        // What shares a backend may have to be sent once more, see `rescue.rs`.
-        if !(shared && self.settings.rescue_reads) {
+        // What shares a backend may have to be sent once more, see `rescue.rs`, and a text that is prepared is remembered.
+        let kept = (shared && self.settings.rescue_reads) || request.command == RequestKind::Prepare;
+        if !kept {
             request.raw = Vec::new();
         }
         self.buffered += request.raw.len();
@@ -277,7 +288,7 @@ impl Engine {
     }
 
     /// Sends what is missing of the session state by itself; the request follows when it stands.
-    fn apply_state_first(
+    pub(crate) fn apply_state_first(
         &mut self,
         key: usize,
         backend_key: usize,
@@ -299,7 +310,7 @@ impl Engine {
     }
 
     /// The client takes the backend, alone or beside others.
-    fn begin_on(&mut self, key: usize, backend_key: usize, shared: bool, only_kind: Option<u64>) {
+    pub(crate) fn begin_on(&mut self, key: usize, backend_key: usize, shared: bool, only_kind: Option<u64>) {
         let backend = &mut self.backends[backend_key];
         backend.fresh = false;
         if backend.is_idle() {
@@ -379,7 +390,7 @@ impl Engine {
     }
 
     /// COM_SET_OPTION, where the backend's setting is another one.
-    fn set_multi_statements(&mut self, backend_key: usize, on: bool) {
+    pub(crate) fn set_multi_statements(&mut self, backend_key: usize, on: bool) {
         if self.backends[backend_key].multi_statements != on {
             self.backends[backend_key].multi_statements = on;
             let option = u16::from(!on).to_le_bytes();
@@ -397,6 +408,7 @@ impl Engine {
         shared: bool,
     ) {
         let Client { capabilities, .. } = self.clients[key];
+        let status = self.clients[key].reader().status();
         let backend = &mut self.backends[backend_key];
         match request.text().filter(|_| !ahead.texts.is_empty()) {
             Some(text) => {
@@ -418,7 +430,7 @@ impl Engine {
             self.now,
             InFlight {
                 owner: Owner::Client { client: key, command: request.command },
-                reader: ReplyReader::new(request.expect, options),
+                reader: ReplyReader::new(request.expect, options).with_status(status),
                 summary: Summary::default(),
                 preludes,
                 fingerprint: request.fingerprint(),
@@ -436,13 +448,17 @@ impl Engine {
     /// The reasons for which a client will hold its backend beyond the end of this request.
     pub(crate) fn pins_of(&self, key: usize, request: &Request) -> Pins {
         let mut pins = Pins::from(request.statement.effects);
+        let session = self.clients[key].session.map(|session| self.sessions.state(session));
         if request.command == RequestKind::Prepare {
-            pins |= Pins::PREPARED_STATEMENT;
+            // Nothing of what its executions will leave.
+            pins = Pins::NONE;
+            if stays(request, session.is_some_and(|state| state.schema.is_some())) {
+                pins |= Pins::PREPARED_STATEMENT;
+            }
         }
         if self.settings.thread_handling == ThreadHandling::OneThreadPerConnection {
             pins |= Pins::THREAD_HANDLING;
         }
-        let session = self.clients[key].session.map(|session| self.sessions.state(session));
         if session.is_some_and(|state| is_unsafe_charset(&state.charset.client)) {
             pins |= Pins::CHARACTER_SET;
         }
@@ -452,13 +468,17 @@ impl Engine {
 
 /// What goes ahead of a request.
 #[derive(Default)]
-struct Ahead {
+pub(crate) struct Ahead {
     texts: Vec<Vec<u8>>,
     /// LAST_INSERT_ID() is among it.
     sets_insert_id: bool,
 }
 
 impl Ahead {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
     fn count(&self) -> u8 {
         u8::try_from(self.texts.len()).expect("four kinds of statements go ahead")
     }

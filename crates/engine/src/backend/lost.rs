@@ -66,13 +66,16 @@ impl Engine {
         self.remove_backend(key);
         for (place, statement) in statements.into_iter().enumerate() {
             // Only the first can have been answered in part.
-            let begun = place == 0 && statement.summary.relayed > 0 && statement.group.is_none();
+            let kept = matches!(statement.owner, Owner::Client { command: RequestKind::Prepare, .. });
+            let begun = place == 0 && statement.summary.relayed > 0 && statement.group.is_none() && !kept;
             if place == 0 && statement.fingerprint != 0 {
                 self.count_execution(&statement, self.now.since(first_since), true);
             }
             match statement.owner {
                 Owner::Client { client, .. } => self.statement_lost(client, begun),
-                Owner::ApplyState { client } => self.statement_lost(client, false),
+                Owner::ApplyState { client }
+                | Owner::ApplyDefinition { client }
+                | Owner::Prepare { client } => self.statement_lost(client, false),
                 Owner::SaveDiagnostics { client }
                 | Owner::SaveInsertId { client }
                 | Owner::ReadCharset { client } => self.holder_lost(client),

@@ -8,6 +8,7 @@ pub(crate) mod lost;
 pub(crate) mod others;
 pub(crate) mod pool;
 pub(crate) mod prepared;
+pub(crate) mod preparing;
 pub(crate) mod reply;
 pub(crate) mod rescue;
 pub(crate) mod settle;
@@ -55,7 +56,7 @@ pub(crate) struct Backend {
     pub(crate) trackers: bool,
     /// Whether the server takes several statements in one text (COM_SET_OPTION).
     pub(crate) multi_statements: bool,
-    /// Its clients' prepared statements.
+    /// What is prepared on it.
     pub(crate) prepared: prepared::Prepared,
     /// What has been sent and not yet answered, in order: each byte that comes belongs to the first.
     pub(crate) in_flight: VecDeque<InFlight>,
@@ -138,6 +139,10 @@ pub(crate) enum Owner {
     Setup,
     /// A client's session state, sent apart from its statement.
     ApplyState { client: usize },
+    /// The session state for a statement that is to be prepared, where that is not the client's.
+    ApplyDefinition { client: usize },
+    /// COM_STMT_PREPARE ahead of an execution.
+    Prepare { client: usize },
     /// SHOW WARNINGS for the client whose statement was the last.
     SaveDiagnostics { client: usize },
     /// SELECT LAST_INSERT_ID() likewise.
@@ -155,6 +160,8 @@ impl Owner {
         match self {
             Self::Client { client, .. }
             | Self::ApplyState { client }
+            | Self::ApplyDefinition { client }
+            | Self::Prepare { client }
             | Self::SaveDiagnostics { client }
             | Self::SaveInsertId { client }
             | Self::ReadCharset { client } => Some(client),
@@ -177,8 +184,8 @@ pub(crate) struct Summary {
     pub(crate) copied_rows: Option<u64>,
     /// The rows of the latest result set, whatever came after it.
     pub(crate) found_rows: Option<u64>,
-    /// A statement was prepared, under this id.
-    pub(crate) prepared: Option<u32>,
+    /// A statement was prepared, under this id, with so many parameters.
+    pub(crate) prepared: Option<(u32, u16)>,
     /// Rows of all its result sets, and rows changed by all its statements.
     pub(crate) rows_sent: u64,
     pub(crate) rows_changed: u64,

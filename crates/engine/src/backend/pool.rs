@@ -8,6 +8,7 @@ use crate::client::Client;
 use crate::engine::Engine;
 use crate::history::SHORT;
 use crate::places::Origin;
+use crate::statements::DefinitionId;
 
 /// What short reads of a client could join.
 pub(crate) struct Shared {
@@ -22,22 +23,35 @@ impl Engine {
     /// caches are warm, and the others can time out).
     pub(crate) fn idle_backend_for(&self, key: usize) -> Option<usize> {
         let client = &self.clients[key];
-        let mut fallback = None;
+        let about = client.request.as_ref().and_then(|request| request.about.as_deref());
+        // Preparing a statement takes as long as setting the state does, and the latter comes again with the next client.
+        let mut best = None;
         for &candidate in self.idle.iter().rev() {
             let backend = &self.backends[candidate];
             if !self.fits(backend, client) {
                 continue;
             }
-            if Some(backend.session) == client.session && backend.trackers {
+            let state = Some(backend.session) == client.session && backend.trackers;
+            let prepared = about.is_none_or(|about| backend.prepared.has(about.definition));
+            if state && prepared {
                 return Some(candidate);
             }
-            fallback = fallback.or(Some(candidate));
+            let rank = 2 * u8::from(prepared) + u8::from(state);
+            if best.is_none_or(|(other, _)| rank > other) {
+                best = Some((rank, candidate));
+            }
         }
-        fallback
+        best.map(|(_, candidate)| candidate)
     }
 
-    /// The backends that run short reads in the client's session state, of one kind only where that is given.
-    pub(crate) fn shared_backends_for(&self, key: usize, only_kind: Option<u64>) -> Shared {
+    /// The backends that run short reads in the client's session state, of one kind only where that is given, and on which a
+    /// statement is prepared where that is.
+    pub(crate) fn shared_backends_for(
+        &self,
+        key: usize,
+        only_kind: Option<u64>,
+        prepared: Option<DefinitionId>,
+    ) -> Shared {
         let client = &self.clients[key];
         let mut shared = Shared { running: 0, with_room: None };
         let most = self.workers.shared_backends(self.worker) as usize;
@@ -50,6 +64,7 @@ impl Engine {
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
             let moves = self.now.since(backend.first_since) <= SHORT;
             let same = same && backend.only_kind == only_kind;
+            let same = same && prepared.is_none_or(|definition| backend.prepared.has(definition));
             if !same || !moves || backend.afterwards != Afterwards::Keep || !backend.shares() {
                 continue;
             }

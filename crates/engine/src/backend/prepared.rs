@@ -1,78 +1,155 @@
-//! Which statements have been prepared on a backend: their executions come without a text, and count under its digest.
+//! Which statements are prepared on a backend.
 
-/// So many are known on a backend. A client with more of them open at a time (the servers allow 16,382 on all connections
-/// together by default, `max_prepared_stmt_count`) has its further ones executed like any, but not counted by digest.
-const MOST: usize = 1024;
+use std::collections::BTreeMap;
 
-/// MariaDB's name for the statement that was prepared last (`LAST_STMT_ID`, sql_prepare.cc).
-const LAST: u32 = u32::MAX;
+use crate::statements::DefinitionId;
 
-/// The fingerprints of a backend's prepared statements, by their id there, in order.
+/// The statements that are prepared on a backend, by what they are. One serves all clients; one with an open cursor belongs
+/// to the client that opened it, by its own number for the statement.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
-    statements: Vec<(u32, u64)>,
+    statements: BTreeMap<(DefinitionId, Option<u32>), Entry>,
+    /// Counts uses, so that the one that was used longest ago is known.
+    uses: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// The server's number for it.
+    id: u32,
+    used: u64,
 }
 
 impl Prepared {
-    /// A statement has been prepared.
-    pub(crate) fn add(&mut self, id: u32, fingerprint: u64) {
-        // Ids grow on a connection, so that this is the end.
-        let place = self.statements.partition_point(|&(known, _)| known < id);
-        if self.statements.len() < MOST {
-            self.statements.insert(place, (id, fingerprint));
+    /// The server's number for a statement: the client's own where it has one, else the common one.
+    pub(crate) fn find(&mut self, definition: DefinitionId, own: u32) -> Option<u32> {
+        self.uses += 1;
+        let uses = self.uses;
+        let key = (definition, Some(own));
+        let key = if self.statements.contains_key(&key) { key } else { (definition, None) };
+        let entry = self.statements.get_mut(&key)?;
+        entry.used = uses;
+        Some(entry.id)
+    }
+
+    /// Whether there is one for all clients.
+    pub(crate) fn has(&self, definition: DefinitionId) -> bool {
+        self.statements.contains_key(&(definition, None))
+    }
+
+    /// Whether there is one for this statement of a client, be it its own or the common one.
+    pub(crate) fn serves(&self, definition: DefinitionId, own: u32) -> bool {
+        self.has(definition) || self.has_own(definition, own)
+    }
+
+    /// Whether there is one that is this client's alone.
+    pub(crate) fn has_own(&self, definition: DefinitionId, own: u32) -> bool {
+        self.statements.contains_key(&(definition, Some(own)))
+    }
+
+    /// A statement has been prepared; gives the server's number of the one whose place it takes.
+    pub(crate) fn insert(&mut self, definition: DefinitionId, own: Option<u32>, id: u32) -> Option<u32> {
+        self.uses += 1;
+        let entry = Entry { id, used: self.uses };
+        self.statements.insert((definition, own), entry).map(|before| before.id)
+    }
+
+    /// Takes a statement out: the server's number for it.
+    pub(crate) fn remove(&mut self, definition: DefinitionId, own: Option<u32>) -> Option<u32> {
+        self.statements.remove(&(definition, own)).map(|entry| entry.id)
+    }
+
+    /// The common statement becomes a client's own, since it has a cursor now.
+    pub(crate) fn give_to(&mut self, definition: DefinitionId, own: u32) {
+        if !self.statements.contains_key(&(definition, Some(own)))
+            && let Some(entry) = self.statements.remove(&(definition, None))
+        {
+            self.statements.insert((definition, Some(own)), entry);
         }
     }
 
-    /// The fingerprint of a statement's text; 0 where it is not known.
-    pub(crate) fn fingerprint(&self, id: u32) -> u64 {
-        let found = match id {
-            LAST => self.statements.last(),
-            id => self
-                .statements
-                .binary_search_by_key(&id, |&(known, _)| known)
-                .ok()
-                .map(|at| &self.statements[at]),
-        };
-        found.map_or(0, |&(_, fingerprint)| fingerprint)
+    /// The other way round. Gives the server's number where there is a common one already: it has to be closed.
+    pub(crate) fn take_back(&mut self, definition: DefinitionId, own: u32) -> Option<u32> {
+        let entry = self.statements.remove(&(definition, Some(own)))?;
+        if self.has(definition) {
+            return Some(entry.id);
+        }
+        self.statements.insert((definition, None), entry);
+        None
     }
 
-    /// A statement has been closed.
-    pub(crate) fn remove(&mut self, id: u32) {
-        self.statements.retain(|&(known, _)| known != id);
+    /// Takes out the common statement that was used longest ago.
+    pub(crate) fn remove_oldest(&mut self) -> Option<(DefinitionId, u32)> {
+        let common = self.statements.iter().filter(|((_, own), _)| own.is_none());
+        let (&(definition, _), _) = common.min_by_key(|(_, entry)| entry.used)?;
+        self.remove(definition, None).map(|id| (definition, id))
     }
 
-    /// The connection has been reset: none is left.
-    pub(crate) fn clear(&mut self) {
-        self.statements = Vec::new();
+    /// How many common statements there are.
+    pub(crate) fn common(&self) -> usize {
+        self.statements.keys().filter(|(_, own)| own.is_none()).count()
     }
 
-    /// Bytes on the heap.
+    /// The connection has been reset, or is gone: none is left. What they were, once for each.
+    pub(crate) fn clear(&mut self) -> Vec<DefinitionId> {
+        std::mem::take(&mut self.statements).into_keys().map(|(definition, _)| definition).collect()
+    }
+
+    /// Bytes on the heap. The nodes of a B-tree are at least half full.
     pub(crate) fn bytes(&self) -> usize {
-        self.statements.capacity() * size_of::<(u32, u64)>()
+        self.statements.len() * 2 * size_of::<(DefinitionId, Option<u32>, Entry)>()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Statement;
+    use crate::session::{SessionState, Sessions};
+    use crate::statements::{Definitions, Template};
 
-    #[test]
-    fn statements_are_known_until_they_are_closed() {
-        let mut prepared = Prepared::default();
-        prepared.add(3, 30);
-        prepared.add(5, 50);
-        assert_eq!([3, 4, 5, LAST].map(|id| prepared.fingerprint(id)), [30, 0, 50, 50]);
-        prepared.remove(5);
-        assert_eq!([3, 5, LAST].map(|id| prepared.fingerprint(id)), [30, 0, 30]);
-        prepared.clear();
-        assert_eq!([3, LAST].map(|id| prepared.fingerprint(id)), [0, 0]);
+    fn definitions() -> [DefinitionId; 3] {
+        let (mut sessions, mut definitions) = (Sessions::default(), Definitions::default());
+        let session = sessions.hold(SessionState::default());
+        [&b"SELECT 1"[..], b"SELECT 2", b"SELECT 3"].map(|text| {
+            let statement = Statement::none();
+            let template = Template {
+                statement,
+                collation: None,
+                counts_rows: true,
+                inserts_selection: false,
+                without_tables: true,
+            };
+            definitions.hold(session, text.into(), 0, template).0
+        })
     }
 
     #[test]
-    fn there_is_a_bound() {
+    fn the_one_used_longest_ago_goes_first() {
+        let [one, two, three] = definitions();
         let mut prepared = Prepared::default();
-        (0..5000).for_each(|id| prepared.add(id, 7));
-        assert_eq!((prepared.fingerprint(1023), prepared.fingerprint(1024)), (7, 0));
-        assert!(prepared.bytes() <= 32 << 10);
+        for (id, definition) in [(11, one), (12, two), (13, three)] {
+            assert_eq!(prepared.insert(definition, None, id), None);
+        }
+        assert_eq!(prepared.find(one, 1), Some(11));
+        assert_eq!(prepared.insert(two, None, 14), Some(12), "a new one takes the place of the old one");
+        assert_eq!(prepared.remove_oldest(), Some((three, 13)));
+        assert_eq!(prepared.remove_oldest(), Some((one, 11)));
+        assert_eq!((prepared.common(), prepared.find(three, 1)), (1, None));
+    }
+
+    #[test]
+    fn a_statement_with_a_cursor_is_its_clients_own() {
+        let [one, two, _] = definitions();
+        let mut prepared = Prepared::default();
+        prepared.insert(one, None, 11);
+        prepared.give_to(one, 5);
+        assert!(!prepared.has(one) && prepared.serves(one, 5) && !prepared.serves(one, 6));
+        assert_eq!(prepared.remove_oldest(), None, "it is not closed under its client");
+        prepared.insert(one, None, 12);
+        assert_eq!([prepared.find(one, 5), prepared.find(one, 6)], [Some(11), Some(12)]);
+        assert_eq!(prepared.take_back(one, 5), Some(11), "there is a common one meanwhile");
+        prepared.insert(two, Some(7), 13);
+        assert_eq!((prepared.take_back(two, 7), prepared.find(two, 8)), (None, Some(13)));
     }
 }

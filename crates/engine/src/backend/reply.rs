@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use wire::{ReplyEvent, ReplySink};
 
+use super::preparing::LARGEST_ANSWER;
 use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
 use crate::client::{Phase as ClientPhase, Running};
 use crate::coalescing::Group;
@@ -22,7 +23,8 @@ struct Relay<'a> {
     outbox: &'a mut Outbox,
     /// The client's connection; `None` where the answer is for us or for nobody.
     to: Option<seam::ConnectionId>,
-    keep: bool,
+    /// How many bytes are kept here.
+    keep: usize,
     group: Option<&'a mut Group>,
     summary: &'a mut Summary,
 }
@@ -34,7 +36,7 @@ impl ReplySink for Relay<'_> {
             group.collect(bytes);
         } else if let Some(connection) = self.to {
             self.outbox.send(connection, bytes);
-        } else if self.keep && self.summary.kept.len() + bytes.len() <= LARGEST_KEPT {
+        } else if self.summary.kept.len() + bytes.len() <= self.keep {
             self.summary.kept.extend_from_slice(bytes);
         }
     }
@@ -75,9 +77,9 @@ impl ReplySink for Relay<'_> {
                 summary.rows_sent = summary.rows_sent.saturating_add(rows);
                 summary.found_rows = Some(rows);
             }
-            ReplyEvent::Prepared { statement, .. } => {
+            ReplyEvent::Prepared { statement, parameters, .. } => {
                 summary.rows = None;
-                summary.prepared = Some(statement);
+                summary.prepared = Some((statement, parameters));
             }
         }
     }
@@ -116,9 +118,11 @@ impl Engine {
                 return self.unasked_bytes(key, bytes);
             };
             let (to, keep) = match statement.owner {
-                Owner::Client { command: RequestKind::LoginSchema, .. } | Owner::Abandoned => (None, false),
-                Owner::Client { client, .. } => (Some(self.clients[client].connection), false),
-                _ => (None, true),
+                Owner::Client { command: RequestKind::LoginSchema, .. } | Owner::Abandoned => (None, 0),
+                // The client has a number of its own for the statement, and the server may have to be asked again.
+                Owner::Client { command: RequestKind::Prepare, .. } => (None, LARGEST_ANSWER),
+                Owner::Client { client, .. } => (Some(self.clients[client].connection), 0),
+                _ => (None, LARGEST_KEPT),
             };
             let group = statement.group.as_deref_mut().filter(|_| to.is_some());
             let mut relay =
@@ -195,6 +199,8 @@ impl Engine {
             },
             Owner::Setup => self.backend_set_up(key, &statement.summary),
             Owner::ApplyState { client } => self.state_applied(key, client, &statement),
+            Owner::ApplyDefinition { client } => self.definition_state_applied(key, client, &statement),
+            Owner::Prepare { client } => self.prepared_ahead(key, client, &mut statement),
             Owner::SaveDiagnostics { client } => {
                 self.diagnostics_saved(key, client, &mut statement.summary);
                 if let Some(group) = &statement.group {
@@ -210,7 +216,7 @@ impl Engine {
     }
 
     /// Where nothing is left in flight: the permit goes back, and a backend that nobody holds becomes free.
-    fn backend_rests(&mut self, key: usize) {
+    pub(crate) fn backend_rests(&mut self, key: usize) {
         let Some(backend) = self.backends.get_mut(key) else { return };
         if !backend.in_flight.is_empty() || !backend.is_ready() {
             return;

@@ -85,7 +85,10 @@ impl Engine {
     /// Reads of another kind than the first: its own kind would meet the same lock, on a backend of its own each.
     fn may_be_rescued(&self, backend: &Backend, statement: &InFlight) -> bool {
         let first = backend.in_flight.front().map_or(0, |first| first.fingerprint);
-        let Owner::Client { client, command: RequestKind::Query } = statement.owner else { return false };
+        let Owner::Client { client, command: RequestKind::Query | RequestKind::Execute } = statement.owner
+        else {
+            return false;
+        };
         let client = &self.clients[client];
         let has_text = client.request.as_ref().is_some_and(|request| !request.raw.is_empty());
         statement.shared
@@ -131,6 +134,7 @@ impl Engine {
         let began = client.began;
         let request = client.request.as_mut().expect("looked at by the caller");
         request.prepared = false;
+        request.started = false;
         request.arrival = self.holdups.change_queue(&request.arrival, self.now, false);
         let (since, lane) = (request.arrival.at, request.lane.unwrap_or(Lane::Low));
         let standing = Standing { began, ..Standing::default() };

@@ -35,8 +35,12 @@ impl Engine {
         command: RequestKind,
         statement: &mut InFlight,
     ) {
-        let Some(request) = self.take_request(client) else { return };
+        let Some(mut request) = self.take_request(client) else { return };
         let summary = &mut statement.summary;
+        if command == RequestKind::Prepare {
+            let Some(ended) = self.prepare_ended(key, client, request, summary) else { return };
+            request = ended;
+        }
         let preludes = statement.preludes;
         if summary.prelude_failed {
             return self.prelude_failed(key, client, &request, summary);
@@ -55,8 +59,8 @@ impl Engine {
         if command == RequestKind::ResetConnection && summary.error.is_none() {
             return self.client_was_reset(key, client, summary);
         }
-        if let Some(id) = summary.prepared {
-            self.backends[key].prepared.add(id, request.statement.fingerprint);
+        if let Some(about) = &request.about {
+            self.note_cursor(key, client, about, summary);
         }
         let mut pins = self.pins_of(client, &request);
         if unexplained {
@@ -95,6 +99,9 @@ impl Engine {
         } else {
             self.settle(key, client, statement.summary.error.is_some());
         }
+        if let Some(about) = &request.about {
+            self.drop_doubtful(key, about, &statement.summary);
+        }
     }
 
     /// The session state that went ahead of a statement stands on the backend; its schema not, where the statement was
@@ -119,7 +126,7 @@ impl Engine {
         }
     }
 
-    fn set_backend_session(&mut self, key: usize, session: crate::session::SessionId) {
+    pub(crate) fn set_backend_session(&mut self, key: usize, session: crate::session::SessionId) {
         let held = self.sessions.hold_again(session);
         let before = std::mem::replace(&mut self.backends[key].session, held);
         self.sessions.release(before);
@@ -147,7 +154,7 @@ impl Engine {
     }
 
     /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.
-    fn answer_server_error(&mut self, client: usize, request: &Request, error: &ServerError) {
+    pub(crate) fn answer_server_error(&mut self, client: usize, request: &Request, error: &ServerError) {
         let login = request.command == RequestKind::LoginSchema;
         let sequence = if login { self.clients[client].login_sequence } else { request.answer };
         let mut payload = Vec::new();
@@ -232,7 +239,6 @@ impl Engine {
         }
         let backend = &mut self.backends[key];
         backend.trackers = false;
-        backend.prepared.clear();
         let charset = backend.login_charset.clone();
         // MySQL brings back the global character sets instead of the login's: which, nobody says, so all are set again.
         let charset =
@@ -240,6 +246,7 @@ impl Engine {
         let schema = self.sessions.state(self.backends[key].session).schema.clone();
         let session = self.sessions.hold(SessionState { schema, charset, ..SessionState::default() });
         self.sessions.release(std::mem::replace(&mut self.backends[key].session, session));
+        self.forget_prepared(key);
     }
 
     fn login_schema_checked(&mut self, key: usize, client: usize, request: &Request, summary: &Summary) {
@@ -253,7 +260,7 @@ impl Engine {
     }
 
     /// After the answer: keep the backend, save what it knows, or let it go.
-    fn settle(&mut self, key: usize, client: usize, error: bool) {
+    pub(crate) fn settle(&mut self, key: usize, client: usize, error: bool) {
         let state = &mut self.clients[client];
         if state.killed {
             return self.close_client(client, "killed");
@@ -405,16 +412,16 @@ impl Engine {
                 _ => -1,
             };
         }
-        // What pins may do anything (SQL_CALC_FOUND_ROWS, a CALL, CREATE ... SELECT, a prepared statement): then only the
-        // server knows, and the client stays there.
-        let counted = !request.statement.effects.is_empty() || request.executes_prepared();
+        // What pins may do anything (SQL_CALC_FOUND_ROWS, a CALL, CREATE ... SELECT), and the rows of a cursor are still to
+        // come: then only the server knows, and the client stays there.
+        let counted = !request.statement.effects.is_empty() || request.wants_cursor();
         if counted && summary.error.is_none() {
             aftermath.found_rows = None;
         }
         let found = summary.found_rows.filter(|_| request.counts_rows);
         let copied = summary.copied_rows.filter(|_| request.inserts_selection);
         // SELECT ... INTO has no result set and finds nothing, so to say.
-        let into = request.command == RequestKind::Query
+        let into = matches!(request.command, RequestKind::Query | RequestKind::Execute)
             && request.statement.kind == Kind::Select
             && summary.error.is_none()
             && summary.rows.is_none();
@@ -476,6 +483,7 @@ impl Engine {
 
     /// The client's session state becomes that of a fresh login, its schema aside.
     pub(crate) fn forget_state(&mut self, client: usize) {
+        self.forget_statements(client);
         let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
         let state = &mut self.clients[client];
         let (_, charset) = facts.charset_of_login(state.collation);

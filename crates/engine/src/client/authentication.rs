@@ -132,7 +132,8 @@ impl Engine {
     /// Whether nobody can listen to the client, by the reading of its method: `sha256_password` does not count Unix sockets
     /// (my_vio_is_encrypted), the newer method does (my_vio_is_secure).
     fn may_send_password(&self, key: usize, method: Option<Method>) -> bool {
-        matches!(self.clients[key].peer, Peer::Unix { .. }) && method != Some(Method::Sha256)
+        let client = &self.clients[key];
+        client.is_encrypted() || matches!(client.peer, Peer::Unix { .. }) && method != Some(Method::Sha256)
     }
 
     /// What another thread has found for a client's login.

@@ -94,6 +94,7 @@ impl Engine {
             }
             let step = match client.phase {
                 Phase::Login(Login::AwaitingSchema) => Ok(0),
+                Phase::Login(Login::StartingTls) => Ok(self.unread(key, rest)),
                 Phase::Login(_) => self.login_message(key, rest),
                 // Its next answer would only make the heap of those higher that it does not take.
                 Phase::Idle if client.stalled_since.is_some() => Ok(0),
@@ -117,6 +118,8 @@ impl Engine {
         let sequence = match (&self.clients[key].phase, bytes.get(3)) {
             (_, None) => return Ok(0),
             (Phase::Login(Login::Greeted), _) => 1,
+            // Behind the request for TLS.
+            (Phase::Login(Login::Secured), _) => 2,
             // Behind an auth switch, whose number depends on how the conversation began.
             (_, Some(&sequence)) => sequence,
         };
@@ -178,26 +181,15 @@ impl Engine {
             Command::ResetConnection => self.reset_connection(key, raw, answer),
             Command::ChangeUser(body) => self.change_user(key, body, sequence),
             Command::StmtPrepare(text) => self.prepare(key, text, raw, answer),
-            Command::StmtExecute { statement, .. } => {
-                let mut request = other(Expect::ResultSets);
-                let backend = self.clients[key].backend.map(|backend| &self.backends[backend]);
-                request.statement.fingerprint =
-                    backend.map_or(0, |backend| backend.prepared.fingerprint(statement));
-                self.prepared(key, statement, "mysqld_stmt_execute", answer, request);
+            Command::StmtExecute { statement, flags, body } => {
+                self.execute(key, statement, flags, body, raw, answer);
             }
-            Command::StmtFetch { statement, .. } => {
-                self.prepared(key, statement, "mysqld_stmt_fetch", answer, other(Expect::Rows));
+            Command::StmtFetch { statement, .. } => self.fetch(key, statement, raw, answer),
+            Command::StmtReset(statement) => self.reset_statement(key, statement, raw, answer),
+            Command::StmtSendLongData { statement, parameter, .. } => {
+                self.send_long_data(key, statement, parameter, raw);
             }
-            Command::StmtReset(statement) => {
-                self.prepared(key, statement, "mysqld_stmt_reset", answer, other(Expect::Simple));
-            }
-            Command::StmtSendLongData { .. } => self.pass_unanswered(key, raw),
-            Command::StmtClose(statement) => {
-                if let Some(backend) = self.clients[key].backend {
-                    self.backends[backend].prepared.remove(statement);
-                }
-                self.pass_unanswered(key, raw);
-            }
+            Command::StmtClose(statement) => self.close_statement(key, statement),
             Command::Unsupported(REFRESH | SHUTDOWN) => self.queue_request(key, other(Expect::Simple)),
             Command::Unsupported(PROCESS_INFO) => self.queue_request(key, other(Expect::ResultSets)),
             Command::Unsupported(_) => self.answer_error(key, answer, &MySqlError::unknown_command()),
@@ -224,11 +216,10 @@ impl Engine {
         let (expect, command) = (Expect::ResultSets, RequestKind::Query);
         let mut request = Request::with_text(raw.to_vec(), expect, command, text, statement, answer);
         // Looked for only where there is something to keep.
-        request.without_tables = !matches!(self.clients[key].aftermath.diagnostics, Diagnostics::None)
-            && matches!(request.statement.kind, Kind::Select | Kind::Do)
-            && !text.windows(4).any(|word| word.eq_ignore_ascii_case(b"from"));
-        request.inserts_selection = matches!(request.statement.kind, Kind::Insert | Kind::Replace)
-            && text.windows(6).any(|word| word.eq_ignore_ascii_case(b"select"));
+        if !matches!(self.clients[key].aftermath.diagnostics, Diagnostics::None) {
+            request.without_tables = uses_no_table(&request.statement, text);
+        }
+        request.inserts_selection = inserts_selection(&request.statement, text);
         self.queue_request(key, request);
     }
 
@@ -237,26 +228,23 @@ impl Engine {
         if statement.sets_pool_variable {
             return self.answer_error(key, answer, &MySqlError::not_to_be_prepared());
         }
+        let most = self.settings.max_prepared_stmt_count.div_ceil(self.workers.count());
+        if self.statement_count >= most {
+            let limit = self.settings.max_prepared_stmt_count;
+            self.limit_reached("max_prepared_stmt_count", u64::from(limit));
+            return self.answer_error(key, answer, &MySqlError::too_many_prepared_statements(limit));
+        }
+        let memory = self.settings.prepared_statement_memory;
+        if self.definitions.text_bytes() + text.len() > memory {
+            self.limit_reached("prepared_statement_memory", memory as u64);
+            return self.answer_error(key, answer, &MySqlError::prepared_statement_memory(memory));
+        }
         let (expect, command) = (Expect::Prepare, RequestKind::Prepare);
-        self.queue_request(key, Request::with_text(raw.to_vec(), expect, command, text, statement, answer));
-    }
-
-    /// A command about a prepared statement: it lives on the backend that the client is pinned to.
-    fn prepared(&mut self, key: usize, statement: u32, function: &str, answer: u8, request: Request) {
-        if self.clients[key].pins.is_empty() {
-            let error = MySqlError::unknown_prepared_statement(statement, function);
-            self.answer_error(key, answer, &error);
-        } else {
-            self.queue_request(key, request);
-        }
-    }
-
-    /// COM_STMT_SEND_LONG_DATA and COM_STMT_CLOSE have no answer; they concern only a pinned client's own backend, which
-    /// is idle between its statements, so that they need no permit either.
-    fn pass_unanswered(&mut self, key: usize, raw: &[u8]) {
-        if let Some(backend) = self.clients[key].backend {
-            self.put_to_backend(backend, raw);
-        }
+        let mut request = Request::with_text(raw.to_vec(), expect, command, text, statement, answer);
+        // Of its executions, which come without a text.
+        request.without_tables = uses_no_table(&request.statement, text);
+        request.inserts_selection = inserts_selection(&request.statement, text);
+        self.queue_request(key, request);
     }
 
     /// Answered here: it asks whether we are there. On a connection of its own it would also reset ROW_COUNT().
@@ -379,7 +367,7 @@ impl Engine {
     }
 
     /// It is common to all workers; what others hold is known as of their last turn.
-    fn statement_memory_is_used_up(&self) -> bool {
+    pub(crate) fn statement_memory_is_used_up(&self) -> bool {
         self.buffered + self.workers.others_hold_bytes(self.worker) > self.settings.statement_memory
     }
 
@@ -412,7 +400,10 @@ impl Engine {
         let client = &mut self.clients[key];
         match &client.aftermath.diagnostics {
             Diagnostics::OnBackend { .. } if client.backend.is_some() => return false,
-            Diagnostics::Saved { reply, .. } => self.outbox.send(client.connection, reply),
+            Diagnostics::Saved { reply, .. } => {
+                let reply = aftermath::with_status(reply, client.reader().status());
+                self.outbox.send(client.connection, &reply);
+            }
             Diagnostics::None | Diagnostics::OnBackend { .. } => {
                 let reply = aftermath::no_warnings(client.reader());
                 self.outbox.send(client.connection, &reply);
@@ -450,6 +441,18 @@ impl Engine {
         self.queue_request(key, request);
         true
     }
+}
+
+/// As far as it matters for diagnostics that are kept.
+fn uses_no_table(statement: &Statement, text: &[u8]) -> bool {
+    matches!(statement.kind, Kind::Select | Kind::Do)
+        && !text.windows(4).any(|word| word.eq_ignore_ascii_case(b"from"))
+}
+
+/// `INSERT ... SELECT` and the like.
+fn inserts_selection(statement: &Statement, text: &[u8]) -> bool {
+    matches!(statement.kind, Kind::Insert | Kind::Replace)
+        && text.windows(6).any(|word| word.eq_ignore_ascii_case(b"select"))
 }
 
 /// Clients are slots of a slab, bounded by `max_connections`, which is a u32.

@@ -9,6 +9,7 @@ use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, StatusFlags, WireEr
 
 use super::authentication::{Answer, Verdict};
 use super::priority::Priority;
+use super::security::Security;
 use super::{Client, Phase};
 use crate::accounts::{self, Account};
 use crate::aftermath::Aftermath;
@@ -27,6 +28,10 @@ use crate::waits::WaitReason;
 pub(crate) enum Login {
     /// Our greeting is out.
     Greeted,
+    /// The client has asked for TLS, which does not stand yet.
+    StartingTls,
+    /// TLS stands; the rest is as after the greeting.
+    Secured,
     /// The client has been asked for another method's answer.
     Switched(Box<Attempt>),
     /// The client has been asked for its password.
@@ -91,7 +96,7 @@ impl Engine {
             server_version: &facts.version,
             connection_id: client.id,
             scramble,
-            capabilities: OFFERED & facts.capabilities,
+            capabilities: (OFFERED & facts.capabilities) | client.security.offered(),
             mariadb_extended: 0,
             collation,
             status: StatusFlags::AUTOCOMMIT,
@@ -108,7 +113,7 @@ impl Engine {
     pub(crate) fn login_packet(&mut self, key: usize, payload: &[u8], sequence: u8) {
         let client = &mut self.clients[key];
         match std::mem::replace(&mut client.phase, Phase::Idle) {
-            Phase::Login(Login::Greeted) => match self.read_login(key, payload, sequence) {
+            Phase::Login(Login::Greeted | Login::Secured) => match self.read_login(key, payload, sequence) {
                 Ok(()) => {}
                 Err(error) => {
                     self.answer_error(key, sequence.wrapping_add(1), &MySqlError::handshake());
@@ -131,9 +136,13 @@ impl Engine {
 
     fn read_login(&mut self, key: usize, payload: &[u8], sequence: u8) -> Result<(), WireError> {
         if wire::is_ssl_request(payload) {
-            return Err(WireError::Malformed { what: "TLS was requested but not offered" });
+            return self.start_tls(key);
         }
         let login = LoginRequest::parse(payload)?;
+        if self.clients[key].lacks_tls() {
+            self.refuse_plain(key, login.user, sequence);
+            return Ok(());
+        }
         if !login.capabilities.contains(Capabilities::SECURE_CONNECTION) {
             return Err(WireError::Malformed { what: "a client without CLIENT_SECURE_CONNECTION" });
         }
@@ -273,6 +282,7 @@ impl Engine {
         if let Some(backend) = self.clients[key].backend.take() {
             self.reset_backend(backend);
         }
+        self.forget_statements(key);
         let client = &mut self.clients[key];
         client.pins = crate::pins::Pins::NONE;
         let (identity, session) = (client.identity.take(), client.session.take());
@@ -285,7 +295,12 @@ impl Engine {
     }
 
     /// A new peer. Beyond `max_connections` it is told so and let go.
-    pub(crate) fn client_accepted(&mut self, connection: seam::ConnectionId, peer: Peer) {
+    pub(crate) fn client_accepted(
+        &mut self,
+        connection: seam::ConnectionId,
+        listener: seam::ListenerId,
+        peer: Peer,
+    ) {
         if self.draining.is_some() || !self.workers.take_client() {
             let error = if self.draining.is_some() {
                 MySqlError::shutdown()
@@ -298,7 +313,9 @@ impl Engine {
             return;
         }
         let id = self.next_client_id();
-        let key = self.clients.insert(Client::new(connection, peer, id, self.now));
+        let mut client = Client::new(connection, peer, id, self.now);
+        client.security = Security::of_listener(&self.settings, listener);
+        let key = self.clients.insert(client);
         self.client_ids.insert(id, key);
         self.set_role(connection, crate::engine::Role::Client(key));
         self.logins.push_back((self.now + self.settings.connect_timeout, key, id));

@@ -7,7 +7,7 @@
 //! | `Idle` | its next command |
 //! | `Queued` | a permit and a backend |
 //! | `Following` | the answer to another client's statement, which is its own too, see [`crate::coalescing`] |
-//! | `Preparing` | its session state to be applied on its backend |
+//! | `Preparing` | its session state to be applied on its backend, or its statement to be prepared there |
 //! | `Running` | its reply's end |
 //! | `Settling` | what the reply left behind to be saved from its backend |
 //! | `Killing` | another worker to kill a client of its own |
@@ -20,7 +20,9 @@ pub(crate) mod delay;
 pub(crate) mod kill;
 pub(crate) mod login;
 pub(crate) mod login_schema;
+pub(crate) mod prepared;
 pub(crate) mod priority;
+pub(crate) mod security;
 
 use seam::{ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
@@ -30,12 +32,15 @@ use crate::aftermath::{Aftermath, Reader};
 use crate::pins::Pins;
 use crate::request::Request;
 use crate::session::SessionId;
+use prepared::ClientStatements;
 use priority::Priority;
+use security::Security;
 
 /// One client. Idle, it owns no buffer.
 pub(crate) struct Client {
     pub(crate) connection: ConnectionId,
     pub(crate) peer: Peer,
+    pub(crate) security: Security,
     /// What it saw in its greeting and CONNECTION_ID() gives.
     pub(crate) id: u32,
     pub(crate) phase: Phase,
@@ -60,6 +65,8 @@ pub(crate) struct Client {
     /// What of the pool's variables it has set for itself.
     pub(crate) priority: Priority,
     pub(crate) aftermath: Aftermath,
+    /// What it has prepared; none until it does.
+    pub(crate) statements: Option<Box<ClientStatements>>,
     /// Its command, from arrival to dispatch.
     pub(crate) request: Option<Box<Request>>,
     /// Bytes that are not a whole command yet, or came while another one was under way.
@@ -142,6 +149,7 @@ impl Client {
         Self {
             connection,
             peer,
+            security: Security::default(),
             id,
             phase: Phase::AwaitingServer,
             capabilities: Capabilities(0),
@@ -157,6 +165,7 @@ impl Client {
             tickets: 0,
             priority: Priority::default(),
             aftermath: Aftermath::default(),
+            statements: None,
             request: None,
             input: Vec::new(),
             counted: 0,

@@ -23,6 +23,7 @@ use crate::ask::{Ask, Sight};
 use crate::happening::Happening;
 use crate::logging::Log;
 use crate::serve::Arguments;
+use crate::tls_files::TlsFiles;
 use crate::workers::Reach;
 use answers::Answers;
 
@@ -41,6 +42,7 @@ pub(crate) struct Program {
     pub(crate) driver: drivers::DriverKind,
     pub(crate) happenings: SyncSender<Happening>,
     pub(crate) log: Log,
+    pub(crate) tls: Arc<TlsFiles>,
 }
 
 /// The program as the admin port sees it.
@@ -70,7 +72,7 @@ impl AdminPort {
                 self.listeners.push(Listener::Unix(bind_unix(path)?));
                 self.names.push(path.display().to_string());
             }
-            ListenAddress::Tcp { host, port } => {
+            ListenAddress::Tcp { host, port, .. } => {
                 let found = addresses::look_up(host, *port)?;
                 let tcp = TcpListener::bind(found.as_slice()).map_err(|error| error.to_string())?;
                 let actual = tcp.local_addr().map_err(|error| error.to_string())?;
@@ -207,6 +209,8 @@ impl Pool for Control {
     fn reload(&self) -> Result<Vec<String>, Refusal> {
         let read = self.program.arguments.load();
         let fresh = read.map_err(|error| Refusal::Failed { reason: error.to_string() })?;
+        // Files that have changed hold whatever else does not.
+        self.program.tls.read_again().map_err(|reason| Refusal::Failed { reason })?;
         // Held to the end, so that two changes do not cross.
         let mut configuration = self.configuration();
         let left = configuration.take_up(&fresh);

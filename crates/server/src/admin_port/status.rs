@@ -114,6 +114,7 @@ pub(super) fn put_memory(rows: &mut Rows<'_>, worker: usize, memory: &Memory, co
     let parts = [
         ("client_tables", memory.client_tables as u64),
         ("statements", memory.statements as u64),
+        ("prepared_statements", memory.prepared_statements as u64),
         ("kept_warnings", memory.diagnostics as u64),
         ("backends", memory.backends as u64),
         ("session_states", memory.session_states as u64),
@@ -204,6 +205,7 @@ fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'sta
         ("Onramp_paused", u64::from(wholes.values().any(|whole| whole.view.paused))),
         ("Onramp_permits", share("permits").1),
         ("Onramp_permits_in_use", share("permits").0),
+        ("Onramp_prepared_again", sum(|view| view.totals.prepared_again)),
         ("Onramp_queued_high", sum(before_low)),
         ("Onramp_queued_long", sum(|view| queued(view, "long"))),
         ("Onramp_queued_low", sum(|view| queued(view, "low"))),

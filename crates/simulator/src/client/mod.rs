@@ -1,5 +1,6 @@
 //! A virtual client: logs in, runs a random program, and checks each answer against its oracle.
 
+mod awaited;
 pub mod login;
 pub mod moments;
 pub mod oracle;
@@ -8,6 +9,7 @@ pub mod reply;
 
 use std::collections::VecDeque;
 
+use self::awaited::{Awaited, INTERRUPTIONS, is_notice};
 use self::login::{Credentials, LoginRequest};
 use self::oracle::{Expected, Oracle, difference};
 use self::program::{Author, Habits, Step};
@@ -36,9 +38,6 @@ pub enum Action {
     /// Call [`Client::wake`] after this many microseconds.
     WakeAfter(u64),
 }
-
-/// Errors that tell of a lost server, a limit or a kill: no direct connection would have given them at this place.
-const INTERRUPTIONS: [u16; 12] = [1040, 1041, 1043, 1053, 1152, 1153, 1158, 1159, 1205, 1317, 1927, 2013];
 
 /// Answers that the calm must bring everyone: enough to meet a backend that was left in a wrong state.
 const ANSWERS: u32 = 4;
@@ -84,21 +83,6 @@ struct Work {
     author: Author,
     awaited: VecDeque<Awaited>,
     capabilities: u32,
-}
-
-/// A command that is not answered yet.
-#[derive(Debug)]
-struct Awaited {
-    sent_at: u64,
-    /// Statements that had run on the server by then.
-    floor: u64,
-    shown: String,
-    tokens: Vec<Token>,
-    reader: ReplyReader,
-    expected: Expected,
-    change: Option<Credentials>,
-    /// A KILL: its answer depends on others, and decides what the next statement may ask about it.
-    kill: bool,
 }
 
 impl Client {
@@ -407,6 +391,7 @@ impl Client {
             expected,
             change,
             kill: kills,
+            prepares: kind == command::STMT_PREPARE,
         });
     }
 
@@ -478,8 +463,8 @@ impl Client {
         let Phase::Working(work) = &mut self.phase else { return };
         let Some(front) = work.awaited.pop_front() else { return };
         let interrupted = front.interrupted() && checkers.tolerates_losses();
-        if let (Some(id), false) = (front.reader.prepared, interrupted) {
-            work.author.note_prepared(id);
+        if front.prepares {
+            work.author.note_prepared(front.reader.prepared.filter(|_| !interrupted));
         }
         let found = &front.reader.parts;
         if let (Some(credentials), [Part::End { .. }]) = (&front.change, found.as_slice()) {
@@ -578,22 +563,5 @@ impl Client {
         let pause = if self.random.percent(90) { 2_000 } else { 100_000 };
         self.due = now + self.random.between(1, pause);
         self.actions.push(Action::WakeAfter(self.due - now));
-    }
-}
-
-/// Whether this is an ERR packet that tells of a loss.
-fn is_notice(payload: &[u8]) -> bool {
-    let code = payload.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
-    payload.first() == Some(&0xff) && INTERRUPTIONS.contains(&code)
-}
-
-impl Awaited {
-    /// Whether it is a command with one reply, so that another may be sent behind it.
-    fn is_plain(&self) -> bool {
-        self.change.is_none() && !self.kill && !matches!(self.expected, Expected::File(..))
-    }
-
-    fn interrupted(&self) -> bool {
-        matches!(self.reader.parts.last(), Some(Part::Error(code, _)) if INTERRUPTIONS.contains(code))
     }
 }

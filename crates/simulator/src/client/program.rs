@@ -1,9 +1,11 @@
 //! What virtual clients do: random programs over the virtual server's language.
 
+use std::collections::VecDeque;
+
 use super::oracle::Oracle;
 use crate::protocol::command;
 use crate::random::Random;
-use crate::server::commands::{execute_payload, long_data_payload};
+use crate::server::prepared::{READ_ONLY_CURSOR, TYPES, execute_payload, long_data_payload};
 use crate::token::{ClientKey, Token};
 
 /// Which kinds of statements a client uses.
@@ -53,6 +55,20 @@ pub enum Step {
     Kill(Vec<u8>),
 }
 
+/// A prepared statement.
+#[derive(Clone, Copy, Debug)]
+struct Statement {
+    /// The server's number for it.
+    id: u32,
+    /// The oracle's.
+    shadow: u32,
+    parameters: usize,
+    /// What the latest execution has said of its parameters.
+    kind: Option<u8>,
+    /// A cursor has been asked for.
+    cursor: bool,
+}
+
 /// Writes a client's statements.
 #[derive(Clone, Debug)]
 pub struct Author {
@@ -61,16 +77,27 @@ pub struct Author {
     habits: Habits,
     random: Random,
     number: u32,
-    /// Ids of statements that are prepared: the server's and the oracle's.
-    pub prepared: Vec<(u32, u32)>,
+    /// Statements that are prepared.
+    prepared: Vec<Statement>,
     prepared_count: u32,
+    /// What is being prepared, in order: the parameters that it has, or none where it will fail.
+    preparing: VecDeque<Option<usize>>,
     text_prepared: bool,
 }
 
 impl Author {
     /// An author for one login.
     pub fn new(key: ClientKey, habits: Habits, random: Random) -> Self {
-        Self { key, habits, random, number: 0, prepared: Vec::new(), prepared_count: 0, text_prepared: false }
+        Self {
+            key,
+            habits,
+            random,
+            number: 0,
+            prepared: Vec::new(),
+            prepared_count: 0,
+            preparing: VecDeque::new(),
+            text_prepared: false,
+        }
     }
 
     /// A new token.
@@ -79,16 +106,20 @@ impl Author {
         Token { key: self.key, number: self.number }
     }
 
-    /// A statement was prepared: the server's id for the newest one.
-    pub fn note_prepared(&mut self, id: u32) {
-        self.prepared_count += 1;
-        self.prepared.push((id, self.prepared_count));
+    /// COM_STMT_PREPARE was answered: the server's id for the statement, if there is one.
+    pub fn note_prepared(&mut self, id: Option<u32>) {
+        let parameters = self.preparing.pop_front().flatten();
+        self.prepared_count += 1; // failures count too
+        if let (Some(id), Some(parameters)) = (id, parameters) {
+            let shadow = self.prepared_count;
+            self.prepared.push(Statement { id, shadow, parameters, kind: None, cursor: false });
+        }
     }
 
     /// Everything that was prepared is gone.
     pub fn forget_prepared(&mut self) {
         self.prepared.clear();
-        self.prepared_count = 0;
+        self.preparing.clear();
         self.text_prepared = false;
     }
 
@@ -268,28 +299,72 @@ impl Author {
         })
     }
 
-    fn prepared(&mut self, _oracle: &Oracle) -> Step {
-        let token = self.token();
-        let found = self.prepared.last().copied();
-        let both = |make: &dyn Fn(u32) -> Vec<u8>, (server, shadow): (u32, u32)| Step::Command {
-            payload: make(server),
-            shadow: make(shadow),
-        };
-        match (self.random.below(10), found) {
-            (0..=4, Some(ids)) => both(&|id| execute_payload(id, &[Some(token.to_string()), None]), ids),
-            (5, Some(ids)) => both(&|id| long_data_payload(id, 1, b"long data in pieces "), ids),
-            (6, Some((server, shadow))) => {
-                let make = |id: u32| [&[command::STMT_RESET][..], &id.to_le_bytes()].concat();
-                both(&make, (server, shadow))
-            }
-            (7, Some((server, shadow))) => {
-                self.prepared.pop();
-                let make = |id: u32| [&[command::STMT_CLOSE][..], &id.to_le_bytes()].concat();
-                both(&make, (server, shadow))
-            }
-            (8, _) => command(command::STMT_PREPARE, b"nonsense"),
-            _ => command(command::STMT_PREPARE, format!("SELECT ?, ? /* {token} */").as_bytes()),
+    fn prepared(&mut self, oracle: &Oracle) -> Step {
+        if self.prepared.is_empty() || self.random.percent(25) {
+            return self.prepare(oracle);
         }
+        let place = self.random.index(self.prepared.len());
+        let Statement { id, shadow, parameters, .. } = self.prepared[place];
+        let both = |make: &dyn Fn(u32) -> Vec<u8>| Step::Command { payload: make(id), shadow: make(shadow) };
+        match self.random.below(10) {
+            0 if parameters > 1 => both(&|id| long_data_payload(id, 1, b"long data in pieces ")),
+            1 => {
+                self.prepared[place].cursor = false;
+                both(&|id| [&[command::STMT_RESET][..], &id.to_le_bytes()].concat())
+            }
+            2 => {
+                self.prepared.remove(place);
+                both(&|id| [&[command::STMT_CLOSE][..], &id.to_le_bytes()].concat())
+            }
+            3..=5 if self.prepared[place].cursor => {
+                let rows = u32::try_from(self.random.between(1, 4)).unwrap_or(1);
+                both(&|id| [&[command::STMT_FETCH][..], &id.to_le_bytes(), &rows.to_le_bytes()].concat())
+            }
+            _ => self.execute(place),
+        }
+    }
+
+    fn execute(&mut self, place: usize) -> Step {
+        let Statement { id, shadow, parameters, kind, .. } = self.prepared[place];
+        let token = (parameters > 0).then(|| self.token().to_string());
+        let mut values = vec![None; parameters];
+        if let Some(first) = values.first_mut() {
+            *first = token;
+        }
+        if let Some(second) = values.get_mut(1).filter(|_| self.random.percent(50)) {
+            *second = Some("a value".to_owned());
+        }
+        // Libraries name the types in the first execution and whenever they change.
+        let again = kind.is_some() && self.random.percent(60);
+        let kind = kind.filter(|_| again).unwrap_or(*self.random.pick(&TYPES));
+        let flags = if self.random.percent(15) { READ_ONLY_CURSOR } else { 0 };
+        self.prepared[place].kind = Some(kind);
+        self.prepared[place].cursor = flags != 0;
+        let make = |id| execute_payload(id, flags, &values, kind, !again);
+        Step::Command { payload: make(id), shadow: make(shadow) }
+    }
+
+    /// Texts that are the same for all clients, so that these share what is prepared, and some of its own.
+    fn prepare(&mut self, _oracle: &Oracle) -> Step {
+        let (token, table) = (self.token(), self.table());
+        let text = match self.random.below(16) {
+            0..=2 => "SELECT ?, ?, @@prepared_schema_and_state".to_owned(),
+            3 => "SELECT ?, seq, ? FROM rows_9".to_owned(),
+            4 => "SELECT ?, @@sql_mode, @@time_zone, @@autocommit, ?, @@prepared_schema_and_state".to_owned(),
+            5 => "SELECT ?, LAST_INSERT_ID()".to_owned(),
+            6 => "SELECT ?, 1/0, ?".to_owned(),
+            7 => "SELECT ? FROM missing".to_owned(),
+            8 => "BEGIN".to_owned(),
+            9 => "COMMIT".to_owned(),
+            10 => "SET time_zone='+03:00'".to_owned(),
+            11 => format!("INSERT INTO {table} (value) VALUES (?)"),
+            12 => format!("UPDATE {table} SET value = ? WHERE id = 3"),
+            13 => format!("SELECT ?, COUNT(*), ? FROM {table}"),
+            14 => "nonsense".to_owned(),
+            _ => format!("SELECT ?, ?, CONNECTION_ID() /* {token} */"),
+        };
+        self.preparing.push_back((text != "nonsense").then(|| text.matches('?').count()));
+        command(command::STMT_PREPARE, text.as_bytes())
     }
 
     fn simple(&mut self, _oracle: &Oracle) -> Step {

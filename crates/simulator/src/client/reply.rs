@@ -78,7 +78,8 @@ enum After {
 impl ReplyReader {
     /// For the reply to this command.
     pub fn new(capabilities: u32, command: u8) -> Self {
-        let state = if command == command::FIELD_LIST { State::Rows } else { State::Head };
+        let has_no_head = matches!(command, command::FIELD_LIST | command::STMT_FETCH);
+        let state = if has_no_head { State::Rows } else { State::Head };
         Self { capabilities, command, state, sequence: 1, parts: Vec::new(), prepared: None }
     }
 
@@ -112,6 +113,8 @@ impl ReplyReader {
                 }
             }
             State::DefinitionsEof { then } => match self.end(payload) {
+                // A cursor's rows are fetched: this is the end.
+                Some(flags) if flags & status::CURSOR_EXISTS != 0 => Progress::Done,
                 Some(_) => {
                     // Nobody reads its flags, and where the server sends none it cannot be known what they would be.
                     self.parts.pop();

@@ -333,6 +333,8 @@ impl<'a> World<'a> {
             }
             // Every peer here reads at once.
             Output::PauseReading { .. } | Output::ResumeReading { .. } => {}
+            // No TLS here.
+            Output::StartTls { .. } | Output::Unread { .. } => {}
             Output::StopListening | Output::Finished => {}
         }
     }

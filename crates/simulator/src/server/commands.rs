@@ -1,10 +1,11 @@
 //! One command on a session, from its payload to the packets of its reply.
 
 use super::database::Database;
+use super::prepared;
 use super::reply::{Answer, ReplyWriter, ServerError, Value};
-use super::session::{Fresh, Prepared, Session};
-use super::statements::{self, split, unknown_handler};
-use crate::protocol::{Cursor, capability, command, put_length, put_string, status};
+use super::session::{Fresh, Session};
+use super::statements::{self, split};
+use crate::protocol::{Cursor, capability, command, put_length, status};
 
 /// What a command leads to.
 #[derive(Clone, Debug)]
@@ -57,14 +58,16 @@ pub fn run(session: &mut Session, database: &mut Database, payload: &[u8]) -> Re
             session.reset(database);
             ok(session, 0x00)
         }
-        command::STMT_PREPARE => prepare(session, &String::from_utf8_lossy(body)),
-        command::STMT_EXECUTE => execute(session, database, body),
+        command::STMT_PREPARE => prepared::prepare(session, database, &String::from_utf8_lossy(body)),
+        command::STMT_EXECUTE => prepared::execute(session, database, body),
+        command::STMT_FETCH => prepared::fetch(session, body),
         command::STMT_SEND_LONG_DATA => {
-            send_long_data(session, cursor);
+            prepared::send_long_data(session, cursor);
             Reply::Silence
         }
         command::STMT_CLOSE => {
-            session.prepared.remove(&cursor.long().unwrap_or(0));
+            let closed = session.prepared.remove(&cursor.long().unwrap_or(0));
+            database.prepared_statements -= usize::from(closed.is_some());
             if !session.holds_state(database) {
                 session.holder = None;
             }
@@ -73,9 +76,10 @@ pub fn run(session: &mut Session, database: &mut Database, payload: &[u8]) -> Re
         command::STMT_RESET => match session.prepared.get_mut(&cursor.long().unwrap_or(0)) {
             Some(prepared) => {
                 prepared.long_data.clear();
+                prepared.cursor = None;
                 ok(session, 0x00)
             }
-            None => unknown_statement(session, body, "mysqld_stmt_reset"),
+            None => prepared::unknown_statement(session, body, "mysqld_stmt_reset"),
         },
         command::FIELD_LIST => {
             let mut writer = ReplyWriter::new(1, session.capabilities, false);
@@ -172,7 +176,11 @@ fn write_more_answers(
     }
 }
 
-fn answers(session: &mut Session, binary: bool, results: Vec<Result<Answer, ServerError>>) -> Reply {
+pub(super) fn answers(
+    session: &mut Session,
+    binary: bool,
+    results: Vec<Result<Answer, ServerError>>,
+) -> Reply {
     match results.first() {
         Some(Err(failed)) => session.fail(failed.code, &failed.message),
         Some(Ok(Answer::Ok { .. })) => session.row_count = 0,
@@ -197,7 +205,7 @@ fn ok(session: &mut Session, header: u8) -> Reply {
     Reply::Packets(writer.out)
 }
 
-fn error(session: &mut Session, failed: &ServerError) -> Reply {
+pub(super) fn error(session: &mut Session, failed: &ServerError) -> Reply {
     session.fail(failed.code, &failed.message);
     session.fresh = Fresh::default();
     let mut writer = ReplyWriter::new(1, session.capabilities, false);
@@ -210,11 +218,6 @@ fn unknown_command() -> ServerError {
     ServerError::new(1047, "08S01", "Unknown command")
 }
 
-fn unknown_statement(session: &mut Session, body: &[u8], function: &str) -> Reply {
-    let id = Cursor(body).long().unwrap_or(0);
-    error(session, &unknown_handler(&id.to_string(), function))
-}
-
 fn set_option(session: &mut Session, option: Option<u16>) -> Reply {
     match option {
         Some(0) => session.capabilities |= capability::MULTI_STATEMENTS,
@@ -222,114 +225,6 @@ fn set_option(session: &mut Session, option: Option<u16>) -> Reply {
         _ => return error(session, &unknown_command()),
     }
     ok(session, 0xfe)
-}
-
-/// COM_STMT_PREPARE: one parameter per question mark; the simulation puts none into strings.
-fn prepare(session: &mut Session, text: &str) -> Reply {
-    if !text.trim_start().to_ascii_lowercase().starts_with("select") {
-        return error(session, &ServerError::syntax(text));
-    }
-    let parameters = text.matches('?').count();
-    session.prepared_count += 1;
-    let id = session.prepared_count;
-    let holder = crate::token::Token::find_all(text.as_bytes()).last().map(|token| token.key);
-    session.holder = holder.or(session.holder);
-    session
-        .prepared
-        .insert(id, Prepared { text: text.to_owned(), parameters, long_data: Default::default() });
-    let columns = 1u16;
-    let count = u16::try_from(parameters).unwrap_or(u16::MAX);
-    let mut writer = ReplyWriter::new(1, session.capabilities, true);
-    let mut head = vec![0];
-    head.extend_from_slice(&id.to_le_bytes());
-    head.extend_from_slice(&columns.to_le_bytes());
-    head.extend_from_slice(&count.to_le_bytes());
-    head.extend_from_slice(&[0, 0, 0]); // filler, warnings
-    writer.packet(&head);
-    let ending = session.ending(false);
-    if parameters > 0 {
-        writer.definitions(&vec!["?".to_owned(); parameters], &ending);
-    }
-    writer.definitions(&["column".to_owned()], &ending);
-    Reply::Packets(writer.out)
-}
-
-/// COM_STMT_EXECUTE with parameters that are all strings: id, flags, iterations, NULL bitmap, bound, types, values.
-fn execute(session: &mut Session, database: &mut Database, body: &[u8]) -> Reply {
-    let Some(prepared) = session.prepared.get(&Cursor(body).long().unwrap_or(0)).cloned() else {
-        return unknown_statement(session, body, "mysqld_stmt_execute");
-    };
-    let Some(parameters) = parameters(&prepared, body) else {
-        return error(session, &ServerError::new(1835, "HY000", "Malformed communication packet"));
-    };
-    match statements::execute(session, database, &prepared.text, Some(&parameters)) {
-        Ok(found) => answers(session, true, found.into_iter().map(Ok).collect()),
-        Err(failed) => error(session, &failed),
-    }
-}
-
-fn parameters(prepared: &Prepared, body: &[u8]) -> Option<Vec<Value>> {
-    let mut cursor = Cursor(body);
-    cursor.take(4 + 1 + 4)?;
-    if prepared.parameters == 0 {
-        return Some(Vec::new());
-    }
-    let nulls = cursor.take(prepared.parameters.div_ceil(8))?;
-    cursor.byte()?;
-    cursor.take(2 * prepared.parameters)?;
-    let mut values = Vec::new();
-    for place in 0..prepared.parameters {
-        let value = if let Some(data) = prepared.long_data.get(&u16::try_from(place).ok()?) {
-            Some(String::from_utf8_lossy(data).into_owned())
-        } else if nulls[place / 8] & (1 << (place % 8)) != 0 {
-            None
-        } else {
-            Some(String::from_utf8_lossy(cursor.string()?).into_owned())
-        };
-        values.push(value);
-    }
-    Some(values)
-}
-
-/// The payload of a COM_STMT_EXECUTE with string parameters, as clients write it.
-pub fn execute_payload(statement: u32, parameters: &[Value]) -> Vec<u8> {
-    let mut out = vec![command::STMT_EXECUTE];
-    out.extend_from_slice(&statement.to_le_bytes());
-    out.push(0); // no cursor
-    out.extend_from_slice(&1u32.to_le_bytes());
-    if parameters.is_empty() {
-        return out;
-    }
-    let mut nulls = vec![0u8; parameters.len().div_ceil(8)];
-    let mut values = Vec::new();
-    for (place, parameter) in parameters.iter().enumerate() {
-        match parameter {
-            Some(text) => put_string(&mut values, text.as_bytes()),
-            None => nulls[place / 8] |= 1 << (place % 8),
-        }
-    }
-    out.extend(nulls);
-    out.push(1); // types follow
-    out.extend([0xfe, 0].repeat(parameters.len())); // MYSQL_TYPE_STRING
-    out.extend(values);
-    out
-}
-
-fn send_long_data(session: &mut Session, mut cursor: Cursor<'_>) {
-    if let (Some(statement), Some(parameter)) = (cursor.long(), cursor.short()) {
-        if let Some(prepared) = session.prepared.get_mut(&statement) {
-            prepared.long_data.entry(parameter).or_default().extend_from_slice(cursor.0);
-        }
-    }
-}
-
-/// The payload of COM_STMT_SEND_LONG_DATA.
-pub fn long_data_payload(statement: u32, parameter: u16, data: &[u8]) -> Vec<u8> {
-    let mut out = vec![command::STMT_SEND_LONG_DATA];
-    out.extend_from_slice(&statement.to_le_bytes());
-    out.extend_from_slice(&parameter.to_le_bytes());
-    out.extend_from_slice(data);
-    out
 }
 
 /// The payload of COM_CHANGE_USER.

@@ -78,6 +78,8 @@ pub struct Database {
     pub hot_row: Option<u32>,
     /// Kills not yet carried out.
     pub kills: Vec<Kill>,
+    /// Prepared statements of all sessions.
+    pub prepared_statements: usize,
     /// How many statements have run.
     pub moment: u64,
     /// Those of them that asked for that number.

@@ -272,6 +272,7 @@ fn is_word(lexeme: &Lexeme, wanted: &str) -> bool {
 fn system_value(session: &Session, name: &str) -> Result<Value, ServerError> {
     match name {
         "identity" | "last_insert_id" => Ok(Some(session.last_insert_id.to_string())),
+        "prepared_schema_and_state" => Ok(session.prepared_schema_and_state.clone()),
         "pseudo_thread_id" => Ok(Some(session.thread_id.to_string())),
         "warning_count" => Ok(Some(session.warnings().len().to_string())),
         _ => session.shown_variable(name),

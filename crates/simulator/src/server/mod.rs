@@ -6,6 +6,7 @@ pub mod database;
 mod expression;
 mod lexer;
 mod login;
+pub mod prepared;
 pub mod reply;
 pub mod session;
 mod settings;

@@ -130,15 +130,25 @@ impl ReplyWriter {
     }
 
     fn rows(&mut self, columns: &[String], rows: &[Vec<Value>], ending: &Ending) {
-        let mut count = Vec::new();
-        put_length(&mut count, columns.len() as u64);
-        self.packet(&count);
+        self.column_count(columns.len());
         self.definitions(columns, ending);
         for row in rows {
-            let payload = if self.binary { binary_row(row) } else { text_row(row) };
-            self.packet(&payload);
+            self.row(row);
         }
         self.end_of_rows(ending);
+    }
+
+    /// The head of a result set.
+    pub fn column_count(&mut self, columns: usize) {
+        let mut count = Vec::new();
+        put_length(&mut count, columns as u64);
+        self.packet(&count);
+    }
+
+    /// One row.
+    pub fn row(&mut self, row: &[Value]) {
+        let payload = if self.binary { binary_row(row) } else { text_row(row) };
+        self.packet(&payload);
     }
 
     /// Column definitions and, for those who still want it, the EOF after them.

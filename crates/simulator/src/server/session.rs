@@ -18,6 +18,14 @@ pub struct Prepared {
     pub parameters: usize,
     /// Parameter data sent ahead with COM_STMT_SEND_LONG_DATA.
     pub long_data: BTreeMap<u16, Vec<u8>>,
+    /// The default schema when it was prepared.
+    pub schema: Option<String>,
+    /// The rest of what the session was then and decides what the text means.
+    pub meaning: String,
+    /// The types of its parameters, as the latest execution that named any has them.
+    pub types: Option<Vec<u8>>,
+    /// The rows of its open cursor that have not been fetched.
+    pub cursor: Option<Vec<Vec<Value>>>,
 }
 
 /// An open transaction.
@@ -73,8 +81,10 @@ pub struct Session {
     pub locked_tables: bool,
     /// Binary prepared statements.
     pub prepared: BTreeMap<u32, Prepared>,
-    /// Counts the prepared statements.
+    /// Counts the prepared statements, those of earlier users and before a reset included.
     pub prepared_count: u32,
+    /// Of the prepared statement that is being executed: what `@@prepared_schema_and_state` shows.
+    pub prepared_schema_and_state: Option<String>,
     /// Text prepared statements.
     pub text_prepared: BTreeMap<String, String>,
     /// The open transaction.
@@ -116,6 +126,7 @@ impl Session {
             locked_tables: false,
             prepared: BTreeMap::new(),
             prepared_count: 0,
+            prepared_schema_and_state: None,
             text_prepared: BTreeMap::new(),
             transaction: None,
             next_isolation: None,
@@ -141,8 +152,9 @@ impl Session {
     /// COM_RESET_CONNECTION: everything but account, schema and the login's character set.
     pub fn reset(&mut self, database: &mut Database) {
         self.end(database);
-        let schema = self.schema.take();
-        *self = Self::new(self.thread_id, &self.user, self.capabilities, schema, self.login_collation);
+        let (schema, prepared_count) = (self.schema.take(), self.prepared_count);
+        let fresh = Self::new(self.thread_id, &self.user, self.capabilities, schema, self.login_collation);
+        *self = Self { prepared_count, ..fresh };
         self.schema_changed = false;
     }
 
@@ -155,12 +167,15 @@ impl Session {
         collation: u8,
     ) {
         self.end(database);
-        *self = Self::new(self.thread_id, user, self.capabilities, schema, collation);
+        let prepared_count = self.prepared_count;
+        let fresh = Self::new(self.thread_id, user, self.capabilities, schema, collation);
+        *self = Self { prepared_count, ..fresh };
     }
 
     /// Gives back what the session holds on the server: its transaction and its locks.
     pub fn end(&mut self, database: &mut Database) {
         self.rollback(database);
+        database.prepared_statements -= std::mem::take(&mut self.prepared).len();
         database.locks.retain(|_, holder| *holder != self.thread_id);
     }
 
@@ -310,6 +325,32 @@ impl Session {
         }
     }
 
+    /// What decides what a statement means that is prepared now, as text.
+    pub fn meaning(&self) -> String {
+        const OF_EXECUTION: [&str; 12] = [
+            "autocommit",
+            "foreign_key_checks",
+            "innodb_lock_wait_timeout",
+            "interactive_timeout",
+            "last_insert_id",
+            "lock_wait_timeout",
+            "session_track_schema",
+            "session_track_state_change",
+            "session_track_system_variables",
+            "session_track_transaction_info",
+            "tx_isolation",
+            "wait_timeout",
+        ];
+        let mut out = String::new();
+        for variable in &variables::VARIABLES {
+            let value = self.variables[variable.name].as_deref();
+            if value != Some(variable.initial) && !OF_EXECUTION.contains(&variable.name) {
+                let _ = write!(out, " {}={value:?}", variable.name);
+            }
+        }
+        out
+    }
+
     /// What decides how a statement runs, as text: equal for a client's own connection and the backend it was given.
     /// Leaves out what belongs to a connection to the server and not to its client, and the schema for a statement that
     /// chooses another one.
@@ -357,7 +398,7 @@ impl Session {
     pub fn holds_state(&self, database: &Database) -> bool {
         !self.user_variables.is_empty()
             || !self.temporary_tables.is_empty()
-            || !self.prepared.is_empty()
+            || self.prepared.values().any(|prepared| prepared.cursor.is_some())
             || !self.text_prepared.is_empty()
             || self.locked_tables
             || self.transaction.is_some()

@@ -36,7 +36,7 @@ const fn variable(name: &'static str, kind: Kind, initial: &'static str) -> Vari
 
 /// All variables that the simulated programs and the engine use. The server's own charset differs from what clients
 /// log in with, so that a DEFAULT in the wrong place shows.
-pub const VARIABLES: [Variable; 41] = [
+pub const VARIABLES: [Variable; 42] = [
     variable("autocommit", Kind::Switch, "ON"),
     variable("character_set_client", Kind::CharacterSet, "latin1"),
     variable("character_set_connection", Kind::CharacterSet, "latin1"),
@@ -58,6 +58,8 @@ pub const VARIABLES: [Variable; 41] = [
     variable("lower_case_table_names", Kind::ReadOnly, "0"),
     variable("max_allowed_packet", Kind::ReadOnly, "16777216"),
     variable("max_connections", Kind::ReadOnly, "151"),
+    // Few, so that statements are closed and prepared again all the time.
+    variable("max_prepared_stmt_count", Kind::ReadOnly, "60"),
     variable("max_sort_length", Kind::Number, "1024"),
     variable("net_read_timeout", Kind::Number, "30"),
     variable("net_write_timeout", Kind::Number, "60"),

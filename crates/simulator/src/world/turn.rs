@@ -125,6 +125,7 @@ impl<P: Subject> World<P> {
                         self.network.set_paused(link, false);
                     }
                 }
+                Output::StartTls { .. } | Output::Unread { .. } => unreachable!("no TLS here"),
                 Output::StopListening => self.listening = false,
                 Output::Finished => self.finished = true,
             }

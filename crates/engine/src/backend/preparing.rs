@@ -1,0 +1,381 @@
+//! Preparing statements on backends: for a client that asks for it, and again ahead of an execution on another backend.
+//!
+//! A statement is prepared in the session state of the client that prepared it first: where the client's present state
+//! differs in what matters to that, the former goes ahead of COM_STMT_PREPARE and the latter follows it, each answered
+//! before the next is sent, so that nothing runs in a state that could not be set.
+
+use std::rc::Rc;
+
+use sql::Reads;
+use wire::{CommandKind, Expect, StatusFlags};
+
+use super::dispatch::Ahead;
+use super::{InFlight, Owner, Summary};
+use crate::client::Phase as ClientPhase;
+use crate::engine::Engine;
+use crate::request::{About, Action, Request, RequestKind};
+use crate::session::SessionState;
+use crate::statements::{DefinitionId, Template};
+
+/// ER_MAX_PREPARED_STMT_COUNT_REACHED: the server has no room for one more.
+const NO_ROOM: u16 = 1461;
+
+/// ER_NEED_REPREPARE: the server has given up preparing it anew by itself. ER_UNKNOWN_STMT_HANDLER: it does not know it.
+const USELESS: [u16; 2] = [1615, 1243];
+
+/// How often room is made for a statement. Other backends close theirs at the same time as it is tried again, so that the
+/// first attempts may be too early.
+const TRIES: u8 = 4;
+
+/// The answer to COM_STMT_PREPARE is kept until it is whole. It has at most 65,535 parameters, which the servers describe in
+/// 24 bytes each, and 4,096 columns.
+pub(crate) const LARGEST_ANSWER: usize = 8 << 20;
+
+impl Engine {
+    /// The definition that has to be prepared on this backend before the request can be executed there.
+    pub(crate) fn lacking_definition(&self, backend_key: usize, request: &Request) -> Option<DefinitionId> {
+        let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
+        let prepared = &self.backends[backend_key].prepared;
+        let is_there = match about.action {
+            Action::Execute { own: true, .. } => prepared.has_own(about.definition, about.number),
+            _ => prepared.serves(about.definition, about.number),
+        };
+        (!is_there).then_some(about.definition)
+    }
+
+    /// The next step on the way to a statement that is not prepared yet: the session state for it, or it itself.
+    pub(crate) fn prepare_first(
+        &mut self,
+        key: usize,
+        backend_key: usize,
+        request: Box<Request>,
+        definition: DefinitionId,
+        ahead: &Ahead,
+    ) {
+        self.begin_on(key, backend_key, false, None);
+        let wanted = self.sessions.state(self.definitions.get(definition).session);
+        let client = self.clients[key].session.expect("a client with requests has logged in");
+        let stands = self.sessions.state(self.backends[backend_key].session).prepares_like(wanted);
+        let client_agrees = self.sessions.state(client).prepares_like(wanted);
+        if !stands && client_agrees && !ahead.is_empty() {
+            return self.apply_state_first(key, backend_key, request, ahead);
+        }
+        self.buffered += request.raw.len();
+        self.clients[key].request = Some(request);
+        self.clients[key].phase = ClientPhase::Preparing;
+        if stands {
+            self.totals.prepared_again += 1;
+            let text = Rc::clone(&self.definitions.get(definition).text);
+            let owner = Owner::Prepare { client: key };
+            return self.send_own(backend_key, owner, CommandKind::StmtPrepare, &text, Expect::Prepare, 0);
+        }
+        let target = self.state_to_prepare(key, backend_key, definition);
+        let found = self.sessions.state(self.backends[backend_key].session);
+        let mut texts = Vec::new();
+        let mut set = Vec::new();
+        target.put_set(found, &mut set);
+        if !set.is_empty() {
+            texts.push(set);
+        }
+        if let Some(schema) = target.schema.as_ref().filter(|_| target.schema != found.schema) {
+            let mut statement = b"USE ".to_vec();
+            sql::quote_identifier(&mut statement, schema);
+            texts.push(statement);
+        }
+        let preludes = u8::try_from(texts.len()).expect("two statements at most");
+        self.set_multi_statements(backend_key, true);
+        let owner = Owner::ApplyDefinition { client: key };
+        let text = texts.join(&b';');
+        let skip = preludes.saturating_sub(1);
+        self.send_own(backend_key, owner, CommandKind::Query, &text, Expect::ResultSets, skip);
+    }
+
+    /// The session state in which a definition is prepared for a client on its backend.
+    fn state_to_prepare(&self, key: usize, backend_key: usize, definition: DefinitionId) -> SessionState {
+        let client = self.clients[key].session.expect("a client with requests has logged in");
+        let wanted = self.sessions.state(self.definitions.get(definition).session);
+        let found = self.sessions.state(self.backends[backend_key].session);
+        self.sessions.state(client).to_prepare(wanted, found)
+    }
+
+    /// A definition's session state was sent; now it may be prepared.
+    pub(crate) fn definition_state_applied(&mut self, key: usize, client: usize, statement: &InFlight) {
+        if statement.summary.error.is_some() {
+            // The backend's state is anybody's guess now, and so is what the client held there.
+            let Some(request) = self.take_request(client) else { return };
+            return self.preparation_lost(key, client, &request, &statement.summary);
+        }
+        if self.clients[client].killed {
+            return self.close_client(client, "killed");
+        }
+        let Some(about) = self.about(client) else { return };
+        let state = self.state_to_prepare(client, key, about.definition);
+        let session = self.sessions.hold(state);
+        self.set_backend_session(key, session);
+        self.sessions.release(session);
+        self.send_request(client, key);
+    }
+
+    /// A statement was prepared ahead of an execution, or not.
+    pub(crate) fn prepared_ahead(&mut self, key: usize, client: usize, statement: &mut InFlight) {
+        let Some(about) = self.about(client) else { return };
+        let summary = &statement.summary;
+        match (&summary.error, summary.prepared) {
+            (Some(error), _) => {
+                let again = error.code == NO_ROOM && self.may_try_again(client) && self.make_room();
+                if !again {
+                    return self.execution_refused(key, client, statement);
+                }
+            }
+            (None, Some((id, _))) => {
+                let own = matches!(about.action, Action::Execute { own: true, .. }).then_some(about.number);
+                self.keep_prepared(key, about.definition, own, id);
+            }
+            (None, None) => {
+                self.statement_lost(client, false);
+                return self.close_backend(key, "it prepared a statement and did not say which");
+            }
+        }
+        if self.clients[client].killed {
+            return self.close_client(client, "killed");
+        }
+        self.send_request(client, key);
+    }
+
+    fn about(&self, client: usize) -> Option<About> {
+        self.clients[client].request.as_ref()?.about.as_deref().copied()
+    }
+
+    /// Counts an attempt to prepare the statement of a client's request.
+    fn may_try_again(&mut self, client: usize) -> bool {
+        let Some(request) = &mut self.clients[client].request else { return false };
+        request.prepare_tries += 1;
+        request.prepare_tries <= TRIES
+    }
+
+    /// The statement could not be prepared again: its execution fails with the server's reason.
+    fn execution_refused(&mut self, key: usize, client: usize, statement: &InFlight) {
+        let Some(request) = self.take_request(client) else { return };
+        let error = statement.summary.error.clone().expect("a refusal has an error");
+        self.answer_server_error(client, &request, &error);
+        self.note_ended(client, &request);
+        self.note_aftermath(key, client, &request, statement);
+        self.settle(key, client, true);
+    }
+
+    /// What goes ahead of preparing has failed.
+    fn preparation_lost(&mut self, key: usize, client: usize, request: &Request, summary: &Summary) {
+        let error = summary.error.clone().expect("a failure has an error");
+        self.backends[key].afterwards = super::Afterwards::Close;
+        self.answer_server_error(client, request, &error);
+        let Some(state) = self.clients.get(client) else { return };
+        if state.killed || state.in_transaction() || !state.pins.is_empty() {
+            return self.close_client(client, "its session state or transaction was lost");
+        }
+        self.let_go(key, client);
+    }
+
+    /// The answer to a client's own COM_STMT_PREPARE is there, and goes to it with its own number for the statement. False
+    /// where it has been sent again, since the server had no room for it.
+    pub(crate) fn prepare_ended(
+        &mut self,
+        key: usize,
+        client: usize,
+        mut request: Box<Request>,
+        summary: &mut Summary,
+    ) -> Option<Box<Request>> {
+        if summary.kept.len() as u64 != summary.relayed {
+            self.statement_lost(client, false);
+            self.close_backend(key, "its answer to COM_STMT_PREPARE is longer than there can be");
+            return None;
+        }
+        let mut answer = std::mem::take(&mut summary.kept);
+        let statements = self.clients[client].statements.get_or_insert_default();
+        match (&summary.error, summary.prepared) {
+            (Some(error), _) if error.code == NO_ROOM && request.prepare_tries < TRIES => {
+                request.prepare_tries += 1;
+                if self.make_room() {
+                    self.buffered += request.raw.len();
+                    self.clients[client].request = Some(request);
+                    self.send_request(client, key);
+                    return None;
+                }
+                self.clients[client].statements.get_or_insert_default().note_failure();
+            }
+            (Some(_), _) | (None, None) => statements.note_failure(),
+            (None, Some((id, parameters))) => {
+                let definition = self.definition_of(client, &request, parameters);
+                self.keep_prepared(key, definition, None, id);
+                self.statement_count += 1;
+                let number = self.clients[client].statements.get_or_insert_default().add(definition);
+                // Behind the header and the byte that says OK.
+                let place = wire::HEADER_LEN + 1;
+                answer[place..place + 4].copy_from_slice(&number.to_le_bytes());
+            }
+        }
+        self.outbox.send(self.clients[client].connection, &answer);
+        Some(request)
+    }
+
+    /// The definition that a client has prepared, held for the client.
+    fn definition_of(&mut self, client: usize, request: &Request, parameters: u16) -> DefinitionId {
+        let session = self.clients[client].session.expect("a client with requests has logged in");
+        let state = self.sessions.state(session).for_preparing();
+        let session = self.sessions.hold(state);
+        let template = Template {
+            statement: request.statement.clone(),
+            collation: request.collation.clone(),
+            counts_rows: request.counts_rows,
+            inserts_selection: request.inserts_selection,
+            without_tables: request.without_tables,
+        };
+        let (definition, unused) =
+            self.definitions.hold(session, request.whole_text().into(), parameters, template);
+        if let Some(session) = unused {
+            self.sessions.release(session);
+        }
+        definition
+    }
+
+    /// A statement stands on a backend: takes the place of an older one, and of the one used longest ago where there are
+    /// too many.
+    fn keep_prepared(&mut self, key: usize, definition: DefinitionId, own: Option<u32>, id: u32) {
+        match self.backends[key].prepared.insert(definition, own, id) {
+            Some(before) => self.close_prepared(key, before),
+            None => {
+                self.definitions.hold_again(definition);
+                self.prepared_count += 1;
+            }
+        }
+        while self.backends[key].prepared.common() > self.settings.backend_prepared_statements as usize {
+            if !self.close_oldest(key) {
+                break;
+            }
+        }
+        // Others prepare statements on the server too, and each worker.
+        let servers = self.facts.as_ref().map_or(u32::MAX, |facts| facts.max_prepared_stmt_count);
+        let most = (servers / 4 * 3 / self.workers.count()).max(1) as usize;
+        while self.prepared_count > most && self.close_where_most_are() {}
+    }
+
+    fn close_where_most_are(&mut self) -> bool {
+        let most = self.backends.iter().max_by_key(|(_, backend)| backend.prepared.common());
+        most.map(|(key, _)| key).is_some_and(|key| self.close_oldest(key))
+    }
+
+    /// COM_STMT_CLOSE, which has no answer.
+    fn close_prepared(&mut self, key: usize, id: u32) {
+        let mut packet = Vec::new();
+        let mut payload = vec![CommandKind::StmtClose as u8];
+        payload.extend_from_slice(&id.to_le_bytes());
+        wire::put_message(&mut packet, &mut 0, &payload);
+        self.put_to_backend(key, &packet);
+    }
+
+    fn close_oldest(&mut self, key: usize) -> bool {
+        let Some((definition, id)) = self.backends[key].prepared.remove_oldest() else { return false };
+        self.prepared_is_closed(key, definition, id);
+        true
+    }
+
+    /// A statement that stood on a backend has been taken out of its table.
+    fn prepared_is_closed(&mut self, key: usize, definition: DefinitionId, id: u32) {
+        self.close_prepared(key, id);
+        self.prepared_count -= 1;
+        self.release_definition(definition);
+    }
+
+    /// The server has no room for more statements: half of those on each backend go. Executions that are under way come
+    /// before COM_STMT_CLOSE. False where there are none.
+    fn make_room(&mut self) -> bool {
+        let mut closed = false;
+        let all: Vec<_> = self.backends.iter().map(|(key, _)| key).collect();
+        for backend in all {
+            for _ in 0..self.backends[backend].prepared.common().div_ceil(2) {
+                closed |= self.close_oldest(backend);
+            }
+        }
+        closed
+    }
+
+    /// The server's number for the statement that a request executes, which is prepared there.
+    pub(crate) fn prepared_statement_id(&mut self, backend_key: usize, about: &About) -> Option<u32> {
+        let prepared = &mut self.backends[backend_key].prepared;
+        if let Action::Execute { cursor: true, .. } = about.action {
+            prepared.give_to(about.definition, about.number);
+        }
+        prepared.find(about.definition, about.number)
+    }
+
+    /// An execution, a fetch or a reset has ended: whether a cursor is open now.
+    pub(crate) fn note_cursor(&mut self, key: usize, client: usize, about: &About, summary: &Summary) {
+        let open = match (about.action, &summary.error, summary.status) {
+            (Action::Execute { cursor, .. }, None, Some(status)) => {
+                cursor
+                    && status.contains(StatusFlags::CURSOR_EXISTS)
+                    && !status.contains(StatusFlags::LAST_ROW_SENT)
+            }
+            (Action::Fetch, None, Some(status)) => !status.contains(StatusFlags::LAST_ROW_SENT),
+            // Nothing that a fetch runs into closes a cursor for certain.
+            (Action::Fetch, ..) => true,
+            (Action::Reset, Some(_), _) => true,
+            _ => false,
+        };
+        if let Some(statement) = self.client_statement(client, about.number) {
+            statement.cursor_is_open = open;
+        }
+        if !open && let Some(id) = self.backends[key].prepared.take_back(about.definition, about.number) {
+            self.prepared_is_closed(key, about.definition, id);
+        }
+        self.note_cursors(client);
+    }
+
+    /// An execution has failed in a way that leaves its statement on the server in doubt: it is closed, and prepared again
+    /// when it is needed. To be called once nobody asks the backend about the failure any more.
+    pub(crate) fn drop_doubtful(&mut self, key: usize, about: &About, summary: &Summary) {
+        let Action::Execute { long_data, .. } = about.action else { return };
+        let doubtful = summary.error.as_ref().is_some_and(|error| long_data || USELESS.contains(&error.code));
+        if doubtful && self.backends.contains(key) {
+            let prepared = &mut self.backends[key].prepared;
+            if let Some(id) = prepared.remove(about.definition, None) {
+                self.prepared_is_closed(key, about.definition, id);
+            }
+        }
+    }
+
+    /// A client closes a statement that has an open cursor.
+    pub(crate) fn close_own(&mut self, key: usize, definition: DefinitionId, number: u32) {
+        if let Some(id) = self.backends[key].prepared.remove(definition, Some(number)) {
+            self.prepared_is_closed(key, definition, id);
+        }
+    }
+
+    /// A client has closed a statement, and with it its last cursor perhaps: then it needs its backend no more.
+    pub(crate) fn cursor_closed_between_statements(&mut self, client: usize) {
+        self.note_cursors(client);
+        let Some(key) = self.clients[client].backend else { return };
+        if self.clients[client].pins.is_empty() && self.backends[key].in_flight.is_empty() {
+            self.settle(key, client, false);
+            self.backend_rests(key);
+        }
+    }
+
+    /// All that is prepared on a backend is gone with its session.
+    pub(crate) fn forget_prepared(&mut self, key: usize) {
+        for definition in self.backends[key].prepared.clear() {
+            self.prepared_count -= 1;
+            self.release_definition(definition);
+        }
+    }
+}
+
+/// Whether a prepared text has to be executed where it was prepared: it reads what only the server of the statement before
+/// knows, and no literal can be put in its place. `in_schema`: there was a default schema.
+pub(crate) fn stays(request: &Request, in_schema: bool) -> bool {
+    let reads = request.statement.reads;
+    let moved = [Reads::ROW_COUNT, Reads::FOUND_ROWS, Reads::DIAGNOSTICS];
+    let mentions = |word: &[u8]| request.raw.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
+    // No backend can be left without a schema once it has one.
+    moved.into_iter().any(|read| reads.contains(read))
+        || (!in_schema && (mentions(b"database") || mentions(b"schema")))
+}

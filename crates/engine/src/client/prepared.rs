@@ -1,0 +1,374 @@
+//! A client's prepared statements, and its commands about them.
+//!
+//! A client's numbers are its own, and stand for definitions ([`crate::statements`]). COM_STMT_PREPARE always goes to a
+//! server, whose answer the client gets with its own number in it. COM_STMT_EXECUTE goes to whichever backend serves the
+//! client, where the statement is prepared first if it is not yet (`backend/preparing.rs`).
+//!
+//! What a server keeps with a statement between commands is kept here instead: the types of its parameters, which are sent
+//! with each execution, and the pieces of COM_STMT_SEND_LONG_DATA, which go ahead of the next one. An open cursor stays on
+//! its backend, and the client with it.
+
+use std::rc::Rc;
+
+use wire::{CommandKind, Expect};
+
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+use crate::facts::Facts;
+use crate::pins::Pins;
+use crate::request::{About, Action, Request, RequestKind};
+use crate::statements::DefinitionId;
+
+/// MariaDB's name for the statement that was prepared last (`LAST_STMT_ID`, sql_prepare.cc).
+const LAST: u32 = u32::MAX;
+
+/// CURSOR_TYPE_READ_ONLY, CURSOR_TYPE_FOR_UPDATE and CURSOR_TYPE_SCROLLABLE in the flags of COM_STMT_EXECUTE.
+const CURSOR_TYPES: u8 = 7;
+
+/// The iteration count behind the flags.
+const ITERATIONS: usize = 4;
+
+/// What a client has prepared.
+#[derive(Default)]
+pub(crate) struct ClientStatements {
+    /// The number of its latest one; a failed attempt takes a number too, as on the servers.
+    last_number: u32,
+    /// What [`LAST`] stands for.
+    last: Option<u32>,
+    /// In the order of their numbers.
+    statements: Vec<ClientStatement>,
+}
+
+/// One of them.
+pub(crate) struct ClientStatement {
+    number: u32,
+    pub(crate) definition: DefinitionId,
+    /// What its latest execution said of its parameters' types, two bytes each.
+    types: Option<Rc<[u8]>>,
+    long_data: Option<Box<LongData>>,
+    pub(crate) cursor_is_open: bool,
+}
+
+/// What has come with COM_STMT_SEND_LONG_DATA since the latest execution.
+enum LongData {
+    /// The commands as they came.
+    Pieces(Vec<u8>),
+    /// What was wrong with one: each execution says so, until COM_STMT_RESET.
+    Wrong(MySqlError),
+}
+
+impl ClientStatements {
+    /// A statement has been prepared: its number.
+    pub(crate) fn add(&mut self, definition: DefinitionId) -> u32 {
+        self.last_number += 1;
+        let number = self.last_number;
+        self.last = Some(number);
+        let (types, long_data) = (None, None);
+        self.statements.push(ClientStatement { number, definition, types, long_data, cursor_is_open: false });
+        number
+    }
+
+    /// A statement could not be prepared.
+    pub(crate) fn note_failure(&mut self) {
+        self.last_number += 1;
+        self.last = None;
+    }
+
+    fn place(&self, number: u32) -> Option<usize> {
+        self.statements.binary_search_by_key(&number, |statement| statement.number).ok()
+    }
+
+    fn get_mut(&mut self, number: u32) -> Option<&mut ClientStatement> {
+        self.place(number).map(|place| &mut self.statements[place])
+    }
+
+    fn remove(&mut self, number: u32) -> Option<ClientStatement> {
+        if self.last == Some(number) {
+            self.last = None;
+        }
+        self.place(number).map(|place| self.statements.remove(place))
+    }
+
+    fn has_open_cursor(&self) -> bool {
+        self.statements.iter().any(|statement| statement.cursor_is_open)
+    }
+
+    /// Bytes on the heap; what several clients share is not counted.
+    pub(crate) fn bytes(&self) -> usize {
+        let pieces =
+            self.statements.iter().map(|statement| bytes_of(statement.long_data.as_deref())).sum::<usize>();
+        size_of::<Self>() + self.statements.capacity() * size_of::<ClientStatement>() + pieces
+    }
+}
+
+/// Bytes of what has come.
+fn bytes_of(long_data: Option<&LongData>) -> usize {
+    if let Some(LongData::Pieces(pieces)) = long_data { pieces.len() } else { 0 }
+}
+
+impl Engine {
+    /// The client's statement of this number, as it names it.
+    pub(crate) fn client_statement(&mut self, key: usize, number: u32) -> Option<&mut ClientStatement> {
+        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let statements = self.clients[key].statements.as_mut()?;
+        let number = if number == LAST && is_mariadb { statements.last? } else { number };
+        statements.get_mut(number)
+    }
+
+    /// COM_STMT_EXECUTE.
+    pub(crate) fn execute(
+        &mut self,
+        key: usize,
+        number: u32,
+        flags: u8,
+        body: &[u8],
+        raw: &[u8],
+        answer: u8,
+    ) {
+        let Some(statement) = self.client_statement(key, number) else {
+            let error = MySqlError::unknown_prepared_statement(number, "mysqld_stmt_execute");
+            return self.answer_error(key, answer, &error);
+        };
+        let (number, definition) = (statement.number, statement.definition);
+        if let Some(LongData::Wrong(error)) = statement.long_data.as_deref() {
+            let error = error.clone();
+            return self.answer_error(key, answer, &error);
+        }
+        let mut message = match statement.long_data.take().map(|long_data| *long_data) {
+            Some(LongData::Pieces(pieces)) => pieces,
+            _ => Vec::new(),
+        };
+        self.buffered -= message.len();
+        let long_data = !message.is_empty();
+        let types_unknown = !self.put_execution(key, number, body, flags, raw, &mut message);
+        let cursor = flags & CURSOR_TYPES != 0;
+        let template = self.definitions.get(definition).template.clone();
+        let action = Action::Execute { cursor, long_data, own: types_unknown };
+        let request = Request {
+            answer,
+            statement: template.statement,
+            collation: template.collation,
+            counts_rows: template.counts_rows,
+            inserts_selection: template.inserts_selection,
+            without_tables: template.without_tables,
+            about: Some(Box::new(About { number, definition, action })),
+            ..Request::plain(message, Expect::ResultSets, RequestKind::Execute)
+        };
+        self.queue_request(key, request);
+    }
+
+    /// Appends an execution that says its parameters' types; false where it does not say them and nobody knows them.
+    fn put_execution(
+        &mut self,
+        key: usize,
+        number: u32,
+        body: &[u8],
+        flags: u8,
+        raw: &[u8],
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let statement = self.client_statement(key, number).expect("it was found a moment ago");
+        let (definition, known) = (statement.definition, statement.types.clone());
+        let parameters = usize::from(self.definitions.get(definition).parameters);
+        let bound = ITERATIONS + parameters.div_ceil(8);
+        let types = body.get(bound + 1..bound + 1 + 2 * parameters);
+        match (body.get(bound), types, known) {
+            // Too short for what it should hold: the server says what is wrong.
+            _ if parameters == 0 => {}
+            (None, ..) | (Some(1..), None, _) => {}
+            (Some(1..), Some(types), known) => {
+                if known.is_none_or(|known| *known != *types) {
+                    let types = self.definitions.types(definition, types);
+                    let statement = self.client_statement(key, number).expect("it was found a moment ago");
+                    statement.types = Some(types);
+                }
+            }
+            (Some(0), _, Some(known)) => {
+                let mut payload = vec![CommandKind::StmtExecute as u8];
+                payload.extend_from_slice(&number.to_le_bytes());
+                payload.push(flags);
+                payload.extend_from_slice(&body[..bound]);
+                payload.push(1);
+                payload.extend_from_slice(&known);
+                payload.extend_from_slice(&body[bound + 1..]);
+                wire::put_message(out, &mut 0, &payload);
+                return true;
+            }
+            (Some(0), _, None) => {
+                out.extend_from_slice(raw);
+                return false;
+            }
+        }
+        out.extend_from_slice(raw);
+        true
+    }
+
+    /// COM_STMT_SEND_LONG_DATA has no answer: what is wrong with it is said by the next execution.
+    pub(crate) fn send_long_data(&mut self, key: usize, number: u32, parameter: u16, raw: &[u8]) {
+        let Some(statement) = self.client_statement(key, number) else { return };
+        let definition = statement.definition;
+        if parameter >= self.definitions.get(definition).parameters {
+            let error = MySqlError::wrong_arguments("mysqld_stmt_send_long_data");
+            return self.long_data_is_wrong(key, number, error);
+        }
+        let statement = self.client_statement(key, number).expect("it was found a moment ago");
+        match statement.long_data.as_deref_mut() {
+            None => statement.long_data = Some(Box::new(LongData::Pieces(raw.to_vec()))),
+            Some(LongData::Pieces(pieces)) => pieces.extend_from_slice(raw),
+            Some(LongData::Wrong(_)) => return,
+        }
+        self.buffered += raw.len();
+        if self.statement_memory_is_used_up() {
+            let limit = self.settings.statement_memory;
+            self.limit_reached("statement_memory", limit as u64);
+            self.long_data_is_wrong(key, number, MySqlError::statement_memory(limit));
+        }
+    }
+
+    fn long_data_is_wrong(&mut self, key: usize, number: u32, error: MySqlError) {
+        let Some(statement) = self.client_statement(key, number) else { return };
+        let wrong = Box::new(LongData::Wrong(error));
+        let before = statement.long_data.replace(wrong);
+        self.buffered -= bytes_of(before.as_deref());
+    }
+
+    /// COM_STMT_FETCH: only where a cursor is open, which keeps the client on its backend.
+    pub(crate) fn fetch(&mut self, key: usize, number: u32, raw: &[u8], answer: u8) {
+        let Some(statement) = self.client_statement(key, number) else {
+            let error = MySqlError::unknown_prepared_statement(number, "mysqld_stmt_fetch");
+            return self.answer_error(key, answer, &error);
+        };
+        let about = statement.about(Action::Fetch);
+        if !statement.cursor_is_open || !self.pass_to_own(key, about, Expect::Rows, raw, answer) {
+            self.answer_error(key, answer, &MySqlError::no_open_cursor(number));
+        }
+    }
+
+    /// COM_STMT_RESET: what is kept here is forgotten here; an open cursor is closed where it is.
+    pub(crate) fn reset_statement(&mut self, key: usize, number: u32, raw: &[u8], answer: u8) {
+        let Some(statement) = self.client_statement(key, number) else {
+            let error = MySqlError::unknown_prepared_statement(number, "mysqld_stmt_reset");
+            return self.answer_error(key, answer, &error);
+        };
+        let bytes = bytes_of(statement.long_data.take().as_deref());
+        let about = statement.about(Action::Reset);
+        let open = statement.cursor_is_open;
+        self.buffered -= bytes;
+        if !open || !self.pass_to_own(key, about, Expect::Simple, raw, answer) {
+            self.clients[key].aftermath.row_count = 0;
+            self.answer_ok(key, answer);
+        }
+    }
+
+    /// A command about a statement with an open cursor goes to the backend where that is. False where there is none.
+    fn pass_to_own(&mut self, key: usize, about: About, expect: Expect, raw: &[u8], answer: u8) -> bool {
+        let backend = self.clients[key].backend;
+        let found =
+            backend.and_then(|backend| self.backends[backend].prepared.find(about.definition, about.number));
+        let Some(id) = found else { return false };
+        let mut raw = raw.to_vec();
+        put_statement_id(&mut raw, id);
+        let about = Some(Box::new(about));
+        self.queue_request(key, Request { answer, about, ..Request::plain(raw, expect, RequestKind::Other) });
+        true
+    }
+
+    /// COM_STMT_CLOSE, which has no answer. What is prepared on backends stays there for others.
+    pub(crate) fn close_statement(&mut self, key: usize, number: u32) {
+        let Some(statement) = self.client_statement(key, number) else { return };
+        let number = statement.number;
+        let statements = self.clients[key].statements.as_mut().expect("it holds the statement");
+        let Some(statement) = statements.remove(number) else { return };
+        self.buffered -= bytes_of(statement.long_data.as_deref());
+        self.statement_count -= 1;
+        if statement.cursor_is_open
+            && let Some(backend) = self.clients[key].backend
+        {
+            self.close_own(backend, statement.definition, number);
+        }
+        self.release_definition(statement.definition);
+        if statement.cursor_is_open {
+            self.cursor_closed_between_statements(key);
+        }
+    }
+
+    /// COM_RESET_CONNECTION, another user, the end: nothing that was prepared is left.
+    pub(crate) fn forget_statements(&mut self, key: usize) {
+        let Some(statements) = self.clients[key].statements.as_mut() else { return };
+        // Numbers go on: none is given twice.
+        statements.last = None;
+        for statement in std::mem::take(&mut statements.statements) {
+            self.buffered -= bytes_of(statement.long_data.as_deref());
+            self.statement_count -= 1;
+            self.release_definition(statement.definition);
+        }
+    }
+
+    /// Whether the client holds its backend for a cursor follows from its statements.
+    pub(crate) fn note_cursors(&mut self, key: usize) {
+        let client = &mut self.clients[key];
+        let open = client.statements.as_ref().is_some_and(|statements| statements.has_open_cursor());
+        client.pins = if open { client.pins.with(Pins::CURSOR) } else { client.pins.without(Pins::CURSOR) };
+    }
+
+    pub(crate) fn release_definition(&mut self, definition: DefinitionId) {
+        if let Some(session) = self.definitions.release(definition) {
+            self.sessions.release(session);
+        }
+    }
+}
+
+impl ClientStatement {
+    fn about(&self, action: Action) -> About {
+        About { number: self.number, definition: self.definition, action }
+    }
+}
+
+/// Writes the server's number of a statement into commands about it: it stands behind the command's byte in all of them.
+pub(crate) fn put_statement_id(raw: &mut [u8], id: u32) {
+    let mut at = 0;
+    let mut begins = true;
+    while let Some(&[a, b, c, _]) = raw[at..].first_chunk::<{ wire::HEADER_LEN }>() {
+        let length = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
+        let place = at + wire::HEADER_LEN + 1;
+        if begins && let Some(bytes) = raw.get_mut(place..place + 4) {
+            bytes.copy_from_slice(&id.to_le_bytes());
+        }
+        // A full packet goes on in the next one.
+        begins = length < wire::MAX_PAYLOAD;
+        at += wire::HEADER_LEN + length;
+        if at >= raw.len() {
+            break;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_is_written_into_each_command() {
+        let mut raw = Vec::new();
+        wire::put_message(&mut raw, &mut 0, b"\x18\x01\0\0\0\0\0piece");
+        wire::put_message(&mut raw, &mut 0, &[0x17, 1, 0, 0, 0, 0, 1, 0, 0, 0]);
+        put_statement_id(&mut raw, 0x0102_0304);
+        let mut expected = Vec::new();
+        wire::put_message(&mut expected, &mut 0, b"\x18\x04\x03\x02\x01\0\0piece");
+        wire::put_message(&mut expected, &mut 0, &[0x17, 4, 3, 2, 1, 0, 1, 0, 0, 0]);
+        assert_eq!(raw, expected);
+    }
+
+    #[test]
+    fn a_message_of_several_packets_holds_the_number_once() {
+        let mut payload = vec![7; wire::MAX_PAYLOAD + 100];
+        payload[0] = 0x17;
+        let mut raw = Vec::new();
+        wire::put_message(&mut raw, &mut 0, &payload);
+        put_statement_id(&mut raw, 9);
+        payload[1..5].copy_from_slice(&[9, 0, 0, 0]);
+        let mut expected = Vec::new();
+        wire::put_message(&mut expected, &mut 0, &payload);
+        assert!(raw == expected);
+    }
+}

@@ -1,0 +1,114 @@
+//! TLS with clients: offered in the greeting, asked for with an SSLRequest, and from then on the layer's affair below us.
+
+use seam::{ConnectionId, ListenerId, Peer, TlsSession};
+use wire::{Capabilities, WireError};
+
+use super::login::Login;
+use super::{Client, Phase};
+use crate::engine::{Engine, Role};
+use crate::errors::MySqlError;
+use crate::event::Event;
+use crate::settings::{ClientTls, Settings};
+
+/// Whether a client's connection is encrypted.
+#[derive(Debug)]
+pub(crate) enum Security {
+    /// It is not, and this is what its listener says about that.
+    Plain(ClientTls),
+    /// It is.
+    Tls(
+        #[expect(dead_code, reason = "accounts that ask for a certificate are to look at it")]
+        Box<TlsSession>,
+    ),
+}
+
+impl Security {
+    pub(crate) fn of_listener(settings: &Settings, listener: ListenerId) -> Self {
+        Self::Plain(settings.client_tls.get(usize::from(listener.0)).copied().unwrap_or_default())
+    }
+
+    /// What a greeting says of it.
+    pub(crate) fn offered(&self) -> Capabilities {
+        match self {
+            Self::Plain(ClientTls::Off) | Self::Tls(_) => Capabilities::NONE,
+            Self::Plain(ClientTls::Allowed | ClientTls::Required) => Capabilities::SSL,
+        }
+    }
+}
+
+impl Default for Security {
+    fn default() -> Self {
+        Self::Plain(ClientTls::Off)
+    }
+}
+
+impl Client {
+    /// Nobody can listen on the way.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        matches!(self.security, Security::Tls(_))
+    }
+
+    /// It must use TLS, and does not.
+    pub(crate) fn lacks_tls(&self) -> bool {
+        matches!(self.security, Security::Plain(ClientTls::Required)) && matches!(self.peer, Peer::Tcp(_))
+    }
+}
+
+impl Engine {
+    /// An SSLRequest: nothing is answered, and what follows is TLS.
+    ///
+    /// # Errors
+    ///
+    /// Where TLS was not offered or stands already.
+    pub(crate) fn start_tls(&mut self, key: usize) -> Result<(), WireError> {
+        let client = &mut self.clients[key];
+        if client.security.offered() == Capabilities::NONE {
+            return Err(WireError::Malformed { what: "TLS was requested but not offered" });
+        }
+        client.phase = Phase::Login(Login::StartingTls);
+        self.outbox.start_tls(client.connection, None);
+        Ok(())
+    }
+
+    /// Bytes behind an SSLRequest. Returns how many were used: all.
+    pub(crate) fn unread(&mut self, key: usize, bytes: &[u8]) -> usize {
+        self.outbox.unread(self.clients[key].connection, bytes);
+        bytes.len()
+    }
+
+    /// A login in the clear where TLS is required.
+    pub(crate) fn refuse_plain(&mut self, key: usize, user: &[u8], sequence: u8) {
+        let error = MySqlError::tls_required();
+        self.answer_error(key, sequence.wrapping_add(1), &error);
+        let (peer, user) = (self.clients[key].peer, String::from_utf8_lossy(user).into_owned());
+        self.event(Event::LoginRefused { peer, user, reason: error.message });
+        self.drop_client(key);
+    }
+
+    /// TLS stands.
+    pub(crate) fn secured(&mut self, connection: ConnectionId, session: TlsSession) {
+        if let Role::Client(key) = self.role(connection)
+            && let client = &mut self.clients[key]
+            && matches!(client.phase, Phase::Login(Login::StartingTls))
+        {
+            client.security = Security::Tls(Box::new(session));
+            client.phase = Phase::Login(Login::Secured);
+        }
+    }
+
+    /// TLS did not come about, or broke: the connection is gone.
+    pub(crate) fn tls_failed(&mut self, connection: ConnectionId, reason: &str) {
+        let reason = format!("TLS: {reason}");
+        match self.role(connection) {
+            Role::Client(key) => {
+                let (peer, client) = (self.clients[key].peer, self.clients[key].id);
+                self.event(Event::ClientClosed { peer, client, reason });
+                self.client_gone(key);
+            }
+            Role::Backend(key) => self.backend_gone(key, &reason),
+            Role::Control => self.control_lost(&reason),
+            Role::Free => {}
+        }
+        self.set_role(connection, Role::Free);
+    }
+}

@@ -1,0 +1,177 @@
+//! Definitions of prepared statements: what a client has prepared, apart from the backends on which that has been done.
+//!
+//! A statement's meaning is its text and the session state in which it is prepared: the servers resolve names in the
+//! default schema of that moment, and read the text with its sql_mode and character sets. Equal ones are stored once,
+//! however many clients have them, so that they also need one statement on each backend.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::request::Statement;
+use crate::session::SessionId;
+
+/// The number of a stored definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DefinitionId(u32);
+
+/// What has been prepared.
+pub(crate) struct Definition {
+    /// As the server gets it.
+    pub(crate) text: Rc<[u8]>,
+    /// The session state in which it is prepared, without what makes no difference to that.
+    pub(crate) session: SessionId,
+    /// How many parameters it has.
+    pub(crate) parameters: u16,
+    /// What its execution does, as of a text.
+    pub(crate) template: Template,
+    /// Types of parameters as clients have sent them: most send the same ones.
+    types: Vec<Rc<[u8]>>,
+    holders: u32,
+}
+
+/// What the lexer says of a text, and what is found out along with that.
+#[derive(Clone)]
+pub(crate) struct Template {
+    pub(crate) statement: Statement,
+    /// See [`crate::request::Request`].
+    pub(crate) collation: Option<Box<[u8]>>,
+    pub(crate) counts_rows: bool,
+    pub(crate) inserts_selection: bool,
+    pub(crate) without_tables: bool,
+}
+
+/// Lists of types that are remembered for all clients of a definition. More than a few mean that values decide about them
+/// (integers of the smallest type that fits), and then each client keeps its own.
+const MOST_TYPES: usize = 8;
+
+/// All definitions in use, each stored once and counted.
+#[derive(Default)]
+pub(crate) struct Definitions {
+    entries: slab::Slab<Definition>,
+    ids: BTreeMap<(SessionId, Rc<[u8]>), DefinitionId>,
+    text_bytes: usize,
+}
+
+impl Definitions {
+    /// The id of a definition, with one more holder. The session must be held for it; what comes back is for the caller to
+    /// release where the definition was there already.
+    pub(crate) fn hold(
+        &mut self,
+        session: SessionId,
+        text: Rc<[u8]>,
+        parameters: u16,
+        template: Template,
+    ) -> (DefinitionId, Option<SessionId>) {
+        let name = (session, text);
+        if let Some(&id) = self.ids.get(&name) {
+            return (self.hold_again(id), Some(session));
+        }
+        let (_, text) = &name;
+        self.text_bytes += text.len();
+        let text = Rc::clone(text);
+        let types = Vec::new();
+        let definition = Definition { text, session, parameters, template, types, holders: 1 };
+        let index = self.entries.insert(definition);
+        let id = DefinitionId(u32::try_from(index).expect("fewer definitions than memory has bytes"));
+        self.ids.insert(name, id);
+        (id, None)
+    }
+
+    /// One more holder for a definition that is held already.
+    pub(crate) fn hold_again(&mut self, id: DefinitionId) -> DefinitionId {
+        self.entries[id.0 as usize].holders += 1;
+        id
+    }
+
+    /// One holder less; the last one frees the definition, and gets back the session state to release.
+    pub(crate) fn release(&mut self, id: DefinitionId) -> Option<SessionId> {
+        let entry = &mut self.entries[id.0 as usize];
+        entry.holders -= 1;
+        if entry.holders > 0 {
+            return None;
+        }
+        let entry = self.entries.remove(id.0 as usize);
+        self.text_bytes -= entry.text.len();
+        let session = entry.session;
+        self.ids.remove(&(session, entry.text));
+        Some(session)
+    }
+
+    pub(crate) fn get(&self, id: DefinitionId) -> &Definition {
+        &self.entries[id.0 as usize]
+    }
+
+    /// These types, stored once where others send the same.
+    pub(crate) fn types(&mut self, id: DefinitionId, types: &[u8]) -> Rc<[u8]> {
+        let known = &mut self.entries[id.0 as usize].types;
+        if let Some(types) = known.iter().find(|known| ***known == *types) {
+            return Rc::clone(types);
+        }
+        let types: Rc<[u8]> = types.into();
+        if known.len() < MOST_TYPES {
+            known.push(Rc::clone(&types));
+        }
+        types
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of all texts: what is bounded.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.text_bytes
+    }
+
+    /// Bytes of all definitions. The nodes of a B-tree are at least half full.
+    pub(crate) fn bytes(&self) -> usize {
+        let names = self.ids.len() * 2 * size_of::<(SessionId, Rc<[u8]>, DefinitionId)>();
+        self.entries.capacity() * size_of::<Definition>() + names + self.text_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{SessionState, Sessions};
+
+    fn template() -> Template {
+        Template {
+            statement: Statement::none(),
+            collation: None,
+            counts_rows: false,
+            inserts_selection: false,
+            without_tables: false,
+        }
+    }
+
+    #[test]
+    fn equal_definitions_are_stored_once_and_freed_with_the_last_holder() {
+        let (mut sessions, mut definitions) = (Sessions::default(), Definitions::default());
+        let session = sessions.hold(SessionState::default());
+        let (first, unused) = definitions.hold(session, (*b"SELECT ?").into(), 1, template());
+        assert_eq!(unused, None);
+        let (second, unused) = definitions.hold(session, (*b"SELECT ?").into(), 1, template());
+        assert_eq!((first, unused), (second, Some(session)));
+        let (other, _) = definitions.hold(session, (*b"SELECT 2").into(), 0, template());
+        assert!(other != first && definitions.len() == 2 && definitions.text_bytes() == 16);
+        assert_eq!(definitions.release(first), None);
+        assert_eq!(definitions.release(second), Some(session));
+        assert_eq!((definitions.len(), definitions.text_bytes()), (1, 8));
+    }
+
+    #[test]
+    fn types_are_shared_up_to_a_bound() {
+        let (mut sessions, mut definitions) = (Sessions::default(), Definitions::default());
+        let session = sessions.hold(SessionState::default());
+        let (id, _) = definitions.hold(session, (*b"SELECT ?").into(), 1, template());
+        let first = definitions.types(id, &[8, 0]);
+        assert!(Rc::ptr_eq(&first, &definitions.types(id, &[8, 0])));
+        for kind in 0..20 {
+            assert_eq!(*definitions.types(id, &[kind, 1]), [kind, 1]);
+        }
+        assert_eq!(definitions.get(id).types.len(), MOST_TYPES);
+    }
+}

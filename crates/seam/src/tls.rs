@@ -1,0 +1,55 @@
+//! What a program may know of TLS on one of its connections.
+
+use std::fmt;
+
+/// Which part we have in the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsSide<'a> {
+    /// The peer begins, and we show our certificate.
+    Server,
+    /// We begin.
+    Client {
+        /// The host that the peer's certificate has to be for, where that is checked: a name or an IP address.
+        server_name: &'a str,
+    },
+}
+
+/// The protocol's version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsVersion {
+    /// RFC 5246.
+    V1_2,
+    /// RFC 8446.
+    V1_3,
+}
+
+impl fmt::Display for TlsVersion {
+    /// As the servers write it (`Ssl_version`).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V1_2 => "TLSv1.2",
+            Self::V1_3 => "TLSv1.3",
+        })
+    }
+}
+
+/// What two ends have agreed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSession {
+    /// The protocol's version.
+    pub version: TlsVersion,
+    /// The cipher suite, by the name that OpenSSL and the servers give it (`Ssl_cipher`).
+    pub cipher: &'static str,
+    /// The peer's certificate, where it showed one. It has been verified if it was to be.
+    pub peer: Option<Box<PeerCertificate>>,
+}
+
+/// Whose certificate the peer has shown. Both in the form in which `REQUIRE SUBJECT` and `REQUIRE ISSUER` compare:
+/// `/C=SE/O=Example/CN=app` (OpenSSL's `X509_NAME_oneline`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerCertificate {
+    /// Who it is.
+    pub subject: String,
+    /// Who says so.
+    pub issuer: String,
+}

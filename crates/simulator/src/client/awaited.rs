@@ -1,0 +1,43 @@
+//! A command on its way, and what its answer must be.
+
+use super::login::Credentials;
+use super::oracle::Expected;
+use super::reply::{Part, ReplyReader};
+use crate::token::Token;
+
+/// A command that is not answered yet.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    pub(super) sent_at: u64,
+    /// Statements that had run on the server by then.
+    pub(super) floor: u64,
+    pub(super) shown: String,
+    pub(super) tokens: Vec<Token>,
+    pub(super) reader: ReplyReader,
+    pub(super) expected: Expected,
+    pub(super) change: Option<Credentials>,
+    /// A KILL: its answer depends on others, and decides what the next statement may ask about it.
+    pub(super) kill: bool,
+    pub(super) prepares: bool,
+}
+
+/// Errors that tell of a lost server, a limit or a kill: no direct connection would have given them at this place.
+pub(super) const INTERRUPTIONS: [u16; 12] =
+    [1040, 1041, 1043, 1053, 1152, 1153, 1158, 1159, 1205, 1317, 1927, 2013];
+
+impl Awaited {
+    /// Whether it is a command with one reply, so that another may be sent behind it.
+    pub(super) fn is_plain(&self) -> bool {
+        self.change.is_none() && !self.kill && !matches!(self.expected, Expected::File(..))
+    }
+
+    pub(super) fn interrupted(&self) -> bool {
+        matches!(self.reader.parts.last(), Some(Part::Error(code, _)) if INTERRUPTIONS.contains(code))
+    }
+}
+
+/// Whether this is an ERR packet that tells of a loss.
+pub(super) fn is_notice(payload: &[u8]) -> bool {
+    let code = payload.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
+    payload.first() == Some(&0xff) && INTERRUPTIONS.contains(&code)
+}

@@ -1,0 +1,326 @@
+//! The layer itself: which connections have TLS, and what of theirs goes where.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustls_pki_types::ServerName;
+use seam::{ConnectionId, Input, Instant, Output, Program, TlsSide};
+
+use crate::outbox::Outbox;
+use crate::session::{Buffers, Session};
+use crate::{Acceptor, Connector};
+
+/// Handshakes of clients that go on in one turn. A step of one takes up to a millisecond (an RSA signature above all), and in a
+/// storm of logins statements wait for no more than this many in each of their turns; with nothing else to do, turns follow each
+/// other at once.
+const HANDSHAKES_PER_TURN: usize = 1;
+
+/// Said of a peer that sends more than a handshake can have.
+const ENDLESS: &str = "its handshake has no end";
+
+/// A program, with TLS on those of its connections for which it asks.
+///
+/// In addition to what [`seam`] says: [`Input::Bytes`] and [`Output::Send`] of such a connection are what is inside TLS.
+/// [`Input::Stalled`] and [`Input::Drained`] are about what is outside, [`Output::PauseReading`] stops what is outside. A peer
+/// that says in TLS that it says no more has closed its connection.
+pub struct Tls<P> {
+    inner: P,
+    table: Table,
+    outbox: Outbox,
+    buffers: Buffers,
+    now: Instant,
+}
+
+/// The connections that have TLS.
+struct Table {
+    acceptor: Option<Arc<Acceptor>>,
+    connector: Option<Arc<Connector>>,
+    /// By the connection's index.
+    entries: Vec<Option<Box<Entry>>>,
+    /// Those with something to do in the next turn: handshakes of clients in the order in which they came.
+    waiting: VecDeque<ConnectionId>,
+    /// Those that the driver has been told to close in this turn. Until its end, what the program still sends is not to get out
+    /// in the clear.
+    closed: Vec<ConnectionId>,
+}
+
+struct Entry {
+    generation: u32,
+    state: State,
+    /// It is in `waiting`.
+    waits: bool,
+}
+
+#[allow(clippy::large_enum_variant, reason = "the others are for moments, and it is in a box as it is")]
+enum State {
+    /// Encrypting, or about to.
+    Up(Session),
+    /// TLS could not even begin, or broke off while something was sent. The program is told in the next turn.
+    Broken(String),
+    /// The program has been told of its end; the driver closes it in this turn.
+    Over,
+}
+
+impl<P: Program> Tls<P> {
+    /// A layer around `inner`. Where it asks for a side that is absent here, its connection ends.
+    pub fn new(inner: P, acceptor: Option<Arc<Acceptor>>, connector: Option<Arc<Connector>>) -> Self {
+        Self {
+            inner,
+            table: Table {
+                acceptor,
+                connector,
+                entries: Vec::new(),
+                waiting: VecDeque::new(),
+                closed: Vec::new(),
+            },
+            outbox: Outbox::default(),
+            buffers: Buffers::default(),
+            now: Instant::START,
+        }
+    }
+
+    /// The program inside.
+    pub fn inner_mut(&mut self) -> &mut P {
+        &mut self.inner
+    }
+
+    /// Bytes of a connection that has TLS.
+    fn received(&mut self, now: Instant, connection: ConnectionId, bytes: &[u8]) {
+        let Some(entry) = self.table.entry(connection) else { return };
+        let State::Up(session) = &mut entry.state else { return };
+        if session.is_server() && session.is_handshaking() {
+            if session.keep(bytes) {
+                self.table.wait(connection);
+            } else {
+                self.fail(now, connection, ENDLESS);
+            }
+        } else {
+            self.decrypt(now, connection, bytes);
+        }
+    }
+
+    /// Takes in what has come and hands on what was inside.
+    fn decrypt(&mut self, now: Instant, connection: ConnectionId, bytes: &[u8]) {
+        let Some(entry) = self.table.entry(connection) else { return };
+        let State::Up(session) = &mut entry.state else { return };
+        let was_handshaking = session.is_handshaking();
+        self.buffers.plain.clear();
+        self.buffers.sealed.clear();
+        let read = session.read(bytes, &mut self.buffers);
+        let secured = (was_handshaking && !session.is_handshaking()).then(|| session.agreed());
+        self.outbox.send(connection, &self.buffers.sealed);
+        // In the order in which it has come about, whatever the end.
+        if let Some(session) = secured {
+            self.inner.handle(now, Input::Secured { connection, session });
+        }
+        if !self.buffers.plain.is_empty() {
+            self.inner.handle(now, Input::Bytes { connection, bytes: &self.buffers.plain });
+        }
+        match read {
+            Ok(false) => {}
+            Ok(true) => self.peer_closed(now, connection),
+            Err(error) => self.fail(now, connection, &error.to_string()),
+        }
+    }
+
+    /// The peer says no more: for MySQL's protocol that is the end.
+    fn peer_closed(&mut self, now: Instant, connection: ConnectionId) {
+        let Some(entry) = self.table.entry(connection) else { return };
+        if let State::Up(session) = &mut entry.state {
+            self.buffers.sealed.clear();
+            session.close(&mut self.buffers);
+            self.outbox.send(connection, &self.buffers.sealed);
+        }
+        entry.state = State::Over;
+        self.outbox.close(connection);
+        self.inner.handle(now, Input::Closed { connection, reason: seam::CloseReason::EndOfStream });
+    }
+
+    /// The connection is of no more use; what is to be said of it to the peer is in the outbox.
+    fn fail(&mut self, now: Instant, connection: ConnectionId, reason: &str) {
+        let Some(entry) = self.table.entry(connection) else { return };
+        entry.state = State::Over;
+        self.outbox.close(connection);
+        self.inner.handle(now, Input::TlsFailed { connection, reason });
+    }
+
+    /// What has waited for this turn: as many handshakes as it allows, and all that is over.
+    fn go_on(&mut self, now: Instant) {
+        let mut handshakes = 0;
+        for _ in 0..self.table.waiting.len() {
+            if handshakes == HANDSHAKES_PER_TURN {
+                break;
+            }
+            let Some(connection) = self.table.waiting.pop_front() else { break };
+            // It may have closed in the meantime.
+            let Some(entry) = self.table.entry(connection) else { continue };
+            entry.waits = false;
+            match &mut entry.state {
+                State::Up(_) => {
+                    handshakes += 1;
+                    self.decrypt(now, connection, &[]);
+                }
+                State::Broken(reason) => {
+                    let reason = std::mem::take(reason);
+                    self.fail(now, connection, &reason);
+                }
+                State::Over => {}
+            }
+        }
+    }
+}
+
+impl Table {
+    fn entry(&mut self, connection: ConnectionId) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(connection.index as usize)?.as_deref_mut()?;
+        (entry.generation == connection.generation).then_some(entry)
+    }
+
+    fn remove(&mut self, connection: ConnectionId) {
+        if self.entry(connection).is_some() {
+            self.entries[connection.index as usize] = None;
+        }
+    }
+
+    fn sweep(&mut self) {
+        while let Some(connection) = self.closed.pop() {
+            self.remove(connection);
+        }
+    }
+
+    /// It has something to do in the next turn.
+    fn wait(&mut self, connection: ConnectionId) {
+        let Some(entry) = self.entry(connection) else { return };
+        if !std::mem::replace(&mut entry.waits, true) {
+            self.waiting.push_back(connection);
+        }
+    }
+
+    /// To be told to the program in the next turn.
+    fn break_off(&mut self, connection: ConnectionId, reason: String) {
+        if let Some(entry) = self.entry(connection) {
+            entry.state = State::Broken(reason);
+            self.wait(connection);
+        }
+    }
+
+    /// The program wants TLS from here on. What that sends first is put into the buffers.
+    fn start(&mut self, connection: ConnectionId, side: TlsSide<'_>, buffers: &mut Buffers) {
+        let made = match side {
+            TlsSide::Server => self.server_session(),
+            TlsSide::Client { server_name } => self.client_session(server_name, buffers),
+        };
+        let index = connection.index as usize;
+        if self.entries.len() <= index {
+            self.entries.resize_with(index + 1, || None);
+        }
+        let (state, broken) = match made {
+            Ok(session) => (State::Up(session), None),
+            Err(reason) => (State::Over, Some(reason)),
+        };
+        self.entries[index] =
+            Some(Box::new(Entry { generation: connection.generation, state, waits: false }));
+        if let Some(reason) = broken {
+            self.break_off(connection, reason);
+        }
+    }
+
+    fn server_session(&self) -> Result<Session, String> {
+        let acceptor = self.acceptor.as_ref().ok_or("there is no certificate")?;
+        Session::server(acceptor.config()).map_err(|error| error.to_string())
+    }
+
+    fn client_session(&self, name: &str, buffers: &mut Buffers) -> Result<Session, String> {
+        let connector = self.connector.as_ref().ok_or("there is nothing to check a server by")?;
+        let name = ServerName::try_from(name).map_err(|_| format!("{name:?} is not the name of a host"))?;
+        let session = Session::client(connector.config(), name.to_owned());
+        let mut session = session.map_err(|error| error.to_string())?;
+        session.begin(buffers).map_err(|error| error.to_string())?;
+        Ok(session)
+    }
+}
+
+impl<P: Program> Program for Tls<P> {
+    fn handle(&mut self, now: Instant, input: Input<'_>) {
+        self.now = now;
+        match input {
+            Input::Bytes { connection, bytes } if self.table.entry(connection).is_some() => {
+                self.received(now, connection, bytes);
+            }
+            Input::Closed { connection, .. } => {
+                self.table.remove(connection);
+                self.inner.handle(now, input);
+            }
+            Input::TurnEnd => {
+                self.go_on(now);
+                self.inner.handle(now, Input::TurnEnd);
+            }
+            input => self.inner.handle(now, input),
+        }
+    }
+
+    /// One output for each of the program's: nothing of the two is collected. What is left of a request that only this layer
+    /// is concerned with is a send of no bytes.
+    fn poll_output(&mut self) -> Option<Output<'_>> {
+        if !self.outbox.is_empty() {
+            let output = self.outbox.poll();
+            if let Some(Output::Close { connection }) = output {
+                self.table.closed.push(connection);
+            }
+            return output;
+        }
+        self.outbox.poll();
+        self.buffers.sealed.clear();
+        let Some(output) = self.inner.poll_output() else {
+            self.buffers.shrink();
+            self.table.sweep();
+            return None;
+        };
+        let nothing = |connection| Some(Output::Send { connection, bytes: &[] });
+        match output {
+            Output::StartTls { connection, side } => {
+                self.table.start(connection, side, &mut self.buffers);
+                Some(Output::Send { connection, bytes: &self.buffers.sealed })
+            }
+            Output::Send { connection, bytes } => {
+                let Some(entry) = self.table.entry(connection) else { return Some(output) };
+                let State::Up(session) = &mut entry.state else { return nothing(connection) };
+                if let Err(error) = session.write(bytes, &mut self.buffers) {
+                    self.table.break_off(connection, error.to_string());
+                }
+                Some(Output::Send { connection, bytes: &self.buffers.sealed })
+            }
+            Output::Unread { connection, bytes } => {
+                let Some(entry) = self.table.entry(connection) else { return Some(output) };
+                if let State::Up(session) = &mut entry.state {
+                    if session.keep(bytes) {
+                        self.table.wait(connection);
+                    } else {
+                        self.table.break_off(connection, String::from(ENDLESS));
+                    }
+                }
+                nothing(connection)
+            }
+            Output::Close { connection } => {
+                let Some(entry) = self.table.entry(connection) else { return Some(output) };
+                if let State::Up(session) = &mut entry.state {
+                    session.close(&mut self.buffers);
+                }
+                entry.state = State::Over;
+                self.outbox.close(connection);
+                Some(Output::Send { connection, bytes: &self.buffers.sealed })
+            }
+            output => Some(output),
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        match self.table.waiting.is_empty() {
+            true => self.inner.next_timeout(),
+            false => Some(self.now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,558 @@
+//! The layer around a program that asks for TLS when it is told to and sends back what it hears, with rustls at the other end.
+
+use std::collections::VecDeque;
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::crypto::aws_lc_rs;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, ServerConfig, ServerConnection};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use seam::{CloseReason, ListenerId, Peer, PeerCertificate, TlsVersion};
+
+use super::*;
+use crate::{Identity, ServerCheck};
+
+/// What the program asks for and the layer cannot guess.
+const ASK: &[u8] = b"tls please;";
+
+/// Asks for TLS as a server when it hears [`ASK`], as a client when it is connected. Sends back what it hears after that.
+#[derive(Default)]
+struct Echo {
+    outputs: VecDeque<Owned>,
+    current: Option<Owned>,
+    plain: Vec<u8>,
+    starting: bool,
+    secured: Vec<seam::TlsSession>,
+    heard: Vec<u8>,
+    ends: Vec<String>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Owned {
+    Send(Vec<u8>),
+    StartServer,
+    StartClient,
+    Unread(Vec<u8>),
+    Close,
+}
+
+const CONNECTION: ConnectionId = ConnectionId { index: 3, generation: 5 };
+
+impl Program for Echo {
+    fn handle(&mut self, _now: Instant, input: Input<'_>) {
+        match input {
+            Input::Connected { .. } => {
+                self.starting = true;
+                self.outputs.extend([Owned::Send(ASK.to_vec()), Owned::StartClient]);
+            }
+            Input::Bytes { bytes, .. } if !self.secured.is_empty() => {
+                assert!(!bytes.is_empty());
+                self.heard.extend_from_slice(bytes);
+                self.outputs.push_back(Owned::Send(bytes.to_vec()));
+            }
+            Input::Bytes { bytes, .. } if self.starting => {
+                self.outputs.push_back(Owned::Unread(bytes.to_vec()));
+            }
+            Input::Bytes { bytes, .. } => {
+                self.plain.extend_from_slice(bytes);
+                if let Some(rest) = self.plain.strip_prefix(ASK) {
+                    self.starting = true;
+                    self.outputs.push_back(Owned::StartServer);
+                    if !rest.is_empty() {
+                        self.outputs.push_back(Owned::Unread(rest.to_vec()));
+                    }
+                }
+            }
+            Input::Secured { session, .. } => self.secured.push(session),
+            Input::TlsFailed { reason, .. } => self.ends.push(String::from(reason)),
+            Input::Closed { reason, .. } => self.ends.push(format!("{reason:?}")),
+            _ => {}
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output<'_>> {
+        self.current = self.outputs.pop_front();
+        let connection = CONNECTION;
+        Some(match self.current.as_ref()? {
+            Owned::Send(bytes) => Output::Send { connection, bytes },
+            Owned::StartServer => Output::StartTls { connection, side: TlsSide::Server },
+            Owned::StartClient => {
+                Output::StartTls { connection, side: TlsSide::Client { server_name: "db.example" } }
+            }
+            Owned::Unread(bytes) => Output::Unread { connection, bytes },
+            Owned::Close => Output::Close { connection },
+        })
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// Certificates of a test.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters.distinguished_name.push(DnType::CommonName, "authority");
+        let pem = parameters.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(parameters, key) }
+    }
+
+    fn sign(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut parameters = CertificateParams::new([String::from(name)]).unwrap();
+        parameters.distinguished_name = rcgen::DistinguishedName::new();
+        parameters.distinguished_name.push(DnType::CommonName, name);
+        (parameters.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+
+    fn identity(&self, name: &str) -> Identity {
+        let (certificate, key) = self.sign(name);
+        Identity::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap()
+    }
+}
+
+fn chain_and_key(pair: &(String, String)) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    (crate::pem::certificates(pair.0.as_bytes()).unwrap(), crate::pem::key(pair.1.as_bytes()).unwrap())
+}
+
+fn client_config(
+    authority: &Authority,
+    version: &'static rustls::SupportedProtocolVersion,
+    identity: Option<&(String, String)>,
+) -> Arc<ClientConfig> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(crate::acceptor::roots(authority.pem.as_bytes()).unwrap());
+    Arc::new(match identity {
+        None => builder.with_no_client_auth(),
+        Some(pair) => {
+            let (chain, key) = chain_and_key(pair);
+            builder.with_client_auth_cert(chain, key).unwrap()
+        }
+    })
+}
+
+/// The layer and its peer, with what is between them.
+struct Pair {
+    layer: Tls<Echo>,
+    peer: rustls::Connection,
+    /// Bytes of the peer that the layer has not been given.
+    wire: Vec<u8>,
+    /// What came in the clear, before TLS.
+    clear: Vec<u8>,
+    closed: bool,
+    heard: Vec<u8>,
+    peer_error: Option<rustls::Error>,
+}
+
+impl Pair {
+    fn client(acceptor: &Arc<Acceptor>, config: &Arc<ClientConfig>) -> Self {
+        let name = ServerName::try_from("db.example").unwrap();
+        let peer = ClientConnection::new(Arc::clone(config), name).unwrap().into();
+        let mut pair = Self::new(Tls::new(Echo::default(), Some(Arc::clone(acceptor)), None), peer);
+        pair.wire = ASK.to_vec();
+        let peer = Peer::Unix { uid: 0 };
+        pair.input(Input::Accepted { connection: CONNECTION, listener: ListenerId(0), peer });
+        pair
+    }
+
+    fn server(connector: Connector, config: ServerConfig) -> Self {
+        let peer = ServerConnection::new(Arc::new(config)).unwrap().into();
+        let mut pair = Self::new(Tls::new(Echo::default(), None, Some(Arc::new(connector))), peer);
+        pair.input(Input::Connected { token: 1, connection: CONNECTION });
+        pair.turn_end();
+        assert!(pair.clear.starts_with(ASK));
+        // What followed was TLS already.
+        let hello = pair.clear.split_off(ASK.len());
+        pair.peer_hears(&hello);
+        pair
+    }
+
+    fn new(layer: Tls<Echo>, peer: rustls::Connection) -> Self {
+        let (wire, clear, heard) = (Vec::new(), Vec::new(), Vec::new());
+        Self { layer, peer, wire, clear, closed: false, heard, peer_error: None }
+    }
+
+    fn input(&mut self, input: Input<'_>) {
+        self.layer.handle(Instant::START, input);
+    }
+
+    fn turn_end(&mut self) {
+        self.input(Input::TurnEnd);
+        let mut sent = Vec::new();
+        while let Some(output) = self.layer.poll_output() {
+            match output {
+                Output::Send { connection, bytes } => {
+                    assert_eq!(connection, CONNECTION);
+                    assert!(
+                        !self.closed || bytes.is_empty(),
+                        "nothing follows the end, in the clear least of all"
+                    );
+                    sent.extend_from_slice(bytes);
+                }
+                Output::Close { .. } => self.closed = true,
+                other => panic!("a driver knows nothing of {other:?}"),
+            }
+        }
+        if matches!(self.peer, rustls::Connection::Server(_)) && self.clear.is_empty() {
+            self.clear = sent;
+        } else {
+            self.peer_hears(&sent);
+        }
+    }
+
+    fn peer_hears(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && self.peer_error.is_none() {
+            self.peer.read_tls(&mut bytes).unwrap();
+            if let Err(error) = self.peer.process_new_packets() {
+                self.peer_error = Some(error);
+            }
+            let mut plain = [0; 4096];
+            while let Ok(count @ 1..) = self.peer.reader().read(&mut plain) {
+                self.heard.extend_from_slice(&plain[..count]);
+            }
+        }
+    }
+
+    /// Turns until neither side has anything to say. So many bytes arrive at a time, and so many times in one turn.
+    fn run(&mut self, piece: usize, pieces_per_turn: usize) {
+        loop {
+            self.peer.write_tls(&mut self.wire).unwrap();
+            let idle = self.wire.is_empty() && !self.peer.wants_write();
+            if idle && self.layer.next_timeout().is_none() || self.closed {
+                return;
+            }
+            for _ in 0..pieces_per_turn {
+                let rest = self.wire.split_off(self.wire.len().min(piece));
+                let bytes = std::mem::replace(&mut self.wire, rest);
+                if !bytes.is_empty() {
+                    self.input(Input::Bytes { connection: CONNECTION, bytes: &bytes });
+                }
+            }
+            self.turn_end();
+        }
+    }
+
+    fn say(&mut self, bytes: &[u8]) {
+        self.peer.writer().write_all(bytes).unwrap();
+    }
+}
+
+fn acceptor(authority: &Authority, clients: bool) -> Arc<Acceptor> {
+    let authorities = clients.then_some(authority.pem.as_bytes());
+    Arc::new(Acceptor::new(authority.identity("db.example"), authorities).unwrap())
+}
+
+const VERSIONS: [&rustls::SupportedProtocolVersion; 2] = [&rustls::version::TLS12, &rustls::version::TLS13];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Cut anywhere, several to a turn: what is said arrives, the same both ways.
+    #[test]
+    fn a_client_is_served(
+        old in any::<bool>(),
+        piece in prop_oneof![1..50_usize, 50..20_000_usize],
+        pieces in 1..4_usize,
+        said in prop::collection::vec(any::<u8>(), 0..30_000),
+    ) {
+        let authority = Authority::new();
+        let config = client_config(&authority, VERSIONS[usize::from(!old)], None);
+        let mut pair = Pair::client(&acceptor(&authority, false), &config);
+        pair.peer.set_buffer_limit(None);
+        pair.say(&said);
+        pair.run(piece, pieces);
+        prop_assert_eq!(&pair.heard, &said);
+        prop_assert_eq!(&pair.layer.inner.heard, &said);
+        let session = &pair.layer.inner.secured[0];
+        prop_assert_eq!(session.version, if old { TlsVersion::V1_2 } else { TlsVersion::V1_3 });
+        prop_assert!(session.cipher.contains("AES"));
+        prop_assert_eq!(&session.peer, &None);
+        prop_assert!(pair.layer.inner.ends.is_empty());
+    }
+
+    /// Bytes that are no TLS end the connection, with an alert and one word to the program.
+    #[test]
+    fn noise_is_refused(noise in prop::collection::vec(any::<u8>(), 6..200), piece in 1..300_usize) {
+        let authority = Authority::new();
+        let config = client_config(&authority, VERSIONS[1], None);
+        let mut pair = Pair::client(&acceptor(&authority, false), &config);
+        pair.peer.write_tls(&mut Vec::new()).unwrap();
+        // 22 is a handshake's: what could still become one is waited for.
+        pair.wire.push(noise[0] | 0x80);
+        pair.wire.extend_from_slice(&noise);
+        pair.run(piece, 1);
+        prop_assert!(pair.closed);
+        prop_assert_eq!(pair.layer.inner.ends.len(), 1);
+        prop_assert!(pair.layer.inner.heard.is_empty() && pair.layer.inner.secured.is_empty());
+    }
+}
+
+fn served(authority: &Authority, version: usize) -> Pair {
+    let config = client_config(authority, VERSIONS[version], None);
+    let mut pair = Pair::client(&acceptor(authority, false), &config);
+    pair.say(b"hello");
+    pair.run(usize::MAX, 1);
+    assert_eq!(pair.heard, b"hello");
+    pair
+}
+
+#[test]
+fn plain_connections_pass_through() {
+    let mut pair = Pair::new(
+        Tls::new(Echo::default(), None, None),
+        ClientConnection::new(
+            client_config(&Authority::new(), VERSIONS[1], None),
+            ServerName::try_from("x").unwrap(),
+        )
+        .unwrap()
+        .into(),
+    );
+    pair.input(Input::Bytes { connection: CONNECTION, bytes: b"plain" });
+    assert_eq!(pair.layer.inner.plain, b"plain");
+    pair.layer.inner.outputs.push_back(Owned::Send(b"answer".to_vec()));
+    assert_eq!(pair.layer.poll_output(), Some(Output::Send { connection: CONNECTION, bytes: b"answer" }));
+    assert_eq!(pair.layer.poll_output(), None);
+    let reason = CloseReason::EndOfStream;
+    pair.input(Input::Closed { connection: CONNECTION, reason });
+    assert_eq!(pair.layer.inner.ends, ["EndOfStream"]);
+}
+
+#[test]
+fn without_a_certificate_there_is_no_tls() {
+    let config = client_config(&Authority::new(), VERSIONS[1], None);
+    let mut pair = Pair::client(&acceptor(&Authority::new(), false), &config);
+    pair.layer.table.acceptor = None;
+    pair.run(usize::MAX, 1);
+    assert!(pair.closed);
+    assert_eq!(pair.layer.inner.ends, ["there is no certificate"]);
+}
+
+#[test]
+fn the_peers_last_words_come_before_its_end() {
+    for version in [0, 1] {
+        let mut pair = served(&Authority::new(), version);
+        pair.say(b" and goodbye");
+        pair.peer.send_close_notify();
+        pair.run(usize::MAX, 1);
+        assert_eq!(pair.layer.inner.heard, b"hello and goodbye");
+        assert_eq!(pair.layer.inner.ends, ["EndOfStream"]);
+        assert!(pair.closed, "closed on our side too");
+        // The driver has forgotten it; a late message changes nothing.
+        pair.input(Input::Bytes { connection: ConnectionId { generation: 4, ..CONNECTION }, bytes: b"late" });
+        assert_eq!(pair.layer.inner.ends.len(), 1);
+    }
+}
+
+#[test]
+fn our_end_is_said_inside_and_outside() {
+    for version in [0, 1] {
+        let mut pair = served(&Authority::new(), version);
+        pair.layer.inner.outputs.extend([Owned::Send(b" bye".to_vec()), Owned::Close]);
+        pair.turn_end();
+        assert!(pair.closed);
+        assert_eq!(pair.heard, b"hello bye");
+        assert!(pair.peer.process_new_packets().unwrap().peer_has_closed());
+        assert!(pair.layer.table.entries.iter().all(Option::is_none));
+    }
+}
+
+#[test]
+fn what_is_altered_on_its_way_ends_the_connection_with_an_alert() {
+    for version in [0, 1] {
+        let mut pair = served(&Authority::new(), version);
+        pair.say(b"tampered");
+        pair.peer.write_tls(&mut pair.wire).unwrap();
+        *pair.wire.last_mut().unwrap() ^= 1;
+        pair.run(usize::MAX, 1);
+        assert!(pair.closed);
+        assert_eq!(pair.layer.inner.heard, b"hello");
+        assert_eq!(pair.layer.inner.ends.len(), 1);
+        let alert = pair.peer_error.unwrap();
+        assert_eq!(alert, rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac));
+    }
+}
+
+#[test]
+fn a_handshake_without_an_end_is_not_waited_for() {
+    let authority = Authority::new();
+    let config = client_config(&authority, VERSIONS[1], None);
+    let mut pair = Pair::client(&acceptor(&authority, false), &config);
+    // A message of 16 MiB announced, in records of 1 KiB.
+    pair.wire.extend_from_slice(&[22, 3, 1, 4, 0, 1, 0, 255, 255]);
+    pair.wire.extend_from_slice(&[0; 1020]);
+    for _ in 0..100 {
+        pair.wire.extend_from_slice(&[22, 3, 1, 4, 0]);
+        pair.wire.extend_from_slice(&[0; 1024]);
+    }
+    pair.run(999, 1);
+    assert!(pair.closed);
+    assert_eq!(pair.layer.inner.ends.len(), 1);
+}
+
+#[test]
+fn one_handshake_goes_on_in_a_turn() {
+    let authority = Authority::new();
+    let config = client_config(&authority, VERSIONS[1], None);
+    let mut layer = Tls::new(Echo::default(), Some(acceptor(&authority, false)), None);
+    let connections = [7, 8, 9].map(|index| ConnectionId { index, generation: 0 });
+    for connection in connections {
+        layer.table.start(connection, TlsSide::Server, &mut Buffers::default());
+        let name = ServerName::try_from("db.example").unwrap();
+        let mut hello = Vec::new();
+        ClientConnection::new(Arc::clone(&config), name).unwrap().write_tls(&mut hello).unwrap();
+        layer.handle(Instant::START, Input::Bytes { connection, bytes: &hello });
+    }
+    for expected in connections {
+        assert_eq!(layer.next_timeout(), Some(Instant::START), "at once");
+        layer.handle(Instant::START, Input::TurnEnd);
+        let mut answered = Vec::new();
+        while let Some(output) = layer.poll_output() {
+            if let Output::Send { connection, bytes: [_, ..] } = output {
+                answered.push(connection);
+            }
+        }
+        answered.dedup();
+        assert_eq!(answered, [expected]);
+    }
+    assert_eq!(layer.next_timeout(), None);
+}
+
+#[test]
+fn a_clients_certificate_is_checked_and_named() {
+    let authority = Authority::new();
+    let acceptor = acceptor(&authority, true);
+    for version in VERSIONS {
+        let config = client_config(&authority, version, Some(&authority.sign("app")));
+        let mut pair = Pair::client(&acceptor, &config);
+        pair.run(usize::MAX, 1);
+        let found = pair.layer.inner.secured[0].peer.as_deref();
+        let expected = PeerCertificate { subject: "/CN=app".into(), issuer: "/CN=authority".into() };
+        assert_eq!(found, Some(&expected));
+        // None is fine for TLS; whether it is for the account is the server's to say.
+        let mut pair = Pair::client(&acceptor, &client_config(&authority, version, None));
+        pair.run(usize::MAX, 1);
+        assert_eq!(pair.layer.inner.secured[0].peer, None);
+        let stranger = Authority::new().sign("app");
+        let mut pair = Pair::client(&acceptor, &client_config(&authority, version, Some(&stranger)));
+        pair.run(usize::MAX, 1);
+        assert!(pair.closed && pair.layer.inner.ends.len() == 1);
+        assert!(matches!(pair.peer_error, Some(rustls::Error::AlertReceived(_))), "{:?}", pair.peer_error);
+    }
+}
+
+#[test]
+fn clients_come_back_with_tickets_until_the_certificate_changes() {
+    for version in VERSIONS {
+        let authority = Authority::new();
+        let acceptor = acceptor(&authority, false);
+        let config = client_config(&authority, version, None);
+        let kind = || {
+            let mut pair = Pair::client(&acceptor, &config);
+            pair.say(b"x");
+            pair.run(usize::MAX, 1);
+            pair.peer.handshake_kind().unwrap()
+        };
+        assert_ne!(kind(), HandshakeKind::Resumed);
+        assert_eq!(kind(), HandshakeKind::Resumed);
+        acceptor.change(authority.identity("db.example"), None).unwrap();
+        assert_ne!(kind(), HandshakeKind::Resumed);
+        assert_eq!(kind(), HandshakeKind::Resumed);
+    }
+}
+
+fn server_config(authority: &Authority, name: &str, clients: bool) -> ServerConfig {
+    let (chain, key) = chain_and_key(&authority.sign(name));
+    let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    if clients {
+        let roots = Arc::new(crate::acceptor::roots(authority.pem.as_bytes()).unwrap());
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier =
+            rustls::server::WebPkiClientVerifier::builder_with_provider(roots, provider).build().unwrap();
+        return builder.with_client_cert_verifier(verifier).with_single_cert(chain, key).unwrap();
+    }
+    builder.with_no_client_auth().with_single_cert(chain, key).unwrap()
+}
+
+/// What becomes of a connection to a server with a certificate of `signer` for `name`.
+fn connected(
+    check: ServerCheck,
+    authority: &Authority,
+    signer: &Authority,
+    name: &str,
+) -> Result<(), String> {
+    let authorities = (check != ServerCheck::None).then_some(authority.pem.as_bytes());
+    let connector = Connector::new(check, authorities, None).unwrap();
+    let mut pair = Pair::server(connector, server_config(signer, name, false));
+    pair.say(b"greeting");
+    pair.run(100, 2);
+    match pair.layer.inner.ends.pop() {
+        None => {
+            assert_eq!(pair.heard, b"greeting", "sent back");
+            Ok(())
+        }
+        Some(reason) => {
+            assert!(pair.closed && pair.layer.inner.heard.is_empty());
+            assert!(matches!(pair.peer_error, Some(rustls::Error::AlertReceived(_))));
+            Err(reason)
+        }
+    }
+}
+
+#[test]
+fn a_server_is_checked_as_far_as_asked_for() {
+    let (ours, others) = (Authority::new(), Authority::new());
+    for (check, signer, name, fine) in [
+        (ServerCheck::Name, &ours, "db.example", true),
+        (ServerCheck::Name, &ours, "other.example", false),
+        (ServerCheck::Name, &others, "db.example", false),
+        (ServerCheck::Authority, &ours, "other.example", true),
+        (ServerCheck::Authority, &others, "db.example", false),
+        (ServerCheck::None, &others, "other.example", true),
+    ] {
+        let outcome = connected(check, &ours, signer, name);
+        assert_eq!(outcome.is_ok(), fine, "{check:?} {name}: {outcome:?}");
+        if let Err(reason) = outcome {
+            assert!(reason.contains("certificate"), "{reason}");
+        }
+    }
+    assert!(Connector::new(ServerCheck::Name, None, None).is_err());
+}
+
+#[test]
+fn a_server_that_asks_gets_our_certificate() {
+    let authority = Authority::new();
+    let identity = Some(authority.identity("onramp"));
+    let connector = Connector::new(ServerCheck::None, None, identity).unwrap();
+    let mut pair = Pair::server(connector, server_config(&authority, "db.example", true));
+    pair.say(b"greeting");
+    pair.run(usize::MAX, 1);
+    assert_eq!(pair.heard, b"greeting");
+    assert_eq!(pair.peer.peer_certificates().map(<[_]>::len), Some(1));
+}
+
+#[test]
+fn a_key_has_to_belong_to_its_certificate() {
+    let authority = Authority::new();
+    let (certificate, _) = authority.sign("a");
+    let (_, key) = authority.sign("b");
+    let identity = Identity::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap();
+    let refused = Acceptor::new(identity, None).err().unwrap();
+    assert_eq!(refused, "tls_key: it is not the key of the certificate in tls_certificate");
+    let refused = Identity::from_pem(b"nothing", key.as_bytes()).err().unwrap();
+    assert_eq!(refused, "tls_certificate: it holds no certificate (PEM)");
+    assert!(Acceptor::new(Identity::self_signed().unwrap(), None).is_ok());
+}

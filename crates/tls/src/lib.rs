@@ -1,0 +1,22 @@
+//! TLS between a driver and the program that it runs.
+//!
+//! [`Tls`] is a [`seam::Program`] that holds one. It passes everything through but for connections on which the program
+//! inside has asked for TLS ([`seam::Output::StartTls`]): of these it decrypts what comes and encrypts what goes. The protocol
+//! is rustls's, through its interface without buffers, so that an idle connection holds none.
+//!
+//! A server's side is an [`Acceptor`], a client's a [`Connector`]. Both are made from the text of PEM files and can be changed
+//! while connections stand; whose file that is, and when it is read again, is for others to say.
+
+#![forbid(unsafe_code)]
+
+mod acceptor;
+mod certificate;
+mod connector;
+mod layer;
+mod outbox;
+mod pem;
+mod session;
+
+pub use acceptor::{Acceptor, Identity};
+pub use connector::{Connector, ServerCheck};
+pub use layer::Tls;
