@@ -39,6 +39,9 @@ pub(crate) enum InsertId {
 /// Asks for LAST_INSERT_ID() and sets it to 0, as it is on every backend that nobody holds.
 pub(crate) const ASK_INSERT_ID: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID(0)";
 
+/// The same, and FOUND_ROWS() where only the server knows it.
+pub(crate) const ASK_FOUND_ROWS: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID(0),FOUND_ROWS()";
+
 impl Aftermath {
     /// The backend's answer to [`ASK_INSERT_ID`].
     pub(crate) fn insert_id_told(&mut self, value: u64) {

@@ -69,12 +69,14 @@ impl Engine {
         let mut statements = 0;
         let mut diagnostics = 0;
         let mut prepared_statements = self.definitions.bytes();
+        let mut holdings = 0;
         for (_, client) in &self.clients {
             statements += client.input.capacity();
             if let Some(request) = &client.request {
                 statements += size_of_val(&**request) + request.raw.capacity();
             }
             prepared_statements += client.statements.as_ref().map_or(0, |statements| statements.bytes());
+            holdings += client.holdings.as_ref().map_or(0, |held| held.bytes());
             if let Diagnostics::Saved { reply, .. } = &client.aftermath.diagnostics {
                 diagnostics += reply.len();
             }
@@ -82,7 +84,8 @@ impl Engine {
         let backends = self.backends.iter().map(|(_, backend)| backend.heap_bytes()).sum::<usize>();
         Memory {
             clients: self.clients.len(),
-            client_tables: self.clients.capacity() * size_of::<Client>()
+            client_tables: holdings
+                + self.clients.capacity() * size_of::<Client>()
                 + self.roles_capacity() * size_of::<(u32, Role)>()
                 // The nodes of a B-tree are at least half full.
                 + self.client_ids.len() * 2 * size_of::<(u32, usize)>()

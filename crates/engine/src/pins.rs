@@ -59,6 +59,11 @@ impl Pins {
         Self { effects: self.effects.without(other.effects), own: self.own & !other.own }
     }
 
+    /// Those of the reasons that the lexer found.
+    pub(crate) const fn effects(self) -> Effects {
+        self.effects
+    }
+
     /// Whether the client may hold something beyond its transaction that others have to wait for. What is known to hold no
     /// lock is left out; a prepared statement holds none either.
     pub(crate) const fn may_hold_locks(self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sql::{CharsetSetting, Classification, Effects, Kind, LexMode, Reads, SessionCall};
+use sql::{CharsetSetting, Classification, Effects, Holding, Kind, LexMode, Reads, SessionCall};
 use wire::Expect;
 
 use crate::client::priority::Priority;
@@ -24,6 +24,8 @@ pub(crate) struct Request {
     pub(crate) answer: u8,
     /// The collation of a `SET NAMES x COLLATE y`, which no tracker reports.
     pub(crate) collation: Option<Box<[u8]>>,
+    /// What it does to what its client holds by name, where that is understood.
+    pub(crate) holding: Option<Box<Holding>>,
     /// FOUND_ROWS() is the number of its rows.
     pub(crate) counts_rows: bool,
     /// `INSERT ... SELECT` and the like: FOUND_ROWS() counts what was read.
@@ -160,6 +162,7 @@ impl Request {
             statement: Statement::none(),
             answer: 1,
             collation: None,
+            holding: None,
             counts_rows: false,
             inserts_selection: false,
             without_tables: false,

@@ -78,6 +78,12 @@ impl Effects {
         Self(self.0 & !other.0)
     }
 
+    /// The members that are in both.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// The members, one at a time.
     pub fn iter(self) -> impl Iterator<Item = Self> {
         Self::NAMES.into_iter().map(|(member, _)| member).filter(move |&member| self.contains(member))

@@ -20,6 +20,7 @@ mod classification;
 mod digest;
 mod effects;
 mod functions;
+mod holding;
 mod lexer;
 mod pool;
 mod quote;
@@ -33,5 +34,6 @@ pub use classification::{
     digest_text,
 };
 pub use effects::{Effects, Reads};
+pub use holding::{Holding, TableName, holding};
 pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};

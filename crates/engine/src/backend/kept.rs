@@ -5,6 +5,17 @@ pub(crate) fn first_field(kept: &[u8]) -> Option<Vec<u8>> {
     rows_of(kept).first()?.first()?.clone()
 }
 
+/// The only field of an answer of one row and column, as its client reads it; `None` where it is not one.
+pub(crate) fn only_field(answer: &[u8], deprecate_eof: bool) -> Option<Option<Vec<u8>>> {
+    let mut packets = Packets(answer);
+    if wire::parse_column_count(packets.next()?).ok()? != 1 {
+        return None;
+    }
+    let row = packets.nth(if deprecate_eof { 1 } else { 2 })?;
+    let fields = wire::parse_text_row(row).ok()?;
+    fields.first().map(|field| field.map(<[u8]>::to_vec))
+}
+
 /// The rows of a kept answer (with the short ends of result sets); empty where it is not one.
 pub(crate) fn rows_of(kept: &[u8]) -> Vec<Vec<Option<Vec<u8>>>> {
     let mut rows = Vec::new();

@@ -32,12 +32,13 @@ struct Relay<'a> {
 impl ReplySink for Relay<'_> {
     fn relay(&mut self, bytes: &[u8]) {
         self.summary.relayed += bytes.len() as u64;
+        if self.summary.kept.len() + bytes.len() <= self.keep {
+            self.summary.kept.extend_from_slice(bytes);
+        }
         if let Some(group) = &mut self.group {
             group.collect(bytes);
         } else if let Some(connection) = self.to {
             self.outbox.send(connection, bytes);
-        } else if self.summary.kept.len() + bytes.len() <= self.keep {
-            self.summary.kept.extend_from_slice(bytes);
         }
     }
 
@@ -121,7 +122,10 @@ impl Engine {
                 Owner::Client { command: RequestKind::LoginSchema, .. } | Owner::Abandoned => (None, 0),
                 // The client has a number of its own for the statement, and the server may have to be asked again.
                 Owner::Client { command: RequestKind::Prepare, .. } => (None, LARGEST_ANSWER),
-                Owner::Client { client, .. } => (Some(self.clients[client].connection), 0),
+                Owner::Client { client, .. } => {
+                    let client = &self.clients[client];
+                    (Some(client.connection), if client.awaits_lock() { LARGEST_KEPT } else { 0 })
+                }
                 _ => (None, LARGEST_KEPT),
             };
             let group = statement.group.as_deref_mut().filter(|_| to.is_some());

@@ -5,9 +5,9 @@ use std::time::Duration;
 use sql::{CharsetSetting, Effects, Kind};
 use wire::{CommandKind, Expect, StatusFlags};
 
-use super::kept::{first_field, rows_of};
+use super::kept::rows_of;
 use super::{Afterwards, Change, InFlight, Owner, ServerError, Summary};
-use crate::aftermath::{ASK_INSERT_ID, Diagnostics, InsertId};
+use crate::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId};
 use crate::client::Phase as ClientPhase;
 use crate::client::priority::Priority;
 use crate::digests::Execution;
@@ -21,8 +21,11 @@ use crate::session::{Charset, SessionState};
 /// then has none, so that it can choose another.
 const SCHEMA_GONE: [u16; 2] = [1049, 1044];
 
-/// ER_PARSE_ERROR.
-const PARSE_ERROR: u16 = 1064;
+/// Effects of statements that set FOUND_ROWS() like any other.
+const COUNT_NOTHING: Effects = Effects::NAMED_LOCK.union(Effects::USER_VARIABLE);
+
+/// Effects of statements that may set LAST_INSERT_ID() without saying so.
+const MAY_INSERT: Effects = Effects::TEXT_PREPARE.union(Effects::ROUTINE).union(Effects::UNKNOWN);
 
 /// ER_QUERY_INTERRUPTED: a KILL QUERY hit what went ahead of the statement.
 const QUERY_INTERRUPTED: u16 = 1317;
@@ -66,19 +69,8 @@ impl Engine {
         if unexplained {
             pins |= Pins::STATE_CHANGE;
         }
+        self.note_pins(client, &request, pins, summary);
         let state = &mut self.clients[client];
-        // A text that could not be prepared or parsed left nothing, unless a part of it had run before.
-        let refused = summary.error.as_ref().is_some_and(|error| {
-            command == RequestKind::Prepare || (error.code == PARSE_ERROR && summary.status.is_none())
-        });
-        if !refused {
-            state.pins |= pins;
-        }
-        let ended =
-            matches!(request.statement.kind, Kind::Commit | Kind::Rollback) && summary.error.is_none();
-        if ended && state.pins == Pins::from(Effects::NEXT_TRANSACTION) {
-            state.pins = Pins::NONE;
-        }
         if let Some(status) = summary.status {
             state.status =
                 status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
@@ -198,8 +190,11 @@ impl Engine {
         }
         let session = self.clients[client].session.expect("a client with requests has logged in");
         let mut state: SessionState = self.sessions.state(session).clone();
-        let mut explained =
-            matches!(request.statement.kind, Kind::Set | Kind::Use) || !request.statement.effects.is_empty();
+        // MySQL reports that a temporary table has been changed or dropped.
+        let of_table = request.statement.kind == Kind::Ddl && self.clients[client].holds_tables();
+        let mut explained = matches!(request.statement.kind, Kind::Set | Kind::Use)
+            || !request.statement.effects.is_empty()
+            || of_table;
         let mut reported = false;
         for change in changes {
             match change {
@@ -281,10 +276,15 @@ impl Engine {
         if !shared && in_transaction {
             return self.hold_on(key, client);
         }
-        if !shared && state.aftermath.insert_id != InsertId::Known {
+        let text = match (state.aftermath.insert_id, state.aftermath.found_rows) {
+            (_, None) => Some(ASK_FOUND_ROWS),
+            (InsertId::Unsure { .. }, _) => Some(ASK_INSERT_ID),
+            (InsertId::Known, _) => None,
+        };
+        if let Some(text) = text.filter(|_| !shared) {
             state.phase = ClientPhase::Settling;
             let owner = Owner::SaveInsertId { client };
-            return self.send_own(key, owner, CommandKind::Query, ASK_INSERT_ID, Expect::ResultSets, 0);
+            return self.send_own(key, owner, CommandKind::Query, text, Expect::ResultSets, 0);
         }
         if in_transaction {
             // A read that others shared has opened a transaction after all: nobody else may fall into it.
@@ -342,9 +342,13 @@ impl Engine {
     }
 
     pub(crate) fn insert_id_saved(&mut self, key: usize, client: usize, summary: &Summary) {
-        let value = first_field(&summary.kept).and_then(|field| String::from_utf8(field).ok()?.parse().ok());
+        let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
+        let number = |field: Option<&Option<Vec<u8>>>| -> Option<u64> {
+            std::str::from_utf8(field?.as_deref()?).ok()?.parse().ok()
+        };
         let aftermath = &mut self.clients[client].aftermath;
-        match value {
+        aftermath.found_rows = number(row.get(2)).or(aftermath.found_rows).or(Some(0));
+        match number(row.first()) {
             Some(value) => aftermath.insert_id_told(value),
             None => {
                 // Killed, most likely: nobody may find the id there.
@@ -412,9 +416,11 @@ impl Engine {
                 _ => -1,
             };
         }
+        let prepares = request.command == RequestKind::Prepare;
+        let effects = if prepares { Effects::NONE } else { request.statement.effects };
         // What pins may do anything (SQL_CALC_FOUND_ROWS, a CALL, CREATE ... SELECT), and the rows of a cursor are still to
         // come: then only the server knows, and the client stays there.
-        let counted = !request.statement.effects.is_empty() || request.wants_cursor();
+        let counted = !effects.without(COUNT_NOTHING).is_empty() || request.wants_cursor();
         if counted && summary.error.is_none() {
             aftermath.found_rows = None;
         }
@@ -430,7 +436,8 @@ impl Engine {
         }
         // RETURNING hides the id behind rows, an error hides it altogether.
         let inserts = matches!(request.statement.kind, Kind::Insert | Kind::Replace | Kind::Load);
-        let hidden = inserts && (summary.rows.is_some() || summary.error.is_some());
+        let unseen = !effects.intersection(MAY_INSERT).is_empty();
+        let hidden = unseen || (inserts && (summary.rows.is_some() || summary.error.is_some()));
         let assigned = request.statement.sets_last_insert_id;
         if summary.last_insert_id != 0 || hidden || assigned {
             aftermath.insert_id = InsertId::Unsure { reported: summary.last_insert_id };
@@ -488,6 +495,7 @@ impl Engine {
         let state = &mut self.clients[client];
         let (_, charset) = facts.charset_of_login(state.collation);
         state.pins = Pins::NONE;
+        state.holdings = None;
         state.priority = Priority::default();
         state.aftermath = crate::aftermath::Aftermath::default();
         state.status = facts.fresh_status();

@@ -220,6 +220,7 @@ impl Engine {
             request.without_tables = uses_no_table(&request.statement, text);
         }
         request.inserts_selection = inserts_selection(&request.statement, text);
+        request.holding = self.holding_of(key, &request.statement, text);
         self.queue_request(key, request);
     }
 

@@ -285,6 +285,7 @@ impl Engine {
         self.forget_statements(key);
         let client = &mut self.clients[key];
         client.pins = crate::pins::Pins::NONE;
+        client.holdings = None;
         let (identity, session) = (client.identity.take(), client.session.take());
         if let Some(identity) = identity {
             self.release_identity(identity);

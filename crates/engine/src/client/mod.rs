@@ -17,6 +17,7 @@ pub(crate) mod authentication;
 pub(crate) mod close;
 pub(crate) mod commands;
 pub(crate) mod delay;
+pub(crate) mod holdings;
 pub(crate) mod kill;
 pub(crate) mod login;
 pub(crate) mod login_schema;
@@ -32,6 +33,7 @@ use crate::aftermath::{Aftermath, Reader};
 use crate::pins::Pins;
 use crate::request::Request;
 use crate::session::SessionId;
+use holdings::Holdings;
 use prepared::ClientStatements;
 use priority::Priority;
 use security::Security;
@@ -59,6 +61,8 @@ pub(crate) struct Client {
     /// The backend on which its last statement ended, as long as it has held it since.
     pub(crate) settled_on: Option<usize>,
     pub(crate) pins: Pins,
+    /// What it holds by name; none until it does.
+    pub(crate) holdings: Option<Box<Holdings>>,
     /// Its latest status flags: what an OK of our own repeats.
     pub(crate) status: StatusFlags,
     pub(crate) tickets: u32,
@@ -161,6 +165,7 @@ impl Client {
             backend: None,
             settled_on: None,
             pins: Pins::NONE,
+            holdings: None,
             status: StatusFlags::AUTOCOMMIT,
             tickets: 0,
             priority: Priority::default(),

@@ -1,0 +1,273 @@
+//! What a client holds by name on its backend, so that its pin ends with the last of it.
+//!
+//! The rule is that what is noted here is never less than what the server holds: where it is not certain that something has been
+//! given back, or was never taken, it stays, and the client with its backend.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sql::{Effects, Holding, Kind, TableName};
+
+use super::Client;
+use crate::backend::Summary;
+use crate::backend::kept::only_field;
+use crate::engine::Engine;
+use crate::pins::Pins;
+use crate::request::{Request, RequestKind, Statement};
+
+/// The reasons to pin of which the single things are known.
+const BY_NAME: Effects = Effects::TEMPORARY_TABLE
+    .union(Effects::LOCK_TABLES)
+    .union(Effects::NAMED_LOCK)
+    .union(Effects::TEXT_PREPARE)
+    .union(Effects::HANDLER);
+
+/// So many names are kept of one client, each of at most 64 bytes and a schema's; whoever holds more keeps its backend.
+const MOST_NAMES: usize = 128;
+
+/// ER_PARSE_ERROR.
+const PARSE_ERROR: u16 = 1064;
+
+/// ER_UNKNOWN_STMT_HANDLER: there is no prepared statement of this name.
+const UNKNOWN_STATEMENT: u16 = 1243;
+
+/// Errors of statements that have not done anything yet: the schema, table or right is missing (1044, 1046, 1049, 1142, 1143,
+/// 1146, 1227), or what is to be freed or closed is not there (1109, 1243).
+const NOTHING_DONE: [u16; 9] = [1044, 1046, 1049, 1109, 1142, 1143, 1146, 1227, UNKNOWN_STATEMENT];
+
+/// What one client holds.
+#[derive(Debug, Default)]
+pub(crate) struct Holdings {
+    tables: BTreeSet<TableName>,
+    /// How often each lock has been taken.
+    locks: BTreeMap<Box<[u8]>, u32>,
+    /// Whether executing it leaves nothing behind.
+    statements: BTreeMap<Box<[u8]>, bool>,
+    handlers: BTreeSet<Box<[u8]>>,
+    /// LOCK TABLES.
+    locks_tables: bool,
+    /// FLUSH TABLES WITH READ LOCK.
+    locks_all_tables: bool,
+    /// LOCK INSTANCE FOR BACKUP.
+    locks_instance: bool,
+    /// Reasons of which something is held without a name: they end with the session's state.
+    nameless: Effects,
+}
+
+/// How a statement ended, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// `took`: it has not said that it did not take the lock that it asked for.
+    Succeeded { took: bool },
+    /// Something of it may have happened.
+    Failed,
+}
+
+impl Holdings {
+    /// The reasons to pin.
+    fn effects(&self) -> Effects {
+        let locks_tables = self.locks_tables || self.locks_all_tables || self.locks_instance;
+        let held = [
+            (Effects::TEMPORARY_TABLE, !self.tables.is_empty()),
+            (Effects::LOCK_TABLES, locks_tables),
+            (Effects::NAMED_LOCK, !self.locks.is_empty()),
+            (Effects::TEXT_PREPARE, !self.statements.is_empty()),
+            (Effects::HANDLER, !self.handlers.is_empty()),
+        ];
+        let named = held.into_iter().filter(|&(_, held)| held);
+        named.fold(self.nameless, |effects, (effect, _)| effects | effect)
+    }
+
+    /// Takes in the end of a statement with these effects. `schema` is the session's.
+    fn note(
+        &mut self,
+        statement: &Statement,
+        change: Option<&Holding>,
+        schema: Option<&[u8]>,
+        ending: Ending,
+    ) {
+        let Some(change) = change else {
+            self.nameless |= statement.effects.intersection(BY_NAME);
+            // A table may have another name now.
+            if !self.tables.is_empty() && (statement.several || statement.kind == Kind::Ddl) {
+                self.nameless |= Effects::TEMPORARY_TABLE;
+            }
+            if ending != Ending::Failed && statement.kind == Kind::Begin && !statement.several {
+                // LOCK TABLES ends with it, FLUSH TABLES WITH READ LOCK does not (sql/transaction.cc: trans_begin).
+                self.locks_tables = false;
+            }
+            return;
+        };
+        if ending != Ending::Failed {
+            self.give(change, schema);
+        }
+        self.take(change, schema, ending);
+        if self.names() > MOST_NAMES {
+            self.nameless |= self.effects().intersection(BY_NAME);
+            self.tables.clear();
+            self.locks.clear();
+            self.statements.clear();
+            self.handlers.clear();
+        }
+    }
+
+    /// What a statement that succeeded gives back.
+    fn give(&mut self, change: &Holding, schema: Option<&[u8]>) {
+        match change {
+            Holding::DropsTables(names) => {
+                for name in names.iter().filter_map(|name| full_name(name, schema)) {
+                    self.tables.remove(&name);
+                }
+            }
+            Holding::UnlocksTables => {
+                self.locks_tables = false;
+                self.locks_all_tables = false;
+            }
+            Holding::UnlocksInstance => self.locks_instance = false,
+            // Whatever it answers: it is held once less now, or was not held.
+            Holding::FreesLock(name) => {
+                if let Some(count) = self.locks.get_mut(name) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.locks.remove(name);
+                    }
+                }
+            }
+            Holding::FreesAllLocks => self.locks.clear(),
+            Holding::Deallocates(name) => {
+                self.statements.remove(name);
+            }
+            Holding::ClosesHandler(name) => {
+                self.handlers.remove(name);
+            }
+            _ => {}
+        }
+    }
+
+    /// What a statement takes, or may have taken before it failed.
+    fn take(&mut self, change: &Holding, schema: Option<&[u8]>, ending: Ending) {
+        let failed = ending == Ending::Failed;
+        match change {
+            Holding::CreatesTable(name) => match full_name(name, schema) {
+                Some(name) => {
+                    self.tables.insert(name);
+                }
+                None => self.nameless |= Effects::TEMPORARY_TABLE,
+            },
+            Holding::LocksTables => self.locks_tables = true,
+            Holding::LocksAllTables => self.locks_all_tables = true,
+            Holding::LocksInstance => self.locks_instance = true,
+            Holding::TakesLock(name) if ending != (Ending::Succeeded { took: false }) => {
+                *self.locks.entry(name.clone()).or_default() += 1;
+            }
+            // One that cannot be prepared leaves none of that name (the manuals on PREPARE).
+            Holding::Prepares { name, harmless } if !failed => {
+                self.statements.insert(name.clone(), *harmless);
+            }
+            Holding::Executes(name) if self.statements.get(name) != Some(&true) => {
+                self.nameless |= Effects::TEXT_PREPARE;
+            }
+            Holding::OpensHandler(name) if !failed => {
+                self.handlers.insert(name.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn names(&self) -> usize {
+        self.tables.len() + self.locks.len() + self.statements.len() + self.handlers.len()
+    }
+
+    /// Bytes of it; the nodes of a B-tree are at least half full.
+    pub(crate) fn bytes(&self) -> usize {
+        const NAME: usize = 2 * (size_of::<TableName>() + 64);
+        size_of::<Self>() + self.names() * NAME
+    }
+}
+
+/// A table with its schema; `None` where neither says one.
+fn full_name(name: &TableName, schema: Option<&[u8]>) -> Option<TableName> {
+    let schema = name.schema.as_deref().or(schema)?;
+    Some(TableName { schema: Some(schema.into()), table: name.table.clone() })
+}
+
+/// Whether a statement that failed left nothing. A part of its text, or of a body that it runs, may have been done before.
+fn has_done_nothing(request: &Request, code: u16, summary: &Summary) -> bool {
+    if request.command == RequestKind::Prepare {
+        return true;
+    }
+    let statement = &request.statement;
+    match request.holding.as_deref() {
+        _ if summary.status.is_some() || statement.effects.contains(Effects::ROUTINE) => false,
+        Some(Holding::Executes(_)) => code == UNKNOWN_STATEMENT,
+        Some(_) if statement.effects.without(BY_NAME).is_empty() => {
+            code == PARSE_ERROR || NOTHING_DONE.contains(&code)
+        }
+        _ => code == PARSE_ERROR && statement.kind != Kind::Execute,
+    }
+}
+
+impl Client {
+    /// It has temporary tables.
+    pub(crate) fn holds_tables(&self) -> bool {
+        self.pins.effects().contains(Effects::TEMPORARY_TABLE)
+    }
+
+    /// Its statement asks for a lock, and the answer tells whether it has it.
+    pub(crate) fn awaits_lock(&self) -> bool {
+        let holding = self.request.as_ref().and_then(|request| request.holding.as_deref());
+        matches!(holding, Some(Holding::TakesLock(_)))
+    }
+}
+
+impl Engine {
+    /// What a statement will do to what its client holds, where that can matter.
+    pub(crate) fn holding_of(&self, key: usize, statement: &Statement, text: &[u8]) -> Option<Box<Holding>> {
+        let takes = !statement.effects.intersection(BY_NAME).is_empty();
+        let gives =
+            self.clients[key].holdings.is_some() && matches!(statement.kind, Kind::Ddl | Kind::UnlockTables);
+        if statement.several || !(takes || gives) {
+            return None;
+        }
+        sql::holding(text, self.lex_mode(key)).map(Box::new)
+    }
+
+    /// A statement has ended that pins its client for these reasons, or ends a pin.
+    pub(crate) fn note_pins(&mut self, key: usize, request: &Request, pins: Pins, summary: &Summary) {
+        let refused =
+            summary.error.as_ref().is_some_and(|error| has_done_nothing(request, error.code, summary));
+        let statement = &request.statement;
+        let client = &mut self.clients[key];
+        if !refused {
+            // FOUND_ROWS() is asked for before the backend goes to anybody else.
+            client.pins |= pins.without(Pins::from(BY_NAME.union(Effects::FOUND_ROWS)));
+            let takes = !pins.effects().intersection(BY_NAME).is_empty();
+            let prepares = request.command == RequestKind::Prepare;
+            if takes || (client.holdings.is_some() && !prepares) {
+                let session = client.session.expect("a client with requests has logged in");
+                let schema = self.sessions.state(session).schema.as_deref();
+                let ending = match &summary.error {
+                    Some(_) => Ending::Failed,
+                    None => {
+                        let answer = only_field(&summary.kept, client.deprecate_eof());
+                        let took = answer.is_none_or(|field| field.as_deref() == Some(b"1"));
+                        Ending::Succeeded { took }
+                    }
+                };
+                let holdings = client.holdings.get_or_insert_default();
+                holdings.note(statement, request.holding.as_deref(), schema, ending);
+                let held = holdings.effects();
+                client.pins = client.pins.without(Pins::from(BY_NAME)).with(held.into());
+                if held.is_empty() {
+                    client.holdings = None;
+                }
+            }
+        }
+        let ended = matches!(statement.kind, Kind::Commit | Kind::Rollback) && summary.error.is_none();
+        if ended {
+            client.pins = client.pins.without(Effects::NEXT_TRANSACTION.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

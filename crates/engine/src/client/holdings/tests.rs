@@ -1,0 +1,94 @@
+use super::*;
+
+const TOOK: Ending = Ending::Succeeded { took: true };
+const TOOK_NOT: Ending = Ending::Succeeded { took: false };
+
+impl Holdings {
+    fn run(&mut self, text: &str, ending: Ending) -> Vec<&'static str> {
+        let statement = Statement::of_text(text.as_bytes(), sql::LexMode::default());
+        let change = sql::holding(text.as_bytes(), sql::LexMode::default());
+        self.note(&statement, change.as_ref(), Some(b"db"), ending);
+        self.effects().names().collect()
+    }
+}
+
+#[test]
+fn the_last_temporary_table_ends_the_pin() {
+    let mut held = Holdings::default();
+    assert_eq!(held.run("CREATE TEMPORARY TABLE a (x INT)", TOOK), ["temporary_table"]);
+    assert_eq!(held.run("CREATE TEMPORARY TABLE b (x INT)", TOOK), ["temporary_table"]);
+    assert_eq!(held.run("DROP TEMPORARY TABLE a, b", Ending::Failed), ["temporary_table"]);
+    assert_eq!(held.run("DROP TABLE db.a", TOOK), ["temporary_table"]);
+    assert_eq!(held.run("DROP TABLE other.b", TOOK), ["temporary_table"]);
+    assert_eq!(held.run("DROP TABLE `b`", TOOK), [""; 0]);
+}
+
+#[test]
+fn a_table_that_may_have_another_name_stays() {
+    let mut held = Holdings::default();
+    held.run("CREATE TEMPORARY TABLE a (x INT)", TOOK);
+    held.run("ALTER TABLE a ADD y INT", TOOK);
+    assert_eq!(held.nameless, Effects::NONE);
+    held.run("RENAME TABLE a TO b", TOOK);
+    assert_eq!(held.run("DROP TABLE a", TOOK), ["temporary_table"]);
+}
+
+#[test]
+fn locks_are_counted_and_stay_in_doubt() {
+    let mut held = Holdings::default();
+    assert_eq!(held.run("SELECT GET_LOCK('a', 1)", TOOK_NOT), [""; 0]);
+    held.run("SELECT GET_LOCK('a', 1)", TOOK);
+    held.run("SELECT GET_LOCK('a', 1)", TOOK);
+    assert_eq!(held.run("SELECT RELEASE_LOCK('a')", TOOK), ["named_lock"]);
+    assert_eq!(held.run("SELECT RELEASE_LOCK('b')", TOOK), ["named_lock"]);
+    assert_eq!(held.run("DO RELEASE_LOCK('a')", TOOK), [""; 0]);
+    held.run("SELECT GET_LOCK('c', 1)", Ending::Failed);
+    assert_eq!(held.run("SELECT RELEASE_ALL_LOCKS()", TOOK), [""; 0]);
+    held.run("SELECT GET_LOCK(CONCAT('a'), 1)", TOOK);
+    assert_eq!(held.run("SELECT RELEASE_ALL_LOCKS()", TOOK), ["named_lock"], "nobody knows which");
+}
+
+#[test]
+fn table_locks_end_with_what_ends_them() {
+    let mut held = Holdings::default();
+    held.run("LOCK TABLES t READ", TOOK);
+    assert_eq!(held.run("BEGIN", TOOK), [""; 0]);
+    held.run("FLUSH TABLES WITH READ LOCK", TOOK);
+    assert_eq!(held.run("BEGIN", TOOK), ["lock_tables"], "a global read lock outlives it");
+    assert_eq!(held.run("UNLOCK TABLES", TOOK), [""; 0]);
+    held.run("LOCK INSTANCE FOR BACKUP", TOOK);
+    assert_eq!(held.run("UNLOCK TABLES", TOOK), ["lock_tables"]);
+    assert_eq!(held.run("UNLOCK INSTANCE", TOOK), [""; 0]);
+}
+
+#[test]
+fn executing_what_leaves_something_keeps_the_pin() {
+    let mut held = Holdings::default();
+    held.run("PREPARE s FROM 'SELECT 1'", TOOK);
+    held.run("EXECUTE S", TOOK);
+    assert_eq!(held.run("DEALLOCATE PREPARE s", TOOK), [""; 0]);
+    held.run("PREPARE s FROM 'SET @a = 1'", TOOK);
+    assert_eq!(held.run("DROP PREPARE s", TOOK), [""; 0], "it has not been executed");
+    held.run("PREPARE s FROM 'SET @a = 1'", TOOK);
+    held.run("EXECUTE s", TOOK);
+    assert_eq!(held.run("DROP PREPARE s", TOOK), ["text_prepare"]);
+}
+
+#[test]
+fn handlers_by_name() {
+    let mut held = Holdings::default();
+    held.run("HANDLER t OPEN AS h", TOOK);
+    assert_eq!(held.run("HANDLER h READ FIRST", TOOK), ["handler"]);
+    assert_eq!(held.run("HANDLER t CLOSE", Ending::Failed), ["handler"]);
+    assert_eq!(held.run("HANDLER h CLOSE", TOOK), [""; 0]);
+}
+
+#[test]
+fn names_are_bounded() {
+    let mut held = Holdings::default();
+    for number in 0..=MOST_NAMES {
+        held.run(&format!("SELECT GET_LOCK('{number}', 1)"), TOOK);
+    }
+    assert_eq!(held.names(), 0);
+    assert_eq!(held.run("SELECT RELEASE_ALL_LOCKS()", TOOK), ["named_lock"]);
+}

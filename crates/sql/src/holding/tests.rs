@@ -1,0 +1,114 @@
+use super::*;
+
+fn read(text: &str) -> Option<Holding> {
+    holding(text.as_bytes(), LexMode::default())
+}
+
+fn table(name: &str) -> TableName {
+    match name.split_once('.') {
+        Some((schema, table)) => {
+            TableName { schema: Some(schema.as_bytes().into()), table: table.as_bytes().into() }
+        }
+        None => TableName { schema: None, table: name.as_bytes().into() },
+    }
+}
+
+#[test]
+fn temporary_tables_by_name() {
+    let created = |name: &str| Some(Holding::CreatesTable(table(name)));
+    assert_eq!(read("CREATE TEMPORARY TABLE t (a INT)"), created("t"));
+    assert_eq!(read("create /* x */ or replace temporary table `db` . `t` as select 1;"), created("db.t"));
+    assert_eq!(read("CREATE TEMPORARY TABLE IF NOT EXISTS t LIKE u"), created("t"));
+    let dropped = |names: &[&str]| Some(Holding::DropsTables(names.iter().map(|name| table(name)).collect()));
+    assert_eq!(read("DROP TABLE t"), dropped(&["t"]));
+    assert_eq!(read("DROP TEMPORARY TABLE IF EXISTS t, db.u CASCADE"), dropped(&["t", "db.u"]));
+    for other in
+        ["CREATE TABLE t (a INT)", "ALTER TABLE t ADD b INT", "TRUNCATE TABLE t", "DROP INDEX i ON t"]
+    {
+        assert_eq!(read(other), Some(Holding::Unchanged), "{other}");
+    }
+}
+
+#[test]
+fn what_may_rename_or_is_not_plain_is_not_understood() {
+    for text in [
+        "ALTER TABLE t ADD b INT, RENAME TO u",
+        "RENAME TABLE t TO u",
+        "CREATE TEMPORARY TABLE `t``u` (a INT)",
+        "CREATE TEMPORARY TABLE tä (a INT)",
+        "CREATE TEMPORARY SEQUENCE s",
+        "CREATE TEMPORARY TABLE t (a INT); SELECT 1",
+        "DROP TEMPORARY SEQUENCE s",
+        "DROP TABLE t WAIT 1",
+        "DROP TABLE t/*!50000 , u */",
+        "DROP TABLE `t",
+    ] {
+        assert_eq!(read(text), None, "{text}");
+    }
+}
+
+#[test]
+fn named_locks_in_the_plain_form() {
+    let name = || b"a.b".as_slice().into();
+    assert_eq!(read("SELECT GET_LOCK('a.b', 10)"), Some(Holding::TakesLock(name())));
+    assert_eq!(read("select get_lock(\"a.b\", -1) as l;"), Some(Holding::TakesLock(name())));
+    assert_eq!(read("DO RELEASE_LOCK('a.b')"), Some(Holding::FreesLock(name())));
+    assert_eq!(read("SELECT RELEASE_ALL_LOCKS()"), Some(Holding::FreesAllLocks));
+    for text in [
+        "SELECT GET_LOCK('a', 1), GET_LOCK('b', 1)",
+        "SELECT GET_LOCK('a' 'b', 1)",
+        "SELECT GET_LOCK('it''s', 1)",
+        "SELECT GET_LOCK(@a, 1)",
+        "SELECT GET_LOCK('a', 1) FROM t",
+        "SELECT GET_LOCK('a', 1) = 1",
+        "SELECT RELEASE_LOCK('a') FROM t WHERE b",
+        "SELECT 1 + RELEASE_ALL_LOCKS()",
+    ] {
+        assert_eq!(read(text), None, "{text}");
+    }
+}
+
+#[test]
+fn table_locks() {
+    assert_eq!(read("LOCK TABLES t READ, u WRITE"), Some(Holding::LocksTables));
+    assert_eq!(read("LOCK TABLE t AS x READ LOCAL"), Some(Holding::LocksTables));
+    assert_eq!(read("FLUSH TABLES WITH READ LOCK"), Some(Holding::LocksAllTables));
+    assert_eq!(read("FLUSH LOCAL TABLES t, db.u WITH READ LOCK"), Some(Holding::LocksTables));
+    assert_eq!(read("FLUSH TABLES t FOR EXPORT"), Some(Holding::LocksTables));
+    assert_eq!(read("LOCK INSTANCE FOR BACKUP"), Some(Holding::LocksInstance));
+    assert_eq!(read("UNLOCK TABLES"), Some(Holding::UnlocksTables));
+    assert_eq!(read("UNLOCK INSTANCE"), Some(Holding::UnlocksInstance));
+    assert_eq!(read("BACKUP STAGE START"), None);
+    assert_eq!(read("FLUSH TABLES WITH READ LOCK AND DISABLE CHECKPOINT"), None);
+}
+
+#[test]
+fn prepared_statements_by_name_and_by_what_they_do() {
+    let prepared = |harmless| Some(Holding::Prepares { name: b"s".as_slice().into(), harmless });
+    assert_eq!(read("PREPARE S FROM 'SELECT ?'"), prepared(true));
+    assert_eq!(read("PREPARE s FROM \"INSERT INTO t VALUES (?, 'x')\""), prepared(true));
+    for text in
+        ["'SET @a = 1'", "'CALL p()'", "'ALTER TABLE t RENAME u'", "'SELECT f()'", "'SET NAMES latin1'"]
+    {
+        assert_eq!(read(&format!("PREPARE s FROM {text}")), prepared(false), "{text}");
+    }
+    for text in ["@a", "'SELECT' ' 1'", r"'SELECT \'a\''", "CONCAT('a')", "'SELECT 1' || @a"] {
+        assert_eq!(read(&format!("PREPARE s FROM {text}")), prepared(false), "{text}");
+    }
+    assert_eq!(read("EXECUTE s USING @a"), Some(Holding::Executes(b"s".as_slice().into())));
+    assert_eq!(read("EXECUTE IMMEDIATE 'SELECT 1'"), Some(Holding::ExecutesHarmless));
+    assert_eq!(read("EXECUTE IMMEDIATE 'DO GET_LOCK(1,1)'"), None);
+    assert_eq!(read("DEALLOCATE PREPARE S"), Some(Holding::Deallocates(b"s".as_slice().into())));
+    assert_eq!(read("DROP PREPARE `s`"), Some(Holding::Deallocates(b"s".as_slice().into())));
+}
+
+#[test]
+fn handlers_by_alias() {
+    let name = |name: &str| name.as_bytes().into();
+    assert_eq!(read("HANDLER t OPEN"), Some(Holding::OpensHandler(name("t"))));
+    assert_eq!(read("HANDLER db.t OPEN AS h"), Some(Holding::OpensHandler(name("h"))));
+    assert_eq!(read("HANDLER db.t OPEN h"), Some(Holding::OpensHandler(name("h"))));
+    assert_eq!(read("HANDLER h READ `PRIMARY` = (1) LIMIT 2"), Some(Holding::Unchanged));
+    assert_eq!(read("HANDLER h CLOSE"), Some(Holding::ClosesHandler(name("h"))));
+    assert_eq!(read("HANDLER db.h CLOSE"), None);
+}
