@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use drivers::DriverChoice;
-use engine::{ClientTls, Settings};
+use engine::{ClientTls, ServerTls, Settings};
 use zeroize::Zeroizing;
 
 use crate::live::Chosen;
@@ -64,6 +64,30 @@ pub struct TlsOptions {
     pub key: PathBuf,
     /// The authorities of clients' certificates.
     pub client_ca: PathBuf,
+    /// How much is asked of the server.
+    pub backend: BackendTls,
+    /// The authorities of its certificate.
+    pub backend_ca: PathBuf,
+    /// The certificate that it is shown, and its chain.
+    pub backend_certificate: PathBuf,
+    /// Its key.
+    pub backend_key: PathBuf,
+}
+
+/// TLS to the server, by the words of MySQL's `ssl-mode`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BackendTls {
+    /// None.
+    Disabled,
+    /// Where it is offered and anybody could read along.
+    #[default]
+    Preferred,
+    /// Always.
+    Required,
+    /// And the certificate comes from one of our authorities.
+    VerifyCa,
+    /// And it is for the host that we connect to.
+    VerifyFull,
 }
 
 /// How much is logged: everything at least as important as this.
@@ -104,6 +128,16 @@ impl Configuration {
             file: PathBuf::new(),
             chosen: BTreeMap::new(),
         }
+    }
+
+    /// What holds for the server, for its files and for the engine.
+    pub(crate) fn choose_backend_tls(&mut self, backend: BackendTls) {
+        self.tls.backend = backend;
+        self.engine.server_tls = match backend {
+            BackendTls::Disabled => ServerTls::Disabled,
+            BackendTls::Preferred => ServerTls::Preferred,
+            BackendTls::Required | BackendTls::VerifyCa | BackendTls::VerifyFull => ServerTls::Required,
+        };
     }
 
     /// Whether clients of a listening address may or must use TLS.

@@ -19,7 +19,7 @@ mod reference;
 mod value;
 
 pub use backend_url::{BackendTarget, BackendUrl};
-pub use configuration::{Configuration, LogLevel, TlsOptions};
+pub use configuration::{BackendTls, Configuration, LogLevel, TlsOptions};
 pub use error::{Error, Place};
 pub use listen_address::ListenAddress;
 pub use live::{NotSet, Setting, Source};

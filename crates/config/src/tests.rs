@@ -53,6 +53,7 @@ macro_rules! assert_same_defaults {
         let Settings {
             // Known once names are resolved and the private server stands.
             server: _,
+            server_names: _,
             service_user: _,
             service_password: _,
             // Known once the listeners stand.
@@ -68,6 +69,7 @@ macro_rules! assert_same_defaults {
 #[test]
 fn the_defaults_of_the_table_are_those_of_the_engine() {
     assert_same_defaults!(
+        server_tls,
         thread_handling,
         profile,
         oversubscribe,

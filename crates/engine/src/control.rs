@@ -183,6 +183,7 @@ impl Engine {
             user: self.settings.service_user.clone().into_bytes(),
             secret,
             private: self.server_is_private(),
+            tls: self.wanted_server_tls(),
             // utf8mb4_general_ci: names of accounts and schemas come as UTF-8.
             collation: 45,
             extra: wire::Capabilities(0),
@@ -201,6 +202,11 @@ impl Engine {
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
                     let connection = self.control.connection.expect("its bytes have just come");
                     self.give_task(Asker::Control(connection), Work::Encrypt { bytes, public_key });
+                }
+                Ok(Some(Outcome::StartTls)) => {
+                    let connection = self.control.connection.expect("its bytes have just come");
+                    let out = std::mem::take(&mut self.control.out);
+                    self.start_server_tls(connection, &out);
                 }
                 Ok(Some(Outcome::Refused { code, message })) => {
                     let user = &self.settings.service_user;
@@ -232,6 +238,15 @@ impl Engine {
             && let State::LoggingIn(login) = &mut self.control.state
         {
             login.encrypted(bytes.as_deref(), &mut self.control.out);
+        }
+    }
+
+    /// TLS stands on the service account's connection.
+    pub(crate) fn control_secured(&mut self) {
+        if let State::LoggingIn(login) = &mut self.control.state
+            && let Err(error) = login.secured(&mut self.control.out)
+        {
+            self.control_lost(&format!("its login broke the protocol: {error}"));
         }
     }
 

@@ -60,7 +60,7 @@ pub use memory::Memory;
 pub use overload::OverloadSettings;
 pub use pins::Pins;
 pub use secret::Password;
-pub use settings::{ClientTls, HighPrioMode, Profile, Settings, ThreadHandling};
+pub use settings::{ClientTls, HighPrioMode, Profile, ServerTls, Settings, ThreadHandling};
 pub use shares::{FairShare, NamedNumbers, SharesSettings};
 pub use snapshot::{BackendView, ClientView, DigestView, Piece, Totals, WorkerView};
 pub use task::{Finding, Proof, Task, Work};

@@ -1,7 +1,7 @@
 //! What the engine asks of its driver, collected over a turn.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use seam::{Address, ConnectionId, Output, TlsSide};
 
@@ -11,7 +11,7 @@ pub(crate) struct Outbox {
     arena: Vec<u8>,
     records: VecDeque<Record>,
     /// The name of the server with which TLS was last asked for.
-    asked_last: Option<Rc<str>>,
+    asked_last: Option<Arc<str>>,
 }
 
 enum Record {
@@ -20,7 +20,7 @@ enum Record {
     Close { connection: ConnectionId },
     PauseReading { connection: ConnectionId },
     ResumeReading { connection: ConnectionId },
-    StartTls { connection: ConnectionId, server_name: Option<Rc<str>> },
+    StartTls { connection: ConnectionId, server_name: Option<Arc<str>> },
     Unread { connection: ConnectionId, start: usize, end: usize },
     StopListening,
     Finished,
@@ -66,7 +66,7 @@ impl Outbox {
     }
 
     /// TLS with a client, or with the server of this name.
-    pub(crate) fn start_tls(&mut self, connection: ConnectionId, server_name: Option<Rc<str>>) {
+    pub(crate) fn start_tls(&mut self, connection: ConnectionId, server_name: Option<Arc<str>>) {
         self.records.push_back(Record::StartTls { connection, server_name });
     }
 

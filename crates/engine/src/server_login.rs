@@ -5,6 +5,7 @@ use zeroize::Zeroizing;
 
 use crate::method::Method;
 use crate::secret::Secret;
+use crate::settings::ServerTls;
 
 /// Who logs in, and how the connection is meant to behave.
 pub(crate) struct Credentials {
@@ -12,6 +13,8 @@ pub(crate) struct Credentials {
     pub(crate) secret: Secret,
     /// Nobody can listen to the connection, so that the password itself may be sent.
     pub(crate) private: bool,
+    /// Whether TLS comes first.
+    pub(crate) tls: ServerTls,
     /// The collation number for the handshake.
     pub(crate) collation: u8,
     /// Capabilities beyond those that every connection of ours has.
@@ -39,10 +42,17 @@ pub(crate) struct ServerLogin {
     credentials: Credentials,
     phase: Phase,
     input: Vec<u8>,
+    /// TLS stands.
+    encrypted: bool,
 }
 
 enum Phase {
     Greeting,
+    /// TLS has been asked for; the greeting is answered inside of it.
+    StartingTls {
+        greeting: Vec<u8>,
+        sequence: u8,
+    },
     Answer(Exchange),
 }
 
@@ -54,6 +64,8 @@ struct Exchange {
     scramble: [u8; 20],
     /// Of our next packet.
     sequence: u8,
+    /// Inside TLS, `sha256_password` sends the password as it is (sha256_password_auth_client).
+    encrypted: bool,
 }
 
 /// What the server said of itself in its greeting.
@@ -81,6 +93,8 @@ impl Established {
 /// What has come of a login.
 pub(crate) enum Outcome {
     Established(Established),
+    /// The request for TLS is among the answers; once they are sent, TLS is to begin, and then [`ServerLogin::secured`].
+    StartTls,
     /// The server's own error, code and text.
     Refused {
         code: u16,
@@ -95,7 +109,7 @@ pub(crate) enum Outcome {
 
 impl ServerLogin {
     pub(crate) fn new(credentials: Credentials) -> Self {
-        Self { credentials, phase: Phase::Greeting, input: Vec::new() }
+        Self { credentials, phase: Phase::Greeting, input: Vec::new(), encrypted: false }
     }
 
     /// Takes in bytes of the server, appends answers to `out`, and says how the login ended once it has.
@@ -110,6 +124,9 @@ impl ServerLogin {
             };
             let outcome = self.packet(&message.payload, message.last_sequence.wrapping_add(1), out)?;
             self.input = input[message.consumed..].to_vec();
+            if matches!(outcome, Some(Outcome::StartTls)) && !self.input.is_empty() {
+                return Err(EARLY);
+            }
             if outcome.is_some() {
                 return Ok(outcome);
             }
@@ -128,10 +145,23 @@ impl ServerLogin {
         }
         match &mut self.phase {
             Phase::Greeting => {
-                let exchange = self.answer_greeting(&Greeting::parse(payload)?, sequence, out);
-                self.phase = Phase::Answer(exchange);
-                Ok(None)
+                let greeting = Greeting::parse(payload)?;
+                match (self.credentials.tls, greeting.capabilities.contains(Capabilities::SSL)) {
+                    (ServerTls::Preferred | ServerTls::Required, true) => {
+                        Ok(Some(self.ask_for_tls(&greeting, payload, sequence, out)))
+                    }
+                    // CR_SSL_CONNECTION_ERROR, as a client would say it.
+                    (ServerTls::Required, false) => Ok(Some(Outcome::Refused {
+                        code: 2026,
+                        message: b"TLS is required (backend_tls), but the server does not offer it".to_vec(),
+                    })),
+                    (ServerTls::Disabled, _) | (ServerTls::Preferred, false) => {
+                        self.phase = Phase::Answer(self.answer_greeting(&greeting, sequence, out));
+                        Ok(None)
+                    }
+                }
             }
+            Phase::StartingTls { .. } => Err(EARLY),
             Phase::Answer(exchange) => {
                 exchange.sequence = sequence;
                 match payload {
@@ -150,6 +180,36 @@ impl ServerLogin {
         }
     }
 
+    fn ask_for_tls(
+        &mut self,
+        greeting: &Greeting<'_>,
+        payload: &[u8],
+        sequence: u8,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let mut request = Vec::new();
+        self.login_request(greeting, &[], Method::Native).put_ssl_request(&mut request);
+        let mut next = sequence;
+        wire::put_message(out, &mut next, &request);
+        self.phase = Phase::StartingTls { greeting: payload.to_vec(), sequence: next };
+        Outcome::StartTls
+    }
+
+    /// TLS stands: what the greeting asked for follows.
+    ///
+    /// # Errors
+    ///
+    /// None that the greeting had not before.
+    pub(crate) fn secured(&mut self, out: &mut Vec<u8>) -> Result<(), WireError> {
+        let Phase::StartingTls { greeting, sequence } = &mut self.phase else { return Ok(()) };
+        let (greeting, sequence) = (std::mem::take(greeting), *sequence);
+        self.encrypted = true;
+        self.credentials.private = true;
+        let exchange = self.answer_greeting(&Greeting::parse(&greeting)?, sequence, out);
+        self.phase = Phase::Answer(exchange);
+        Ok(())
+    }
+
     /// The password has been encrypted for the server; `None` where its key was of no use, which ends in the server's own
     /// error.
     pub(crate) fn encrypted(&mut self, bytes: Option<&[u8]>, out: &mut Vec<u8>) {
@@ -159,7 +219,7 @@ impl ServerLogin {
     }
 
     fn answer_greeting(&self, greeting: &Greeting<'_>, sequence: u8, out: &mut Vec<u8>) -> Exchange {
-        let capabilities = (ALWAYS | self.credentials.extra) & greeting.capabilities;
+        let capabilities = self.capabilities(greeting);
         let greeted = Method::of_name(greeting.auth_plugin).unwrap_or(Method::Native);
         // What only recovers SHA1(password) cannot answer otherwise; the server asks for the account's method then.
         let method = match self.credentials.secret {
@@ -177,23 +237,38 @@ impl ServerLogin {
             method: Some(method),
             scramble: greeting.scramble,
             sequence,
+            encrypted: self.encrypted,
         };
         let mut payload = Vec::new();
+        let response = exchange.response(&self.credentials);
+        self.login_request(greeting, &response, method).put(&mut payload);
+        exchange.put(out, &payload);
+        exchange
+    }
+
+    fn capabilities(&self, greeting: &Greeting<'_>) -> Capabilities {
+        (ALWAYS | self.credentials.extra) & greeting.capabilities
+    }
+
+    fn login_request<'a>(
+        &'a self,
+        greeting: &Greeting<'_>,
+        auth_response: &'a [u8],
+        method: Method,
+    ) -> LoginRequest<'a> {
+        let secured = if self.encrypted { Capabilities::SSL } else { Capabilities::NONE };
         LoginRequest {
-            capabilities,
+            capabilities: self.capabilities(greeting) | secured,
             mariadb_extended: 0,
             // What libmysqlclient sends; the servers bound packets by their own max_allowed_packet.
             max_packet_size: 1 << 30,
             collation: self.credentials.collation,
             user: &self.credentials.user,
-            auth_response: &exchange.response(&self.credentials),
+            auth_response,
             schema: None,
             auth_plugin: Some(method.name()),
             attributes: &[],
         }
-        .put(&mut payload);
-        exchange.put(out, &payload);
-        exchange
     }
 }
 
@@ -218,6 +293,7 @@ impl Exchange {
             (Some(Method::CachingSha2), Secret::Password(password)) => {
                 plain(&sha2_password::token(password.digest1(), &self.scramble))
             }
+            (Some(Method::Sha256), Secret::Password(password)) if self.encrypted => password.terminated(),
             (Some(Method::Sha256), _) => plain(&[sha2_password::REQUEST_PUBLIC_KEY_SHA256]),
         }
     }
@@ -248,6 +324,9 @@ impl Exchange {
         wire::put_message(out, &mut self.sequence, payload);
     }
 }
+
+/// Nothing may come between the request for TLS and its beginning: it would be somebody else's on the way.
+const EARLY: WireError = WireError::Malformed { what: "bytes before TLS has begun" };
 
 /// Greetings and switches are a few hundred bytes; an error text is at most 512 (MYSQL_ERRMSG_SIZE).
 const LARGEST_LOGIN_PACKET: usize = 1 << 16;

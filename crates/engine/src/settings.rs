@@ -1,5 +1,6 @@
 //! Every bound and choice of the engine. The program's one table of options fills this in; the engine asks nobody else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use seam::Address;
@@ -16,6 +17,10 @@ use crate::shares::SharesSettings;
 pub struct Settings {
     /// Where the server is. Tried in order, from the one that answered last.
     pub server: Vec<Address>,
+    /// The host of each of these, which its certificate has to be for where that is checked; those beyond are `localhost`.
+    pub server_names: Vec<Arc<str>>,
+    /// Whether connections to the server use TLS. What of its certificate is checked, others know.
+    pub server_tls: ServerTls,
     /// The service account: reads the accounts table and asks the server for its version and limits.
     pub service_user: String,
     /// Its password; empty for none or for `unix_socket`.
@@ -133,6 +138,17 @@ pub enum ClientTls {
     Required,
 }
 
+/// Whether connections to the server use TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerTls {
+    /// They do not.
+    Disabled,
+    /// Where the server offers it, but for Unix sockets and loopback addresses, which nobody else can read.
+    Preferred,
+    /// Always, or not at all.
+    Required,
+}
+
 /// Percona Server's `thread_pool_high_prio_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HighPrioMode {
@@ -237,6 +253,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             server: Vec::new(),
+            server_names: Vec::new(),
+            server_tls: ServerTls::Preferred,
             service_user: String::from("root"),
             service_password: Zeroizing::default(),
             thread_handling: ThreadHandling::PoolOfThreads,

@@ -2,25 +2,27 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
 
 use config::{BackendTarget, BackendUrl, ListenAddress};
 use drivers::ListenSocket;
 use seam::Address;
 
-/// All addresses of all backends, in order.
+/// All addresses of all backends, in order, each with the host that its certificate has to be for.
 ///
 /// # Errors
 /// A line that names the host that cannot be found.
-pub(crate) fn resolve(backends: &[BackendUrl]) -> Result<Vec<Address>, String> {
+pub(crate) fn resolve(backends: &[BackendUrl]) -> Result<Vec<(Address, Arc<str>)>, String> {
     let mut found = Vec::new();
     for backend in backends {
         match &backend.target {
-            BackendTarget::Unix(path) => found.push(Address::Unix(path.clone())),
+            BackendTarget::Unix(path) => found.push((Address::Unix(path.clone()), Arc::from("localhost"))),
             BackendTarget::Tcp { host, port } => {
                 let addresses = look_up(host, *port).map_err(|reason| {
                     format!("backend: the host {host:?} cannot be found: {reason}; check the name, or give an IP address")
                 })?;
-                found.extend(addresses.into_iter().map(|remote| Address::Tcp { remote, local: None }));
+                let named = |remote| (Address::Tcp { remote, local: None }, Arc::from(host.as_str()));
+                found.extend(addresses.into_iter().map(named));
             }
         }
     }

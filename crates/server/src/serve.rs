@@ -60,7 +60,8 @@ impl Arguments {
 
 fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Result<(), String> {
     open_files::raise(&configuration);
-    configuration.engine.server = addresses::resolve(&configuration.backends)?;
+    (configuration.engine.server, configuration.engine.server_names) =
+        addresses::resolve(&configuration.backends)?.into_iter().unzip();
     if let Some(backend) = configuration.backends.first() {
         configuration.engine.service_user.clone_from(&backend.user);
         configuration.engine.service_password = backend.password.clone();

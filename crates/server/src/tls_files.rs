@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use config::{Configuration, TlsOptions};
+use config::{BackendTls, Configuration, TlsOptions};
 use engine::ClientTls;
-use tls::{Acceptor, Identity, Tls};
+use tls::{Acceptor, Connector, Identity, ServerCheck, Tls};
 
-/// Our side of TLS with clients, for all workers. Its files can be read again while clients are there.
+/// TLS with clients and with the server, for all workers. The files can be read again while both are there.
 pub(crate) struct TlsFiles {
     options: TlsOptions,
     acceptor: Option<Arc<Acceptor>>,
+    connector: Option<Arc<Connector>>,
 }
 
 impl TlsFiles {
@@ -21,25 +22,39 @@ impl TlsFiles {
     pub(crate) fn read(configuration: &Configuration) -> Result<Self, String> {
         let options = configuration.tls.clone();
         let offered = |address| configuration.tls_of(address) != ClientTls::Off;
-        let acceptor = if configuration.listen.iter().any(offered) {
-            Some(Arc::new(Acceptor::new(
-                identity(&options)?,
-                optional(&options.client_ca, "tls_client_ca")?.as_deref(),
-            )?))
-        } else {
-            None
+        let acceptor = match configuration.listen.iter().any(offered) {
+            true => {
+                Some(Arc::new(Acceptor::new(identity(&options)?, client_authorities(&options)?.as_deref())?))
+            }
+            false => None,
         };
-        Ok(Self { options, acceptor })
+        let connector = match options.backend {
+            BackendTls::Disabled => None,
+            _ => {
+                let check = check(&options)?;
+                let authorities = file_of(&options.backend_ca, "backend_tls_ca")?;
+                let connector = Connector::new(check, authorities.as_deref(), own_identity(&options)?);
+                Some(Arc::new(connector.map_err(|reason| format!("backend_tls: {reason}"))?))
+            }
+        };
+        Ok(Self { options, acceptor, connector })
     }
 
     /// Takes the files as they are now, for connections that come from here on.
     ///
     /// # Errors
-    /// As [`Self::read`]; what was read before goes on to hold.
+    /// As [`Self::read`]; of the two sides, that whose files cannot be used stays as it was.
     pub(crate) fn read_again(&self) -> Result<(), String> {
-        let Some(acceptor) = &self.acceptor else { return Ok(()) };
-        let authorities = optional(&self.options.client_ca, "tls_client_ca")?;
-        acceptor.change(identity(&self.options)?, authorities.as_deref())
+        let options = &self.options;
+        if let Some(acceptor) = &self.acceptor {
+            acceptor.change(identity(options)?, client_authorities(options)?.as_deref())?;
+        }
+        if let Some(connector) = &self.connector {
+            let authorities = file_of(&options.backend_ca, "backend_tls_ca")?;
+            let changed = connector.change(check(options)?, authorities.as_deref(), own_identity(options)?);
+            changed.map_err(|reason| format!("backend_tls: {reason}"))?;
+        }
+        Ok(())
     }
 
     /// [`Self::read_again`], for nobody but the log.
@@ -52,7 +67,7 @@ impl TlsFiles {
 
     /// TLS around a program.
     pub(crate) fn around<P: seam::Program>(&self, program: P) -> Tls<P> {
-        Tls::new(program, self.acceptor.clone(), None)
+        Tls::new(program, self.acceptor.clone(), self.connector.clone())
     }
 }
 
@@ -65,7 +80,41 @@ fn identity(options: &TlsOptions) -> Result<Identity, String> {
     Identity::from_pem(&file(&options.certificate, "tls_certificate")?, &file(&options.key, "tls_key")?)
 }
 
-fn optional(path: &Path, option: &str) -> Result<Option<Vec<u8>>, String> {
+/// What we show to a server that asks.
+fn own_identity(options: &TlsOptions) -> Result<Option<Identity>, String> {
+    let certificate = file_of(&options.backend_certificate, "backend_tls_certificate")?;
+    match (certificate, file_of(&options.backend_key, "backend_tls_key")?) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => {
+            Identity::from_pem(&certificate, &key).map(Some).map_err(|reason| format!("backend_{reason}"))
+        }
+        _ => Err(String::from(
+            "backend_tls_certificate and backend_tls_key go together: one of them is missing",
+        )),
+    }
+}
+
+fn check(options: &TlsOptions) -> Result<ServerCheck, String> {
+    let has_authorities = !options.backend_ca.as_os_str().is_empty();
+    match options.backend {
+        BackendTls::VerifyCa | BackendTls::VerifyFull if !has_authorities => {
+            Err(String::from("backend_tls: there is nothing to verify a certificate by; give backend_tls_ca"))
+        }
+        BackendTls::VerifyCa => Ok(ServerCheck::Authority),
+        BackendTls::VerifyFull => Ok(ServerCheck::Name),
+        _ if has_authorities => Err(String::from(
+            "backend_tls_ca is given, but nothing is verified by it; set backend_tls = verify-full or verify-ca",
+        )),
+        _ => Ok(ServerCheck::None),
+    }
+}
+
+fn client_authorities(options: &TlsOptions) -> Result<Option<Vec<u8>>, String> {
+    file_of(&options.client_ca, "tls_client_ca")
+}
+
+/// The file of an option that need not be given.
+fn file_of(path: &Path, option: &str) -> Result<Option<Vec<u8>>, String> {
     if path.as_os_str().is_empty() { Ok(None) } else { file(path, option).map(Some) }
 }
 

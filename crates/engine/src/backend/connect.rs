@@ -151,7 +151,7 @@ impl Engine {
     pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
         let Some(key) = self.backend_of(token) else { return self.outbox.close(connection) };
         self.set_role(connection, Role::Backend(key));
-        let private = self.server_is_private();
+        let (private, tls) = (self.server_is_private(), self.wanted_server_tls());
         let backend = &mut self.backends[key];
         backend.connection = Some(connection);
         let identity = self.identities.identity(backend.identity);
@@ -159,6 +159,7 @@ impl Engine {
             user: identity.user.clone(),
             secret: identity.secret.clone(),
             private,
+            tls,
             collation: backend.login_collation,
             extra: backend.class & client::CLASS,
         };
@@ -191,6 +192,10 @@ impl Engine {
             Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
                 let asker = Asker::Backend(backend.token);
                 self.give_task(asker, Work::Encrypt { bytes, public_key });
+            }
+            Ok(Some(Outcome::StartTls)) => {
+                let (connection, out) = (backend.connection, std::mem::take(&mut backend.out));
+                self.start_server_tls(connection.expect("its bytes have just come"), &out);
             }
             Ok(Some(Outcome::Refused { code, message })) => {
                 let message = String::from_utf8_lossy(&message).into_owned();

@@ -11,6 +11,7 @@ pub(crate) mod prepared;
 pub(crate) mod preparing;
 pub(crate) mod reply;
 pub(crate) mod rescue;
+pub(crate) mod security;
 pub(crate) mod settle;
 pub(crate) mod slow;
 pub(crate) mod stall;

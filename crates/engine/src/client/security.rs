@@ -87,12 +87,17 @@ impl Engine {
 
     /// TLS stands.
     pub(crate) fn secured(&mut self, connection: ConnectionId, session: TlsSession) {
-        if let Role::Client(key) = self.role(connection)
-            && let client = &mut self.clients[key]
-            && matches!(client.phase, Phase::Login(Login::StartingTls))
-        {
-            client.security = Security::Tls(Box::new(session));
-            client.phase = Phase::Login(Login::Secured);
+        match self.role(connection) {
+            Role::Client(key) => {
+                let client = &mut self.clients[key];
+                if matches!(client.phase, Phase::Login(Login::StartingTls)) {
+                    client.security = Security::Tls(Box::new(session));
+                    client.phase = Phase::Login(Login::Secured);
+                }
+            }
+            Role::Backend(key) => self.backend_secured(key),
+            Role::Control => self.control_secured(),
+            Role::Free => {}
         }
     }
 

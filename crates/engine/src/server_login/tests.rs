@@ -14,8 +14,14 @@ struct Server {
 
 impl Server {
     fn greet(method: Method, secret: Secret, private: bool) -> (Self, Vec<u8>) {
-        let credentials =
-            Credentials { user: b"app".to_vec(), secret, private, collation: 45, extra: Capabilities(0) };
+        let credentials = Credentials {
+            user: b"app".to_vec(),
+            secret,
+            private,
+            tls: ServerTls::Disabled,
+            collation: 45,
+            extra: Capabilities(0),
+        };
         let mut server = Self { login: ServerLogin::new(credentials), sequence: 0 };
         let mut payload = Vec::new();
         Greeting {

@@ -1,0 +1,46 @@
+//! TLS with the server: asked for with an SSLRequest after its greeting, and from then on the layer's affair below us.
+
+use std::sync::Arc;
+
+use seam::{Address, ConnectionId};
+
+use super::Phase;
+use crate::engine::Engine;
+use crate::settings::ServerTls;
+
+impl Engine {
+    /// Whether a login on the server in use asks for TLS.
+    pub(crate) fn wanted_server_tls(&self) -> ServerTls {
+        match self.settings.server_tls {
+            ServerTls::Preferred if stays_here(&self.settings.server[self.server.address]) => {
+                ServerTls::Disabled
+            }
+            wanted => wanted,
+        }
+    }
+
+    /// Sends what goes before TLS, and has it begin.
+    pub(crate) fn start_server_tls(&mut self, connection: ConnectionId, before: &[u8]) {
+        let name = self.settings.server_names.get(self.server.address).cloned();
+        self.outbox.send(connection, before);
+        self.outbox.start_tls(connection, Some(name.unwrap_or_else(|| Arc::from("localhost"))));
+    }
+
+    /// TLS stands on a backend.
+    pub(crate) fn backend_secured(&mut self, key: usize) {
+        let backend = &mut self.backends[key];
+        let Phase::LoggingIn(login) = &mut backend.phase else { return };
+        match login.secured(&mut backend.out) {
+            Ok(()) => self.mark_dirty(key),
+            Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),
+        }
+    }
+}
+
+/// Nothing of it leaves the machine.
+fn stays_here(address: &Address) -> bool {
+    match address {
+        Address::Unix(_) => true,
+        Address::Tcp { remote, .. } => remote.ip().to_canonical().is_loopback(),
+    }
+}
