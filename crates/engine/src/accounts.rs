@@ -7,6 +7,7 @@ use std::rc::Rc;
 use seam::Peer;
 
 use crate::method::Method;
+use crate::requirement::Requirement;
 use crate::secret::Secret;
 
 /// One account of the server.
@@ -18,6 +19,8 @@ pub(crate) struct Account {
     pub(crate) locked: bool,
     /// SUPER or CONNECTION ADMIN: may KILL other users' connections.
     pub(crate) may_kill: bool,
+    /// What has to be true of the connection.
+    pub(crate) requirement: Requirement,
 }
 
 /// What a login is checked against.
@@ -252,6 +255,7 @@ mod tests {
             credential: Credential::Empty,
             locked: false,
             may_kill: false,
+            requirement: Requirement::None,
         }
     }
 

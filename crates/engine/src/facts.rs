@@ -7,6 +7,7 @@ use wire::{Capabilities, StatusFlags};
 use crate::accounts::{Account, Accounts, Credential};
 use crate::lock_waits::{WAITS_QUERY, WAITS_QUERY_8};
 use crate::method::Method;
+use crate::requirement::Requirement;
 use crate::server_login::Established;
 use crate::session::Charset;
 
@@ -44,12 +45,14 @@ pub(crate) const COLLATIONS_QUERY: &str = "SELECT ID, COLLATION_NAME, CHARACTER_
 /// bit mask of global privileges: SUPER is bit 15 and CONNECTION ADMIN bit 33 (privilege.h).
 pub(crate) const MARIADB_ACCOUNTS_QUERY: &str = "SELECT User, Host, JSON_VALUE(Priv, '$.plugin'), \
     JSON_VALUE(Priv, '$.authentication_string'), JSON_VALUE(Priv, '$.account_locked') <=> 1, \
-    (CAST(IFNULL(JSON_VALUE(Priv, '$.access'), 0) AS UNSIGNED) & ((1 << 15) | (1 << 33))) <> 0 \
+    (CAST(IFNULL(JSON_VALUE(Priv, '$.access'), 0) AS UNSIGNED) & ((1 << 15) | (1 << 33))) <> 0, \
+    JSON_VALUE(Priv, '$.ssl_type'), JSON_VALUE(Priv, '$.ssl_cipher'), JSON_VALUE(Priv, '$.x509_issuer'), \
+    JSON_VALUE(Priv, '$.x509_subject') \
     FROM mysql.global_priv WHERE NOT JSON_VALUE(Priv, '$.is_role') <=> 1";
 
 /// MySQL since 5.7.
 pub(crate) const MYSQL_ACCOUNTS_QUERY: &str = "SELECT User, Host, plugin, authentication_string, \
-    account_locked = 'Y', Super_priv = 'Y' FROM mysql.user";
+    account_locked = 'Y', Super_priv = 'Y', ssl_type, ssl_cipher, x509_issuer, x509_subject FROM mysql.user";
 
 /// A row of a control query, and what was wrong with it.
 type Row<'a> = [Option<&'a [u8]>];
@@ -132,13 +135,16 @@ impl Facts {
 
 /// A row of either accounts query; `None` where it is not one.
 pub(crate) fn account_of_row(row: &Row<'_>) -> Option<Account> {
-    let [user, host, plugin, stored, locked, may_kill] = row else { return None };
+    let [user, host, plugin, stored, locked, may_kill, tls, cipher, issuer, subject] = row else {
+        return None;
+    };
     Some(Account {
         user: (*user)?.to_vec(),
         host: String::from_utf8_lossy((*host)?).into_owned(),
         credential: Credential::new(plugin.unwrap_or_default(), stored.unwrap_or_default()),
         locked: *locked == Some(b"1"),
         may_kill: *may_kill == Some(b"1"),
+        requirement: Requirement::new(*tls, *cipher, *issuer, *subject),
     })
 }
 
@@ -183,8 +189,15 @@ mod tests {
 
     #[test]
     fn a_row_with_a_missing_column_is_no_account() {
-        assert!(account_of_row(&[Some(b"u"), None, None, None, None, None]).is_none());
-        let account = account_of_row(&[Some(b"u"), Some(b"%"), None, None, Some(b"0"), Some(b"1")]).unwrap();
+        assert!(
+            account_of_row(&[Some(b"u"), None, None, None, None, None, None, None, None, None]).is_none()
+        );
+        let mut row =
+            [Some(&b"u"[..]), Some(b"%"), None, None, Some(b"0"), Some(b"1"), Some(b"2"), None, None, None];
+        let account = account_of_row(&row).unwrap();
+        assert_eq!(account.requirement, Requirement::Certificate);
+        row[6] = None;
+        assert_eq!(account_of_row(&row).unwrap().requirement, Requirement::None);
         assert_eq!(account.credential, Credential::Empty);
         assert!(account.may_kill && !account.locked);
     }

@@ -36,6 +36,7 @@ mod overload;
 mod pins;
 mod places;
 mod request;
+mod requirement;
 mod scheduler;
 mod secret;
 mod server_login;

@@ -167,7 +167,7 @@ impl Engine {
     /// Decides on an attempt by the accounts as we know them; where they say no, by a fresh copy of them.
     pub(crate) fn judge(&mut self, key: usize, mut attempt: Box<Attempt>) {
         let peer = self.clients[key].peer;
-        match self.verdict(&peer, &attempt) {
+        match self.of_connection(key, self.verdict(&peer, &attempt)) {
             Verdict::Accepted(account, secret) => {
                 let by_token = matches!(attempt.answer, Answer::Token(_));
                 if by_token && attempt.method == Some(Method::CachingSha2) && secret.password().is_some() {
@@ -214,6 +214,16 @@ impl Engine {
         let asker = Asker::Client(key, self.clients[key].id);
         self.give_task(asker, Work::Check { stored, proof });
         self.clients[key].phase = Phase::Login(Login::AwaitingFinding(attempt));
+    }
+
+    /// A right password is not enough where the account asks for more of the connection; the servers answer as to a wrong one.
+    fn of_connection(&self, key: usize, verdict: Verdict) -> Verdict {
+        match verdict {
+            Verdict::Accepted(account, _) if !account.requirement.is_met(self.clients[key].tls()) => {
+                Verdict::Denied
+            }
+            verdict => verdict,
+        }
     }
 
     fn verdict(&self, peer: &Peer, attempt: &Attempt) -> Verdict {

@@ -128,6 +128,7 @@ mod tests {
             credential: Credential::Empty,
             locked: false,
             may_kill: false,
+            requirement: crate::requirement::Requirement::None,
         });
         for index in 0..clients {
             assert!(engine.workers.take_client());
@@ -208,6 +209,7 @@ mod tests {
             credential: Credential::Native(wire::native_password::stage2(&stage1)),
             locked: false,
             may_kill: false,
+            requirement: crate::requirement::Requirement::None,
         };
         let mut facts =
             crate::facts::Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u32::MAX)));

@@ -16,10 +16,7 @@ pub(crate) enum Security {
     /// It is not, and this is what its listener says about that.
     Plain(ClientTls),
     /// It is.
-    Tls(
-        #[expect(dead_code, reason = "accounts that ask for a certificate are to look at it")]
-        Box<TlsSession>,
-    ),
+    Tls(Box<TlsSession>),
 }
 
 impl Security {
@@ -43,9 +40,17 @@ impl Default for Security {
 }
 
 impl Client {
+    /// What was agreed on, where it is encrypted.
+    pub(crate) fn tls(&self) -> Option<&TlsSession> {
+        match &self.security {
+            Security::Plain(_) => None,
+            Security::Tls(session) => Some(session),
+        }
+    }
+
     /// Nobody can listen on the way.
     pub(crate) fn is_encrypted(&self) -> bool {
-        matches!(self.security, Security::Tls(_))
+        self.tls().is_some()
     }
 
     /// It must use TLS, and does not.

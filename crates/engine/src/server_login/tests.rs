@@ -119,3 +119,74 @@ fn a_hash_alone_answers_the_native_method_only() {
     assert_eq!(server.say(&switch).0, b"");
     assert_eq!(server.say(&FULL).0, b"", "there is no password to send");
 }
+
+fn tls_login(tls: ServerTls) -> ServerLogin {
+    ServerLogin::new(Credentials {
+        user: b"app".to_vec(),
+        secret: Secret::None,
+        private: false,
+        tls,
+        collation: 45,
+        extra: Capabilities(0),
+    })
+}
+
+fn greeting(capabilities: Capabilities) -> Vec<u8> {
+    let mut payload = Vec::new();
+    Greeting {
+        server_version: b"8.4.0",
+        connection_id: 7,
+        scramble: SCRAMBLE,
+        capabilities,
+        mariadb_extended: 0,
+        collation: 45,
+        status: StatusFlags::AUTOCOMMIT,
+        auth_plugin: Method::Native.name(),
+    }
+    .put(&mut payload);
+    let mut packet = Vec::new();
+    wire::put_message(&mut packet, &mut 0, &payload);
+    packet
+}
+
+#[test]
+fn tls_comes_before_the_name() {
+    for tls in [ServerTls::Preferred, ServerTls::Required] {
+        let mut login = tls_login(tls);
+        let mut out = Vec::new();
+        let outcome = login.read(&greeting(ALWAYS | Capabilities::SSL), &mut out).unwrap();
+        assert!(matches!(outcome, Some(Outcome::StartTls)));
+        assert_eq!(out[..4], [32, 0, 0, 1]);
+        assert!(wire::is_ssl_request(&out[4..]));
+        out.clear();
+        login.secured(&mut out).unwrap();
+        let message = wire::read_message(&out, 2, 1 << 16).unwrap().unwrap();
+        let request = LoginRequest::parse(&message.payload).unwrap();
+        assert_eq!(request.user, b"app");
+        assert!(request.capabilities.contains(Capabilities::SSL));
+        let mut ok = Vec::new();
+        wire::put_message(&mut ok, &mut 3, &OK);
+        assert!(matches!(login.read(&ok, &mut out).unwrap(), Some(Outcome::Established(_))));
+    }
+}
+
+#[test]
+fn nothing_slips_in_before_tls() {
+    let offered = greeting(ALWAYS | Capabilities::SSL);
+    let mut ok = Vec::new();
+    wire::put_message(&mut ok, &mut 2, &OK);
+    let mut login = tls_login(ServerTls::Required);
+    assert_eq!(login.read(&[&offered[..], &ok].concat(), &mut Vec::new()).err(), Some(EARLY));
+    let mut login = tls_login(ServerTls::Required);
+    login.read(&offered, &mut Vec::new()).unwrap();
+    assert_eq!(login.read(&ok, &mut Vec::new()).err(), Some(EARLY));
+}
+
+#[test]
+fn a_server_without_tls_gets_nothing_where_it_is_required() {
+    let mut out = Vec::new();
+    let outcome = tls_login(ServerTls::Required).read(&greeting(ALWAYS), &mut out).unwrap();
+    assert!(matches!(outcome, Some(Outcome::Refused { code: 2026, .. })) && out.is_empty());
+    let outcome = tls_login(ServerTls::Preferred).read(&greeting(ALWAYS), &mut out).unwrap();
+    assert!(outcome.is_none() && !out.is_empty());
+}

@@ -18,6 +18,7 @@ fn engine(clients: u32) -> Engine {
         credential: Credential::Empty,
         locked: false,
         may_kill: false,
+        requirement: crate::requirement::Requirement::None,
     });
     let state = SessionState { schema: Some(b"shop"[..].into()), ..SessionState::default() };
     for index in 0..clients {

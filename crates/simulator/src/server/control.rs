@@ -42,9 +42,9 @@ pub fn select(session: &mut Session, database: &Database, text: &str) -> Option<
                 let plugin = "mysql_native_password".to_owned();
                 let may_kill = u8::from(account.user == super::SERVICE_USER).to_string();
                 let stored = stored_text(account.password.as_bytes());
-                [account.user.clone(), "%".to_owned(), plugin, stored, "0".to_owned(), may_kill]
-                    .map(Some)
-                    .to_vec()
+                let fields = [account.user.clone(), "%".to_owned(), plugin, stored, "0".to_owned(), may_kill];
+                // Nothing of TLS is required.
+                fields.map(Some).into_iter().chain([const { None }; 4]).collect()
             })
             .collect()
     } else {

@@ -142,7 +142,14 @@ fn token(password: &str, scramble: &[u8; 20]) -> Vec<u8> {
 }
 
 fn account(user: &str, credential: Credential) -> Account {
-    Account { user: user.into(), host: String::from("%"), credential, locked: false, may_kill: false }
+    Account {
+        user: user.into(),
+        host: String::from("%"),
+        credential,
+        locked: false,
+        may_kill: false,
+        requirement: crate::requirement::Requirement::None,
+    }
 }
 
 fn stored(password: &str) -> Vec<u8> {

@@ -118,7 +118,8 @@ impl Question {
             Self::CurrentUser | Self::LastInsertId => 1,
             Self::LockWaitCount | Self::LockWaits => 2,
             Self::Warnings | Self::Collations => 3,
-            Self::Server | Self::Accounts => 6,
+            Self::Server => 6,
+            Self::Accounts => 10,
         }
     }
 
@@ -136,7 +137,7 @@ impl Question {
                 .iter()
                 .map(|(user, password)| {
                     let stored = stored_text(password.as_bytes());
-                    row(&[user, "%", "mysql_native_password", &stored, "0", "0"])
+                    row(&[user, "%", "mysql_native_password", &stored, "0", "0", "", "", "", ""])
                 })
                 .collect(),
         }

@@ -1,0 +1,124 @@
+"""TLS with the server, and accounts that ask for it."""
+
+import ssl
+import time
+
+import pytest
+
+from harness import raw
+from harness.certificates import Authority
+from harness.raw import Ok
+from harness.server import Server
+from test_tls import finish
+
+
+@pytest.fixture(scope="module")
+def authority(folder):
+    return Authority(f"{folder}/server-tls")
+
+
+@pytest.fixture(scope="module")
+def tls_server(folder, template, authority):
+    """A MariaDB with a certificate for 127.0.0.1, which checks those of its clients."""
+    certificate, key = authority.sign("mariadb", alternative="IP:127.0.0.1")
+    server = Server(folder, template=template)
+    server.start(f"--ssl-cert={certificate}", f"--ssl-key={key}", f"--ssl-ca={authority.path}")
+    yield server
+    server.stop()
+
+
+def versions(onramp):
+    """What the server says of the client's statements."""
+    with raw.connect(onramp) as connection:
+        rows = connection.query("SHOW SESSION STATUS LIKE 'Ssl_version'")
+        return rows.rows[0][1].decode()
+
+
+def refusal(onramp):
+    """Why the server cannot be used, from the log."""
+    deadline = time.monotonic() + 20
+    while "cannot be used: " not in onramp.log_text():
+        assert time.monotonic() < deadline, onramp.log_text()
+        time.sleep(0.02)
+    return onramp.log_text().split("cannot be used: ")[1].splitlines()[0]
+
+
+def test_verified_in_full(own_onramp, tls_server, authority):
+    onramp = own_onramp(tls_server, backend_tls="verify-full", backend_tls_ca=authority.path)
+    assert versions(onramp) == "TLSv1.3"
+    with raw.connect(onramp) as connection:
+        assert connection.value("SELECT REPEAT('x', 2000000)") == b"x" * 2_000_000
+        text = "y" * 2_000_000
+        assert connection.value(f"SELECT LENGTH('{text}')") == b"2000000"
+
+
+def test_preferred_stays_in_the_clear_on_this_machine(own_onramp, tls_server):
+    assert versions(own_onramp(tls_server)) == ""
+    assert versions(own_onramp(tls_server, backend_tls="required")) == "TLSv1.3"
+    assert versions(own_onramp(tls_server, backend_tls="disabled")) == ""
+
+
+def test_strangers_are_not_taken_for_the_server(own_onramp, tls_server, folder):
+    stranger = Authority(f"{folder}/strange-servers").path
+    for check in ("verify-full", "verify-ca"):
+        onramp = own_onramp(tls_server, wait=False, backend_tls=check, backend_tls_ca=stranger)
+        assert "certificate" in refusal(onramp)
+
+
+def test_a_certificate_for_another_host(own_onramp, folder, template, authority):
+    certificate, key = authority.sign("elsewhere", alternative="DNS:elsewhere.example")
+    server = Server(folder, template=template).start(f"--ssl-cert={certificate}", f"--ssl-key={key}")
+    try:
+        onramp = own_onramp(server, wait=False, backend_tls="verify-full", backend_tls_ca=authority.path)
+        assert "not valid for name" in refusal(onramp)
+        assert versions(own_onramp(server, backend_tls="verify-ca", backend_tls_ca=authority.path)) == "TLSv1.3"
+    finally:
+        server.stop()
+
+
+def test_a_server_without_tls(own_onramp, server):
+    onramp = own_onramp(server, wait=False, backend_tls="required")
+    assert "TLS is required (backend_tls), but the server does not offer it" in refusal(onramp)
+
+
+def test_options_that_contradict_each_other(own_onramp, server, authority):
+    for options, expected in [
+        ({"backend_tls": "verify-full"}, "give backend_tls_ca"),
+        ({"backend_tls_ca": authority.path}, "nothing is verified by it"),
+        ({"backend_tls_certificate": authority.path}, "go together"),
+    ]:
+        onramp = own_onramp(server, wait=False, **options)
+        assert onramp.process.wait(30) != 0
+        assert expected in onramp.log_text()
+
+
+def test_accounts_that_ask_for_tls(own_onramp, tls_server, authority):
+    """The client's own connection decides, as it would on the server."""
+    ours = authority.sign("onramp", subject="/CN=onramp")
+    server = authority.sign("front")
+    onramp = own_onramp(tls_server, backend_tls="required", backend_tls_certificate=ours[0], backend_tls_key=ours[1],
+                        tls_certificate=server[0], tls_key=server[1], tls_client_ca=authority.path)
+    with raw.connect(tls_server, "admin", "admin-secret") as admin:
+        for name, requirement in [("anytls", "SSL"), ("withcert", "X509"), ("named", "ISSUER '/O=Onramp tests/CN=authority'")]:
+            answer = admin.query(f"CREATE OR REPLACE USER {name}@'%' IDENTIFIED BY 'one' REQUIRE {requirement}")
+            assert isinstance(answer, Ok), answer
+    bare = ssl.create_default_context(cafile=str(authority.path))
+    known = ssl.create_default_context(cafile=str(authority.path))
+    known.load_cert_chain(*authority.sign("client"))
+    for site in (tls_server, onramp):
+        for name, welcome in [("anytls", "bk"), ("withcert", "k"), ("named", "k")]:
+            for context, letter in [(None, "p"), (bare, "b"), (known, "k")]:
+                connection = raw.Connection(site)
+                connection.greet()
+                if context:
+                    connection.start_tls(context, server_name="127.0.0.1" if site is tls_server else "localhost")
+                    answer = finish(connection, name, "one")
+                else:
+                    connection.send(connection.login_request(name, "one"))
+                    answer = connection.finish_login("one")
+                if letter in welcome:
+                    assert isinstance(answer, Ok), (site, name, letter, answer)
+                    assert connection.value("SELECT CURRENT_USER()") == f"{name}@%".encode()
+                else:
+                    assert answer == (1045, "28000", f"Access denied for user '{name}'@'localhost' (using password: YES)")
+                connection.close()
