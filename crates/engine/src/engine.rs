@@ -24,6 +24,7 @@ use crate::failed_logins::LateRefusal;
 use crate::history::History;
 use crate::letter::Letter;
 use crate::limit::Served;
+use crate::limits_reached::LimitReached;
 use crate::long_permits::Pace;
 use crate::outbox::Outbox;
 use crate::outside::OutsideKill;
@@ -137,15 +138,6 @@ pub struct Engine {
     pub(crate) kills: Vec<OutsideKill>,
 }
 
-/// A limit that was reached.
-pub(crate) struct LimitReached {
-    /// When that was last an event.
-    said: Instant,
-    /// Its value, then.
-    pub(crate) limit: u64,
-    pub(crate) times: u64,
-}
-
 /// See [`Engine::snapshot`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
@@ -175,9 +167,6 @@ pub(crate) enum Role {
 /// Idle clients and backends are looked through this often: fine enough for timeouts of seconds, and 100,000 clients
 /// take about a millisecond.
 const SWEEP: Duration = Duration::from_secs(1);
-
-/// A limit that is reached again and again is said this often.
-const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// A schema check is remembered for as many logins at most.
 const KNOWN_SCHEMAS: usize = 4096;
@@ -324,19 +313,6 @@ impl Engine {
             self.events.pop_front();
         }
         self.events.push_back(event);
-    }
-
-    /// Says that a limit was reached, unless it was said a moment ago.
-    pub(crate) fn limit_reached(&mut self, option: &'static str, limit: u64) {
-        let now = self.now;
-        let fresh = LimitReached { said: now, limit, times: 0 };
-        let reached = self.limits_reached.entry(option).or_insert(fresh);
-        reached.times += 1;
-        reached.limit = limit;
-        if reached.times == 1 || now.since(reached.said) >= SAY_AGAIN {
-            reached.said = now;
-            self.event(Event::LimitReached { option, limit });
-        }
     }
 
     pub(crate) fn set_role(&mut self, connection: ConnectionId, role: Role) {

@@ -26,6 +26,7 @@ mod histogram;
 mod history;
 mod letter;
 mod limit;
+mod limits_reached;
 mod lock_waits;
 mod long_permits;
 mod memory;

@@ -1,0 +1,35 @@
+//! Limits that are reached: counted each time, said now and then.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use crate::engine::Engine;
+use crate::event::Event;
+
+/// A limit that was reached.
+pub(crate) struct LimitReached {
+    /// When that was last an event.
+    said: Instant,
+    /// Its value, then.
+    pub(crate) limit: u64,
+    pub(crate) times: u64,
+}
+
+/// A limit that is reached again and again is said this often.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+
+impl Engine {
+    /// Says that a limit was reached, unless it was said a moment ago.
+    pub(crate) fn limit_reached(&mut self, option: &'static str, limit: u64) {
+        let now = self.now;
+        let fresh = LimitReached { said: now, limit, times: 0 };
+        let reached = self.limits_reached.entry(option).or_insert(fresh);
+        reached.times += 1;
+        reached.limit = limit;
+        if reached.times == 1 || now.since(reached.said) >= SAY_AGAIN {
+            reached.said = now;
+            self.event(Event::LimitReached { option, limit });
+        }
+    }
+}
