@@ -25,6 +25,7 @@ const LIVE: &[&str] = &[
     "fair_weights",
     "idle_transaction_timeout",
     "kill_abandoned",
+    "lazy_begin",
     "lock_wait_interval",
     "log_level",
     "long_permits",

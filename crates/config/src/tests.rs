@@ -86,6 +86,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         shared_backends,
         coalescing,
         rescue_reads,
+        lazy_begin,
         max_backends,
         max_connections,
         high_prio_mode,

@@ -158,6 +158,7 @@ impl Engine {
             && client.backend.is_none()
             && client.status.contains(StatusFlags::AUTOCOMMIT)
             && !client.in_transaction()
+            && client.unstarted.is_none()
             && client.pins.is_empty()
             && self.pins_of(key, request).is_empty()
             && !self.history.is_large(request.statement.fingerprint)

@@ -481,7 +481,7 @@ impl Engine {
         }
         let client = &self.clients[key];
         let waiting = matches!(client.phase, Phase::Idle | Phase::Login(_) | Phase::AwaitingServer);
-        if waiting && !client.in_transaction() {
+        if waiting && !client.in_transaction() && client.unstarted.is_none() {
             self.drop_client(key);
         }
     }

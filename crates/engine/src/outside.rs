@@ -34,6 +34,7 @@ impl Engine {
         now.shared_backends = new.shared_backends;
         now.coalescing = new.coalescing;
         now.rescue_reads = new.rescue_reads;
+        now.lazy_begin = new.lazy_begin;
         now.high_prio_mode = new.high_prio_mode;
         now.high_prio_tickets = new.high_prio_tickets;
         now.prio_kickup_timer = new.prio_kickup_timer;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use sql::{CharsetSetting, Classification, Effects, Holding, Kind, LexMode, Reads, SessionCall};
+use sql::{
+    CharsetSetting, Classification, Effects, Holding, Kind, LexMode, Reads, SessionCall, TransactionCommand,
+};
 use wire::Expect;
 
 use crate::client::priority::Priority;
@@ -112,6 +114,8 @@ pub(crate) struct Statement {
     pub(crate) sets_pool_variable: bool,
     /// More than one statement, or not sure.
     pub(crate) several: bool,
+    /// It begins or ends a transaction, and does nothing else.
+    pub(crate) transaction: Option<TransactionCommand>,
 }
 
 impl Statement {
@@ -130,11 +134,14 @@ impl Statement {
             releases_connection: false,
             sets_pool_variable: false,
             several: false,
+            transaction: None,
         }
     }
 
     pub(crate) fn of_text(text: &[u8], mode: LexMode) -> Self {
         let found: Classification = sql::classify(text, mode);
+        let ends_or_begins = matches!(found.kind, Kind::Begin | Kind::Commit | Kind::Rollback);
+        let plain = ends_or_begins && !found.several && found.effects.is_empty();
         Self {
             kind: found.kind,
             effects: found.effects,
@@ -148,6 +155,7 @@ impl Statement {
             releases_connection: found.releases_connection,
             sets_pool_variable: found.sets_pool_variable,
             several: found.several,
+            transaction: plain.then(|| sql::transaction_command(text)).flatten(),
         }
     }
 }

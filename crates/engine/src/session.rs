@@ -141,6 +141,26 @@ impl SessionState {
         true
     }
 
+    /// Whether a transaction that does not say what it is only reads (`SET SESSION TRANSACTION READ ONLY`).
+    pub(crate) fn begins_read_only(&self) -> bool {
+        let names = [&b"tx_read_only"[..], b"transaction_read_only"];
+        names
+            .iter()
+            .filter_map(|name| self.variables.get(*name))
+            .any(|value| matches!(&**value, b"ON" | b"1"))
+    }
+
+    /// Whether COMMIT and ROLLBACK do no more than that (completion_type).
+    pub(crate) fn has_plain_transactions(&self) -> bool {
+        !self.variables.contains_key(&b"completion_type"[..])
+    }
+
+    /// Whether MariaDB reads texts as Oracle does.
+    pub(crate) fn is_oracle_mode(&self) -> bool {
+        let modes = self.variables.get(&b"sql_mode"[..]);
+        modes.is_some_and(|modes| modes.split(|&byte| byte == b',').any(|mode| mode == b"ORACLE"))
+    }
+
     /// What of this state makes a difference to what a statement that is prepared in it means.
     pub(crate) fn for_preparing(&self) -> Self {
         let variables = self.variables.iter().filter(|(name, _)| matters_to_preparing(name));

@@ -63,6 +63,8 @@ pub struct Settings {
     pub coalescing: CoalescingSettings,
     /// Whether short reads that stand behind a stuck one on a backend are sent again elsewhere.
     pub rescue_reads: bool,
+    /// Whether a BEGIN goes to the server only with the next statement.
+    pub lazy_begin: bool,
     /// How many times in a row a client may enter the high queue.
     pub high_prio_tickets: u32,
     /// After this long in the low queue a statement moves to the high one.
@@ -183,6 +185,7 @@ impl Settings {
             // What no server's pool does.
             statements_in_flight: 1,
             long_statement_time: Duration::ZERO,
+            lazy_begin: false,
             ..self.clone()
         };
         match profile {
@@ -275,6 +278,7 @@ impl Default for Settings {
             high_prio_mode: HighPrioMode::Transactions,
             coalescing: CoalescingSettings::default(),
             rescue_reads: true,
+            lazy_begin: true,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(1000),
             long_statement_time: Duration::from_millis(500),

@@ -28,6 +28,7 @@ mod scan;
 mod set;
 mod statement;
 mod system_variable;
+mod transaction;
 
 pub use classification::{
     CharsetSetting, Classification, KillTarget, Kind, LexMode, SessionCall, SessionFunction, classify,
@@ -37,3 +38,4 @@ pub use effects::{Effects, Reads};
 pub use holding::{Holding, TableName, holding};
 pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};
+pub use transaction::{TransactionCommand, transaction_command};

@@ -181,6 +181,19 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         section: Section::Scheduling,
     },
     OptionSpec {
+        name: "lazy_begin",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.engine.lazy_begin = false),
+            ("on", |configuration| configuration.engine.lazy_begin = true),
+        ]),
+        default: "on",
+        example: "off",
+        doc: "Whether BEGIN and START TRANSACTION [READ ONLY] are answered by Onramp, and go to the server ahead of the next \
+              statement, in the same text. A transaction in which nothing has happened yet holds no backend then, and costs no \
+              round trip.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
         name: "rescue_reads",
         kind: Kind::Word(&[
             ("off", |configuration| configuration.engine.rescue_reads = false),

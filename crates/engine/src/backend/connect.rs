@@ -284,6 +284,7 @@ impl Engine {
                 waited: Duration::ZERO,
                 shared: false,
                 sets_insert_id: false,
+                begins: false,
                 group: None,
                 chooses_schema: false,
                 asked_to_end: false,

@@ -226,6 +226,7 @@ impl Engine {
         request.statement.plain_read
             && request.lane != Some(Lane::Long)
             && self.clients[key].status.contains(StatusFlags::AUTOCOMMIT)
+            && self.clients[key].unstarted.is_none()
             && self.pins_of(key, request).is_empty()
             && ((request.command == RequestKind::Query && request.text().is_some())
                 || request.is_plain_execution())
@@ -306,6 +307,7 @@ impl Engine {
         self.send_own(backend_key, owner, CommandKind::Query, &text, Expect::ResultSets, preludes - 1);
         if let Some(statement) = self.backends[backend_key].in_flight.back_mut() {
             statement.sets_insert_id = ahead.sets_insert_id;
+            statement.begins = ahead.begins;
         }
     }
 
@@ -358,12 +360,18 @@ impl Engine {
         let pins = !self.pins_of(key, request).is_empty();
         let reads_id = request.statement.reads.contains(Reads::LAST_INSERT_ID);
         let inserts = matches!(request.statement.kind, Kind::Insert | Kind::Replace | Kind::Load);
-        let needed = pins || reads_id || (inserts && client.in_transaction());
+        let begun = client.in_transaction() || client.unstarted.is_some();
+        let needed = pins || reads_id || (inserts && begun);
         let there =
             client.aftermath.last_insert_id == 0 || client.aftermath.insert_id_at == Some(backend_key);
         if needed && !there {
             ahead.sets_insert_id = true;
             ahead.texts.push(format!("SET last_insert_id={}", client.aftermath.last_insert_id).into_bytes());
+        }
+        // Preparing a statement has no part in a transaction.
+        if let Some(unstarted) = client.unstarted.filter(|_| request.command != RequestKind::Prepare) {
+            ahead.begins = true;
+            ahead.texts.push(unstarted.text().to_vec());
         }
         ahead
     }
@@ -437,6 +445,7 @@ impl Engine {
                 waited: request.waited,
                 shared,
                 sets_insert_id: ahead.sets_insert_id,
+                begins: ahead.begins,
                 group: None,
                 chooses_schema: request.chooses_schema(),
                 asked_to_end: false,
@@ -472,6 +481,8 @@ pub(crate) struct Ahead {
     texts: Vec<Vec<u8>>,
     /// LAST_INSERT_ID() is among it.
     sets_insert_id: bool,
+    /// The client's transaction begins with it.
+    begins: bool,
 }
 
 impl Ahead {
@@ -480,7 +491,7 @@ impl Ahead {
     }
 
     fn count(&self) -> u8 {
-        u8::try_from(self.texts.len()).expect("four kinds of statements go ahead")
+        u8::try_from(self.texts.len()).expect("five kinds of statements go ahead")
     }
 }
 

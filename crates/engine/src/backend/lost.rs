@@ -99,7 +99,9 @@ impl Engine {
     pub(crate) fn statement_lost(&mut self, key: usize, begun: bool) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let uploading = matches!(client.phase, ClientPhase::Running(Running::Uploading { .. }));
-        let (transaction, pinned, killed) = (client.in_transaction(), !client.pins.is_empty(), client.killed);
+        // A transaction that was about to begin with it may have begun.
+        let transaction = client.in_transaction() || client.unstarted.is_some();
+        let (pinned, killed) = (!client.pins.is_empty(), client.killed);
         client.backend = None;
         client.settled_on = None;
         client.phase = ClientPhase::Idle;

@@ -123,6 +123,8 @@ pub(crate) struct InFlight {
     pub(crate) asked_to_end: bool,
     /// LAST_INSERT_ID() went ahead of it.
     pub(crate) sets_insert_id: bool,
+    /// The client's transaction began ahead of it.
+    pub(crate) begins: bool,
     /// Others that get the same answer.
     pub(crate) group: Option<Box<Group>>,
     /// It chooses a schema, so that the client's former one was not put ahead of it.

@@ -52,6 +52,9 @@ impl Engine {
             if summary.preludes_done < preludes {
                 return self.close_backend(key, "the server lost a part of a text of several statements");
             }
+            if statement.begins {
+                self.transaction_started(client);
+            }
             self.state_stands(key, client, statement.sets_insert_id, statement.chooses_schema);
         }
         let summary = &mut statement.summary;
@@ -171,6 +174,9 @@ impl Engine {
         }
         let chooses_schema =
             self.clients[client].request.as_ref().is_some_and(|request| request.chooses_schema());
+        if statement.begins {
+            self.transaction_started(client);
+        }
         self.state_stands(key, client, statement.sets_insert_id, chooses_schema);
         self.send_request(client, key);
     }
@@ -491,6 +497,7 @@ impl Engine {
     /// The client's session state becomes that of a fresh login, its schema aside.
     pub(crate) fn forget_state(&mut self, client: usize) {
         self.forget_statements(client);
+        self.clients[client].unstarted = None;
         let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
         let state = &mut self.clients[client];
         let (_, charset) = facts.charset_of_login(state.collation);

@@ -209,6 +209,7 @@ impl Engine {
             _ if statement.sets_pool_variable => {
                 return self.set_pool_variables(key, text, statement.several, answer);
             }
+            _ if self.answer_transaction_command(key, &statement, answer) => return,
             Kind::ShowWarnings if self.show_saved_warnings(key) => return,
             Kind::ShowDiagnostics if self.show_saved_diagnostics(key, text, answer) => return,
             _ => {}

@@ -284,6 +284,7 @@ impl Engine {
         }
         self.forget_statements(key);
         let client = &mut self.clients[key];
+        client.unstarted = None;
         client.pins = crate::pins::Pins::NONE;
         client.holdings = None;
         let (identity, session) = (client.identity.take(), client.session.take());

@@ -24,6 +24,7 @@ pub(crate) mod login_schema;
 pub(crate) mod prepared;
 pub(crate) mod priority;
 pub(crate) mod security;
+pub(crate) mod transaction;
 
 use seam::{ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
@@ -37,6 +38,7 @@ use holdings::Holdings;
 use prepared::ClientStatements;
 use priority::Priority;
 use security::Security;
+use transaction::Unstarted;
 
 /// One client. Idle, it owns no buffer.
 pub(crate) struct Client {
@@ -95,6 +97,8 @@ pub(crate) struct Client {
     pub(crate) killed: bool,
     /// When its open transaction began.
     pub(crate) transaction_since: Instant,
+    /// It has begun a transaction, of which no backend knows yet.
+    pub(crate) unstarted: Option<Unstarted>,
     /// The place in the order of all arrivals at which its transaction began.
     pub(crate) began: u64,
     /// Its open transaction may have changed or locked something.
@@ -183,12 +187,14 @@ impl Client {
             wants_end_for_loss: false,
             killed: false,
             transaction_since: now,
+            unstarted: None,
             began: 0,
             holds_locks: false,
             blocks_others: false,
         }
     }
 
+    /// As the server sees it.
     pub(crate) fn in_transaction(&self) -> bool {
         self.status.contains(StatusFlags::IN_TRANS)
     }
@@ -199,7 +205,9 @@ impl Client {
 
     /// How it reads answers of our own.
     pub(crate) fn reader(&self) -> Reader {
-        Reader { status: self.status, collation: self.collation, deprecate_eof: self.deprecate_eof() }
+        let begun = self.unstarted.map_or(StatusFlags::NONE, Unstarted::status);
+        let status = self.status.with(begun);
+        Reader { status, collation: self.collation, deprecate_eof: self.deprecate_eof() }
     }
 
     /// The capabilities that are fixed at a connection's login and change what statements do: a backend serves only

@@ -130,6 +130,11 @@ impl Engine {
             return self.answer_error(key, answer, &error);
         };
         let (number, definition) = (statement.number, statement.definition);
+        let text = self.definitions.get(definition).template.statement.clone();
+        if text.transaction.is_some() && self.answer_transaction_command(key, &text, answer) {
+            return;
+        }
+        let Some(statement) = self.client_statement(key, number) else { return };
         if let Some(LongData::Wrong(error)) = statement.long_data.as_deref() {
             let error = error.clone();
             return self.answer_error(key, answer, &error);

@@ -1,0 +1,89 @@
+//! Transactions that nobody but the client knows of yet.
+//!
+//! A BEGIN alone does nothing on the server but to remember it, so it is answered here and goes ahead of the client's next
+//! statement, in the same text as session state does: a transaction in which nothing has happened holds no backend, and
+//! costs no round trip. One that ends like that never reaches the server at all.
+
+use sql::TransactionCommand;
+use wire::StatusFlags;
+
+use crate::engine::Engine;
+use crate::request::Statement;
+use crate::settings::ThreadHandling;
+
+/// A transaction that a client has begun, and no server knows of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unstarted {
+    /// `START TRANSACTION READ ONLY`.
+    read_only: bool,
+    /// The flags that the answer to it has had.
+    status: StatusFlags,
+}
+
+impl Unstarted {
+    /// What begins it on a server.
+    pub(crate) fn text(self) -> &'static [u8] {
+        if self.read_only { b"START TRANSACTION READ ONLY" } else { b"START TRANSACTION" }
+    }
+
+    /// The status flags that tell of it.
+    pub(crate) fn status(self) -> StatusFlags {
+        self.status
+    }
+}
+
+impl Engine {
+    /// Answers a statement that begins or ends a transaction, where no backend has to hear of it. False where one has to.
+    pub(crate) fn answer_transaction_command(
+        &mut self,
+        key: usize,
+        statement: &Statement,
+        answer: u8,
+    ) -> bool {
+        let Some(command) = statement.transaction else { return false };
+        if !self.transactions_begin_late(key, command) {
+            return false;
+        }
+        let read_only = match command {
+            TransactionCommand::Begin => Some(false),
+            TransactionCommand::Start { read_only } => Some(read_only),
+            TransactionCommand::Commit | TransactionCommand::Rollback => None,
+        };
+        let client = &mut self.clients[key];
+        client.unstarted = read_only.map(|read_only| {
+            let session = client.session.map(|session| self.sessions.state(session));
+            let mut status = StatusFlags::IN_TRANS;
+            if read_only || session.is_some_and(|state| state.begins_read_only()) {
+                status |= StatusFlags::IN_TRANS_READONLY;
+            }
+            Unstarted { read_only, status }
+        });
+        client.aftermath.row_count = 0;
+        self.answer_ok(key, answer);
+        true
+    }
+
+    /// The client holds nothing on any backend, and nothing that is known of it makes these statements do more than usual.
+    fn transactions_begin_late(&self, key: usize, command: TransactionCommand) -> bool {
+        let client = &self.clients[key];
+        let plain = client.session.is_some_and(|session| {
+            let state = self.sessions.state(session);
+            state.has_plain_transactions()
+                && (command != TransactionCommand::Begin || !state.is_oracle_mode())
+        });
+        self.settings.lazy_begin
+            && self.settings.thread_handling == ThreadHandling::PoolOfThreads
+            && client.backend.is_none()
+            && client.pins.is_empty()
+            && !client.in_transaction()
+            && plain
+    }
+
+    /// The server knows of the client's transaction now.
+    pub(crate) fn transaction_started(&mut self, key: usize) {
+        let client = &mut self.clients[key];
+        if let Some(unstarted) = client.unstarted.take() {
+            client.status |= unstarted.status;
+        }
+    }
+}
