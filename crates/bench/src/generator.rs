@@ -422,7 +422,7 @@ impl Program for Generator<'_> {
             }
             Input::TurnEnd => self.turn_end(now),
             Input::Accepted { .. } | Input::Stalled { .. } | Input::Drained { .. } => {}
-            Input::Secured { .. } | Input::TlsFailed { .. } => {}
+            Input::Announced { .. } | Input::Secured { .. } | Input::TlsFailed { .. } => {}
         }
     }
 

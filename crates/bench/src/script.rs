@@ -309,7 +309,7 @@ impl Program for Script<'_> {
                 self.dispatch();
             }
             Input::Accepted { .. } | Input::Stalled { .. } | Input::Drained { .. } => {}
-            Input::Secured { .. } | Input::TlsFailed { .. } => {}
+            Input::Announced { .. } | Input::Secured { .. } | Input::TlsFailed { .. } => {}
         }
     }
 

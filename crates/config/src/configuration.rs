@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use drivers::DriverChoice;
 use engine::{ClientTls, ServerTls, Settings};
+use proxy_protocol::Networks;
 use zeroize::Zeroizing;
 
 use crate::live::Chosen;
@@ -18,6 +19,8 @@ pub struct Configuration {
     pub backends: Vec<BackendUrl>,
     /// Where clients connect; never empty.
     pub listen: Vec<ListenAddress>,
+    /// Who is trusted to say for whom it connects.
+    pub proxy_protocol_networks: Networks,
     /// Encryption.
     pub tls: TlsOptions,
     /// Where the admin port is; empty for none.
@@ -111,6 +114,7 @@ impl Configuration {
         Self {
             backends: Vec::new(),
             listen: Vec::new(),
+            proxy_protocol_networks: Networks::default(),
             tls: TlsOptions::default(),
             admin_listen: Vec::new(),
             admin_user: String::new(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use zeroize::Zeroizing;
 
 use engine::NamedNumbers;
+use proxy_protocol::Networks;
 
 use crate::{BackendUrl, Configuration, ListenAddress, nearest};
 
@@ -39,6 +40,8 @@ pub(crate) enum Kind {
     Milliseconds(RangeInclusive<Duration>, Slot<Duration>),
     /// Numbers by name.
     Numbers(Slot<NamedNumbers>),
+    /// Networks.
+    Networks(Slot<Networks>),
     /// One of a few words.
     Word(&'static [Choice]),
 }
@@ -113,6 +116,7 @@ impl Kind {
                 *slot(configuration) = within(time, range, milliseconds_text)?;
             }
             Self::Numbers(slot) => *slot(configuration) = NamedNumbers::parse(given.text(self)?)?,
+            Self::Networks(slot) => *slot(configuration) = given.text(self)?.parse()?,
             Self::Word(choices) => choose(choices, given.text(self)?)?(configuration),
         }
         Ok(())
@@ -157,6 +161,7 @@ impl Kind {
             Self::Duration(..) => "TIME",
             Self::Milliseconds(..) => "MILLISECONDS",
             Self::Numbers(_) => "NAME=NUMBER,...",
+            Self::Networks(_) => "NETWORK,...",
             Self::Word(_) => "WORD",
         }
     }
@@ -184,6 +189,7 @@ impl Kind {
             Self::Numbers(_) => {
                 String::from("name=number,..., numbers from 1 to 4096, * for all other names")
             }
+            Self::Networks(_) => String::from("addresses, networks, localhost or *, separated by commas"),
             Self::Word(choices) => {
                 let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
                 format!("one of {}", names.join(", "))
@@ -203,6 +209,7 @@ impl Kind {
             Self::Duration(..) => "text such as \"10s\"",
             Self::Milliseconds(..) => "a number of milliseconds",
             Self::Numbers(_) => "text such as \"app=8,*=4\"",
+            Self::Networks(_) => "text such as \"10.0.0.0/8\"",
             Self::Word(_) => "one of its words in quotes",
         }
     }

@@ -534,6 +534,7 @@ impl Program for Engine {
             Input::Stalled { connection } => self.stalled(connection, true),
             Input::Drained { connection } => self.stalled(connection, false),
             Input::Closed { connection, reason } => self.closed(connection, reason),
+            Input::Announced { connection, peer } => self.announced(connection, peer),
             Input::Secured { connection, session } => self.secured(connection, session),
             Input::TlsFailed { connection, reason } => self.tls_failed(connection, reason),
             Input::Signal(Signal::Drain) => self.drain(),

@@ -12,7 +12,7 @@
 //! under a virtual clock.
 //!
 //! Between the two may stand layers, which are programs that hold a program: TLS is one. What is between a layer and the
-//! program inside is said where it is declared ([`Output::StartTls`], [`Output::Unread`], [`Input::Secured`]). Drivers know
+//! program inside is said where it is declared ([`Output::StartTls`], [`Output::Unread`], [`Input::Secured`], [`Input::Announced`]). Drivers know
 //! nothing of it: they send nothing of the former and ignore the latter.
 
 mod address;
@@ -87,6 +87,13 @@ pub enum Input<'a> {
         connection: ConnectionId,
         /// Why.
         reason: CloseReason,
+    },
+    /// A trusted peer says on whose behalf it has connected. For layers; before the first bytes.
+    Announced {
+        /// This connection.
+        connection: ConnectionId,
+        /// Whose it is.
+        peer: Peer,
     },
     /// TLS, asked for with [`Output::StartTls`], stands: [`Input::Bytes`] and [`Output::Send`] are inside of it from here on.
     /// Where it does not come about, [`Input::TlsFailed`] is said instead.

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use config::Configuration;
 use drivers::{Counters, Driver, DriverKind, ListenAddress, ListenSocket, Opened, Signaller};
 use engine::{ClientTls, Engine, Letter, Settings};
+use proxy_protocol::{Networks, ProxyProtocol};
 use rustix::rand::{GetRandomFlags, getrandom};
 use seam::Signal;
 
@@ -23,6 +24,7 @@ pub(crate) struct Workers {
     begin: Vec<Sender<Begin>>,
     listening: Vec<ListenAddress>,
     client_tls: Vec<ClientTls>,
+    trusted: Networks,
     signallers: Vec<Signaller>,
     driver: DriverKind,
 }
@@ -37,6 +39,8 @@ struct Begin {
     pool: Arc<engine::Workers>,
     post: Post,
     tls: Arc<TlsFiles>,
+    /// Who may say for whom it connects.
+    trusted: Networks,
 }
 
 impl Workers {
@@ -56,6 +60,7 @@ impl Workers {
             begin: Vec::new(),
             listening,
             client_tls,
+            trusted: configuration.proxy_protocol_networks.clone(),
             signallers: Vec::new(),
             driver: DriverKind::Epoll,
         };
@@ -114,7 +119,7 @@ impl Workers {
             let post = Post { number, letters, asks, addressees, help };
             // The thread waits for this; were it gone, there would be a panic's message on the standard error stream.
             let (pool, tls) = (Arc::clone(&pool), Arc::clone(tls));
-            let _ = begin.send(Begin { settings, pool, post, tls });
+            let _ = begin.send(Begin { settings, pool, post, tls, trusted: self.trusted.clone() });
         }
         Ok(reach)
     }
@@ -196,13 +201,15 @@ fn no_loop(error: io::Error) -> String {
 }
 
 fn serve(mut driver: Driver, begun: &Receiver<Begin>, happenings: &SyncSender<Happening>) {
-    let Ok(Begin { settings, pool, post, tls }) = begun.recv() else { return };
+    let Ok(Begin { settings, pool, post, tls, trusted }) = begun.recv() else { return };
     let number = post.number;
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let engine = Engine::join(settings, pool, number);
-        let mut program = tls.around(Reporting::new(engine, post, happenings.clone()));
+        // From the outside in: what is said ahead of all, what is encrypted, the engine.
+        let mut program =
+            ProxyProtocol::new(tls.around(Reporting::new(engine, post, happenings.clone())), trusted);
         let result = driver.run(&mut program);
-        program.inner_mut().report();
+        program.inner_mut().inner_mut().report();
         tracing::debug!("worker {number} has ended: {:?}", driver.counters());
         result
     }));

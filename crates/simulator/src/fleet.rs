@@ -108,6 +108,7 @@ impl Program for Fleet {
                 (worker, Input::Closed { connection, reason })
             }
             Input::Bytes { connection, .. }
+            | Input::Announced { connection, .. }
             | Input::Secured { connection, .. }
             | Input::TlsFailed { connection, .. }
             | Input::Stalled { connection }

@@ -153,7 +153,7 @@ impl Program for PassThrough {
                 }
             }
             Input::Signal(Signal::Drain | Signal::Stop) => self.outputs.push_back(Owned::Finished),
-            Input::Secured { .. } | Input::TlsFailed { .. } => {}
+            Input::Announced { .. } | Input::Secured { .. } | Input::TlsFailed { .. } => {}
             Input::Signal(Signal::Wake | Signal::Report) | Input::TurnEnd => {}
         }
     }

@@ -30,6 +30,17 @@ pub(super) const ADDRESSES: &[OptionSpec] = &[
         section: Section::Addresses,
     },
     OptionSpec {
+        name: "proxy_protocol_networks",
+        kind: Kind::Networks(|configuration| &mut configuration.proxy_protocol_networks),
+        default: "",
+        example: "10.0.0.0/8,localhost",
+        doc: "Peers that are trusted to say for whom they connect, by a header of the PROXY protocol (version 1 or 2) at the \
+              beginning of a connection, as load balancers send it: addresses, networks, localhost for Unix sockets, * for \
+              everybody, separated by commas. Accounts and limits go by the address that they say; one that sends no \
+              header is served as itself. Anybody of these networks can pretend to any address.",
+        section: Section::Addresses,
+    },
+    OptionSpec {
         name: "back_log",
         // A 16-bit number in the kernel's interface; 1 is the least that works.
         kind: Kind::Count(1..=65_535, |configuration| &mut configuration.back_log),

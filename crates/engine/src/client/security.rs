@@ -60,6 +60,13 @@ impl Client {
 }
 
 impl Engine {
+    /// A trusted peer says whose connection it is: accounts, limits and the log go by that.
+    pub(crate) fn announced(&mut self, connection: ConnectionId, peer: Peer) {
+        if let Role::Client(key) = self.role(connection) {
+            self.clients[key].peer = peer;
+        }
+    }
+
     /// An SSLRequest: nothing is answered, and what follows is TLS.
     ///
     /// # Errors
