@@ -114,6 +114,11 @@ impl Digests {
         self.digests.is_empty()
     }
 
+    /// The text of a digest, where it has a place and the text is known.
+    pub fn text(&self, fingerprint: u64) -> Option<&str> {
+        self.digests[self.find(fingerprint).ok()?].text.as_deref()
+    }
+
     /// The time that all but one in a hundred of the latest executions did not exceed: of the last 64 to 128, all but one.
     /// `None` for a digest that has no place, or fewer than 20 executions behind it.
     pub fn p99(&self, fingerprint: u64) -> Option<Duration> {

@@ -29,6 +29,7 @@ use crate::long_permits::Pace;
 use crate::outbox::Outbox;
 use crate::outside::OutsideKill;
 use crate::overload::{Abandoned, Delay};
+use crate::pin_counts::PinCounts;
 use crate::scheduler::{Class, Scheduler};
 use crate::session::Sessions;
 use crate::settings::Settings;
@@ -90,6 +91,7 @@ pub struct Engine {
     pub(crate) identities: Identities,
     pub(crate) history: History,
     pub(crate) digests: Digests,
+    pub(crate) pin_counts: PinCounts,
     /// What this turn has to say about limits that are to be found.
     pub(crate) served: Served,
     pub(crate) coalescer: Coalescer,
@@ -115,7 +117,7 @@ pub struct Engine {
     /// Clients that are idle again and may have sent ahead.
     pub(crate) resume: Vec<usize>,
     /// Schemas that a user was allowed to use, and when.
-    known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
+    pub(crate) known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
     /// Since when statements have found no backend.
     pub(crate) lacking_since: Option<Instant>,
     /// The server takes no more backends for now.
@@ -167,9 +169,6 @@ pub(crate) enum Role {
 /// Idle clients and backends are looked through this often: fine enough for timeouts of seconds, and 100,000 clients
 /// take about a millisecond.
 const SWEEP: Duration = Duration::from_secs(1);
-
-/// A schema check is remembered for as many logins at most.
-const KNOWN_SCHEMAS: usize = 4096;
 
 impl Engine {
     /// The only worker of its pool.
@@ -226,6 +225,7 @@ impl Engine {
             identities: Identities::default(),
             history: History::default(),
             digests: Digests::new(settings.digests_size),
+            pin_counts: PinCounts::default(),
             served: Served::default(),
             coalescer: Coalescer::default(),
             rescues: Rescues::default(),
@@ -352,26 +352,6 @@ impl Engine {
     pub(crate) fn release_identity(&mut self, identity: IdentityId) {
         if self.identities.release(identity) {
             self.known_schemas.retain(|(known, _), _| *known != identity);
-        }
-    }
-
-    /// Whether this user was allowed to use this schema a moment ago.
-    pub(crate) fn schema_is_known(&self, identity: IdentityId, schema: &[u8]) -> bool {
-        let found = self.known_schemas.get(&(identity, schema.to_vec()));
-        found.is_some_and(|&since| self.now.since(since) < self.settings.accounts_refresh)
-    }
-
-    /// The client's schema exists and it may use it.
-    pub(crate) fn remember_schema(&mut self, client: usize) {
-        let (Some(identity), Some(session)) = (self.clients[client].identity, self.clients[client].session)
-        else {
-            return;
-        };
-        if self.known_schemas.len() >= KNOWN_SCHEMAS {
-            self.known_schemas.clear();
-        }
-        if let Some(schema) = &self.sessions.state(session).schema {
-            self.known_schemas.insert((identity, schema.to_vec()), self.now);
         }
     }
 

@@ -96,7 +96,7 @@ impl Engine {
             backends: self.backends.capacity() * size_of::<Backend>() + backends,
             session_states: self.sessions.bytes(),
             session_state_count: self.sessions.len(),
-            digests: self.digests.bytes(),
+            digests: self.digests.bytes() + self.pin_counts.bytes(),
             outputs: self.outbox.bytes(),
         }
     }

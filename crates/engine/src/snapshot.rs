@@ -184,6 +184,12 @@ pub struct Totals {
     pub kick_ups: u64,
     /// Statements that were answered by the execution of another one.
     pub coalesced: u64,
+    /// Statements whose client held no backend: they ran on any.
+    pub multiplexed_statements: u64,
+    /// Statements of open transactions of clients that were not pinned.
+    pub statements_in_transactions: u64,
+    /// Statements of pinned clients.
+    pub pinned_statements: u64,
 }
 
 /// The names of the queues, in the order of [`WorkerView::queued`].

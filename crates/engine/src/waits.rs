@@ -209,6 +209,7 @@ impl Engine {
         let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
         self.waits.record(queue, request.waited);
         self.note_parts(&request.arrival);
+        self.count_multiplexing(client);
         self.note_begun(client, request);
         // Also of one that is only prepared now: its executions come without a text.
         let fingerprint = request.statement.fingerprint;

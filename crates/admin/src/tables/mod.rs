@@ -4,8 +4,8 @@ mod onramp;
 mod servers;
 
 pub use onramp::{
-    Backend, Client, Event, Limit, MemoryPart, Pin, PinnedClient, Queued, Setting, StatementKind, Status,
-    Variable, Wait, Worker,
+    Backend, Client, Event, Limit, MemoryPart, Pin, PinCause, PinnedClient, Queued, Setting, StatementKind,
+    Status, Variable, Wait, Worker,
 };
 pub use servers::{
     ColumnRow, PoolGroup, PoolQueue, PoolStats, PoolWait, Process, SchemaRow, TableRow, TpConnection,
@@ -16,13 +16,14 @@ use crate::Table;
 use crate::row::Row;
 
 /// All of them, by schema and name.
-pub static ALL: [&Table; 25] = [
+pub static ALL: [&Table; 26] = [
     Backend::TABLE,
     Client::TABLE,
     Event::TABLE,
     Limit::TABLE,
     MemoryPart::TABLE,
     Setting::TABLE,
+    PinCause::TABLE,
     PinnedClient::TABLE,
     Pin::TABLE,
     Queued::TABLE,

@@ -150,6 +150,20 @@ table! {
 }
 
 table! {
+    /// A kind of statement that has pinned clients, by reason.
+    PinCause in Onramp as "pin_causes" {
+        /// The reason: a name from `pins`.
+        reason: &'static str,
+        /// The digest: a key of `statements`. NULL for what has none, and for all those together that found no place.
+        digest: Option<String>,
+        /// The text with `?` in the place of literals; NULL where it is not known.
+        text: Option<String>,
+        /// How often it pinned a client for this reason.
+        times: u64,
+    }
+}
+
+table! {
     /// A reason for which a client holds its backend beyond a transaction, one row for each client and reason.
     PinnedClient in Onramp as "pinned_clients" {
         /// The client's id.
@@ -168,12 +182,16 @@ table! {
 }
 
 table! {
-    /// A reason to hold a backend beyond a transaction. Reasons that hold for nobody now are left out.
+    /// A reason to hold a backend beyond a transaction. Reasons that have never held are left out.
     Pin in Onramp as "pins" {
         /// Its name.
         reason: &'static str,
         /// Clients for whom it holds now.
         clients: u64,
+        /// How often it began to hold for a client.
+        times: u64,
+        /// Statements that ran on their client's own backend for this reason, perhaps among others.
+        statements: u64,
     }
 }
 

@@ -22,7 +22,8 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         default: "pool-of-threads",
         example: "one-thread-per-connection",
         doc: "How clients share the server: few backends with permits and queues, or a backend per client and no \
-              queue. The second is there for comparison.",
+              queue. The second is there for comparison, and for a look ahead: the admin port's tables pins and \
+              pin_causes and Onramp_multiplexed_percent then say what would be multiplexed, and why the rest would not.",
         section: Section::Scheduling,
     },
     OptionSpec {

@@ -237,6 +237,7 @@ impl Engine {
             summary.error.as_ref().is_some_and(|error| has_done_nothing(request, error.code, summary));
         let statement = &request.statement;
         let client = &mut self.clients[key];
+        let before = client.pins;
         if !refused {
             // FOUND_ROWS() is asked for before the backend goes to anybody else.
             client.pins |= pins.without(Pins::from(BY_NAME.union(Effects::FOUND_ROWS)));
@@ -266,6 +267,8 @@ impl Engine {
         if ended {
             client.pins = client.pins.without(Effects::NEXT_TRANSACTION.into());
         }
+        let new = client.pins.without(before.with(Pins::THREAD_HANDLING));
+        self.pin_counts.pinned(new, statement.fingerprint);
     }
 }
 

@@ -20,7 +20,30 @@ pub(crate) struct SchemaCheck {
     waiting: Vec<(usize, u32)>,
 }
 
+/// A schema check is remembered for as many logins at most.
+const KNOWN_SCHEMAS: usize = 4096;
+
 impl Engine {
+    /// Whether this user was allowed to use this schema a moment ago.
+    pub(crate) fn schema_is_known(&self, identity: IdentityId, schema: &[u8]) -> bool {
+        let found = self.known_schemas.get(&(identity, schema.to_vec()));
+        found.is_some_and(|&since| self.now.since(since) < self.settings.accounts_refresh)
+    }
+
+    /// The client's schema exists and it may use it.
+    pub(crate) fn remember_schema(&mut self, client: usize) {
+        let (Some(identity), Some(session)) = (self.clients[client].identity, self.clients[client].session)
+        else {
+            return;
+        };
+        if self.known_schemas.len() >= KNOWN_SCHEMAS {
+            self.known_schemas.clear();
+        }
+        if let Some(schema) = &self.sessions.state(session).schema {
+            self.known_schemas.insert((identity, schema.to_vec()), self.now);
+        }
+    }
+
     /// Asks whether the user may use the schema, or waits for the answer that another one will get.
     pub(crate) fn check_schema(&mut self, key: usize, identity: IdentityId, schema: Vec<u8>) {
         let client = (key, self.clients[key].id);

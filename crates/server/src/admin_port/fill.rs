@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use admin::Rows;
 use admin::tables::{
-    Backend, Client, Event, Limit, MemoryPart, Pin, PinnedClient, PoolGroup, PoolQueue, PoolStats, PoolWait,
-    Process, Queued, StatementKind, Status, TpConnection, TpGroupState, TpGroupStats, Wait, Worker,
+    Backend, Client, Event, Limit, MemoryPart, Pin, PinCause, PinnedClient, PoolGroup, PoolQueue, PoolStats,
+    PoolWait, Process, Queued, StatementKind, Status, TpConnection, TpGroupState, TpGroupStats, Wait, Worker,
 };
 use engine::{BackendView, Digest, DigestView, Histogram, WaitReason, Waits};
 use seam::Signal;
 
 use super::people::People;
-use super::{Control, answers, status};
+use super::{Control, answers, pins, status};
 use crate::ask::{Ask, Look, Sight, Whole};
 
 /// Fills what `rows` wants.
@@ -47,7 +47,9 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     if let missing @ [_, ..] = answers.missing().as_slice() {
         rows.warn(format!("{} not answered in time: rows are missing", answers::have(missing)));
     }
-    people.finish(rows);
+    let reports = wholes.values().filter_map(|whole| whole.pins.as_ref());
+    let clients = people.finish(rows);
+    pins::put(rows, clients, reports);
     digests.finish(rows);
     fill_wholes(control, rows, &wholes);
 }
@@ -67,6 +69,7 @@ fn look(rows: &Rows<'_>) -> Option<Look> {
         digests: rows.wants::<StatementKind>(),
         waits: rows.wants::<Wait>() || rows.wants::<PoolWait>(),
         memory: rows.wants::<MemoryPart>(),
+        pins: rows.wants::<Pin>() || rows.wants::<PinCause>(),
     };
     let whole = rows.wants::<Worker>()
         || rows.wants::<Limit>()

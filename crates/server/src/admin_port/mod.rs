@@ -3,6 +3,7 @@
 mod answers;
 mod fill;
 mod people;
+mod pins;
 mod status;
 
 use std::net::TcpListener;

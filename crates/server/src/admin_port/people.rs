@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use admin::Rows;
-use admin::tables::{Client, Pin, PinnedClient, PoolQueue, Process, Queued, TpConnection};
+use admin::tables::{Client, PinnedClient, PoolQueue, Process, Queued, TpConnection};
 use engine::ClientView;
 use seam::Peer;
 
@@ -57,10 +57,8 @@ impl People {
         }
     }
 
-    pub(super) fn finish(mut self, rows: &mut Rows<'_>) {
-        for (reason, clients) in self.pins {
-            rows.put(&Pin { reason, clients });
-        }
+    /// Returns for how many clients each reason to pin holds.
+    pub(super) fn finish(mut self, rows: &mut Rows<'_>) -> BTreeMap<&'static str, u64> {
         self.queued.sort_by_key(|(place, queued)| (*place, queued.client));
         let mut positions: BTreeMap<u32, u64> = BTreeMap::new();
         for ((_, mut queued), position) in self.queued.into_iter().zip(1..) {
@@ -76,6 +74,7 @@ impl People {
             *within += 1;
             rows.put(&queued);
         }
+        self.pins
     }
 }
 

@@ -202,6 +202,7 @@ fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'sta
         ("Onramp_cancelled", sum(|view| view.totals.cancelled)),
         ("Onramp_coalesced", sum(|view| view.totals.coalesced)),
         ("Onramp_kick_ups", sum(|view| view.totals.kick_ups)),
+        ("Onramp_multiplexed_percent", multiplexed_percent(wholes)),
         ("Onramp_paused", u64::from(wholes.values().any(|whole| whole.view.paused))),
         ("Onramp_permits", share("permits").1),
         ("Onramp_permits_in_use", share("permits").0),
@@ -212,6 +213,9 @@ fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'sta
         ("Onramp_rescued_reads", sum(|view| view.totals.rescues)),
         ("Onramp_session_states", sum(|view| view.session_states as u64)),
         ("Onramp_stalls", sum(|view| view.totals.stalls)),
+        ("Onramp_statements_in_transactions", sum(|view| view.totals.statements_in_transactions)),
+        ("Onramp_statements_multiplexed", sum(|view| view.totals.multiplexed_statements)),
+        ("Onramp_statements_pinned", sum(|view| view.totals.pinned_statements)),
         ("Onramp_workers", control.program.reach.len() as u64),
         ("Queries", sum(|view| view.statements)),
         ("Questions", sum(|view| view.statements)),
@@ -221,6 +225,16 @@ fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'sta
         ("Threads_running", share("permits").0),
         ("Uptime", control.started.elapsed().as_secs()),
     ]
+}
+
+/// Of 100 statements so many ran on any backend; 100 where there was none.
+fn multiplexed_percent(wholes: &BTreeMap<usize, Box<Whole>>) -> u64 {
+    let (mut multiplexed, mut all) = (0, 0);
+    for totals in wholes.values().map(|whole| &whole.view.totals) {
+        multiplexed += totals.multiplexed_statements;
+        all += totals.multiplexed_statements + totals.statements_in_transactions + totals.pinned_statements;
+    }
+    (multiplexed * 100).checked_div(all).unwrap_or(100)
 }
 
 /// The line that `mysqladmin status` shows, after the servers' (COM_STATISTICS).

@@ -99,14 +99,19 @@ const RUNNING: &str = "SELECT id FROM clients WHERE state = 'running' ORDER BY i
 #[test]
 fn tables_show_clients_and_what_they_wait_for() {
     let site = Site::new(&["--permits", "1", "--thread-pool-stall-limit", "600000"]);
-    let first = site.client("SET @a = 1; SELECT SLEEP(600)");
+    let first = site.client("SELECT GET_LOCK('a', 0); SELECT SLEEP(600)");
     let id = site.wait_while(RUNNING, "");
     let second = site.client("SELECT 'second'");
     let queued = site.wait_while("SELECT queue, user, statement FROM queues", "");
     assert_eq!(queued, "low\tadmin\tSELECT 'second'\n");
     let id = id.trim();
-    assert_eq!(site.ask("SELECT client, reason FROM pinned_clients"), format!("{id}\tuser_variable\n"));
-    assert_eq!(site.ask("SELECT * FROM pins"), "user_variable\t1\n");
+    assert_eq!(site.ask("SELECT client, reason FROM pinned_clients"), format!("{id}\tnamed_lock\n"));
+    assert_eq!(site.ask("SHOW PINS"), "named_lock\t1\t1\t1\n");
+    assert_eq!(
+        site.ask("SELECT reason, text, times FROM pin_causes"),
+        "named_lock\tselect get_lock (?)\t1\n"
+    );
+    assert_eq!(site.ask("SHOW STATUS LIKE 'Onramp_statements_pinned'"), "Onramp_statements_pinned\t1\n");
     assert_eq!(
         site.ask("SELECT option, in_use, bound FROM limits WHERE option = 'permits'"),
         "permits\t1\t1\n"
