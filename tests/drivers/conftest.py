@@ -187,8 +187,6 @@ def own_onramp(folder):
 # What differs on purpose, each with its row in docs/DIFFERENCES.md. A test of this list that passes fails the run: then
 # the row and the entry have had their time.
 DIFFERENCES = {
-    "test_dropped_user[onramp": "accounts are read again after accounts_refresh",
-    "test_password_change[onramp": "backends for the old password cannot be opened any more",
     "test_dropped_schema[onramp": "error 1049, and no schema afterwards",
     "test_collation_of_results[onramp": "the collation number of results follows the connection",
     "test_connection_id[onramp": "column names of expressions around replaced calls",

@@ -139,6 +139,7 @@ def test_dropped_user(unauthenticated, admin, note):
     note("before", first.login("leaving", "one"))
     note("works", first.query("SELECT 1"))
     admin.query("DROP USER leaving@'%'")
+    time.sleep(1.5)  # accounts_refresh and a half
     note("after", unauthenticated().login("leaving", "one"))
 
 
@@ -148,6 +149,16 @@ def test_locked_account(unauthenticated, admin, note):
     admin.query("ALTER USER locked@'%' ACCOUNT UNLOCK")
     note("unlocked", unauthenticated().login("locked", "one"))
     admin.query("DROP USER locked@'%'")
+
+
+def test_tls_required(unauthenticated, admin, note):
+    """Without TLS the answer is that of a wrong password."""
+    for required in ("SSL", "X509", "SUBJECT '/CN=app'"):
+        admin.query(f"CREATE OR REPLACE USER secure@'%' IDENTIFIED BY 'one' REQUIRE {required}")
+        note(required, unauthenticated().login("secure", "one"))
+    admin.query("ALTER USER secure@'%' REQUIRE NONE")
+    note("none", unauthenticated().login("secure", "one"))
+    admin.query("DROP USER secure@'%'")
 
 
 def test_more_specific_host_wins(unauthenticated, admin, note):

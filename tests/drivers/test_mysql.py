@@ -129,6 +129,47 @@ def test_a_changed_password(connect, admin, note):
     admin("DROP USER changing@'%'")
 
 
+def test_two_passwords(connect, admin, note):
+    admin("CREATE USER moving@'%' IDENTIFIED BY 'one'")
+    admin("ALTER USER moving@'%' IDENTIFIED BY 'two' RETAIN CURRENT PASSWORD")
+    for password in ("two", "one", "two"):
+        note(password, rows(connect("moving", password), "SELECT CURRENT_USER()"))
+    note("another", refusal(connect, "moving", "three"))
+    admin("ALTER USER moving@'%' DISCARD OLD PASSWORD")
+    time.sleep(1.5)
+    note("the old one", refusal(connect, "moving", "one"))
+    admin("DROP USER moving@'%'")
+
+
+def test_expired(connect, admin, note):
+    admin("CREATE USER expired@'%' IDENTIFIED BY 'one' PASSWORD EXPIRE")
+    note("expired", refusal(connect, "expired", "one"))
+    note("wrong", refusal(connect, "expired", "two"))
+    admin("ALTER USER expired@'%' IDENTIFIED BY 'two'")
+    note("renewed", rows(connect("expired", "two"), "SELECT CURRENT_USER()"))
+    admin("DROP USER expired@'%'")
+
+
+def test_tls_required(connect, admin, note):
+    """Without TLS the answer is that of a wrong password."""
+    for required in ("SSL", "X509", "SUBJECT '/CN=app'"):
+        admin(f"CREATE USER secure@'%' IDENTIFIED BY 'one' REQUIRE {required}")
+        note(required, refusal(connect, "secure", "one"))
+        admin("DROP USER secure@'%'")
+
+
+def test_roles(connect, admin, note):
+    admin("CREATE ROLE readers")
+    admin("GRANT SELECT ON forbidden.* TO readers")
+    admin("CREATE USER member@'%' IDENTIFIED BY 'one'")
+    admin("GRANT readers TO member@'%'")
+    admin("SET DEFAULT ROLE readers TO member@'%'")
+    note("default role", rows(connect("member", "one"), "SELECT CURRENT_ROLE()"))
+    note("the role cannot log in", refusal(connect, "readers", ""))
+    admin("DROP USER member@'%'")
+    admin("DROP ROLE readers")
+
+
 def test_the_server_forgets(connect, admin, note):
     """FLUSH PRIVILEGES empties its cache: new backends are asked for the password, clients are not."""
     note("before", rows(connect(), "SELECT 1"))

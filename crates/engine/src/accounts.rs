@@ -16,11 +16,32 @@ pub(crate) struct Account {
     pub(crate) user: Vec<u8>,
     pub(crate) host: String,
     pub(crate) credential: Credential,
+    /// Its former password, which still counts (MySQL's RETAIN CURRENT PASSWORD).
+    pub(crate) second: Option<Credential>,
     pub(crate) locked: bool,
+    /// Its password is so old that the server would not let it in.
+    pub(crate) expired: bool,
     /// SUPER or CONNECTION ADMIN: may KILL other users' connections.
     pub(crate) may_kill: bool,
     /// What has to be true of the connection.
     pub(crate) requirement: Requirement,
+}
+
+#[cfg(test)]
+impl Account {
+    /// One that asks for nothing but its password.
+    pub(crate) fn of_test(user: &str, host: &str, credential: Credential) -> Self {
+        Self {
+            user: user.into(),
+            host: host.into(),
+            credential,
+            second: None,
+            locked: false,
+            expired: false,
+            may_kill: false,
+            requirement: Requirement::None,
+        }
+    }
 }
 
 /// What a login is checked against.
@@ -51,6 +72,14 @@ impl Credential {
             b"caching_sha2_password" => Self::CachingSha2(stored.into()),
             b"sha256_password" => Self::Sha256(stored.into()),
             other => Self::Other(other.into()),
+        }
+    }
+
+    /// What the server stores of a password that is checked in full.
+    pub(crate) fn stored(&self) -> Option<&Vec<u8>> {
+        match self {
+            Self::CachingSha2(stored) | Self::Sha256(stored) => Some(stored),
+            Self::Empty | Self::Native(_) | Self::Unmatchable | Self::Other(_) => None,
         }
     }
 
@@ -180,7 +209,7 @@ pub(crate) struct Identity {
     pub(crate) account: Rc<Account>,
     /// The user name to log in with (an anonymous account takes any).
     pub(crate) user: Vec<u8>,
-    /// What its login proved.
+    /// What its latest login proved: after a change of password those who are logged in go on by the new one.
     pub(crate) secret: Secret,
     /// The server refuses new connections of this user (its password has changed, or its limit is reached): asked again
     /// after this.
@@ -188,8 +217,8 @@ pub(crate) struct Identity {
     holders: u32,
 }
 
-/// The user name given, the account's user and host, and the secret's fingerprint.
-type IdentityKey = (Vec<u8>, Vec<u8>, String, Vec<u8>);
+/// The user name given, and the account's user and host.
+type IdentityKey = (Vec<u8>, Vec<u8>, String);
 
 /// The identities of the clients and backends there are, each stored once.
 #[derive(Default)]
@@ -201,9 +230,14 @@ pub(crate) struct Identities {
 impl Identities {
     /// The identity of a login that was right, with one more holder.
     pub(crate) fn hold(&mut self, account: &Rc<Account>, user: &[u8], secret: Secret) -> IdentityId {
-        let key = (user.to_vec(), account.user.clone(), account.host.clone(), secret.fingerprint());
+        let key = (user.to_vec(), account.user.clone(), account.host.clone());
         if let Some(&id) = self.ids.get(&key) {
-            self.entries[id.0 as usize].account = Rc::clone(account);
+            let entry = &mut self.entries[id.0 as usize];
+            entry.account = Rc::clone(account);
+            if !entry.secret.is_same(&secret) {
+                entry.secret = secret;
+                entry.refused_until = None;
+            }
             return self.hold_again(id);
         }
         let index = self.entries.insert(Identity {
@@ -249,14 +283,7 @@ mod tests {
     use super::*;
 
     fn account(user: &str, host: &str) -> Account {
-        Account {
-            user: user.into(),
-            host: host.into(),
-            credential: Credential::Empty,
-            locked: false,
-            may_kill: false,
-            requirement: Requirement::None,
-        }
+        Account::of_test(user, host, Credential::Empty)
     }
 
     fn tcp(ip: &str) -> Peer {

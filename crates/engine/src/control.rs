@@ -37,6 +37,8 @@ pub(crate) struct Control {
     last_copy: Instant,
     out: Vec<u8>,
     accounts_seen: Vec<u8>,
+    /// The answer to the latest probe.
+    probe_seen: Vec<u8>,
 }
 
 enum State {
@@ -47,12 +49,14 @@ enum State {
     Idle,
 }
 
-/// What is asked after the login, in this order; the third again and again, the others when there is a reason.
+/// What is asked after the login: the first three in this order, the probe again and again, the others when there is a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     Collations,
     Server,
     Accounts,
+    /// Whether they have changed.
+    Probe,
     /// How many statements wait for locks.
     LockGate,
     /// Who waits for whom.
@@ -90,6 +94,7 @@ impl Control {
             last_copy: Instant::START,
             out: Vec::new(),
             accounts_seen: Vec::new(),
+            probe_seen: Vec::new(),
         }
     }
 
@@ -135,7 +140,7 @@ impl Engine {
                     .next_refresh(self.settings.accounts_refresh)
                     .is_some_and(|due| due <= self.now) =>
             {
-                self.ask(Question::Accounts);
+                self.ask(Question::Probe);
             }
             State::Idle
                 if self.suspects_lock_waits()
@@ -256,6 +261,7 @@ impl Engine {
             Question::Collations => COLLATIONS_QUERY,
             Question::Server => SERVER_QUERY,
             Question::Accounts => facts.accounts_query(),
+            Question::Probe => facts.accounts_probe(),
             Question::LockGate => GATE_QUERY,
             Question::LockWaits => facts.lock_waits_query(),
         };
@@ -266,7 +272,7 @@ impl Engine {
             1,
         );
         let control = &mut self.control;
-        if question == Question::Accounts {
+        if matches!(question, Question::Accounts | Question::Probe) {
             control.asked += 1;
             control.wanted = false;
         }
@@ -309,15 +315,26 @@ impl Engine {
                 self.ask(Question::Accounts);
             }
             Question::Accounts => self.take_accounts(answer.bytes),
+            // The accounts that are read now may be newer than what the probe saw, never older.
+            Question::Probe if answer.bytes != self.control.probe_seen => {
+                self.control.probe_seen = answer.bytes;
+                self.ask(Question::Accounts);
+            }
+            Question::Probe => self.accounts_are_fresh(),
             Question::LockGate if waits_at_gate(&rows_of(&answer.bytes)) > 0 => self.ask(Question::LockWaits),
             Question::LockGate => self.found_lock_waits(&Arc::default()),
             Question::LockWaits => self.found_lock_waits(&waits_of_rows(&rows_of(&answer.bytes))),
         }
     }
 
-    fn take_accounts(&mut self, bytes: Vec<u8>) {
+    /// The copy that is there is as good as a new one.
+    fn accounts_are_fresh(&mut self) {
         self.control.came = self.control.asked;
         self.control.last_copy = self.now;
+        self.judge_again();
+    }
+
+    fn take_accounts(&mut self, bytes: Vec<u8>) {
         let fresh = self.pending_facts.take();
         let news = fresh.is_some();
         if let Some(fresh) = fresh {
@@ -334,7 +351,7 @@ impl Engine {
         if news {
             self.server_found();
         }
-        self.judge_again();
+        self.accounts_are_fresh();
     }
 
     fn server_found(&mut self) {

@@ -202,6 +202,15 @@ impl MySqlError {
         Self::new(1927, b"70100", "Connection was killed")
     }
 
+    /// ER_MUST_CHANGE_PASSWORD_LOGIN.
+    pub(crate) fn password_expired() -> Self {
+        Self::new(
+            1862,
+            b"HY000",
+            "Your password has expired. To log in you must change it using a client that supports expired passwords.",
+        )
+    }
+
     /// ER_ACCOUNT_HAS_BEEN_LOCKED, MySQL's.
     pub(crate) fn account_locked(user: &[u8], host: &str) -> Self {
         let user = String::from_utf8_lossy(user);

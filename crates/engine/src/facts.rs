@@ -42,7 +42,8 @@ pub(crate) const COLLATIONS_QUERY: &str = "SELECT ID, COLLATION_NAME, CHARACTER_
     FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND ID < 256";
 
 /// MariaDB since 10.4 keeps accounts as JSON (mysql.global_priv); roles have no host and cannot log in. `access` is the
-/// bit mask of global privileges: SUPER is bit 15 and CONNECTION ADMIN bit 33 (privilege.h).
+/// bit mask of global privileges: SUPER is bit 15 and CONNECTION ADMIN bit 33 (privilege.h). Expired passwords are the server's
+/// affair: it lets in, and refuses statements.
 pub(crate) const MARIADB_ACCOUNTS_QUERY: &str = "SELECT User, Host, JSON_VALUE(Priv, '$.plugin'), \
     JSON_VALUE(Priv, '$.authentication_string'), JSON_VALUE(Priv, '$.account_locked') <=> 1, \
     (CAST(IFNULL(JSON_VALUE(Priv, '$.access'), 0) AS UNSIGNED) & ((1 << 15) | (1 << 33))) <> 0, \
@@ -50,9 +51,45 @@ pub(crate) const MARIADB_ACCOUNTS_QUERY: &str = "SELECT User, Host, JSON_VALUE(P
     JSON_VALUE(Priv, '$.x509_subject') \
     FROM mysql.global_priv WHERE NOT JSON_VALUE(Priv, '$.is_role') <=> 1";
 
-/// MySQL since 5.7.
-pub(crate) const MYSQL_ACCOUNTS_QUERY: &str = "SELECT User, Host, plugin, authentication_string, \
-    account_locked = 'Y', Super_priv = 'Y', ssl_type, ssl_cipher, x509_issuer, x509_subject FROM mysql.user";
+/// Changes whenever an account does. Two sums that are made in different ways, so that a change which keeps both is not to be
+/// expected in the age of the universe.
+pub(crate) const MARIADB_PROBE: &str = "SELECT COUNT(*), SUM(CRC32(CONCAT_WS('/', User, Host, Priv))), \
+    BIT_XOR(CRC32(CONCAT_WS(':', Priv, Host, User))) FROM mysql.global_priv";
+
+/// What of mysql.user both the accounts and the probe are made of.
+macro_rules! mysql_expired {
+    () => {
+        "(password_expired = 'Y' \
+            OR IFNULL(password_lifetime, @@global.default_password_lifetime) > 0 AND password_last_changed < NOW() \
+            - INTERVAL IFNULL(password_lifetime, @@global.default_password_lifetime) DAY) \
+            AND @@global.disconnect_on_expired_password"
+    };
+}
+
+/// MySQL since 8.0.14, which knows a second password while clients move to a new one.
+pub(crate) const MYSQL_ACCOUNTS_QUERY: &str = concat!(
+    "SELECT User, Host, plugin, authentication_string, account_locked = 'Y', Super_priv = 'Y', \
+        ssl_type, ssl_cipher, x509_issuer, x509_subject, ",
+    mysql_expired!(),
+    ", JSON_UNQUOTE(JSON_EXTRACT(User_attributes, '$.additional_password')) FROM mysql.user"
+);
+
+/// As [`MARIADB_PROBE`].
+pub(crate) const MYSQL_PROBE: &str = concat!(
+    "SELECT COUNT(*), SUM(CRC32(CONCAT_WS('/', User, Host, plugin, authentication_string, account_locked, Super_priv, ",
+    mysql_expired!(),
+    ", ssl_type, x509_issuer, x509_subject, ssl_cipher, User_attributes))), \
+        BIT_XOR(CRC32(CONCAT_WS(':', authentication_string, account_locked, ssl_type, User_attributes, Host, User))) \
+        FROM mysql.user"
+);
+
+/// MySQL 5.7, which has none.
+pub(crate) const MYSQL_57_ACCOUNTS_QUERY: &str = concat!(
+    "SELECT User, Host, plugin, authentication_string, account_locked = 'Y', Super_priv = 'Y', \
+        ssl_type, ssl_cipher, x509_issuer, x509_subject, ",
+    mysql_expired!(),
+    " FROM mysql.user"
+);
 
 /// A row of a control query, and what was wrong with it.
 type Row<'a> = [Option<&'a [u8]>];
@@ -81,14 +118,32 @@ impl Facts {
     }
 
     pub(crate) fn accounts_query(&self) -> &'static str {
-        if self.is_mariadb() { MARIADB_ACCOUNTS_QUERY } else { MYSQL_ACCOUNTS_QUERY }
+        match (self.is_mariadb(), self.major_version() >= 8) {
+            (true, _) => MARIADB_ACCOUNTS_QUERY,
+            (false, true) => MYSQL_ACCOUNTS_QUERY,
+            (false, false) => MYSQL_57_ACCOUNTS_QUERY,
+        }
+    }
+
+    /// What is asked again and again: whether any account has changed. Where there is no such question, for the accounts.
+    pub(crate) fn accounts_probe(&self) -> &'static str {
+        match (self.is_mariadb(), self.major_version() >= 8) {
+            (true, _) => MARIADB_PROBE,
+            (false, true) => MYSQL_PROBE,
+            (false, false) => MYSQL_57_ACCOUNTS_QUERY,
+        }
+    }
+
+    /// The first number of its version, which MariaDB's prefix `5.5.5-` hides.
+    fn major_version(&self) -> u32 {
+        let major =
+            self.version.split(|&byte| byte == b'.').next().and_then(|text| std::str::from_utf8(text).ok());
+        major.and_then(|major| major.parse().ok()).unwrap_or(0)
     }
 
     /// See [`crate::lock_waits`].
     pub(crate) fn lock_waits_query(&self) -> &'static str {
-        let major =
-            self.version.split(|&byte| byte == b'.').next().and_then(|text| std::str::from_utf8(text).ok());
-        let since_8 = major.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 8);
+        let since_8 = self.major_version() >= 8;
         if since_8 && !self.is_mariadb() { WAITS_QUERY_8 } else { WAITS_QUERY }
     }
 
@@ -135,14 +190,19 @@ impl Facts {
 
 /// A row of either accounts query; `None` where it is not one.
 pub(crate) fn account_of_row(row: &Row<'_>) -> Option<Account> {
-    let [user, host, plugin, stored, locked, may_kill, tls, cipher, issuer, subject] = row else {
+    let [user, host, plugin, stored, locked, may_kill, tls, cipher, issuer, subject, more @ ..] = row else {
         return None;
     };
+    // Only MySQL has these.
+    let (expired, second) = (more.first(), more.get(1));
+    let second = second.copied().flatten().filter(|stored| !stored.is_empty());
     Some(Account {
         user: (*user)?.to_vec(),
         host: String::from_utf8_lossy((*host)?).into_owned(),
         credential: Credential::new(plugin.unwrap_or_default(), stored.unwrap_or_default()),
+        second: second.map(|stored| Credential::new(plugin.unwrap_or_default(), stored)),
         locked: *locked == Some(b"1"),
+        expired: expired == Some(&Some(b"1")),
         may_kill: *may_kill == Some(b"1"),
         requirement: Requirement::new(*tls, *cipher, *issuer, *subject),
     })

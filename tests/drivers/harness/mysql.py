@@ -10,9 +10,9 @@ from .server import ADMIN, APP, OTHER, SERVICE, Server, _user
 # As few rights as Onramp needs; docs/ACCOUNTS.md gives the same statements.
 ACCOUNTS = f"""
 CREATE USER '{SERVICE[0]}'@'%' IDENTIFIED BY '{SERVICE[1]}';
-GRANT SELECT ON mysql.user TO '{SERVICE[0]}'@'%';
+GRANT SELECT (User, Host, plugin, authentication_string, account_locked, password_expired, password_lifetime, password_last_changed, ssl_type, ssl_cipher, x509_issuer, x509_subject, Super_priv, User_attributes) ON mysql.user TO '{SERVICE[0]}'@'%';
 GRANT SELECT ON performance_schema.* TO '{SERVICE[0]}'@'%';
-GRANT PROCESS, CONNECTION_ADMIN ON *.* TO '{SERVICE[0]}'@'%';
+GRANT PROCESS ON *.* TO '{SERVICE[0]}'@'%';
 CREATE USER '{APP[0]}'@'%' IDENTIFIED BY '{APP[1]}';
 GRANT ALL ON `onramp\\_%`.* TO '{APP[0]}'@'%';
 CREATE USER '{ADMIN[0]}'@'%' IDENTIFIED BY '{ADMIN[1]}';
@@ -20,6 +20,7 @@ GRANT ALL ON *.* TO '{ADMIN[0]}'@'%' WITH GRANT OPTION;
 CREATE USER '{OTHER[0]}'@'%' IDENTIFIED BY '{OTHER[1]}';
 CREATE USER 'none'@'%';
 CREATE DATABASE onramp_app;
+CREATE DATABASE forbidden;
 """
 
 OPTIONS = ["--bind-address=127.0.0.1", "--mysqlx=OFF", "--secure-file-priv=NULL", "--innodb-buffer-pool-size=64M",

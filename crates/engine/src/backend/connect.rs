@@ -12,6 +12,7 @@ use crate::accounts::IdentityId;
 use crate::client;
 use crate::engine::{Engine, Role};
 use crate::event::Event;
+use crate::facts::Facts;
 use crate::places::Origin;
 use crate::server_login::{Credentials, Outcome, ServerLogin};
 use crate::session::SessionState;
@@ -222,7 +223,13 @@ impl Engine {
 
     /// The trackers on, and the question who the server takes us for: it sees our address instead of the client's.
     fn send_setup(&mut self, key: usize) {
-        let text = format!("{TRACKERS_ON};SELECT CURRENT_USER()");
+        let who = if self.facts.as_ref().is_some_and(Facts::is_mariadb) {
+            "CURRENT_USER()"
+        } else {
+            // A MySQL server that maps proxy users (check_proxy_users) tells their own account here, in quotes.
+            "IFNULL(REPLACE(@@proxy_user,0x27,''),CURRENT_USER())"
+        };
+        let text = format!("{TRACKERS_ON};SELECT {who}");
         self.send_own(key, Owner::Setup, CommandKind::Query, text.as_bytes(), Expect::ResultSets, 1);
     }
 

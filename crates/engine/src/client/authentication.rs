@@ -15,8 +15,8 @@ use seam::Peer;
 use wire::{AuthSwitch, Capabilities, sha2_password};
 use zeroize::Zeroizing;
 
-use super::Phase;
 use super::login::{Attempt, Login};
+use super::{Client, Phase};
 use crate::accounts::{Account, Credential};
 use crate::engine::Engine;
 use crate::method::Method;
@@ -49,6 +49,10 @@ pub(crate) enum Verdict {
     Denied,
     /// The password was right, but the account is locked.
     Locked,
+    /// Likewise, but it asks for TLS, or for another certificate.
+    Insecure,
+    /// Likewise, but the password has expired.
+    Expired,
     Unsupported(Vec<u8>),
     /// The client does not speak of methods.
     TooOld,
@@ -166,8 +170,7 @@ impl Engine {
 
     /// Decides on an attempt by the accounts as we know them; where they say no, by a fresh copy of them.
     pub(crate) fn judge(&mut self, key: usize, mut attempt: Box<Attempt>) {
-        let peer = self.clients[key].peer;
-        match self.of_connection(key, self.verdict(&peer, &attempt)) {
+        match self.verdict(&self.clients[key], &attempt) {
             Verdict::Accepted(account, secret) => {
                 let by_token = matches!(attempt.answer, Answer::Token(_));
                 if by_token && attempt.method == Some(Method::CachingSha2) && secret.password().is_some() {
@@ -216,19 +219,9 @@ impl Engine {
         self.clients[key].phase = Phase::Login(Login::AwaitingFinding(attempt));
     }
 
-    /// A right password is not enough where the account asks for more of the connection; the servers answer as to a wrong one.
-    fn of_connection(&self, key: usize, verdict: Verdict) -> Verdict {
-        match verdict {
-            Verdict::Accepted(account, _) if !account.requirement.is_met(self.clients[key].tls()) => {
-                Verdict::Denied
-            }
-            verdict => verdict,
-        }
-    }
-
-    fn verdict(&self, peer: &Peer, attempt: &Attempt) -> Verdict {
+    fn verdict(&self, client: &Client, attempt: &Attempt) -> Verdict {
         let Some(facts) = &self.facts else { return Verdict::Denied };
-        let Some(account) = facts.accounts.find(&attempt.user, peer, facts.name_resolution) else {
+        let Some(account) = facts.accounts.find(&attempt.user, &client.peer, facts.name_resolution) else {
             // As if it were there: nobody is to find out which accounts are.
             return match facts.method {
                 _ if attempt.answer.is_empty() => Verdict::Denied,
@@ -237,8 +230,45 @@ impl Engine {
                 _ => Verdict::Denied,
             };
         };
+        let secret = match self.proof_of_either(account, attempt) {
+            Verdict::Accepted(_, secret) => secret,
+            verdict => return verdict,
+        };
+        // The order of acl_authenticate.
+        if account.locked {
+            Verdict::Locked
+        } else if !account.requirement.is_met(client.tls()) {
+            Verdict::Insecure
+        } else if account.expired {
+            Verdict::Expired
+        } else {
+            Verdict::Accepted(Rc::clone(account), secret)
+        }
+    }
+
+    /// By the account's password or, where that is not it, by its former one.
+    fn proof_of_either(&self, account: &Rc<Account>, attempt: &Attempt) -> Verdict {
+        let Some(second) = &account.second else {
+            return self.proof(account, &account.credential, attempt);
+        };
+        // The former one is checked when the other was found wrong.
+        if matches!(&attempt.answer, Answer::Checked { stored, .. } if second.stored() == Some(stored)) {
+            return self.proof(account, second, attempt);
+        }
+        match self.proof(account, &account.credential, attempt) {
+            Verdict::Denied => self.proof(account, second, attempt),
+            Verdict::NeedsPassword => match self.proof(account, second, attempt) {
+                accepted @ Verdict::Accepted(..) => accepted,
+                _ => Verdict::NeedsPassword,
+            },
+            verdict => verdict,
+        }
+    }
+
+    /// What an attempt proves of one password.
+    fn proof(&self, account: &Rc<Account>, credential: &Credential, attempt: &Attempt) -> Verdict {
         let accepted = |secret| Verdict::Accepted(Rc::clone(account), secret);
-        let verdict = match (&account.credential, &attempt.answer) {
+        match (credential, &attempt.answer) {
             (Credential::Other(plugin), _) => Verdict::Unsupported(plugin.clone()),
             (credential, _) if credential.method() != attempt.method => Verdict::TooOld,
             (Credential::Empty, answer) if answer.is_empty() => accepted(Secret::None),
@@ -275,10 +305,6 @@ impl Engine {
                 }
                 _ => check(attempt, stored),
             },
-        };
-        match verdict {
-            Verdict::Accepted(..) if account.locked => Verdict::Locked,
-            verdict => verdict,
         }
     }
 

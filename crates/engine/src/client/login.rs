@@ -203,6 +203,7 @@ impl Engine {
                 MySqlError::account_locked_mariadb()
             }
             Verdict::Locked => MySqlError::account_locked(&attempt.user, &host),
+            Verdict::Expired => MySqlError::password_expired(),
             _ if is_malformed(attempt) => MySqlError::handshake(),
             _ => MySqlError::access_denied(&attempt.user, &host, !attempt.answer.is_empty()),
         };

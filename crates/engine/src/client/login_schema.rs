@@ -145,14 +145,7 @@ mod tests {
     fn engine(clients: u32) -> Engine {
         let server = vec![Address::Unix("/nowhere".into())];
         let mut engine = Engine::new(Settings { server, max_connections: clients, ..Settings::default() });
-        let account = Rc::new(Account {
-            user: b"app".to_vec(),
-            host: String::from("%"),
-            credential: Credential::Empty,
-            locked: false,
-            may_kill: false,
-            requirement: crate::requirement::Requirement::None,
-        });
+        let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
         for index in 0..clients {
             assert!(engine.workers.take_client());
             let id = engine.next_client_id();
@@ -226,14 +219,8 @@ mod tests {
         engine.workers = crate::Workers::new(&engine.settings, 1);
         assert!(engine.workers.take_client());
         let stage1 = wire::native_password::stage1(b"a password");
-        let account = Account {
-            user: b"app".to_vec(),
-            host: String::from("%"),
-            credential: Credential::Native(wire::native_password::stage2(&stage1)),
-            locked: false,
-            may_kill: false,
-            requirement: crate::requirement::Requirement::None,
-        };
+        let account =
+            Account::of_test("app", "%", Credential::Native(wire::native_password::stage2(&stage1)));
         let mut facts =
             crate::facts::Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u32::MAX)));
         facts.accounts = crate::accounts::Accounts::new(vec![account]);

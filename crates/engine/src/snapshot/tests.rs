@@ -12,14 +12,7 @@ use crate::settings::Settings;
 fn engine(clients: u32) -> Engine {
     let server = vec![Address::Unix("/nowhere".into())];
     let mut engine = Engine::new(Settings { server, max_connections: clients.max(1), ..Settings::default() });
-    let account = Rc::new(Account {
-        user: b"app".to_vec(),
-        host: String::from("%"),
-        credential: Credential::Empty,
-        locked: false,
-        may_kill: false,
-        requirement: crate::requirement::Requirement::None,
-    });
+    let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
     let state = SessionState { schema: Some(b"shop"[..].into()), ..SessionState::default() };
     for index in 0..clients {
         assert!(engine.workers.take_client());

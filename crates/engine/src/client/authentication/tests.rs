@@ -142,14 +142,7 @@ fn token(password: &str, scramble: &[u8; 20]) -> Vec<u8> {
 }
 
 fn account(user: &str, credential: Credential) -> Account {
-    Account {
-        user: user.into(),
-        host: String::from("%"),
-        credential,
-        locked: false,
-        may_kill: false,
-        requirement: crate::requirement::Requirement::None,
-    }
+    Account::of_test(user, "%", credential)
 }
 
 fn stored(password: &str) -> Vec<u8> {
