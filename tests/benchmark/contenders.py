@@ -8,6 +8,9 @@ from front_ends import FrontEnd, HaProxy, Onramp, ProxySql, has_option, most_cli
 from processes import Failed, Program, find
 from servers import Installation, MariaDb, MySql, Server, mariadb_is_installed
 
+# Onramp with its default options in front of the MySQL with a thread per connection.
+BEFORE_MYSQL = "mysql-onramp"
+
 # Onramp's files beside its clients: max_backends (128) and some.
 ONRAMP_FILES_ASIDE = 200
 
@@ -131,7 +134,8 @@ class Contenders:
     def _mysql(self, wanted: Callable[[str], bool]) -> Iterator[Contender]:
         kinds = [("mysql", "MySQL, one-thread-per-connection", False), ("mysql-pool", "MySQL, thread_pool plugin", True)]
         for key, name, pool in kinds:
-            if not wanted(key):
+            before = key == "mysql" and self.setting.onramps is not None and wanted(BEFORE_MYSQL)
+            if not wanted(key) and not before:
                 continue
             if self.setting.mysql_home is None:
                 self._skip(name, "no server's folder was named with --mysql-home or MYSQL_HOME")
@@ -145,8 +149,12 @@ class Contenders:
                 self._skip(name, f"no thread_pool.so in {installation.plugins()}")
                 continue
             server = MySql(name, self._folder(key), self.setting.open_files, installation, pool)
-            if self._started(server):
+            if not self._started(server):
+                continue
+            if wanted(key):
                 yield self._direct(key, server)
+            if before:
+                yield from self._onramp(BEFORE_MYSQL, "Onramp before MySQL", server, [])
 
     def _direct(self, key: str, server: Server) -> Contender:
         return Contender(
@@ -155,17 +163,18 @@ class Contenders:
 
     def _onramps(self, server: Server, wanted: Callable[[str], bool]) -> Iterator[Contender]:
         for key, name, options in self.setting.onramps or variants(self.setting.onramp):
-            if not wanted(key):
-                continue
-            front = Onramp(name, self._folder(key), server, self.setting.onramp,
-                           [*options, "--max-connections", str(max(self.setting.most_connections, 100_000))])
-            contender = Contender(key, name, server, front, tcp=Address(port=front.port),
-                                  unix=Address(socket=front.socket))
-            if "uring" not in key:
-                contender.most = self.setting.open_files - ONRAMP_FILES_ASIDE
-                contender.why = f"one open file each, of {self.setting.open_files:,}"
-            if self._stands(front):
-                yield contender
+            if wanted(key):
+                yield from self._onramp(key, name, server, options)
+
+    def _onramp(self, key: str, name: str, server: Server, options: list[str]) -> Iterator[Contender]:
+        front = Onramp(name, self._folder(key), server, self.setting.onramp,
+                       [*options, "--max-connections", str(max(self.setting.most_connections, 100_000))])
+        contender = Contender(key, name, server, front, tcp=Address(port=front.port), unix=Address(socket=front.socket))
+        if "uring" not in key:
+            contender.most = self.setting.open_files - ONRAMP_FILES_ASIDE
+            contender.why = f"one open file each, of {self.setting.open_files:,}"
+        if self._stands(front):
+            yield contender
 
     def _others(self, server: Server, wanted: Callable[[str], bool]) -> Iterator[Contender]:
         open_files = self.setting.open_files

@@ -22,7 +22,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 from book import Book, load_book, save_book  # noqa: E402
-from contenders import Contenders, Setting  # noqa: E402
+from contenders import BEFORE_MYSQL, Contenders, Setting  # noqa: E402
 from load import Bench  # noqa: E402
 from main import (PAGE, QUICK, ROOT, TARGET, chooser, command_text, interrupt, names, numbers, say,  # noqa: E402
                   versions)
@@ -37,7 +37,7 @@ ROUNDS_FILE = ROOT / "docs" / "benchmarks-pool.json"
 UNFINISHED = QUICK / "unfinished-pool.json"
 
 STEPS = [64, 1_024, 4_096, 15_000]
-CONTENDERS = ["mariadb", "mariadb-pool", "mysql", "mysql-pool", "onramp"]
+CONTENDERS = ["mariadb", "mariadb-pool", "mysql", "mysql-pool", BEFORE_MYSQL, "onramp"]
 
 # Commits reach the disk once a second, as in the pools' own published benchmarks: what is compared is not the disk. A log
 # of 1 GB is not used up within a run, so that no run pays for the pages of the one before.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from beside import Beside
-from contenders import Contender, Contenders
+from contenders import BEFORE_MYSQL, Contender, Contenders
 from load import Bench, Run
 from measure import Comparison, Plan
 from processes import Failed
@@ -27,10 +27,10 @@ ONRAMPS = [
 # From so many clients on, transactions of 20 statements get twice the time, and 1.5 s more before it: one takes seconds.
 MANY = 4_096
 # These are measured at every step, the others at the first and the last one.
-AT_EVERY_STEP = ["mariadb", "mariadb-pool", "onramp-native"]
+AT_EVERY_STEP = ["mariadb", "mariadb-pool", "onramp-native", BEFORE_MYSQL]
 # Who takes part where not all do.
 IN_MIX = ["mariadb", "mariadb-pool", "onramp-native", "onramp-no-lane", "onramp-percona"]
-IN_PILE_UP = ["mariadb", "mariadb-pool", "onramp-native", "onramp-percona"]
+IN_PILE_UP = ["mariadb", "mariadb-pool", "onramp-native", "onramp-percona", BEFORE_MYSQL]
 
 # Clients with point selects beside the long statements, and those with long ones: at any moment one in 17 statements takes
 # a second.
