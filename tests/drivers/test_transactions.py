@@ -192,3 +192,47 @@ def status_flags(connection):
         if packet[0] == 0xFE and len(packet) < 9:
             found.append(packet[3] & (raw.IN_TRANS | raw.AUTOCOMMIT))
     return found
+
+
+def everybody_else(client, schema, times=8):
+    """Other clients have every backend in turn."""
+    for other in [client(schema=schema) for _ in range(times)]:
+        other.query("INSERT INTO t VALUES (NULL, 5), (NULL, 6)")
+        other.query("SELECT v FROM t")
+
+
+def test_what_an_earlier_statement_of_the_same_text_leaves(client, note, schema):
+    """As Entity Framework asks for the row that it has just inserted."""
+    connection = client(schema=schema, capabilities=raw.USUAL | raw.MULTI_STATEMENTS)
+    connection.query("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)")
+    everybody_else(client, schema)
+    note("inserted", connection.query_all(
+        "INSERT INTO t (v) VALUES (1); SELECT v FROM t WHERE ROW_COUNT() = 1 AND id = LAST_INSERT_ID()"))
+    note("found", connection.query_all("SELECT v FROM t LIMIT 3; SELECT FOUND_ROWS()"))
+    everybody_else(client, schema)
+    note("found before", connection.query_all("SET @@sql_notes = 1; SELECT FOUND_ROWS()"))
+    note("warned", connection.query_all("INSERT IGNORE INTO t VALUES (1, 1), (1, 2); SELECT @@warning_count"))
+
+
+def test_the_id_that_load_data_has_given(client, note, schema):
+    connection = client(schema=schema, capabilities=raw.USUAL | raw.LOCAL_FILES)
+    connection.query("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v INT) AUTO_INCREMENT = 700")
+    assert connection.query("LOAD DATA LOCAL INFILE 'x' INTO TABLE t (v)") == raw.LocalInfile("x")
+    connection.send(b"1\n2\n")
+    connection.send(b"")
+    note("loaded", connection.result(False))
+    everybody_else(client, schema)
+    note("id", connection.query("SELECT LAST_INSERT_ID()"))
+
+
+def test_a_savepoint_before_the_first_table(client, note, schema):
+    """Without autocommit a savepoint begins the transaction, which the status does not say yet."""
+    connection = client(schema=schema)
+    connection.query("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)")
+    note("off", connection.query("SET autocommit = 0"))
+    note("savepoint", connection.query("SAVEPOINT s"))
+    everybody_else(client, schema)
+    note("insert", connection.query("INSERT INTO t (v) VALUES (77)"))
+    note("back", connection.query("ROLLBACK TO s"))
+    note("commit", connection.query("COMMIT"))
+    note("rows", connection.query("SELECT COUNT(*) FROM t WHERE v = 77"))

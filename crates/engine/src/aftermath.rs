@@ -245,7 +245,7 @@ impl Aftermath {
         let mut rewritten = Vec::new();
         let mut copied = 0;
         for call in calls {
-            if only_connection_id && call.function != SessionFunction::ConnectionId {
+            if call.left_by_text || only_connection_id && call.function != SessionFunction::ConnectionId {
                 continue;
             }
             let Some(literal) = self.literal(call.function, client_id, &pool) else { continue };
@@ -272,8 +272,18 @@ mod tests {
     fn calls_become_literals_and_columns_keep_their_names() {
         let text = b"SELECT ROW_COUNT(), CONNECTION_ID()+1";
         let calls = [
-            SessionCall { function: SessionFunction::RowCount, span: 7..18, whole_select_item: true },
-            SessionCall { function: SessionFunction::ConnectionId, span: 20..35, whole_select_item: false },
+            SessionCall {
+                function: SessionFunction::RowCount,
+                span: 7..18,
+                whole_select_item: true,
+                left_by_text: false,
+            },
+            SessionCall {
+                function: SessionFunction::ConnectionId,
+                span: 20..35,
+                whole_select_item: false,
+                left_by_text: false,
+            },
         ];
         let aftermath = Aftermath { row_count: -1, ..Aftermath::default() };
         let pool = |variable: PoolVariable| variable.name().to_owned();

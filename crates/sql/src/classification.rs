@@ -135,6 +135,8 @@ pub struct SessionCall {
     /// It is a whole item of the outermost select list, without an alias. A literal in its place then needs
     /// `` AS `the original text` `` so that the column keeps its name.
     pub whole_select_item: bool,
+    /// An earlier statement of the same text leaves behind what this asks for: only the server knows it then.
+    pub left_by_text: bool,
 }
 
 /// See [`SessionCall`].
@@ -182,6 +184,7 @@ pub enum CharsetSetting {
 pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     let mut scanner = Scanner::new(text, mode);
     let mut first: Option<Statement> = None;
+    let mut kinds = Vec::new();
     let mut several = scanner.current.is(b';'); // an empty first statement is an error of its own
     let mut charset_changes = false;
     let mut lex_mode_changes = false;
@@ -196,6 +199,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         lex_mode_changes |= next.sets_lex_mode;
         releases_connection |= next.releases_connection;
         several |= first.is_some();
+        kinds.push((scanner.current.start(), next.kind));
         first.get_or_insert(next);
     }
     scanner.bump(); // the end settles what waits for it
@@ -205,7 +209,11 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     several |= scanner.is_doubtful();
     let first = first.unwrap_or(Statement::EMPTY);
     let fingerprint = scanner.fingerprint();
-    let Findings { effects, reads, calls, sets_last_insert_id, sets_pool_variable } = scanner.findings;
+    let Findings { effects, reads, mut calls, sets_last_insert_id, sets_pool_variable } = scanner.findings;
+    for call in &mut calls {
+        let earlier = kinds.iter().take_while(|(end, _)| *end <= call.span.start);
+        call.left_by_text = earlier.into_iter().any(|(_, kind)| leaves_behind(*kind, call.function));
+    }
     let plain_read = !several
         && effects.is_empty()
         && !sets_last_insert_id
@@ -226,6 +234,21 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         sets_last_insert_id,
         sets_pool_variable,
         releases_connection,
+    }
+}
+
+/// Whether a statement of this kind leaves behind what a function of a later one in the same text asks for.
+fn leaves_behind(kind: Kind, function: SessionFunction) -> bool {
+    let reads = matches!(kind, Kind::Select | Kind::Show | Kind::Explain | Kind::Call | Kind::Execute);
+    match function {
+        SessionFunction::RowCount => true,
+        SessionFunction::FoundRows => reads,
+        // SET and what is about transactions may leave the list as it was.
+        SessionFunction::WarningCount | SessionFunction::ErrorCount => {
+            let writes = [Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete, Kind::Load, Kind::Ddl];
+            reads || writes.contains(&kind)
+        }
+        SessionFunction::ConnectionId | SessionFunction::LastInsertId | SessionFunction::Pool(_) => false,
     }
 }
 

@@ -363,7 +363,8 @@ impl<'a> Scanner<'a> {
             SessionFunction::WarningCount | SessionFunction::ErrorCount => Reads::DIAGNOSTICS,
             SessionFunction::Pool(_) => Reads::POOL_VARIABLE,
         };
-        self.findings.calls.push(SessionCall { function, span: start..end, whole_select_item: false });
+        let (whole_select_item, left_by_text) = (false, false);
+        self.findings.calls.push(SessionCall { function, span: start..end, whole_select_item, left_by_text });
         self.item_may_end = begins_item;
     }
 

@@ -337,6 +337,19 @@ fn calls(text: &str, expected: &[(SessionFunction, &str, bool)]) {
 }
 
 #[test]
+fn what_an_earlier_statement_of_the_text_leaves_only_the_server_knows() {
+    let left = |text| plain(text).calls.iter().map(|call| call.left_by_text).collect::<Vec<_>>();
+    assert_eq!(left("SELECT ROW_COUNT(), FOUND_ROWS(); SELECT 1"), [false, false]);
+    assert_eq!(left("INSERT INTO t VALUES (1); SELECT ROW_COUNT(), LAST_INSERT_ID()"), [true, false]);
+    assert_eq!(left("INSERT INTO t VALUES (1);SELECT a FROM t WHERE ROW_COUNT() = 1"), [true]);
+    // An INSERT finds nothing, so to say; a SET leaves the list of warnings as it was.
+    assert_eq!(left("INSERT INTO t VALUES (1);SELECT FOUND_ROWS(), @@warning_count"), [false, true]);
+    assert_eq!(left("SELECT * FROM t;SET @a = 1;SELECT FOUND_ROWS(), @@error_count"), [true, true]);
+    assert_eq!(left("SET sql_notes = 1;SELECT @@warning_count, CONNECTION_ID()"), [false, false]);
+    assert_eq!(left("SELECT ROW_COUNT();SELECT ROW_COUNT()"), [false, true]);
+}
+
+#[test]
 fn calls_have_their_place() {
     use SessionFunction::{ConnectionId, FoundRows, LastInsertId, RowCount, WarningCount};
     calls("SELECT last_insert_id()", &[(LastInsertId, "last_insert_id()", true)]);

@@ -465,6 +465,11 @@ impl Engine {
                 pins |= Pins::PREPARED_STATEMENT;
             }
         }
+        // Without autocommit a savepoint may be all there is of a transaction, which the status does not show then.
+        let autocommit = self.clients[key].status.contains(StatusFlags::AUTOCOMMIT);
+        if request.statement.kind == Kind::Savepoint && !autocommit {
+            pins |= Pins::from(Effects::NEXT_TRANSACTION);
+        }
         if self.settings.thread_handling == ThreadHandling::OneThreadPerConnection {
             pins |= Pins::THREAD_HANDLING;
         }

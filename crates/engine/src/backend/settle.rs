@@ -443,7 +443,9 @@ impl Engine {
         // RETURNING hides the id behind rows, an error hides it altogether.
         let inserts = matches!(request.statement.kind, Kind::Insert | Kind::Replace | Kind::Load);
         let unseen = !effects.intersection(MAY_INSERT).is_empty();
-        let hidden = unseen || (inserts && (summary.rows.is_some() || summary.error.is_some()));
+        // LOAD DATA sets it and does not say so.
+        let loads = request.statement.kind == Kind::Load;
+        let hidden = unseen || loads || (inserts && (summary.rows.is_some() || summary.error.is_some()));
         let assigned = request.statement.sets_last_insert_id;
         if summary.last_insert_id != 0 || hidden || assigned {
             aftermath.insert_id = InsertId::Unsure { reported: summary.last_insert_id };
