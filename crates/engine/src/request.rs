@@ -7,6 +7,7 @@ use sql::{
 };
 use wire::Expect;
 
+use crate::backend::prepared::Serves;
 use crate::client::priority::Priority;
 use crate::scheduler::Lane;
 use crate::statements::DefinitionId;
@@ -62,6 +63,8 @@ pub(crate) struct About {
     /// The client's number for the statement, which the client keeps as long as the command is under way.
     pub(crate) number: u32,
     pub(crate) definition: DefinitionId,
+    /// Which of a backend's statements it can share with others; its own where it does not say its parameters' types.
+    pub(crate) serves: Serves,
     pub(crate) action: Action,
 }
 
@@ -73,8 +76,6 @@ pub(crate) enum Action {
         cursor: bool,
         /// Pieces of long data go ahead of it.
         long_data: bool,
-        /// It does not say its parameters' types, so that it needs a statement on which nobody has said any.
-        own: bool,
     },
     Fetch,
     Reset,
@@ -265,8 +266,9 @@ impl Request {
 
     /// An execution that leaves nothing with its statement on the server, and comes in one packet.
     pub(crate) fn is_plain_execution(&self) -> bool {
-        const PLAIN: Action = Action::Execute { cursor: false, long_data: false, own: false };
-        self.about.as_ref().is_some_and(|about| about.action == PLAIN) && self.is_one_packet()
+        const PLAIN: Action = Action::Execute { cursor: false, long_data: false };
+        let plain = |about: &About| about.action == PLAIN && !matches!(about.serves, Serves::Own(_));
+        self.about.as_deref().is_some_and(plain) && self.is_one_packet()
     }
 
     /// The digest under which its execution counts, 0 for none: preparing a statement is not executing it.

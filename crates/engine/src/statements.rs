@@ -14,6 +14,10 @@ use crate::session::SessionId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DefinitionId(u32);
 
+/// The number of a list of types among those of a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TypesId(u16);
+
 /// What has been prepared.
 pub(crate) struct Definition {
     /// As the server gets it.
@@ -40,9 +44,9 @@ pub(crate) struct Template {
     pub(crate) without_tables: bool,
 }
 
-/// Lists of types that are remembered for all clients of a definition. More than a few mean that values decide about them
-/// (integers of the smallest type that fits), and then each client keeps its own.
-const MOST_TYPES: usize = 8;
+/// Lists of types that are remembered for all clients of a definition. Where values decide about types (integers of the
+/// smallest type that fits) there may be more, and then each client keeps its own.
+const MOST_TYPES: usize = 64;
 
 /// All definitions in use, each stored once and counted.
 #[derive(Default)]
@@ -114,6 +118,12 @@ impl Definitions {
         types
     }
 
+    /// The number of these types, where they are among those that are remembered for all.
+    pub(crate) fn types_id(&self, id: DefinitionId, types: &[u8]) -> Option<TypesId> {
+        let place = self.get(id).types.iter().position(|known| **known == *types)?;
+        u16::try_from(place).ok().map(TypesId)
+    }
+
     /// How many there are.
     #[cfg(test)]
     fn len(&self) -> usize {
@@ -169,7 +179,7 @@ mod tests {
         let (id, _) = definitions.hold(session, (*b"SELECT ?").into(), 1, template());
         let first = definitions.types(id, &[8, 0]);
         assert!(Rc::ptr_eq(&first, &definitions.types(id, &[8, 0])));
-        for kind in 0..20 {
+        for kind in 0..200 {
             assert_eq!(*definitions.types(id, &[kind, 1]), [kind, 1]);
         }
         assert_eq!(definitions.get(id).types.len(), MOST_TYPES);

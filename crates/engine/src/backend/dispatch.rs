@@ -207,8 +207,8 @@ impl Engine {
         {
             return Sharing::Alone;
         }
-        let prepared = request.about.as_ref().map(|about| about.definition);
-        let shared = self.shared_backends_for(key, self.only_kind(request), prepared);
+        let about = request.about.as_deref();
+        let shared = self.shared_backends_for(key, self.only_kind(request), about);
         let enough = shared.running >= self.workers.shared_backends(self.worker) as usize;
         match shared.with_room {
             Some(backend) if enough || !self.scheduler.has_permit(key_u32(key)) => {

@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::engine::Engine;
 use crate::history::SHORT;
 use crate::places::Origin;
-use crate::statements::DefinitionId;
+use crate::request::About;
 
 /// What short reads of a client could join.
 pub(crate) struct Shared {
@@ -32,7 +32,7 @@ impl Engine {
                 continue;
             }
             let state = Some(backend.session) == client.session && backend.trackers;
-            let prepared = about.is_none_or(|about| backend.prepared.has(about.definition));
+            let prepared = about.is_none_or(|about| self.statement_for(candidate, about).is_some());
             if state && prepared {
                 return Some(candidate);
             }
@@ -50,7 +50,7 @@ impl Engine {
         &self,
         key: usize,
         only_kind: Option<u64>,
-        prepared: Option<DefinitionId>,
+        about: Option<&About>,
     ) -> Shared {
         let client = &self.clients[key];
         let mut shared = Shared { running: 0, with_room: None };
@@ -64,7 +64,7 @@ impl Engine {
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
             let moves = self.now.since(backend.first_since) <= SHORT;
             let same = same && backend.only_kind == only_kind;
-            let same = same && prepared.is_none_or(|definition| backend.prepared.has(definition));
+            let same = same && about.is_none_or(|about| self.statement_for(candidate, about).is_some());
             if !same || !moves || backend.afterwards != Afterwards::Keep || !backend.shares() {
                 continue;
             }

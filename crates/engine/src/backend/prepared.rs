@@ -2,15 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use crate::statements::DefinitionId;
+use crate::statements::{DefinitionId, TypesId};
 
-/// The statements that are prepared on a backend, by what they are. One serves all clients; one with an open cursor belongs
-/// to the client that opened it, by its own number for the statement.
+/// The statements that are prepared on a backend, by what they are and whom they are for.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
-    statements: BTreeMap<(DefinitionId, Option<u32>), Entry>,
+    statements: BTreeMap<(DefinitionId, Serves), Entry>,
     /// Counts uses, so that the one that was used longest ago is known.
     uses: u64,
+}
+
+/// For which executions one of the server's statements is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Serves {
+    /// Any client's. MySQL has it become [`Self::Typed`] with its first execution.
+    All,
+    /// All that have parameters of these types: MySQL keeps those of a statement's first executions, and converts what comes
+    /// later to them (sql_prepare.cc: check_parameter_types).
+    Typed(TypesId),
+    /// One client's, by its own number for the statement, while that has a cursor or types that nobody knows.
+    Own(u32),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -21,73 +32,56 @@ struct Entry {
 }
 
 impl Prepared {
-    /// The server's number for a statement: the client's own where it has one, else the common one.
-    pub(crate) fn find(&mut self, definition: DefinitionId, own: u32) -> Option<u32> {
+    /// The server's number for a statement.
+    pub(crate) fn find(&mut self, definition: DefinitionId, serves: Serves) -> Option<u32> {
         self.uses += 1;
         let uses = self.uses;
-        let key = (definition, Some(own));
-        let key = if self.statements.contains_key(&key) { key } else { (definition, None) };
-        let entry = self.statements.get_mut(&key)?;
+        let entry = self.statements.get_mut(&(definition, serves))?;
         entry.used = uses;
         Some(entry.id)
     }
 
-    /// Whether there is one for all clients.
-    pub(crate) fn has(&self, definition: DefinitionId) -> bool {
-        self.statements.contains_key(&(definition, None))
-    }
-
-    /// Whether there is one for this statement of a client, be it its own or the common one.
-    pub(crate) fn serves(&self, definition: DefinitionId, own: u32) -> bool {
-        self.has(definition) || self.has_own(definition, own)
-    }
-
-    /// Whether there is one that is this client's alone.
-    pub(crate) fn has_own(&self, definition: DefinitionId, own: u32) -> bool {
-        self.statements.contains_key(&(definition, Some(own)))
+    /// Whether there is one.
+    pub(crate) fn has(&self, definition: DefinitionId, serves: Serves) -> bool {
+        self.statements.contains_key(&(definition, serves))
     }
 
     /// A statement has been prepared; gives the server's number of the one whose place it takes.
-    pub(crate) fn insert(&mut self, definition: DefinitionId, own: Option<u32>, id: u32) -> Option<u32> {
+    pub(crate) fn insert(&mut self, definition: DefinitionId, serves: Serves, id: u32) -> Option<u32> {
         self.uses += 1;
         let entry = Entry { id, used: self.uses };
-        self.statements.insert((definition, own), entry).map(|before| before.id)
+        self.statements.insert((definition, serves), entry).map(|before| before.id)
     }
 
     /// Takes a statement out: the server's number for it.
-    pub(crate) fn remove(&mut self, definition: DefinitionId, own: Option<u32>) -> Option<u32> {
-        self.statements.remove(&(definition, own)).map(|entry| entry.id)
+    pub(crate) fn remove(&mut self, definition: DefinitionId, serves: Serves) -> Option<u32> {
+        self.statements.remove(&(definition, serves)).map(|entry| entry.id)
     }
 
-    /// The common statement becomes a client's own, since it has a cursor now.
-    pub(crate) fn give_to(&mut self, definition: DefinitionId, own: u32) {
-        if !self.statements.contains_key(&(definition, Some(own)))
-            && let Some(entry) = self.statements.remove(&(definition, None))
-        {
-            self.statements.insert((definition, Some(own)), entry);
+    /// A statement serves others from now on. Gives the server's number where there is one for them already: it has to be
+    /// closed.
+    pub(crate) fn turn(&mut self, definition: DefinitionId, from: Serves, to: Serves) -> Option<u32> {
+        if from == to {
+            return None;
         }
-    }
-
-    /// The other way round. Gives the server's number where there is a common one already: it has to be closed.
-    pub(crate) fn take_back(&mut self, definition: DefinitionId, own: u32) -> Option<u32> {
-        let entry = self.statements.remove(&(definition, Some(own)))?;
-        if self.has(definition) {
+        let entry = self.statements.remove(&(definition, from))?;
+        if self.has(definition, to) {
             return Some(entry.id);
         }
-        self.statements.insert((definition, None), entry);
+        self.statements.insert((definition, to), entry);
         None
     }
 
-    /// Takes out the common statement that was used longest ago.
+    /// Takes out the statement that was used longest ago, of those that are not a client's own.
     pub(crate) fn remove_oldest(&mut self) -> Option<(DefinitionId, u32)> {
-        let common = self.statements.iter().filter(|((_, own), _)| own.is_none());
-        let (&(definition, _), _) = common.min_by_key(|(_, entry)| entry.used)?;
-        self.remove(definition, None).map(|id| (definition, id))
+        let common = self.statements.iter().filter(|((_, serves), _)| !serves.is_own());
+        let (&(definition, serves), _) = common.min_by_key(|(_, entry)| entry.used)?;
+        self.remove(definition, serves).map(|id| (definition, id))
     }
 
-    /// How many common statements there are.
+    /// How many statements there are that are not a client's own.
     pub(crate) fn common(&self) -> usize {
-        self.statements.keys().filter(|(_, own)| own.is_none()).count()
+        self.statements.keys().filter(|(_, serves)| !serves.is_own()).count()
     }
 
     /// The connection has been reset, or is gone: none is left. What they were, once for each.
@@ -97,7 +91,13 @@ impl Prepared {
 
     /// Bytes on the heap. The nodes of a B-tree are at least half full.
     pub(crate) fn bytes(&self) -> usize {
-        self.statements.len() * 2 * size_of::<(DefinitionId, Option<u32>, Entry)>()
+        self.statements.len() * 2 * size_of::<(DefinitionId, Serves, Entry)>()
+    }
+}
+
+impl Serves {
+    fn is_own(self) -> bool {
+        matches!(self, Self::Own(_))
     }
 }
 
@@ -129,27 +129,35 @@ mod tests {
         let [one, two, three] = definitions();
         let mut prepared = Prepared::default();
         for (id, definition) in [(11, one), (12, two), (13, three)] {
-            assert_eq!(prepared.insert(definition, None, id), None);
+            assert_eq!(prepared.insert(definition, Serves::All, id), None);
         }
-        assert_eq!(prepared.find(one, 1), Some(11));
-        assert_eq!(prepared.insert(two, None, 14), Some(12), "a new one takes the place of the old one");
+        assert_eq!(prepared.find(one, Serves::All), Some(11));
+        assert_eq!(
+            prepared.insert(two, Serves::All, 14),
+            Some(12),
+            "a new one takes the place of the old one"
+        );
         assert_eq!(prepared.remove_oldest(), Some((three, 13)));
         assert_eq!(prepared.remove_oldest(), Some((one, 11)));
-        assert_eq!((prepared.common(), prepared.find(three, 1)), (1, None));
+        assert_eq!((prepared.common(), prepared.find(three, Serves::All)), (1, None));
     }
 
     #[test]
     fn a_statement_with_a_cursor_is_its_clients_own() {
         let [one, two, _] = definitions();
         let mut prepared = Prepared::default();
-        prepared.insert(one, None, 11);
-        prepared.give_to(one, 5);
-        assert!(!prepared.has(one) && prepared.serves(one, 5) && !prepared.serves(one, 6));
+        prepared.insert(one, Serves::All, 11);
+        assert_eq!(prepared.turn(one, Serves::All, Serves::Own(5)), None);
+        assert!(!prepared.has(one, Serves::All) && prepared.has(one, Serves::Own(5)));
         assert_eq!(prepared.remove_oldest(), None, "it is not closed under its client");
-        prepared.insert(one, None, 12);
-        assert_eq!([prepared.find(one, 5), prepared.find(one, 6)], [Some(11), Some(12)]);
-        assert_eq!(prepared.take_back(one, 5), Some(11), "there is a common one meanwhile");
-        prepared.insert(two, Some(7), 13);
-        assert_eq!((prepared.take_back(two, 7), prepared.find(two, 8)), (None, Some(13)));
+        prepared.insert(one, Serves::All, 12);
+        assert_eq!(
+            prepared.turn(one, Serves::Own(5), Serves::All),
+            Some(11),
+            "there is a common one meanwhile"
+        );
+        prepared.insert(two, Serves::Own(7), 13);
+        assert_eq!(prepared.turn(two, Serves::Own(7), Serves::All), None);
+        assert_eq!(prepared.find(two, Serves::All), Some(13));
     }
 }

@@ -10,6 +10,7 @@ use sql::Reads;
 use wire::{CommandKind, Expect, StatusFlags};
 
 use super::dispatch::Ahead;
+use super::prepared::Serves;
 use super::{InFlight, Owner, Summary};
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
@@ -35,12 +36,17 @@ impl Engine {
     /// The definition that has to be prepared on this backend before the request can be executed there.
     pub(crate) fn lacking_definition(&self, backend_key: usize, request: &Request) -> Option<DefinitionId> {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
+        let found = self.statement_for(backend_key, about);
+        found.is_none().then_some(about.definition)
+    }
+
+    /// Which of a backend's statements an execution can have.
+    pub(crate) fn statement_for(&self, backend_key: usize, about: &About) -> Option<Serves> {
         let prepared = &self.backends[backend_key].prepared;
-        let is_there = match about.action {
-            Action::Execute { own: true, .. } => prepared.has_own(about.definition, about.number),
-            _ => prepared.serves(about.definition, about.number),
-        };
-        (!is_there).then_some(about.definition)
+        let own = Serves::Own(about.number);
+        let any = [own, about.serves, Serves::All];
+        let choice = if about.serves == own { &any[..1] } else { &any[..] };
+        choice.iter().copied().find(|&serves| prepared.has(about.definition, serves))
     }
 
     /// The next step on the way to a statement that is not prepared yet: the session state for it, or it itself.
@@ -128,8 +134,9 @@ impl Engine {
                 }
             }
             (None, Some((id, _))) => {
-                let own = matches!(about.action, Action::Execute { own: true, .. }).then_some(about.number);
-                self.keep_prepared(key, about.definition, own, id);
+                let own = Serves::Own(about.number);
+                let serves = if about.serves == own { own } else { Serves::All };
+                self.keep_prepared(key, about.definition, serves, id);
             }
             (None, None) => {
                 self.statement_lost(client, false);
@@ -205,7 +212,7 @@ impl Engine {
             (Some(_), _) | (None, None) => statements.note_failure(),
             (None, Some((id, parameters))) => {
                 let definition = self.definition_of(client, &request, parameters);
-                self.keep_prepared(key, definition, None, id);
+                self.keep_prepared(key, definition, Serves::All, id);
                 self.statement_count += 1;
                 let number = self.clients[client].statements.get_or_insert_default().add(definition);
                 // Behind the header and the byte that says OK.
@@ -239,8 +246,8 @@ impl Engine {
 
     /// A statement stands on a backend: takes the place of an older one, and of the one used longest ago where there are
     /// too many.
-    fn keep_prepared(&mut self, key: usize, definition: DefinitionId, own: Option<u32>, id: u32) {
-        match self.backends[key].prepared.insert(definition, own, id) {
+    fn keep_prepared(&mut self, key: usize, definition: DefinitionId, serves: Serves, id: u32) {
+        match self.backends[key].prepared.insert(definition, serves, id) {
             Some(before) => self.close_prepared(key, before),
             None => {
                 self.definitions.hold_again(definition);
@@ -300,11 +307,25 @@ impl Engine {
 
     /// The server's number for the statement that a request executes, which is prepared there.
     pub(crate) fn prepared_statement_id(&mut self, backend_key: usize, about: &About) -> Option<u32> {
+        let found = self.statement_for(backend_key, about)?;
+        let wants_cursor = matches!(about.action, Action::Execute { cursor: true, .. });
+        let own = Serves::Own(about.number);
+        let serves = match found {
+            Serves::Own(_) => own,
+            _ if wants_cursor => own,
+            _ => about.serves,
+        };
         let prepared = &mut self.backends[backend_key].prepared;
-        if let Action::Execute { cursor: true, .. } = about.action {
-            prepared.give_to(about.definition, about.number);
+        prepared.turn(about.definition, found, serves);
+        let id = prepared.find(about.definition, serves);
+        // One that a client has just prepared is not needed beside the one that serves it already.
+        if serves != Serves::All
+            && about.serves != Serves::All
+            && let Some(unused) = prepared.remove(about.definition, Serves::All)
+        {
+            self.prepared_is_closed(backend_key, about.definition, unused);
         }
-        prepared.find(about.definition, about.number)
+        id
     }
 
     /// An execution, a fetch or a reset has ended: whether a cursor is open now.
@@ -324,8 +345,14 @@ impl Engine {
         if let Some(statement) = self.client_statement(client, about.number) {
             statement.cursor_is_open = open;
         }
-        if !open && let Some(id) = self.backends[key].prepared.take_back(about.definition, about.number) {
-            self.prepared_is_closed(key, about.definition, id);
+        if !open {
+            let own = Serves::Own(about.number);
+            // What was executed without types is as it was prepared.
+            let others = if about.serves == own { Serves::All } else { about.serves };
+            let prepared = &mut self.backends[key].prepared;
+            if let Some(id) = prepared.turn(about.definition, own, others) {
+                self.prepared_is_closed(key, about.definition, id);
+            }
         }
         self.note_cursors(client);
     }
@@ -336,8 +363,9 @@ impl Engine {
         let Action::Execute { long_data, .. } = about.action else { return };
         let doubtful = summary.error.as_ref().is_some_and(|error| long_data || USELESS.contains(&error.code));
         if doubtful && self.backends.contains(key) {
+            let serves = if matches!(about.serves, Serves::Own(_)) { Serves::All } else { about.serves };
             let prepared = &mut self.backends[key].prepared;
-            if let Some(id) = prepared.remove(about.definition, None) {
+            if let Some(id) = prepared.remove(about.definition, serves) {
                 self.prepared_is_closed(key, about.definition, id);
             }
         }
@@ -345,7 +373,7 @@ impl Engine {
 
     /// A client closes a statement that has an open cursor.
     pub(crate) fn close_own(&mut self, key: usize, definition: DefinitionId, number: u32) {
-        if let Some(id) = self.backends[key].prepared.remove(definition, Some(number)) {
+        if let Some(id) = self.backends[key].prepared.remove(definition, Serves::Own(number)) {
             self.prepared_is_closed(key, definition, id);
         }
     }

@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use wire::{CommandKind, Expect};
 
+use crate::backend::prepared::Serves;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::facts::Facts;
@@ -101,6 +102,34 @@ impl ClientStatements {
     }
 }
 
+/// The iteration count and the bitmap of NULLs of an execution with parameters, the types that it says, and the values.
+type Execution<'a> = (&'a [u8], Option<&'a [u8]>, &'a [u8]);
+
+/// Finds these; `None` where there are no parameters, or too little is there.
+fn split_execution(body: &[u8], bound: usize, parameters: usize) -> Option<Execution<'_>> {
+    let (&says_types, rest) = body.get(bound..).filter(|_| parameters > 0)?.split_first()?;
+    if says_types == 0 {
+        return Some((&body[..bound], None, rest));
+    }
+    let (types, values) = rest.split_at_checked(2 * parameters)?;
+    Some((&body[..bound], Some(types), values))
+}
+
+/// The types that an execution says, with those of earlier ones for parameters of the type NULL, which are marked as NULL.
+fn with_types_of_nulls(said: &[u8], known: &[u8], nulls: &mut [u8]) -> Vec<u8> {
+    let mut types = said.to_vec();
+    for (place, kind) in types.chunks_exact_mut(2).enumerate() {
+        if kind[0] == TYPE_NULL && known[2 * place] != TYPE_NULL {
+            kind.copy_from_slice(&known[2 * place..2 * place + 2]);
+            nulls[place / 8] |= 1 << (place % 8);
+        }
+    }
+    types
+}
+
+/// MYSQL_TYPE_NULL, of which no value is sent.
+const TYPE_NULL: u8 = 6;
+
 /// Bytes of what has come.
 fn bytes_of(long_data: Option<&LongData>) -> usize {
     if let Some(LongData::Pieces(pieces)) = long_data { pieces.len() } else { 0 }
@@ -145,10 +174,10 @@ impl Engine {
         };
         self.buffered -= message.len();
         let long_data = !message.is_empty();
-        let types_unknown = !self.put_execution(key, number, body, flags, raw, &mut message);
+        let serves = self.put_execution(key, number, body, flags, raw, &mut message);
         let cursor = flags & CURSOR_TYPES != 0;
         let template = self.definitions.get(definition).template.clone();
-        let action = Action::Execute { cursor, long_data, own: types_unknown };
+        let action = Action::Execute { cursor, long_data };
         let request = Request {
             answer,
             statement: template.statement,
@@ -156,13 +185,13 @@ impl Engine {
             counts_rows: template.counts_rows,
             inserts_selection: template.inserts_selection,
             without_tables: template.without_tables,
-            about: Some(Box::new(About { number, definition, action })),
+            about: Some(Box::new(About { number, definition, serves, action })),
             ..Request::plain(message, Expect::ResultSets, RequestKind::Execute)
         };
         self.queue_request(key, request);
     }
 
-    /// Appends an execution that says its parameters' types; false where it does not say them and nobody knows them.
+    /// Appends an execution that says its parameters' types, and tells which of a backend's statements it can have.
     fn put_execution(
         &mut self,
         key: usize,
@@ -171,41 +200,47 @@ impl Engine {
         flags: u8,
         raw: &[u8],
         out: &mut Vec<u8>,
-    ) -> bool {
+    ) -> Serves {
+        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
         let statement = self.client_statement(key, number).expect("it was found a moment ago");
         let (definition, known) = (statement.definition, statement.types.clone());
         let parameters = usize::from(self.definitions.get(definition).parameters);
         let bound = ITERATIONS + parameters.div_ceil(8);
-        let types = body.get(bound + 1..bound + 1 + 2 * parameters);
-        match (body.get(bound), types, known) {
-            // Too short for what it should hold: the server says what is wrong.
-            _ if parameters == 0 => {}
-            (None, ..) | (Some(1..), None, _) => {}
-            (Some(1..), Some(types), known) => {
-                if known.is_none_or(|known| *known != *types) {
-                    let types = self.definitions.types(definition, types);
-                    let statement = self.client_statement(key, number).expect("it was found a moment ago");
-                    statement.types = Some(types);
-                }
-            }
-            (Some(0), _, Some(known)) => {
-                let mut payload = vec![CommandKind::StmtExecute as u8];
-                payload.extend_from_slice(&number.to_le_bytes());
-                payload.push(flags);
-                payload.extend_from_slice(&body[..bound]);
-                payload.push(1);
-                payload.extend_from_slice(&known);
-                payload.extend_from_slice(&body[bound + 1..]);
-                wire::put_message(out, &mut 0, &payload);
-                return true;
-            }
-            (Some(0), _, None) => {
+        let Some((head, said, values)) = split_execution(body, bound, parameters) else {
+            // Without parameters, or too short for what it should hold: then the server says what is wrong.
+            out.extend_from_slice(raw);
+            return if parameters == 0 { Serves::All } else { Serves::Own(number) };
+        };
+        let mut head = head.to_vec();
+        let types = match (&known, said) {
+            (None, None) => {
                 out.extend_from_slice(raw);
-                return false;
+                return Serves::Own(number);
             }
+            (Some(known), None) => known.to_vec(),
+            // MySQL goes on with the type that was there where a NULL has none.
+            (Some(known), Some(said)) if !is_mariadb => {
+                with_types_of_nulls(said, known, &mut head[ITERATIONS..])
+            }
+            (_, Some(said)) => said.to_vec(),
+        };
+        if said.is_some_and(|said| *said == *types) {
+            out.extend_from_slice(raw);
+        } else {
+            let number = number.to_le_bytes();
+            let payload =
+                [&[CommandKind::StmtExecute as u8], &number[..], &[flags], &head, &[1], &types, values];
+            wire::put_message(out, &mut 0, &payload.concat());
         }
-        out.extend_from_slice(raw);
-        true
+        if known.is_none_or(|known| *known != *types) {
+            let shared = self.definitions.types(definition, &types);
+            let statement = self.client_statement(key, number).expect("it was found a moment ago");
+            statement.types = Some(shared);
+        }
+        if is_mariadb {
+            return Serves::All;
+        }
+        self.definitions.types_id(definition, &types).map_or(Serves::Own(number), Serves::Typed)
     }
 
     /// COM_STMT_SEND_LONG_DATA has no answer: what is wrong with it is said by the next execution.
@@ -269,7 +304,7 @@ impl Engine {
     fn pass_to_own(&mut self, key: usize, about: About, expect: Expect, raw: &[u8], answer: u8) -> bool {
         let backend = self.clients[key].backend;
         let found =
-            backend.and_then(|backend| self.backends[backend].prepared.find(about.definition, about.number));
+            backend.and_then(|backend| self.backends[backend].prepared.find(about.definition, about.serves));
         let Some(id) = found else { return false };
         let mut raw = raw.to_vec();
         put_statement_id(&mut raw, id);
@@ -325,7 +360,8 @@ impl Engine {
 
 impl ClientStatement {
     fn about(&self, action: Action) -> About {
-        About { number: self.number, definition: self.definition, action }
+        let serves = Serves::Own(self.number);
+        About { number: self.number, definition: self.definition, serves, action }
     }
 }
 
