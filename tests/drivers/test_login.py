@@ -1,7 +1,10 @@
 """Who gets in, who does not, and in which words."""
 
+import os
+import pwd
 import time
 
+import pymysql
 import pytest
 
 from harness import raw
@@ -159,6 +162,38 @@ def test_tls_required(unauthenticated, admin, note):
     admin.query("ALTER USER secure@'%' REQUIRE NONE")
     note("none", unauthenticated().login("secure", "one"))
     admin.query("DROP USER secure@'%'")
+
+
+def test_unix_socket(own_onramp, server, admin, tmp_path):
+    """root of the machine is root of the server, as on the server's own socket; over TCP nobody is."""
+    if os.geteuid() != 0:
+        pytest.skip("accounts of this kind are named after the user who runs the suites")
+    admin.query("CREATE OR REPLACE USER root@'localhost' IDENTIFIED VIA unix_socket")
+    socket = f"/tmp/onramp-test-{os.getpid()}.sock"
+    onramp = own_onramp(server, by_socket=True, listen=[socket])
+    connection = pymysql.connect(unix_socket=socket, user="root")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT CURRENT_USER()")
+        assert cursor.fetchone() == ("root@localhost",)
+    connection.close()
+    with raw.Connection(onramp) as other:
+        assert other.login("root", "").code == 1698
+    admin.query("CREATE OR REPLACE USER root@'localhost' IDENTIFIED BY ''")
+
+
+def test_unix_socket_or_password(own_onramp, server, admin):
+    """Backends of whoever needs no password log in by the account's second method."""
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    admin.query(f"CREATE OR REPLACE USER {name}@'localhost' IDENTIFIED VIA unix_socket OR mysql_native_password "
+                "USING PASSWORD('mapped-secret')")
+    socket = f"/tmp/onramp-test-{os.getpid()}.sock"
+    own_onramp(server, listen=[socket], mapped_password="mapped-secret")
+    connection = pymysql.connect(unix_socket=socket, user=name)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT CURRENT_USER()")
+        assert cursor.fetchone() == (f"{name}@localhost",)
+    connection.close()
+    admin.query(f"CREATE OR REPLACE USER {name}@'localhost' IDENTIFIED BY ''")
 
 
 def test_more_specific_host_wins(unauthenticated, admin, note):

@@ -106,6 +106,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         shutdown_timeout,
         accounts_refresh,
         failed_logins,
+        mapped_password,
         max_allowed_packet,
         statement_memory,
         max_prepared_stmt_count,

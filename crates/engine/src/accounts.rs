@@ -16,6 +16,9 @@ pub(crate) struct Account {
     pub(crate) user: Vec<u8>,
     pub(crate) host: String,
     pub(crate) credential: Credential,
+    /// The users of this machine who are this account without a password, where they come by a Unix socket (`unix_socket`,
+    /// `auth_socket`); none for most accounts.
+    pub(crate) socket_users: Vec<Vec<u8>>,
     /// Its former password, which still counts (MySQL's RETAIN CURRENT PASSWORD).
     pub(crate) second: Option<Credential>,
     pub(crate) locked: bool,
@@ -35,6 +38,7 @@ impl Account {
             user: user.into(),
             host: host.into(),
             credential,
+            socket_users: Vec::new(),
             second: None,
             locked: false,
             expired: false,
@@ -57,6 +61,8 @@ pub(crate) enum Credential {
     CachingSha2(Vec<u8>),
     /// sha256_password, likewise.
     Sha256(Vec<u8>),
+    /// No password at all: only whom the account's socket users are.
+    Socket,
     /// Another plugin, by name.
     Other(Vec<u8>),
 }
@@ -71,6 +77,7 @@ impl Credential {
             }
             b"caching_sha2_password" => Self::CachingSha2(stored.into()),
             b"sha256_password" => Self::Sha256(stored.into()),
+            b"unix_socket" | b"auth_socket" => Self::Socket,
             other => Self::Other(other.into()),
         }
     }
@@ -79,7 +86,7 @@ impl Credential {
     pub(crate) fn stored(&self) -> Option<&Vec<u8>> {
         match self {
             Self::CachingSha2(stored) | Self::Sha256(stored) => Some(stored),
-            Self::Empty | Self::Native(_) | Self::Unmatchable | Self::Other(_) => None,
+            Self::Empty | Self::Native(_) | Self::Unmatchable | Self::Socket | Self::Other(_) => None,
         }
     }
 
@@ -89,7 +96,7 @@ impl Credential {
             Self::Empty | Self::Native(_) | Self::Unmatchable => Some(Method::Native),
             Self::CachingSha2(_) => Some(Method::CachingSha2),
             Self::Sha256(_) => Some(Method::Sha256),
-            Self::Other(_) => None,
+            Self::Socket | Self::Other(_) => None,
         }
     }
 }
@@ -257,6 +264,12 @@ impl Identities {
         id
     }
 
+    /// What the latest login of this user and account proved, as long as somebody holds it.
+    pub(crate) fn secret_of(&self, user: &[u8], account: &Account) -> Option<&Secret> {
+        let key = (user.to_vec(), account.user.clone(), account.host.clone());
+        self.ids.get(&key).map(|id| &self.entries[id.0 as usize].secret)
+    }
+
     /// One holder less; true where it was the last, so that the number may soon mean somebody else.
     pub(crate) fn release(&mut self, id: IdentityId) -> bool {
         let entry = &mut self.entries[id.0 as usize];
@@ -341,7 +354,7 @@ mod tests {
     fn stored_strings_become_credentials() {
         assert_eq!(Credential::new(b"mysql_native_password", b""), Credential::Empty);
         assert_eq!(Credential::new(b"mysql_native_password", b"invalid"), Credential::Unmatchable);
-        assert_eq!(Credential::new(b"unix_socket", b""), Credential::Other(b"unix_socket".to_vec()));
+        assert_eq!(Credential::new(b"dialog", b""), Credential::Other(b"dialog".to_vec()));
         let stored = b"*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19"; // PASSWORD('password')
         let stage2 = wire::native_password::stage2(&wire::native_password::stage1(b"password"));
         assert_eq!(Credential::new(b"", stored), Credential::Native(stage2));

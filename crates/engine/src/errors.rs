@@ -54,6 +54,12 @@ impl MySqlError {
         )
     }
 
+    /// ER_ACCESS_DENIED_NO_PASSWORD_ERROR: for methods that know no passwords.
+    pub(crate) fn access_denied_by_name(user: &[u8], host: &str) -> Self {
+        let user = String::from_utf8_lossy(user);
+        Self::new(1698, b"28000", format!("Access denied for user '{user}'@'{host}'"))
+    }
+
     /// ER_UNKNOWN_COM_ERROR.
     pub(crate) fn unknown_command() -> Self {
         Self::new(1047, b"08S01", "Unknown command")

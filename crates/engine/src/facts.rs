@@ -48,7 +48,8 @@ pub(crate) const MARIADB_ACCOUNTS_QUERY: &str = "SELECT User, Host, JSON_VALUE(P
     JSON_VALUE(Priv, '$.authentication_string'), JSON_VALUE(Priv, '$.account_locked') <=> 1, \
     (CAST(IFNULL(JSON_VALUE(Priv, '$.access'), 0) AS UNSIGNED) & ((1 << 15) | (1 << 33))) <> 0, \
     JSON_VALUE(Priv, '$.ssl_type'), JSON_VALUE(Priv, '$.ssl_cipher'), JSON_VALUE(Priv, '$.x509_issuer'), \
-    JSON_VALUE(Priv, '$.x509_subject') \
+    JSON_VALUE(Priv, '$.x509_subject'), 0, NULL, \
+    JSON_SEARCH(Priv, 'one', 'unix_socket', NULL, '$.auth_or[*].plugin') IS NOT NULL \
     FROM mysql.global_priv WHERE NOT JSON_VALUE(Priv, '$.is_role') <=> 1";
 
 /// Changes whenever an account does. Two sums that are made in different ways, so that a change which keeps both is not to be
@@ -193,13 +194,21 @@ pub(crate) fn account_of_row(row: &Row<'_>) -> Option<Account> {
     let [user, host, plugin, stored, locked, may_kill, tls, cipher, issuer, subject, more @ ..] = row else {
         return None;
     };
-    // Only MySQL has these.
-    let (expired, second) = (more.first(), more.get(1));
+    // The first two are MySQL's, the third MariaDB's: whether `unix_socket` is one of several ways in.
+    let (expired, second, socket) = (more.first(), more.get(1), more.get(2));
+    let credential = Credential::new(plugin.unwrap_or_default(), stored.unwrap_or_default());
     let second = second.copied().flatten().filter(|stored| !stored.is_empty());
     Some(Account {
         user: (*user)?.to_vec(),
         host: String::from_utf8_lossy((*host)?).into_owned(),
-        credential: Credential::new(plugin.unwrap_or_default(), stored.unwrap_or_default()),
+        socket_users: if credential == Credential::Socket || socket == Some(&Some(b"1")) {
+            // MySQL takes the name in the stored string beside the account's own (socket_auth); MariaDB has none there.
+            let named = stored.filter(|name| credential == Credential::Socket && !name.is_empty());
+            (*user).into_iter().chain(named).map(<[u8]>::to_vec).collect()
+        } else {
+            Vec::new()
+        },
+        credential,
         second: second.map(|stored| Credential::new(plugin.unwrap_or_default(), stored)),
         locked: *locked == Some(b"1"),
         expired: expired == Some(&Some(b"1")),

@@ -25,6 +25,8 @@ pub struct Settings {
     pub service_user: String,
     /// Its password; empty for none or for `unix_socket`.
     pub service_password: Zeroizing<String>,
+    /// With what backends log in for accounts whose own method cannot be passed on; empty for nothing.
+    pub mapped_password: Zeroizing<String>,
     /// How clients share the server.
     pub thread_handling: ThreadHandling,
     /// Whose rules the scheduler follows.
@@ -260,6 +262,7 @@ impl Default for Settings {
             server_tls: ServerTls::Preferred,
             service_user: String::from("root"),
             service_password: Zeroizing::default(),
+            mapped_password: Zeroizing::default(),
             thread_handling: ThreadHandling::PoolOfThreads,
             profile: Profile::Native,
             permits: 16,

@@ -32,6 +32,11 @@ pub enum Work {
     },
     /// Say the public key with which clients may encrypt their passwords: [`Finding::PublicKey`].
     PublicKey,
+    /// Say the name of a user of this machine: [`Finding::UserName`].
+    UserName {
+        /// Its number.
+        uid: u32,
+    },
     /// Encrypt something for a server: [`Finding::Encrypted`].
     Encrypt {
         /// A password, mixed with the server's scramble.
@@ -71,6 +76,8 @@ pub enum Finding {
     Password(Option<(Arc<Password>, bool)>),
     /// Our public key, as PEM; `None` where there is none.
     PublicKey(Option<Arc<[u8]>>),
+    /// The user's name, where it has one.
+    UserName(Option<Vec<u8>>),
     /// For the server; `None` where its key is of no use.
     Encrypted(Option<Vec<u8>>),
 }

@@ -1,5 +1,6 @@
 //! The threads that do what takes too long for a worker: check passwords against thousands of rounds of hashing, and RSA.
 
+use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -106,8 +107,28 @@ fn carry_out(work: Work, key: &Key) -> Finding {
             });
             Finding::PublicKey(pair.as_ref().map(|pair| pair.public_key().into()))
         }
+        Work::UserName { uid } => Finding::UserName(user_name(uid)),
         Work::Encrypt { bytes, public_key } => Finding::Encrypted(encrypt(&bytes, &public_key)),
     }
+}
+
+/// From the system's list of users or, where it is not on that (LDAP and the like), from whoever answers `getent`.
+fn user_name(uid: u32) -> Option<Vec<u8>> {
+    let listed = std::fs::read("/etc/passwd").unwrap_or_default();
+    name_in(&listed, uid).or_else(|| {
+        let answer = Command::new("getent").args(["passwd", &uid.to_string()]).output().ok()?;
+        name_in(&answer.stdout, uid)
+    })
+}
+
+/// Lines of `name:password:uid:...`.
+fn name_in(lines: &[u8], uid: u32) -> Option<Vec<u8>> {
+    let uid = uid.to_string();
+    let mut lines = lines.split(|&byte| byte == b'\n').map(|line| line.split(|&byte| byte == b':'));
+    lines.find_map(|mut fields| {
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number == uid.as_bytes()).then(|| name.to_vec())
+    })
 }
 
 fn encrypt(bytes: &Zeroizing<Vec<u8>>, public_key: &[u8]) -> Option<Vec<u8>> {
@@ -139,6 +160,15 @@ mod tests {
         let proof = Proof::Encrypted { bytes, scramble: [b'x'; 20] };
         let found = carry_out(Work::Check { stored, proof }, &key);
         assert!(!matches!(found, Finding::Password(Some((_, true)))), "for another scramble");
+    }
+
+    #[test]
+    fn users_have_names() {
+        let lines = b"root:x:0:0:root:/root:/bin/bash\nbroken\napp:x:1001:1001::/home/app:/bin/sh\n";
+        assert_eq!(name_in(lines, 0).as_deref(), Some(&b"root"[..]));
+        assert_eq!(name_in(lines, 1001).as_deref(), Some(&b"app"[..]));
+        assert_eq!(name_in(lines, 100), None);
+        assert_eq!(user_name(0).as_deref(), Some(&b"root"[..]));
     }
 
     #[test]

@@ -56,6 +56,10 @@ pub(crate) enum Verdict {
     Unsupported(Vec<u8>),
     /// The client does not speak of methods.
     TooOld,
+    /// The account is for a user of this machine, and not for this one.
+    NotThatUser,
+    /// It has to be known which user of this machine it is.
+    NeedsUserName(u32),
     /// The password itself has to come.
     NeedsPassword,
     /// It has, and is to be checked against this.
@@ -161,6 +165,10 @@ impl Engine {
                 attempt.answer = Answer::Checked { password, stored, right };
                 self.judge(key, attempt);
             }
+            Finding::UserName(name) => {
+                attempt.socket_user = Some(name);
+                self.judge(key, attempt);
+            }
             Finding::PublicKey(None) | Finding::Password(None) | Finding::Encrypted(_) => {
                 attempt.answer = Answer::Nonsense;
                 self.judge(key, attempt);
@@ -180,6 +188,11 @@ impl Engine {
                 self.log_in(key, &account, secret, *attempt);
             }
             Verdict::NeedsPassword => self.ask_for_password(key, attempt),
+            Verdict::NeedsUserName(uid) => {
+                let asker = Asker::Client(key, self.clients[key].id);
+                self.give_task(asker, Work::UserName { uid });
+                self.clients[key].phase = Phase::Login(Login::AwaitingFinding(attempt));
+            }
             Verdict::NeedsCheck(stored) => self.check_password(key, attempt, stored),
             verdict => {
                 if attempt.needs_copy == 0 {
@@ -230,7 +243,13 @@ impl Engine {
                 _ => Verdict::Denied,
             };
         };
-        let secret = match self.proof_of_either(account, attempt) {
+        let proof = match self.proof_of_either(account, attempt) {
+            Verdict::Denied if !account.socket_users.is_empty() => {
+                self.proof_by_socket(account, client, attempt)
+            }
+            proof => proof,
+        };
+        let secret = match proof {
             Verdict::Accepted(_, secret) => secret,
             verdict => return verdict,
         };
@@ -243,6 +262,23 @@ impl Engine {
             Verdict::Expired
         } else {
             Verdict::Accepted(Rc::clone(account), secret)
+        }
+    }
+
+    /// By the user of this machine that the kernel says it is. What backends log in with then: what another login of the
+    /// account has proved or, where there was none, the password that is meant for that.
+    fn proof_by_socket(&self, account: &Rc<Account>, client: &Client, attempt: &Attempt) -> Verdict {
+        let refused =
+            if account.credential == Credential::Socket { Verdict::NotThatUser } else { Verdict::Denied };
+        let Peer::Unix { uid } = client.peer else { return refused };
+        match &attempt.socket_user {
+            None => Verdict::NeedsUserName(uid),
+            Some(Some(name)) if account.socket_users.contains(name) => {
+                let proved = self.identities.secret_of(&attempt.user, account).cloned();
+                let mapped = || Secret::of(self.settings.mapped_password.as_bytes());
+                Verdict::Accepted(Rc::clone(account), proved.unwrap_or_else(mapped))
+            }
+            Some(_) => refused,
         }
     }
 
@@ -270,6 +306,7 @@ impl Engine {
         let accepted = |secret| Verdict::Accepted(Rc::clone(account), secret);
         match (credential, &attempt.answer) {
             (Credential::Other(plugin), _) => Verdict::Unsupported(plugin.clone()),
+            (Credential::Socket, _) => Verdict::Denied,
             (credential, _) if credential.method() != attempt.method => Verdict::TooOld,
             (Credential::Empty, answer) if answer.is_empty() => accepted(Secret::None),
             (Credential::Native(stage2), Answer::Token(token)) => {

@@ -54,6 +54,8 @@ pub(crate) struct Attempt {
     /// How it answers; `None` for a method that is not spoken here.
     pub(super) method: Option<Method>,
     pub(super) answer: Answer,
+    /// The name of the user of this machine that the client is, once it was looked up.
+    pub(super) socket_user: Option<Option<Vec<u8>>>,
     /// What the server stores, while another thread checks the password against it.
     pub(super) checking: Vec<u8>,
     pub(super) scramble: [u8; 20],
@@ -157,6 +159,7 @@ impl Engine {
             // A client that names no method answers by the one that all know.
             method: Method::of_name(login.auth_plugin.unwrap_or_default()),
             answer: Answer::Token(login.auth_response.to_vec()),
+            socket_user: None,
             checking: Vec::new(),
             scramble: client.scramble,
             sequence: sequence.wrapping_add(1),
@@ -182,6 +185,7 @@ impl Engine {
             collation: change.collation.and_then(|id| u8::try_from(id).ok()).unwrap_or(client.collation),
             method: Method::of_name(change.auth_plugin.unwrap_or_default()),
             answer: Answer::Token(change.auth_response.to_vec()),
+            socket_user: None,
             checking: Vec::new(),
             scramble: client.scramble,
             sequence: sequence.wrapping_add(1),
@@ -204,6 +208,7 @@ impl Engine {
             }
             Verdict::Locked => MySqlError::account_locked(&attempt.user, &host),
             Verdict::Expired => MySqlError::password_expired(),
+            Verdict::NotThatUser => MySqlError::access_denied_by_name(&attempt.user, &host),
             _ if is_malformed(attempt) => MySqlError::handshake(),
             _ => MySqlError::access_denied(&attempt.user, &host, !attempt.answer.is_empty()),
         };

@@ -112,6 +112,7 @@ impl Bench {
                     }))
                 }
                 Work::PublicKey => Finding::PublicKey(Some(PEM.into())),
+                Work::UserName { uid } => Finding::UserName((uid == 7).then(|| b"app".to_vec())),
                 Work::Encrypt { .. } => panic!("no login on a server here"),
             };
             self.engine.take_finding(number, finding);
@@ -280,6 +281,33 @@ fn a_locked_account_says_so_once_the_password_is_right() {
     assert_eq!(wire::ErrPacket::parse(&told[0]).unwrap().code, 3118);
     let (_, told) = bench.log_in_in_full(1, "app", "wrong");
     assert!(is_denied(&told));
+}
+
+#[test]
+fn a_socket_user_needs_no_password() {
+    let by_name = |user: &str| Account {
+        socket_users: vec![b"app".to_vec()],
+        ..Account::of_test(user, "%", Credential::Socket)
+    };
+    let mut bench = Bench::new(vec![
+        by_name("app"),
+        Account { credential: Credential::CachingSha2(stored("secret")), ..by_name("either") },
+    ]);
+    let unix = |uid| Peer::Unix { uid };
+    for (index, user, peer, answer) in [
+        (0, "app", unix(7), 0),
+        (1, "app", unix(8), 1698),
+        (2, "app", Peer::Tcp(TCP.into()), 1698),
+        (3, "either", unix(7), 0),
+        (4, "either", unix(8), 1045),
+    ] {
+        let mut visitor = bench.visit(index, peer);
+        bench.log_in(&mut visitor, user, b"");
+        bench.work();
+        let told = bench.told(&visitor);
+        let code = wire::ErrPacket::parse(&told[0]).map_or(0, |error| error.code);
+        assert_eq!(code, answer, "{user} from {peer}");
+    }
 }
 
 #[test]
