@@ -4,6 +4,7 @@
 # make fuzz       every fuzz target for FUZZ_SECONDS each
 # make simulate   the engine on SEEDS seeds, alone and as one of three workers
 # make scheduling the thread pools' known weaknesses in the simulator, side by side; writes docs/SCHEDULING.md
+# make differential random programs of session-changing statements, direct and through, packet by packet
 # make challenge  100,000 clients, with and without Onramp: a page with charts in ./challenge-report
 # make compare    Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
 # make compare-pool thread pools under load; writes their part of docs/BENCHMARKS.md
@@ -13,8 +14,9 @@
 ARGUMENTS ?=
 FUZZ_SECONDS ?= 10
 SEEDS ?= 200
+DIFFERENTIAL_SECONDS ?= 120
 
-.PHONY: help serve test check docs-options docs-admin fuzz simulate compare compare-pool compare-overload challenge
+.PHONY: help serve test check docs-options docs-admin fuzz simulate differential compare compare-pool compare-overload challenge
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -65,6 +67,12 @@ fuzz:
 simulate:
 	cargo run --locked --package simulator -- --seeds $(SEEDS)
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --workers 3
+
+# Two minutes; `make differential DIFFERENTIAL_SECONDS=3600` for an hour. Programs that differ are written to target/differential.
+differential:
+	@.ci/install test
+	cargo build --locked --package onramp
+	cargo run --locked --package differential -- --kept crates/differential/kept --seconds $(DIFFERENTIAL_SECONDS) $(ARGUMENTS)
 
 # A few minutes. `make scheduling ARGUMENTS="--seed 2"` draws other times.
 scheduling:

@@ -1,0 +1,396 @@
+//! What may differ between a connection of one's own and one through Onramp: a short list, each with its reason. How often
+//! each was needed is counted, so that a line that is no longer needed is seen.
+
+use std::collections::BTreeMap;
+
+use wire::{Capabilities, StatusFlags, parse_column_definition, parse_text_row};
+
+use crate::connection::{Packet, Reply, Role};
+use crate::step::{Step, escape};
+
+/// Why two packets may differ. The rows named are those of docs/DIFFERENCES.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    /// Each greeting gives its own id, and CONNECTION_ID() is that: row "CONNECTION_ID()".
+    OwnId,
+    /// The server numbers prepared statements per connection; a client sends back what it was given.
+    StatementId,
+    /// Rows "The column type of CONNECTION_ID(), ROW_COUNT() ..." and "Column names of expressions around ...", which
+    /// syntax errors quote too.
+    ReplacedByValue,
+    /// Row "The collation number in column definitions of results".
+    CollationOfConnection,
+    /// Row "Session trackers".
+    NoChangesTold,
+    /// Row "The status between columns and rows, for clients without CLIENT_DEPRECATE_EOF".
+    KnownAtTheEnd,
+    /// Uptime and counters are the server's, not the client's.
+    Statistics,
+    /// Row "SHOW WARNINGS, SHOW ERRORS where there is nothing to show, or the server is not asked".
+    WidthsOfWarnings,
+    /// Open: an answer to SHOW WARNINGS or SHOW ERRORS from memory carries the status of an earlier time.
+    StatusOfMemory,
+    /// Open: the EOF between columns and rows does not say what is known of the session, such as an open transaction.
+    SessionUntoldBetween,
+    /// The server counts in a login's answer what an earlier user of its thread left.
+    WarningsOfLogin,
+}
+
+/// How often each reason was needed.
+pub(crate) type Tally = BTreeMap<Reason, u64>;
+
+/// What is known about the two connections of a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) direct_id: u32,
+    pub(crate) through_id: u32,
+    pub(crate) capabilities: Capabilities,
+}
+
+/// Functions and variables that Onramp replaces by their value where the client has not its own backend.
+const REPLACED: [&str; 7] = [
+    "CONNECTION_ID()",
+    "ROW_COUNT()",
+    "FOUND_ROWS()",
+    "@@WARNING_COUNT",
+    "@@ERROR_COUNT",
+    "COUNT(*) WARNINGS",
+    "COUNT(*) ERRORS",
+];
+
+/// What a server says of a statement where it ends. Servers that speak CLIENT_DEPRECATE_EOF send nothing in between.
+const KNOWN_AT_THE_END: StatusFlags = StatusFlags(
+    StatusFlags::SESSION_STATE_CHANGED.0
+        | StatusFlags::MORE_RESULTS_EXISTS.0
+        | StatusFlags::NO_GOOD_INDEX_USED.0
+        | StatusFlags::NO_INDEX_USED.0
+        | StatusFlags::PS_OUT_PARAMS.0,
+);
+
+/// The first difference between the replies to a step that no reason explains, in words; the reasons used are counted.
+pub(crate) fn unexplained(
+    step: &Step,
+    ends: Ends,
+    direct: &[Reply],
+    through: &[Reply],
+    tally: &mut Tally,
+) -> Option<String> {
+    for (number, (one, two)) in direct.iter().zip(through).enumerate() {
+        for (place, pair) in one.packets.iter().zip(&two.packets).enumerate() {
+            if pair.0 == pair.1 {
+                continue;
+            }
+            match reason(step, ends, pair.0, pair.1) {
+                Some(reason) => *tally.entry(reason).or_default() += 1,
+                None => {
+                    return Some(format!(
+                        "reply {number}, packet {place}\n    direct:  {}\n    through: {}",
+                        show(pair.0),
+                        show(pair.1)
+                    ));
+                }
+            }
+        }
+        if one.packets.len() != two.packets.len() || one.broken != two.broken {
+            let end = |reply: &Reply| {
+                let last = reply.packets.last().map_or_else(|| String::from("nothing"), show);
+                let broken =
+                    reply.broken.as_deref().map(|broken| format!(", then {broken}")).unwrap_or_default();
+                format!("{} packets, at last {last}{broken}", reply.packets.len())
+            };
+            return Some(format!(
+                "reply {number} ends\n    direct:  {}\n    through: {}",
+                end(one),
+                end(two)
+            ));
+        }
+    }
+    (direct.len() != through.len()).then(|| format!("{} and {} replies", direct.len(), through.len()))
+}
+
+fn reason(step: &Step, ends: Ends, direct: &Packet, through: &Packet) -> Option<Reason> {
+    if direct.role != through.role || direct.sequence != through.sequence {
+        return None;
+    }
+    let (one, two) = (&direct.payload[..], &through.payload[..]);
+    match direct.role {
+        Role::TextRow if own_ids(ends, one, two) => Some(Reason::OwnId),
+        Role::TextRow => cells_name_statement(one, two).then_some(Reason::StatementId),
+        Role::Prepared => (one[5..] == two[5..]).then_some(Reason::StatementId),
+        Role::Column => column(step, one, two),
+        Role::Ok if *step == Step::Reconnect && of_login(one) == of_login(two) => {
+            Some(Reason::WarningsOfLogin)
+        }
+        Role::Ok | Role::EndOfRows | Role::EndOfColumns => end(step, ends, direct.role, one, two),
+        Role::Text => (*step == Step::Statistics
+            && [one, two].iter().all(|text| text.starts_with(b"Uptime: ")))
+        .then_some(Reason::Statistics),
+        Role::Err if says(step, &REPLACED) && quotes_text(one) && quotes_text(two) => {
+            Some(Reason::ReplacedByValue)
+        }
+        Role::Err => names_statement(one, two).then_some(Reason::StatementId),
+        Role::ColumnCount | Role::BinaryRow | Role::LocalInfile => None,
+    }
+}
+
+fn own_ids(ends: Ends, direct: &[u8], through: &[u8]) -> bool {
+    let (Ok(one), Ok(two)) = (parse_text_row(direct), parse_text_row(through)) else { return false };
+    let (own_direct, own_through) = (ends.direct_id.to_string(), ends.through_id.to_string());
+    let is_own = |direct: Option<&[u8]>, through: Option<&[u8]>| {
+        direct == Some(own_direct.as_bytes()) && through == Some(own_through.as_bytes())
+    };
+    one.len() == two.len() && one.iter().zip(&two).all(|(one, two)| one == two || is_own(*one, *two))
+}
+
+/// ER_PARSE_ERROR shows a piece of the text.
+fn quotes_text(error: &[u8]) -> bool {
+    wire::ErrPacket::parse(error).is_ok_and(|error| error.code == 1064)
+}
+
+/// ER_UNKNOWN_STMT_HANDLER and ER_STMT_HAS_NO_OPEN_CURSOR name a statement in parentheses, in an ERR and in what SHOW
+/// WARNINGS tells of it.
+fn names_statement(direct: &[u8], through: &[u8]) -> bool {
+    let nameless = |payload: &[u8]| {
+        let text = String::from_utf8_lossy(payload).into_owned();
+        let begin =
+            ["statement (", "handler ("].iter().find_map(|word| Some(text.find(word)? + word.len()))?;
+        let end = begin + text[begin..].find(')')?;
+        let is_number = text[begin..end].bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| [&text[..begin], &text[end..]].concat())
+    };
+    nameless(direct).is_some_and(|text| nameless(through) == Some(text))
+}
+
+fn cells_name_statement(direct: &[u8], through: &[u8]) -> bool {
+    let (Ok(one), Ok(two)) = (parse_text_row(direct), parse_text_row(through)) else { return false };
+    let same = |one: Option<&[u8]>, two: Option<&[u8]>| {
+        one == two || one.zip(two).is_some_and(|(one, two)| names_statement(one, two))
+    };
+    one.len() == two.len() && one.iter().zip(&two).all(|(one, two)| same(*one, *two))
+}
+
+fn column(step: &Step, direct: &[u8], through: &[u8]) -> Option<Reason> {
+    let (one, two) = (parse_column_definition(direct).ok()?, parse_column_definition(through).ok()?);
+    let is_expression = one.table.is_empty() && one.original_name.is_empty() && two.table.is_empty();
+    let is_named =
+        || REPLACED.iter().any(|word| String::from_utf8_lossy(one.name).to_uppercase().contains(word));
+    if is_expression
+        && (says(step, &REPLACED) || is_named())
+        && (one.name == two.name || replaced(one.name, two.name))
+    {
+        return Some(Reason::ReplacedByValue);
+    }
+    let names = |column: &wire::ColumnDefinition<'_>| {
+        [column.schema, column.table, column.original_table, column.name, column.original_name]
+            .map(<[u8]>::to_vec)
+    };
+    if names(&one) != names(&two) {
+        return None;
+    }
+    if is_expression && [&b"Level"[..], b"Code", b"Message"].contains(&one.name) {
+        return Some(Reason::WidthsOfWarnings);
+    }
+    let rest = |column: &wire::ColumnDefinition<'_>| {
+        // BINARY_FLAG is about the collation.
+        (column.length, column.kind, column.flags & !0x80, column.decimals)
+    };
+    (rest(&one) == rest(&two) && character_set(one.collation) == character_set(two.collation))
+        .then_some(Reason::CollationOfConnection)
+}
+
+/// Whether a text of the step holds one of these words, which are in capitals.
+fn says(step: &Step, words: &[&str]) -> bool {
+    let in_text = |text: &[u8]| {
+        let text = String::from_utf8_lossy(text).to_uppercase();
+        words.iter().any(|word| text.contains(word))
+    };
+    match step {
+        Step::Query(text) | Step::Prepare(text) => in_text(text),
+        Step::Burst(texts) => texts.iter().any(|text| in_text(text)),
+        _ => false,
+    }
+}
+
+/// Whether a name is the other with a number in the place of a function.
+fn replaced(direct: &[u8], through: &[u8]) -> bool {
+    let direct = String::from_utf8_lossy(direct).to_uppercase();
+    let through = String::from_utf8_lossy(through).to_uppercase();
+    REPLACED.iter().filter_map(|function| direct.split_once(function)).any(|(before, after)| {
+        through.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)).is_some_and(|value| {
+            !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+        })
+    })
+}
+
+/// The default collation of a collation's character set, for the sets that programs use.
+fn character_set(collation: u16) -> u16 {
+    match collation {
+        45 | 46 | 224..=247 => 45,           // utf8mb4
+        33 | 83 | 192..=215 => 33,           // utf8mb3
+        5 | 8 | 15 | 31 | 47..=49 | 94 => 8, // latin1
+        other => other,
+    }
+}
+
+fn end(step: &Step, ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Option<Reason> {
+    let is_eof = |payload: &[u8]| payload.first() == Some(&0xfe) && payload.len() == 5;
+    if is_eof(direct) && is_eof(through) {
+        let status = |payload: &[u8]| StatusFlags(u16::from_le_bytes([payload[3], payload[4]]));
+        let differ = StatusFlags(status(direct).0 ^ status(through).0);
+        let warnings_same = direct[1..3] == through[1..3];
+        return match role {
+            // Warnings are counted there too.
+            Role::EndOfColumns
+                if KNOWN_AT_THE_END.contains(differ) && (warnings_same || through[1..3] == [0, 0]) =>
+            {
+                Some(Reason::KnownAtTheEnd)
+            }
+            Role::EndOfColumns => Some(Reason::SessionUntoldBetween),
+            Role::EndOfRows if warnings_same && is_diagnostics(step) => Some(Reason::StatusOfMemory),
+            // MariaDB clears the flag in an OK to who did not ask for it, but not in an EOF.
+            _ if warnings_same && differ == StatusFlags::SESSION_STATE_CHANGED => Some(Reason::NoChangesTold),
+            _ => None,
+        };
+    }
+    let mut one = wire::OkPacket::parse(direct, true).ok()?;
+    let two = wire::OkPacket::parse(through, true).ok()?;
+    if role == Role::EndOfRows
+        && is_diagnostics(step)
+        && (wire::OkPacket { status: one.status, ..two }) == one
+    {
+        return Some(Reason::StatusOfMemory);
+    }
+    if !tracks(ends) {
+        return None;
+    }
+    one.session_changes = &[];
+    one.status = StatusFlags(one.status.0 & !StatusFlags::SESSION_STATE_CHANGED.0);
+    (one == two).then_some(Reason::NoChangesTold)
+}
+
+/// A login's answer without its warnings, and without the changes that are told to whoever asks for them.
+fn of_login(payload: &[u8]) -> Option<wire::OkPacket<'_>> {
+    let ok = wire::OkPacket::parse(payload, true).ok()?;
+    let status = ok.status.without(StatusFlags::SESSION_STATE_CHANGED);
+    Some(wire::OkPacket { warnings: 0, session_changes: &[], status, ..ok })
+}
+
+fn is_diagnostics(step: &Step) -> bool {
+    matches!(step, Step::Query(text) if text.starts_with(b"SHOW"))
+}
+
+fn tracks(ends: Ends) -> bool {
+    ends.capabilities.contains(Capabilities::SESSION_TRACK)
+}
+
+/// A packet for people: decoded where that is possible, its bytes where not.
+pub(crate) fn show(packet: &Packet) -> String {
+    let payload = &packet.payload;
+    let decoded = match packet.role {
+        Role::Ok | Role::EndOfRows if payload.len() != 5 => {
+            wire::OkPacket::parse(payload, true).ok().map(|ok| {
+                format!(
+                    "affected {}, insert id {}, {:?}, {} warnings, info {:?}, changes {:?}",
+                    ok.affected_rows,
+                    ok.last_insert_id,
+                    ok.status,
+                    ok.warnings,
+                    escape(ok.info),
+                    escape(ok.session_changes)
+                )
+            })
+        }
+        Role::EndOfRows | Role::EndOfColumns => {
+            wire::EofPacket::parse(payload).ok().map(|eof| format!("{eof:?}"))
+        }
+        Role::Err => wire::ErrPacket::parse(payload)
+            .ok()
+            .map(|error| format!("{} ({}) {}", error.code, escape(&error.sql_state), escape(error.message))),
+        Role::Column => parse_column_definition(payload).ok().map(|column| {
+            format!(
+                "{:?} ({}.{}), type {}, collation {}, length {}, flags {:#x}, decimals {}, {} bytes",
+                escape(column.name),
+                escape(column.table),
+                escape(column.original_name),
+                column.kind,
+                column.collation,
+                column.length,
+                column.flags,
+                column.decimals,
+                payload.len()
+            )
+        }),
+        Role::TextRow => parse_text_row(payload).ok().map(|values| {
+            let values: Vec<String> = values
+                .iter()
+                .map(|value| {
+                    value.map_or_else(|| String::from("NULL"), |value| format!("'{}'", escape(value)))
+                })
+                .collect();
+            values.join(", ")
+        }),
+        _ => None,
+    };
+    format!(
+        "{:?} (sequence {}): {}",
+        packet.role,
+        packet.sequence,
+        decoded.unwrap_or_else(|| escape(payload))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDS: Ends =
+        Ends { direct_id: 7, through_id: 2_147_483_648, capabilities: Capabilities::SESSION_TRACK };
+
+    fn packet(role: Role, payload: &[u8]) -> Packet {
+        Packet { role, sequence: 1, payload: payload.to_vec() }
+    }
+
+    fn unexplained_packets(direct: Packet, through: Packet) -> Option<String> {
+        let reply = |packet| [Reply { packets: vec![packet], broken: None }];
+        unexplained(&Step::Ping, ENDS, &reply(direct), &reply(through), &mut Tally::new())
+    }
+
+    #[test]
+    fn ones_own_id_is_one_and_other_numbers_are_not() {
+        let row = |value: &str| {
+            let mut payload = Vec::new();
+            wire::put_lenenc_bytes(&mut payload, value.as_bytes());
+            packet(Role::TextRow, &payload)
+        };
+        assert_eq!(unexplained_packets(row("7"), row("2147483648")), None);
+        assert!(unexplained_packets(row("7"), row("8")).is_some());
+        assert!(unexplained_packets(row("6"), row("2147483648")).is_some());
+    }
+
+    #[test]
+    fn only_changes_of_session_state_may_be_missing() {
+        let ok = |status: u16, changes: &'static [u8]| {
+            let mut payload = Vec::new();
+            wire::OkPacket { session_changes: changes, ..wire::OkPacket::plain(StatusFlags(status)) }
+                .put(&mut payload, true);
+            packet(Role::Ok, &payload)
+        };
+        assert_eq!(unexplained_packets(ok(0x4002, &[2, 1, b'1']), ok(2, &[])), None);
+        assert!(unexplained_packets(ok(0x4003, &[2, 1, b'1']), ok(2, &[])).is_some());
+        assert!(
+            unexplained_packets(ok(2, &[]), ok(0x4002, &[2, 1, b'1'])).is_some(),
+            "nobody else's changes are told"
+        );
+    }
+
+    #[test]
+    fn a_missing_packet_and_another_number_are_seen() {
+        let error = packet(Role::Err, b"\xff\x01\x04#HY000no");
+        assert!(unexplained_packets(error.clone(), Packet { sequence: 2, ..error.clone() }).is_some());
+        let one = Reply { packets: vec![error.clone()], broken: None };
+        let two = Reply { packets: vec![error.clone(), error], broken: None };
+        let seen = unexplained(&Step::Ping, ENDS, std::slice::from_ref(&one), &[two], &mut Tally::new());
+        assert!(seen.is_some_and(|words| words.contains("ends")));
+        assert!(unexplained(&Step::Ping, ENDS, &[one], &[], &mut Tally::new()).is_some());
+    }
+}

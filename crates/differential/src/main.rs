@@ -1,0 +1,186 @@
+//! Differential fuzzing: random programs of session-changing statements on N clients over M < N backends, against N direct
+//! connections to a twin of the server. Every packet of every reply is compared; what may differ is in
+//! `differences.rs`, each with its reason.
+//!
+//! In some programs one step follows the other, whosever it is; in others all clients go on at once, each in its own
+//! order. A program that shows a difference is made small, printed, and written to a file, which `--replay` runs again.
+//! The files in `kept/` run first.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "it talks to servers over sockets and waits for them"
+)]
+
+mod connection;
+mod differences;
+mod options;
+mod program;
+mod random;
+mod run;
+mod shrink;
+mod sites;
+mod statements;
+mod step;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crate::differences::{Reason, Tally};
+use crate::options::Options;
+use crate::program::{Move, Program};
+use crate::run::{Bench, Difference, run};
+use crate::shrink::shrink;
+use crate::sites::{Folder, Server};
+
+/// Time to make one failing program small. Every try takes a second or less.
+const SHRINKING: Duration = Duration::from_secs(60);
+
+/// Of programs longer than this only the steps of the client that saw the difference are printed.
+const LONGEST_TOLD: usize = 40;
+
+fn main() -> ExitCode {
+    match Options::parse(std::env::args().skip(1)).and_then(|options| fuzz(&options)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether no program showed a difference.
+fn fuzz(options: &Options) -> Result<bool, String> {
+    let folder = Folder::new()?;
+    let (direct, behind) = std::thread::scope(|scope| {
+        let behind = scope.spawn(|| Server::start(&folder.0.join("behind")));
+        let direct = Server::start(&folder.0.join("direct"));
+        (direct, behind.join().expect("it does not panic"))
+    });
+    let (direct, behind) = (direct?, behind?);
+    let bench = Bench {
+        onramp: (!options.twins).then_some(&*options.onramp),
+        folder: &folder.0,
+        direct: &direct,
+        behind: &behind,
+    };
+    let mut session =
+        Session { bench, options, tally: Tally::new(), programs: 0, steps: 0, failed: Vec::new() };
+    session.kept()?;
+    if options.replay.is_none() {
+        session.seeds()?;
+    }
+    session.summary();
+    Ok(session.failed.is_empty())
+}
+
+struct Session<'a> {
+    bench: Bench<'a>,
+    options: &'a Options,
+    tally: Tally,
+    programs: u64,
+    steps: usize,
+    failed: Vec<String>,
+}
+
+impl Session<'_> {
+    /// The programs in files: the one to replay, or all that are kept.
+    fn kept(&mut self) -> Result<(), String> {
+        let mut files = match (&self.options.replay, &self.options.kept) {
+            (Some(file), _) => vec![file.clone()],
+            (None, Some(folder)) => files(folder)?,
+            (None, None) => Vec::new(),
+        };
+        files.sort();
+        for file in files {
+            let name = file.display().to_string();
+            let text = std::fs::read_to_string(&file).map_err(|error| format!("{name}: {error}"))?;
+            let program = Program::read(&text).map_err(|error| format!("{name}: {error}"))?;
+            self.one(&name, &program)?;
+        }
+        Ok(())
+    }
+
+    fn seeds(&mut self) -> Result<(), String> {
+        let end = Instant::now() + self.options.duration;
+        let mut seed = self.options.seed;
+        while Instant::now() < end && self.failed.len() < self.options.stop_at {
+            self.one(&format!("seed {seed}"), &Program::draw(seed, self.options.steps))?;
+            seed += 1;
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, name: &str, program: &Program) -> Result<(), String> {
+        self.programs += 1;
+        self.steps += program.moves.len();
+        let Some(difference) = run(&self.bench, program, &mut self.tally)? else { return Ok(()) };
+        self.failed.push(name.to_owned());
+        if self.options.replay.is_some() {
+            tell(program, &difference);
+        } else {
+            println!("{name} differs; making it small ...");
+            let (small, difference) = shrink(&self.bench, program, &difference, SHRINKING)?;
+            tell(&small, &difference);
+            let file = self.options.found.join(format!("{}.txt", name.replace([' ', '/'], "-")));
+            std::fs::create_dir_all(&self.options.found)
+                .and_then(|()| std::fs::write(&file, small.write()))
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+            println!("  again: differential --replay {}", file.display());
+        }
+        Ok(())
+    }
+
+    fn summary(&self) {
+        println!("{} programs, {} steps, {} with differences", self.programs, self.steps, self.failed.len());
+        for name in &self.failed {
+            println!("  {name}");
+        }
+        for (reason, count) in &self.tally {
+            println!("  allowed: {reason:?} {count} times");
+        }
+        let reasons = [
+            Reason::OwnId,
+            Reason::StatementId,
+            Reason::ReplacedByValue,
+            Reason::CollationOfConnection,
+            Reason::NoChangesTold,
+            Reason::KnownAtTheEnd,
+            Reason::Statistics,
+            Reason::WidthsOfWarnings,
+            Reason::StatusOfMemory,
+            Reason::SessionUntoldBetween,
+            Reason::WarningsOfLogin,
+        ];
+        for reason in reasons.iter().filter(|reason| !self.tally.contains_key(reason)) {
+            println!("  allowed: {reason:?}, which was not needed");
+        }
+    }
+}
+
+/// The program up to the difference, and the difference.
+fn tell(program: &Program, difference: &Difference) {
+    println!("  {:?}, {} clients", program.setting, program.logins.len());
+    let last = difference.place.unwrap_or(program.moves.len());
+    let failing = difference.place.and_then(|place| program.moves.get(place)).map(|own| own.client);
+    for (place, Move { client, section, step }) in program.moves.iter().enumerate().take(last + 1) {
+        if last > LONGEST_TOLD && failing != Some(*client) {
+            continue;
+        }
+        let section = section.map(|section| format!(" ({section})")).unwrap_or_default();
+        println!("  {place:4}: client {client}{section}: {}", step.write().replace('\t', " "));
+    }
+    println!("  {}", difference.what);
+}
+
+fn files(folder: &PathBuf) -> Result<Vec<PathBuf>, String> {
+    let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .collect())
+}

@@ -1,0 +1,92 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+const USAGE: &str = "\
+differential [--onramp PROGRAM] [--seed N] [--seconds N | --minutes N] [--steps N] [--stop-at N] [--kept FOLDER]
+             [--found FOLDER] [--replay FILE] [--twins]
+
+  --onramp    the program under test; default: onramp beside this program
+  --seed      the first seed; the next ones follow; default 1
+  --seconds   no new program is begun after this long; default 120
+  --steps     steps of a program, of all clients together; default 300
+  --stop-at   stop after this many programs with differences; default 3
+  --kept      a folder with programs that run first
+  --found     where programs with differences are written; default: target/differential
+  --replay    run this program alone
+  --twins     without Onramp: what differs between the two servers is a mistake in the programs";
+
+/// What a run is asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) onramp: PathBuf,
+    pub(crate) seed: u64,
+    pub(crate) duration: Duration,
+    pub(crate) steps: usize,
+    pub(crate) stop_at: usize,
+    pub(crate) kept: Option<PathBuf>,
+    pub(crate) found: PathBuf,
+    pub(crate) replay: Option<PathBuf>,
+    pub(crate) twins: bool,
+}
+
+impl Options {
+    /// Reads the arguments behind the program's name.
+    ///
+    /// # Errors
+    /// What is wrong, and how it is used.
+    pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("onramp")));
+        let mut options = Self {
+            onramp: beside.unwrap_or_else(|| PathBuf::from("onramp")),
+            seed: 1,
+            duration: Duration::from_secs(120),
+            steps: 300,
+            stop_at: 3,
+            kept: None,
+            found: PathBuf::from("target/differential"),
+            replay: None,
+            twins: false,
+        };
+        while let Some(name) = arguments.next() {
+            if name == "--twins" {
+                options.twins = true;
+                continue;
+            }
+            let value = arguments.next().ok_or_else(|| format!("{name} has no value\n\n{USAGE}"))?;
+            let number =
+                || value.parse::<u32>().map_err(|_| format!("{name} {value}: not a number\n\n{USAGE}"));
+            match name.as_str() {
+                "--onramp" => options.onramp = PathBuf::from(&value),
+                "--seed" => options.seed = u64::from(number()?),
+                "--seconds" => options.duration = Duration::from_secs(u64::from(number()?)),
+                "--minutes" => options.duration = Duration::from_secs(60 * u64::from(number()?)),
+                "--steps" => options.steps = number()? as usize,
+                "--stop-at" => options.stop_at = number()? as usize,
+                "--kept" => options.kept = Some(PathBuf::from(&value)),
+                "--found" => options.found = PathBuf::from(&value),
+                "--replay" => options.replay = Some(PathBuf::from(&value)),
+                _ => return Err(format!("{name} is not known\n\n{USAGE}")),
+            }
+        }
+        options.onramp = std::path::absolute(&options.onramp).map_err(|error| error.to_string())?;
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_read_and_mistakes_are_named() {
+        let parse = |words: &[&str]| Options::parse(words.iter().map(ToString::to_string));
+        let options = parse(&["--seed", "7", "--minutes", "2", "--replay", "a.txt"]).unwrap();
+        assert_eq!((options.seed, options.duration), (7, Duration::from_secs(120)));
+        assert_eq!(options.replay, Some(PathBuf::from("a.txt")));
+        assert!(parse(&["--seed"]).is_err_and(|error| error.contains("no value")));
+        assert!(parse(&["--seed", "x"]).is_err_and(|error| error.contains("not a number")));
+        assert!(parse(&["--sede", "1"]).is_err_and(|error| error.contains("not known")));
+    }
+}

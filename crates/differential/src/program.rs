@@ -1,0 +1,453 @@
+//! Programs: what N clients do in which order, drawn from a seed or read from a file.
+
+use std::fmt::Write as _;
+
+use wire::Capabilities;
+
+use crate::connection::{Login, plain_capabilities};
+use crate::random::Random;
+use crate::statements::{Kind, SCHEMAS, draw};
+use crate::step::Step;
+
+/// How Onramp is set up, and who may go when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) backends: usize,
+    pub(crate) permits: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) workers: usize,
+    pub(crate) epoll: bool,
+    pub(crate) coalesce: bool,
+    /// Every client goes on by itself; otherwise one step follows the other, whosever it is.
+    pub(crate) at_once: bool,
+}
+
+/// A step in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Move {
+    pub(crate) client: usize,
+    /// Steps with the same number may hold a backend until the last of them, which lets it go.
+    pub(crate) section: Option<usize>,
+    pub(crate) step: Step,
+}
+
+/// A program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) setting: Setting,
+    pub(crate) logins: Vec<Login>,
+    pub(crate) moves: Vec<Move>,
+}
+
+impl Program {
+    /// Draws a program of about this many steps.
+    pub(crate) fn draw(seed: u64, steps: usize) -> Self {
+        let mut random = Random::new(seed);
+        let clients = *random.one_of(&[2, 3, 5, 8, 16]);
+        let setting = Setting {
+            backends: 1 + random.below(4.min(clients - 1)),
+            permits: *random.one_of(&[1, 2, 16]),
+            in_flight: *random.one_of(&[1, 4, 16]),
+            workers: 1,
+            epoll: random.chance(50),
+            coalesce: random.chance(30),
+            at_once: random.chance(50),
+        };
+        let workers = if random.chance(30) { 1 + random.below(setting.backends) } else { 1 };
+        let setting = Setting { workers, ..setting };
+        let logins = (0..clients).map(|_| draw_login(&mut random)).collect();
+        let several = random.chance(40);
+        let mut draft = Draft {
+            random,
+            several,
+            setting: &setting,
+            sections: vec![None; clients],
+            next: vec![None; clients],
+            begun: 0,
+            moves: Vec::new(),
+        };
+        while draft.moves.len() < steps {
+            let client = draft.random.below(clients);
+            draft.advance(client);
+        }
+        let moves = draft.moves;
+        Self { setting, logins, moves }
+    }
+
+    /// The file's text.
+    pub(crate) fn write(&self) -> String {
+        let Setting { backends, permits, in_flight, workers, epoll, coalesce, at_once } = &self.setting;
+        let mut text = format!(
+            "onramp\t{backends}\t{permits}\t{in_flight}\t{workers}\t{epoll}\t{coalesce}\t{at_once}\n\
+             # backends, permits, statements in flight, workers, epoll, coalesce_reads, all clients at once\n"
+        );
+        for Login { user, schema, collation, capabilities } in &self.logins {
+            let _ = writeln!(text, "client\t{user}\t{schema}\t{collation}\t{capabilities}");
+        }
+        for Move { client, section, step } in &self.moves {
+            let section = section.map_or_else(|| String::from("-"), |section| section.to_string());
+            let _ = writeln!(text, "{client}\t{section}\t{}", step.write());
+        }
+        text
+    }
+
+    /// Reads what [`Self::write`] wrote. Lines that begin with `#` are for people.
+    ///
+    /// # Errors
+    /// The line that is not understood.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let mut setting = None;
+        let (mut logins, mut moves) = (Vec::new(), Vec::new());
+        for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+            let wrong = || format!("not understood: {line}");
+            let words: Vec<&str> = line.split('\t').collect();
+            match words[..] {
+                ["onramp", ..] => setting = Some(read_setting(&words[1..]).ok_or_else(wrong)?),
+                ["client", user, schema, collation, capabilities] => logins.push(Login {
+                    user: user.into(),
+                    schema: schema.into(),
+                    collation: collation.parse().map_err(|_| wrong())?,
+                    capabilities: capabilities.parse().map_err(|_| wrong())?,
+                }),
+                _ => moves.push(read_move(line, logins.len()).ok_or_else(wrong)?),
+            }
+        }
+        Ok(Self { setting: setting.ok_or("no line that begins with onramp")?, logins, moves })
+    }
+}
+
+fn read_setting(words: &[&str]) -> Option<Setting> {
+    let [backends, permits, in_flight, workers, epoll, coalesce, at_once] = *words else { return None };
+    Some(Setting {
+        backends: backends.parse().ok()?,
+        permits: permits.parse().ok()?,
+        in_flight: in_flight.parse().ok()?,
+        workers: workers.parse().ok()?,
+        epoll: epoll.parse().ok()?,
+        coalesce: coalesce.parse().ok()?,
+        at_once: at_once.parse().ok()?,
+    })
+}
+
+fn read_move(line: &str, clients: usize) -> Option<Move> {
+    let (client, rest) = line.split_once('\t')?;
+    let (section, step) = rest.split_once('\t')?;
+    let client = client.parse().ok().filter(|&client: &usize| client < clients)?;
+    let section = if section == "-" { None } else { Some(section.parse().ok()?) };
+    Some(Move { client, section, step: Step::read(step)? })
+}
+
+fn draw_login(random: &mut Random) -> Login {
+    let mut capabilities = plain_capabilities();
+    for (flag, percent) in [
+        (Capabilities::DEPRECATE_EOF, 50),
+        (Capabilities::MULTI_STATEMENTS, 60),
+        (Capabilities::FOUND_ROWS, 30),
+        (Capabilities::LOCAL_FILES, 70),
+        (Capabilities::INTERACTIVE, 15),
+        (Capabilities::SESSION_TRACK, 20),
+    ] {
+        if random.chance(percent) {
+            capabilities |= flag;
+        }
+    }
+    Login {
+        user: (*random.one_of(&["app", "app", "app", "other"])).into(),
+        schema: (*random.one_of(&["onramp_a", "onramp_a", "onramp_a", "onramp_b", ""])).into(),
+        // utf8mb4_general_ci, latin1_swedish_ci, utf8mb4_bin, utf8mb3_general_ci
+        collation: *random.one_of(&[45, 45, 45, 8, 46, 33]),
+        capabilities: capabilities.0,
+    }
+}
+
+/// What a client's section is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    /// A transaction; ends in COMMIT or ROLLBACK.
+    Transaction,
+    /// `autocommit = 0`; ends when that does.
+    WithoutAutocommit,
+    /// Anything that a connection can hold; ends in a reset of the session.
+    Pinned,
+}
+
+#[derive(Clone, Copy)]
+struct Begun {
+    section: Section,
+    number: usize,
+    left: usize,
+}
+
+struct Draft<'a> {
+    random: Random,
+    /// Whether some texts hold several statements.
+    several: bool,
+    setting: &'a Setting,
+    sections: Vec<Option<Begun>>,
+    /// What a client asks after the step before.
+    next: Vec<Option<Step>>,
+    begun: usize,
+    moves: Vec<Move>,
+}
+
+impl Draft<'_> {
+    fn advance(&mut self, client: usize) {
+        if let Some(step) = self.next[client].take() {
+            return self.push(client, step);
+        }
+        match self.sections[client] {
+            Some(begun) if begun.left == 0 => {
+                let step = self.end(begun.section);
+                self.push(client, step);
+                self.sections[client] = None;
+            }
+            Some(begun) => {
+                self.sections[client] = Some(Begun { left: begun.left - 1, ..begun });
+                let step = self.inside(client, begun.section);
+                self.push(client, step);
+            }
+            None if self.random.chance(15) && self.may_hold() => self.begin(client),
+            None => {
+                let step = self.free(client);
+                self.push(client, step);
+            }
+        }
+    }
+
+    /// In order, whoever waits for a backend holds up everybody: one is left over. At once, it comes back by itself.
+    fn may_hold(&self) -> bool {
+        self.setting.at_once || self.sections.iter().flatten().count() + 1 < self.setting.backends
+    }
+
+    fn push(&mut self, client: usize, step: Step) {
+        let section = self.sections[client].map(|begun| begun.number);
+        self.moves.push(Move { client, section, step });
+    }
+
+    fn begin(&mut self, client: usize) {
+        let section = *self.random.one_of(&[
+            Section::Transaction,
+            Section::Transaction,
+            Section::WithoutAutocommit,
+            Section::Pinned,
+            Section::Pinned,
+            Section::Pinned,
+        ]);
+        let left = 1 + self.random.below(if section == Section::Pinned { 40 } else { 8 });
+        self.begun += 1;
+        self.sections[client] = Some(Begun { section, number: self.begun, left });
+        let step = match section {
+            Section::Transaction => self.query_of(&[
+                "BEGIN",
+                "START TRANSACTION",
+                "START TRANSACTION READ ONLY",
+                "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+                "begin work",
+            ]),
+            Section::WithoutAutocommit => {
+                self.query_of(&["SET autocommit = 0", "SET SESSION autocommit = OFF"])
+            }
+            Section::Pinned => query(&draw(Kind::Pinning, client, &mut self.random)),
+        };
+        self.push(client, step);
+    }
+
+    fn end(&mut self, section: Section) -> Step {
+        match section {
+            Section::Transaction => self.query_of(&["COMMIT", "ROLLBACK", "commit work"]),
+            Section::WithoutAutocommit => self.query_of(&["SET autocommit = 1", "SET autocommit = DEFAULT"]),
+            Section::Pinned => match self.random.below(4) {
+                0 => self.change_user(true),
+                1 => Step::Reconnect,
+                _ => Step::Reset,
+            },
+        }
+    }
+
+    fn inside(&mut self, client: usize, section: Section) -> Step {
+        match section {
+            Section::Pinned => match self.random.below(10) {
+                0..=3 => query(&draw(Kind::Pinning, client, &mut self.random)),
+                4..=6 => self.prepared(client),
+                _ => self.free(client),
+            },
+            // Without autocommit a savepoint opens no transaction, and is lost: an open defect.
+            Section::Transaction if self.random.chance(15) => {
+                self.query_of(&["SAVEPOINT s", "ROLLBACK TO s", "RELEASE SAVEPOINT s", "SAVEPOINT r"])
+            }
+            _ => self.text_step(client),
+        }
+    }
+
+    /// Leaves nothing that only a backend can hold.
+    fn free(&mut self, client: usize) -> Step {
+        match self.random.below(100) {
+            0..=5 => {
+                let schema = *self.random.one_of(&[
+                    "onramp_a",
+                    "onramp_b",
+                    "information_schema",
+                    "missing",
+                    "forbidden",
+                ]);
+                if self.random.chance(50) {
+                    Step::InitDb(schema.into())
+                } else {
+                    query(&format!("USE {schema}"))
+                }
+            }
+            6 => Step::Ping,
+            7 => Step::Reset,
+            8 => self.change_user(true),
+            9 => Step::Reconnect,
+            // ROW_COUNT() is wrong after it: an open defect.
+            10 if self.several => {
+                // Nobody else's: it may be locked.
+                let own = format!("t{client}");
+                let table = *self.random.one_of(&["words", &own, "no_such_table"]);
+                Step::FieldList(table.into(), (*self.random.one_of(&["", "%", "w", "i%"])).into())
+            }
+            11 => Step::SetOption(u16::from(self.random.chance(50))),
+            12 => match self.random.below(3) {
+                0 => Step::Statistics,
+                1 => Step::Raw(vec![*self.random.one_of(&[0x05, 0x0b, 0x0f, 0x1d, 0x99])]),
+                _ => Step::SetOption(7),
+            },
+            13..=16 => {
+                let count = 2 + self.random.below(4);
+                let texts = (0..count).map(|_| self.text(client));
+                // The server would take the next command for the file.
+                let texts = texts.filter(|text| !text.starts_with("LOAD DATA"));
+                Step::Burst(texts.map(String::into_bytes).collect())
+            }
+            _ => self.text_step(client),
+        }
+    }
+
+    fn text_step(&mut self, client: usize) -> Step {
+        // Several statements in a text may hold a backend where one of them is wrong.
+        let pinned = self.sections[client].is_some_and(|begun| begun.section == Section::Pinned);
+        if self.several && (pinned || self.setting.at_once) && self.random.chance(10) {
+            let count = 2 + self.random.below(3);
+            // Collations that a text of several statements sets are lost with the backend: an open defect.
+            let is_kept = |text: &String| !text.contains("NAMES") && !text.contains("collation");
+            let texts: Vec<String> = (0..count).map(|_| self.text(client)).filter(is_kept).collect();
+            return query(&texts.join(";"));
+        }
+        // Which statements leave the list of those before them is the server's secret: it is looked at right behind
+        // those that write it.
+        if !self.several && self.random.chance(12) {
+            let kind = *self.random.one_of(&[Kind::Failing, Kind::Write]);
+            self.next[client] = Some(query(&draw(Kind::Diagnostics, client, &mut self.random)));
+            return query(&draw(kind, client, &mut self.random));
+        }
+        query(&self.text(client))
+    }
+
+    fn text(&mut self, client: usize) -> String {
+        let kind = match self.random.below(76) {
+            0..=19 => Kind::Setting,
+            20..=44 => Kind::Probe,
+            45..=62 => Kind::Write,
+            63..=68 => Kind::Failing,
+            // Beside texts of several statements they show what an open defect leaves wrong.
+            _ if self.several => Kind::Write,
+            _ => Kind::Counts,
+        };
+        draw(kind, client, &mut self.random)
+    }
+
+    fn prepared(&mut self, client: usize) -> Step {
+        let nth = self.random.below(3);
+        match self.random.below(12) {
+            // ROW_COUNT() is wrong after preparing a CALL: an open defect.
+            0..=3 => Step::Prepare(
+                match self.random.below(9) {
+                    0 => String::from("SELECT ?, @@sql_mode"),
+                    1 => String::from("SELECT w FROM words WHERE id = ?"),
+                    2 => format!("INSERT INTO t{client} (v) VALUES (?)"),
+                    3 => String::from("SELEC"),
+                    4 => String::from("SELECT id, w FROM words ORDER BY id"),
+                    5 if self.several => String::from("CALL answers(?)"),
+                    6 if self.several => String::from("CALL several()"),
+                    7 => String::from("SET time_zone = ?"),
+                    _ => self.text(client),
+                }
+                .into_bytes(),
+            ),
+            4..=7 => {
+                let value = *self.random.one_of(&[Some("1"), Some("2"), Some("+04:00"), Some(""), None]);
+                let count = usize::from(self.random.chance(70));
+                Step::Execute {
+                    nth,
+                    cursor: self.random.chance(15),
+                    values: vec![value.map(|value| value.as_bytes().to_vec()); count],
+                }
+            }
+            8 => Step::LongData { nth, data: b"2".to_vec() },
+            9 => Step::ResetStatement(nth),
+            10 => Step::Fetch { nth, rows: 1 + u32::from(self.random.chance(50)) },
+            _ => Step::CloseStatement(nth),
+        }
+    }
+
+    fn change_user(&mut self, right_password: bool) -> Step {
+        Step::ChangeUser {
+            user: (*self.random.one_of(&["app", "other"])).into(),
+            right_password,
+            schema: (*self.random.one_of(&[SCHEMAS[0], SCHEMAS[1], ""])).into(),
+        }
+    }
+
+    fn query_of(&mut self, texts: &[&str]) -> Step {
+        query(self.random.one_of::<&str>(texts))
+    }
+}
+
+fn query(text: &str) -> Step {
+    Step::Query(text.as_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_read_as_they_were_written() {
+        for seed in 0..20 {
+            let program = Program::draw(seed, 200);
+            assert_eq!(Program::read(&program.write()).as_ref(), Ok(&program), "{seed}");
+        }
+    }
+
+    #[test]
+    fn in_order_one_backend_is_always_left() {
+        let mut most = 0;
+        for seed in 0..200 {
+            let program = Program::draw(seed, 300);
+            if program.setting.at_once {
+                continue;
+            }
+            let mut open = std::collections::BTreeMap::new();
+            for (place, Move { section, .. }) in program.moves.iter().enumerate() {
+                let last = program.moves.iter().rposition(|other| other.section == *section);
+                if let Some(section) = section {
+                    open.insert(*section, ());
+                    assert!(open.len() < program.setting.backends, "seed {seed}");
+                    most = most.max(open.len());
+                    if last == Some(place) {
+                        open.remove(section);
+                    }
+                }
+            }
+        }
+        assert_eq!(most, 3, "all backends but one are held at times");
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_named() {
+        let program = Program::draw(1, 10).write();
+        assert!(Program::read(&format!("{program}99\t-\tping\n")).is_err_and(|error| error.contains("99")));
+        assert!(Program::read("client\tapp\t\t45\t0\n").is_err());
+    }
+}

@@ -1,0 +1,230 @@
+//! The two servers, which are given the same, and Onramp in front of one of them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use private_server::{Access, PrivateServer, Report, Settings, tied_to_us};
+
+use crate::connection::{Connection, Login, Role, plain_capabilities};
+use crate::program::Setting;
+use crate::statements::preparation;
+use crate::step::{Step, escape};
+
+/// A server on a slow disk needs seconds to come up; whoever needs longer than this never does.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What `app` and `other` may do: everything inside the schemas of programs.
+const ACCOUNTS: [&str; 8] = [
+    "CREATE USER app@'%' IDENTIFIED BY 'app-secret'",
+    "GRANT ALL ON `onramp\\_%`.* TO app@'%'",
+    "CREATE USER other@'%' IDENTIFIED BY 'other-secret'",
+    "GRANT ALL ON `onramp\\_%`.* TO other@'%'",
+    "CREATE DATABASE forbidden",
+    // Statistics are gathered in the background at times of the server's own choice, and plans follow them.
+    "SET GLOBAL innodb_stats_auto_recalc = OFF",
+    "SET GLOBAL local_infile = ON",
+    "DELETE FROM mysql.global_priv WHERE User = ''",
+];
+
+/// A folder that goes with the value.
+#[derive(Debug)]
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    /// A new one, which the server's own user may enter.
+    pub(crate) fn new() -> Result<Self, String> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let path = std::env::temp_dir().join(format!("onramp-differential-{}", std::process::id()));
+        std::fs::DirBuilder::new()
+            .mode(0o755)
+            .create(&path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A MariaDB of our own.
+pub(crate) struct Server {
+    server: PrivateServer,
+    reports: Mutex<Receiver<Report>>,
+    access: Access,
+}
+
+impl Server {
+    /// Starts one with its data in `folder` and creates the accounts.
+    pub(crate) fn start(folder: &Path) -> Result<Self, String> {
+        let settings = Settings {
+            arguments: [
+                // Nothing has to survive; commits need not wait for the disk.
+                "--innodb-flush-log-at-trx-commit=0",
+                "--innodb-flush-method=nosync",
+                "--sync-frm=OFF",
+                "--log-bin-trust-function-creators=1",
+                "--innodb-buffer-pool-size=128M",
+                "--innodb-lock-wait-timeout=5", // seconds: no program waits for a row in order
+            ]
+            .map(String::from)
+            .to_vec(),
+            ..Settings::new(folder.to_path_buf())
+        };
+        let (sender, reports) = channel();
+        let server = PrivateServer::start(settings, move |report| {
+            let _ = sender.send(report);
+        })?;
+        let access = match reports.recv_timeout(PATIENCE) {
+            Ok(Report::Ready(access)) => access,
+            Ok(Report::Failed(reason)) => return Err(reason),
+            Ok(Report::Stopped) | Err(_) => return Err(String::from("the server did not come up")),
+        };
+        let server = Self { server, reports: Mutex::new(reports), access };
+        server.order(&ACCOUNTS.map(String::from))?;
+        server.order(&[String::from("FLUSH PRIVILEGES")])?;
+        Ok(server)
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.access.socket
+    }
+
+    /// The schemas of programs, as new.
+    pub(crate) fn prepare(&self, clients: usize) -> Result<(), String> {
+        self.order(&preparation(clients))
+    }
+
+    fn order(&self, statements: &[String]) -> Result<(), String> {
+        let login = Login {
+            user: self.access.admin_user.clone(),
+            schema: String::new(),
+            collation: 45, // utf8mb4_general_ci
+            capabilities: plain_capabilities().0,
+        };
+        let (mut connection, _) = Connection::open(self.socket(), &login, &self.access.admin_password)
+            .map_err(|error| format!("{}: {error}", self.socket().display()))?;
+        for statement in statements {
+            let replies = connection.perform(&Step::Query(statement.clone().into_bytes()));
+            if replies[0].packets.first().is_none_or(|packet| packet.role != Role::Ok) {
+                let answer = replies[0].packets.first().map(|packet| escape(&packet.payload));
+                return Err(format!("{statement}: {answer:?}"));
+            }
+        }
+        connection.quit();
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.server.stop();
+        if let Ok(reports) = self.reports.lock() {
+            let _ = reports.recv_timeout(PATIENCE);
+        }
+    }
+}
+
+/// A running `onramp serve`.
+pub(crate) struct Onramp {
+    child: Child,
+    pub(crate) socket: PathBuf,
+    pub(crate) log: PathBuf,
+}
+
+impl Onramp {
+    /// Starts the program in front of the server and waits until it greets.
+    pub(crate) fn start(
+        program: &Path,
+        folder: &Path,
+        server: &Server,
+        setting: &Setting,
+    ) -> Result<Self, String> {
+        let (socket, log) = (folder.join("clients.sock"), folder.join("onramp.log"));
+        let _ = std::fs::remove_file(&socket);
+        let file = std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let mut command = tied_to_us(program);
+        command.arg("serve").current_dir(folder);
+        let options = [
+            ("listen", socket.display().to_string()),
+            ("driver", String::from(if setting.epoll { "epoll" } else { "auto" })),
+            ("workers", setting.workers.to_string()),
+            ("max-backends", setting.backends.to_string()),
+            ("permits", setting.permits.to_string()),
+            ("statements-in-flight", setting.in_flight.to_string()),
+            ("coalesce-reads", String::from(if setting.coalesce { "on" } else { "off" })),
+        ];
+        for (name, value) in options {
+            command.arg(format!("--{name}")).arg(value);
+        }
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(|name| name.starts_with("ONRAMP_")) {
+                command.env_remove(name);
+            }
+        }
+        let access = &server.access;
+        let backend = format!(
+            "mysql://{}:{}@localhost/?socket={}",
+            access.service_user,
+            access.service_password.as_str(),
+            access.socket.display()
+        );
+        command.env("ONRAMP_BACKEND", backend);
+        let errors = file.try_clone().map_err(|error| error.to_string())?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(errors)
+            .spawn()
+            .map_err(|error| format!("{}: {error}", program.display()))?;
+        let mut onramp = Self { child, socket, log };
+        onramp.wait()?;
+        Ok(onramp)
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn lives(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The end of its log.
+    pub(crate) fn last_words(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&text[text.len().saturating_sub(2000)..]).into_owned()
+    }
+
+    fn wait(&mut self) -> Result<(), String> {
+        let login = Login {
+            user: String::from("app"),
+            schema: String::new(),
+            collation: 45,
+            capabilities: plain_capabilities().0,
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline && self.lives() {
+            if let Ok((mut connection, reply)) =
+                Connection::open(&self.socket, &login, &crate::connection::password(&login.user))
+            {
+                if reply.packets.first().is_some_and(|packet| packet.role == Role::Ok) {
+                    connection.quit();
+                    return Ok(());
+                }
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(format!("onramp did not come up:\n{}", self.last_words()))
+    }
+}
+
+impl Drop for Onramp {
+    fn drop(&mut self) {
+        // Nobody is left who would miss an answer.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
