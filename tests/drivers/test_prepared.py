@@ -6,6 +6,7 @@ import pytest
 
 from harness import raw
 from harness.raw import Err, Ok, Rows
+from test_failures import in_background
 
 BOTH = pytest.mark.parametrize("capabilities", [raw.USUAL, raw.USUAL & ~raw.DEPRECATE_EOF], ids=["ok", "eof"])
 
@@ -389,3 +390,87 @@ def test_bounds_of_prepared_statements(own_server, own_onramp):
         assert not isinstance(connection.prepare("SELECT 7"), Err)
     with raw.connect(onramp) as connection:
         assert not isinstance(connection.prepare("SELECT 8"), Err), "what a client had goes with it"
+
+
+def few_statements(own_server, number):
+    with raw.connect(own_server, "admin", "admin-secret") as admin:
+        admin.query(f"SET GLOBAL max_prepared_stmt_count = {number}")
+
+
+def test_text_with_calls_at_a_full_server(own_server, own_onramp):
+    """What stands for a call is put in once, however often the statement is sent."""
+    few_statements(own_server, 3)
+    onramp = own_onramp(own_server, max_backends=4)
+    with raw.connect(own_server) as other, raw.connect(onramp) as connection:
+        others = [other.prepare("SELECT 1") for _ in range(2)]
+        assert not any(isinstance(prepared, Err) for prepared in others)
+        assert not isinstance(connection.prepare("SELECT 77"), Err)
+        for text, rows in [("SELECT 5 + 0 * CONNECTION_ID()", 1), ("SELECT 1, 2 FROM DUAL WHERE 6 = CONNECTION_ID()", 0)]:
+            prepared = connection.prepare(text)
+            assert not isinstance(prepared, Err), prepared
+            assert len(connection.execute(prepared.statement)[0].rows) == rows
+
+
+def test_more_transactions_than_statements_on_the_server(own_server, own_onramp):
+    """Each has a backend, and the same statement has to be prepared on each: never is the one closed that is needed next."""
+    few_statements(own_server, 4)
+    onramp = own_onramp(own_server, max_backends=8)
+    clients = [raw.connect(onramp, timeout=10) for _ in range(6)]
+    for connection in clients:
+        connection.query("BEGIN")
+        connection.query("SELECT 1")
+    for connection in clients:
+        connection.mine = connection.prepare("SELECT 42, ?").statement
+    for connection in clients:
+        assert connection.execute(connection.mine, [b"x"])[0].rows == [(struct.pack("<i", 42), b"x")]
+        connection.close()
+
+
+def test_cursors_leave_statements_to_others(own_server, own_onramp):
+    """Nobody can close a cursor of somebody else's, and still everybody goes on."""
+    few_statements(own_server, 40)
+    onramp = own_onramp(own_server, max_backends=4)
+    with raw.connect(onramp, schema="onramp_app") as holder:
+        for number in range(32):
+            prepared = holder.prepare(f"SELECT seq, {number} FROM seq_1_to_10")
+            assert not isinstance(prepared, Err), (number, prepared)
+            assert isinstance(holder.execute(prepared.statement, flags=CURSOR)[0], Rows)
+        for _ in range(2):
+            with raw.connect(onramp, timeout=10) as other:
+                prepared = other.prepare("SELECT 43, ?")
+                assert isinstance(other.execute(prepared.statement, [b"x"])[0], Rows)
+
+
+def test_texts_that_nobody_has_any_more_make_room(own_server, own_onramp):
+    onramp = own_onramp(own_server, max_backends=2, prepared_statement_memory="1MiB")
+    with raw.connect(onramp) as connection:
+        for number in range(150):
+            prepared = connection.prepare(f"SELECT {number}, '{'x' * 10_000}'")
+            assert not isinstance(prepared, Err), (number, prepared)
+            close(connection, prepared)
+        held = [connection.prepare(f"SELECT {number}, '{'y' * 10_000}'") for number in range(110)]
+        assert isinstance(held[-1], Err) and not isinstance(held[90], Err), "what clients have themselves has a bound"
+
+
+def test_executions_run_in_their_clients_state_while_statements_are_closed(own_server, own_onramp):
+    few_statements(own_server, 8)
+    onramp = own_onramp(own_server, max_backends=4)
+    wrong = []
+
+    def work(number):
+        zone = f"+0{1 + number % 8}:00"
+        with raw.connect(onramp, timeout=30) as connection:
+            prepared = [connection.prepare(f"SELECT @@time_zone, {n}, ?") for n in range(6)]
+            connection.query(f"SET time_zone = '{zone}'")
+            for turn in range(150):
+                chosen = prepared[(turn * 7 + number) % 6]
+                if not isinstance(chosen, Err):
+                    answer = connection.execute(chosen.statement, [b"x"])[0]
+                    # A server that is full may refuse.
+                    if isinstance(answer, Rows) and answer.rows[0][0] != zone.encode():
+                        wrong.append((zone, answer.rows))
+
+    joins = [in_background(work, number) for number in range(12)]
+    for join in joins:
+        join()
+    assert not wrong

@@ -394,6 +394,8 @@ impl Engine {
             payload.extend_from_slice(&text);
             wire::put_message(&mut raw, &mut 0, &payload);
             request.raw = raw;
+            // They were places in the text as the client has sent it.
+            request.statement.calls = Vec::new();
         }
     }
 

@@ -119,6 +119,10 @@ impl Engine {
         let session = self.sessions.hold(state);
         self.set_backend_session(key, session);
         self.sessions.release(session);
+        // The client's own state may have stood before, and does no more.
+        if let Some(request) = &mut self.clients[client].request {
+            request.prepared = false;
+        }
         self.send_request(client, key);
     }
 
@@ -128,7 +132,7 @@ impl Engine {
         let summary = &statement.summary;
         match (&summary.error, summary.prepared) {
             (Some(error), _) => {
-                let again = error.code == NO_ROOM && self.may_try_again(client) && self.make_room();
+                let again = error.code == NO_ROOM && self.may_try_again(client) && self.make_room(key);
                 if !again {
                     return self.execution_refused(key, client, statement);
                 }
@@ -201,7 +205,7 @@ impl Engine {
         match (&summary.error, summary.prepared) {
             (Some(error), _) if error.code == NO_ROOM && request.prepare_tries < TRIES => {
                 request.prepare_tries += 1;
-                if self.make_room() {
+                if self.make_room(key) {
                     self.buffered += request.raw.len();
                     self.clients[client].request = Some(request);
                     self.send_request(client, key);
@@ -262,12 +266,36 @@ impl Engine {
         // Others prepare statements on the server too, and each worker.
         let servers = self.facts.as_ref().map_or(u32::MAX, |facts| facts.max_prepared_stmt_count);
         let most = (servers / 4 * 3 / self.workers.count()).max(1) as usize;
-        while self.prepared_count > most && self.close_where_most_are() {}
+        // Two for one that is new: cursors, which nobody can close, must not cost the others all of theirs at once.
+        for _ in 0..2 {
+            if self.prepared_count > most {
+                self.close_where_most_are();
+            }
+        }
     }
 
+    /// Closes the statement that was used longest ago on the backend with most of them; false where none can be closed.
     fn close_where_most_are(&mut self) -> bool {
-        let most = self.backends.iter().max_by_key(|(_, backend)| backend.prepared.common());
+        let may_go = self.backends.iter().filter(|&(key, _)| !self.is_preparing(key));
+        let most = may_go.max_by_key(|(_, backend)| backend.prepared.common());
         most.map(|(key, _)| key).is_some_and(|key| self.close_oldest(key))
+    }
+
+    /// Whether a client waits for what is done on its backend before its own statement: what it needs there has to stay.
+    fn is_preparing(&self, key: usize) -> bool {
+        let holder = self.backends[key].holder.and_then(|client| self.clients.get(client));
+        holder.is_some_and(|client| matches!(client.phase, ClientPhase::Preparing))
+    }
+
+    /// Closes statements that no client has any more, or that can be prepared again, until their definitions leave room for
+    /// `more` bytes of text. False where clients have too many themselves.
+    pub(crate) fn make_room_for_text(&mut self, more: usize) -> bool {
+        while self.definitions.text_bytes() + more > self.settings.prepared_statement_memory {
+            if !self.close_where_most_are() {
+                return false;
+            }
+        }
+        true
     }
 
     /// COM_STMT_CLOSE, which has no answer.
@@ -292,11 +320,12 @@ impl Engine {
         self.release_definition(definition);
     }
 
-    /// The server has no room for more statements: half of those on each backend go. Executions that are under way come
-    /// before COM_STMT_CLOSE. False where there are none.
-    fn make_room(&mut self) -> bool {
+    /// The server has no room for one more statement on a backend: half of those on each go. Executions that are under way
+    /// come before COM_STMT_CLOSE. False where there are none.
+    fn make_room(&mut self, on: usize) -> bool {
         let mut closed = false;
-        let all: Vec<_> = self.backends.iter().map(|(key, _)| key).collect();
+        let may_go = |&key: &usize| key == on || !self.is_preparing(key);
+        let all: Vec<_> = self.backends.iter().map(|(key, _)| key).filter(may_go).collect();
         for backend in all {
             for _ in 0..self.backends[backend].prepared.common().div_ceil(2) {
                 closed |= self.close_oldest(backend);

@@ -237,7 +237,7 @@ impl Engine {
             return self.answer_error(key, answer, &MySqlError::too_many_prepared_statements(limit));
         }
         let memory = self.settings.prepared_statement_memory;
-        if self.definitions.text_bytes() + text.len() > memory {
+        if !self.make_room_for_text(text.len()) {
             self.limit_reached("prepared_statement_memory", memory as u64);
             return self.answer_error(key, answer, &MySqlError::prepared_statement_memory(memory));
         }
