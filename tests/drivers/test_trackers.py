@@ -1,0 +1,116 @@
+"""What the servers' session trackers say of each of some hundred statements, against golden files: Onramp's model of session
+state rests on it, so that a server that says something else has to be noticed before its users notice.
+
+`UPDATE_GOLDEN=1 tests/drivers/run -k trackers` writes the files anew. MySQL is asked where MYSQL_HOME names its folder.
+"""
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from harness import raw
+from harness.raw import Err, Reader
+from harness.server import ADMIN
+
+FOLDER = Path(__file__).parent / "trackers"
+KINDS = {0: "variable", 1: "schema", 2: "state change", 3: "gtids", 4: "characteristics", 5: "transaction state"}
+
+PREPARATION = [
+    "DROP DATABASE IF EXISTS onramp_trackers", "CREATE DATABASE onramp_trackers",
+    "CREATE TABLE onramp_trackers.t (id INT PRIMARY KEY)",
+    "CREATE PROCEDURE onramp_trackers.settles() BEGIN SET sql_notes = 0; SET @d = 1; SET SESSION sql_mode = 'ANSI'; END",
+    "CREATE FUNCTION onramp_trackers.settled() RETURNS INT DETERMINISTIC BEGIN SET @e = 1; SET lc_time_names = 'de_DE'; RETURN 1; END",
+]
+TRACKERS = ("SET session_track_system_variables = '*', session_track_schema = ON, session_track_state_change = ON,"
+            " session_track_transaction_info = 'CHARACTERISTICS'")
+
+
+def test_mariadb(server):
+    with raw.connect(server, *ADMIN, capabilities=raw.USUAL | raw.SESSION_TRACK) as connection:
+        compare(connection, "mariadb", connection.greeting.version)
+
+
+def test_mysql(folder):
+    home = os.environ.get("MYSQL_HOME")
+    if not home:
+        pytest.skip("MYSQL_HOME names no MySQL server")
+    sys.path.insert(0, str(FOLDER.parents[1] / "benchmark"))
+    from servers import Installation, MySql  # the folder is no package
+
+    server = MySql("mysql", Path(folder) / "mysql", 1000, Installation(Path(home)), pool=False)
+    server.more_options = ["--log-bin-trust-function-creators=1"]
+    server.install()
+    server.start()
+    try:
+        site = SimpleNamespace(host="127.0.0.1", port=server.port)
+        # The account has no password, to which every method's answer is nothing.
+        with raw.connect(site, "root", "", socket_path=str(server.socket), plugin="caching_sha2_password", token=b"",
+                         capabilities=raw.USUAL | raw.SESSION_TRACK) as connection:
+            compare(connection, "mysql", connection.greeting.version)
+    finally:
+        server.stop()
+
+
+def compare(connection, flavour, version):
+    """What is seen, with the golden file of this series of the server."""
+    number = version.removeprefix("5.5.5-").split("-")[0]
+    golden = FOLDER / f"{flavour}-{'.'.join(number.split('.')[:2])}.txt"
+    if not golden.exists() and not os.environ.get("UPDATE_GOLDEN"):
+        pytest.skip(f"no golden file {golden.name}: UPDATE_GOLDEN=1 writes it")
+    for statement in PREPARATION:
+        answer = connection.query(statement)
+        assert not isinstance(answer, Err), (statement, answer)
+    assert not isinstance(connection.query(TRACKERS), Err)
+    seen = "".join(told(connection, statement) for statement in statements(flavour))
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(seen)
+    assert seen.splitlines() == golden.read_text().splitlines()
+
+
+def statements(flavour):
+    for line in (FOLDER / "statements.txt").read_text().splitlines():
+        kind, _, statement = line.rpartition(": ") if line.startswith(("mariadb: ", "mysql: ")) else ("", "", line)
+        if line and not line.startswith("#") and kind in ("", flavour):
+            yield statement
+
+
+def told(connection, statement):
+    """The statement, its status and the items of all its packets. Servers order variables by addresses in memory."""
+    items, results = [], []
+    connection.session_changes = b""
+    parse_ok = connection.ok
+
+    def keep(payload):
+        connection.session_changes = b""
+        ok = parse_ok(payload)
+        items.extend(parse(connection.session_changes))
+        return ok
+
+    connection.ok = keep
+    try:
+        results = connection.query_all(statement)
+    finally:
+        connection.ok = parse_ok
+    last = results[-1]
+    outcome = f"error {last.code}" if isinstance(last, Err) else f"status {last.status:#06x}"
+    return "".join([f"{statement}\n  {outcome}\n", *(f"  {item}\n" for item in sorted(items))])
+
+
+def parse(changes):
+    """The items as lines."""
+    reader = Reader(changes)
+    while reader.more():
+        kind, body = reader.integer(1), Reader(reader.lenenc_bytes())
+        if kind == 0:
+            # MariaDB puts several variables into an item.
+            while body.more():
+                name, value = body.text(), body.text()
+                # MySQL counts its statements in a variable, which changes with each.
+                yield f"variable {name} = {'(a counter)' if name == 'statement_id' else repr(value)}"
+        elif kind == 2:
+            yield f"state change {body.rest().decode()}"
+        else:
+            yield f"{KINDS.get(kind, kind)} {body.text()!r}"
