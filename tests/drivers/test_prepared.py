@@ -423,6 +423,7 @@ def test_more_transactions_than_statements_on_the_server(own_server, own_onramp)
         connection.mine = connection.prepare("SELECT 42, ?").statement
     for connection in clients:
         assert connection.execute(connection.mine, [b"x"])[0].rows == [(struct.pack("<i", 42), b"x")]
+    for connection in clients:
         connection.close()
 
 
