@@ -70,6 +70,7 @@ macro_rules! assert_same_defaults {
 fn the_defaults_of_the_table_are_those_of_the_engine() {
     assert_same_defaults!(
         server_tls,
+        compression,
         thread_handling,
         profile,
         oversubscribe,

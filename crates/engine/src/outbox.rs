@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use seam::{Address, ConnectionId, Output, TlsSide};
+use seam::{Address, Compression, ConnectionId, Output, TlsSide};
 
 /// The queue behind `poll_output`: records in order, and one arena for the bytes of all sends of a turn.
 #[derive(Default)]
@@ -22,6 +22,7 @@ enum Record {
     ResumeReading { connection: ConnectionId },
     StartTls { connection: ConnectionId, server_name: Option<Arc<str>> },
     Unread { connection: ConnectionId, start: usize, end: usize },
+    StartCompression { connection: ConnectionId, compression: Compression },
     StopListening,
     Finished,
 }
@@ -68,6 +69,11 @@ impl Outbox {
     /// TLS with a client, or with the server of this name.
     pub(crate) fn start_tls(&mut self, connection: ConnectionId, server_name: Option<Arc<str>>) {
         self.records.push_back(Record::StartTls { connection, server_name });
+    }
+
+    /// Compression of everything from here on.
+    pub(crate) fn start_compression(&mut self, connection: ConnectionId, compression: Compression) {
+        self.records.push_back(Record::StartCompression { connection, compression });
     }
 
     /// Bytes that are inside of what has just been asked for.
@@ -117,6 +123,9 @@ impl Outbox {
             }
             Record::Unread { connection, start, end } => {
                 Output::Unread { connection, bytes: &self.arena[start..end] }
+            }
+            Record::StartCompression { connection, compression } => {
+                Output::StartCompression { connection, compression }
             }
             Record::StopListening => Output::StopListening,
             Record::Finished => Output::Finished,

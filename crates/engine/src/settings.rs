@@ -50,6 +50,8 @@ pub struct Settings {
     pub longrun_trx_limit: Duration,
     /// Whether clients may or must use TLS, by the listener by which they come. Those beyond are not offered it.
     pub client_tls: Vec<ClientTls>,
+    /// Whether clients may have their packets compressed.
+    pub compression: bool,
     /// Statements sent to one backend before the first is answered; 1 turns pipelining off, 0 finds out how many are best.
     pub statements_in_flight: u32,
     /// Backends on which short reads of one user and session state run, several in flight on each; more make the server's
@@ -274,6 +276,7 @@ impl Default for Settings {
             max_transactions_limit: 0,
             longrun_trx_limit: Duration::from_secs(2),
             client_tls: Vec::new(),
+            compression: true,
             statements_in_flight: 16,
             shared_backends: 4,
             max_backends: 128,

@@ -16,10 +16,12 @@
 //! nothing of it: they send nothing of the former and ignore the latter.
 
 mod address;
+mod compression;
 mod time;
 mod tls;
 
 pub use address::{Address, Peer};
+pub use compression::Compression;
 pub use time::Instant;
 pub use tls::{PeerCertificate, TlsSession, TlsSide, TlsVersion};
 
@@ -177,6 +179,13 @@ pub enum Output<'a> {
         connection: ConnectionId,
         /// Who we are in it.
         side: TlsSide<'a>,
+    },
+    /// What follows on this connection is MySQL's compressed protocol, in both directions. For layers.
+    StartCompression {
+        /// This connection.
+        connection: ConnectionId,
+        /// Which kind.
+        compression: Compression,
     },
     /// Bytes that came as [`Input::Bytes`] and are not for the program, because a layer that it has just asked for begins
     /// before them. They go ahead of all that comes later.

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 
+use compression::Compressed;
 use config::Configuration;
 use drivers::{Counters, Driver, DriverKind, ListenAddress, ListenSocket, Opened, Signaller};
 use engine::{ClientTls, Engine, Letter, Settings};
@@ -205,11 +206,11 @@ fn serve(mut driver: Driver, begun: &Receiver<Begin>, happenings: &SyncSender<Ha
     let number = post.number;
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let engine = Engine::join(settings, pool, number);
-        // From the outside in: what is said ahead of all, what is encrypted, the engine.
-        let mut program =
-            ProxyProtocol::new(tls.around(Reporting::new(engine, post, happenings.clone())), trusted);
+        // From the outside in: what is said ahead of all, what is encrypted, what is compressed, the engine.
+        let reporting = Reporting::new(engine, post, happenings.clone());
+        let mut program = ProxyProtocol::new(tls.around(Compressed::new(reporting)), trusted);
         let result = driver.run(&mut program);
-        program.inner_mut().inner_mut().report();
+        program.inner_mut().inner_mut().inner_mut().report();
         tracing::debug!("worker {number} has ended: {:?}", driver.counters());
         result
     }));

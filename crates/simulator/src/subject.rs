@@ -77,7 +77,9 @@ impl Owned {
             Output::Close { connection } => Self::Close(*connection),
             Output::PauseReading { connection } => Self::Pause(*connection),
             Output::ResumeReading { connection } => Self::Resume(*connection),
-            Output::StartTls { .. } | Output::Unread { .. } => unreachable!("no TLS here"),
+            Output::StartTls { .. } | Output::StartCompression { .. } | Output::Unread { .. } => {
+                unreachable!("neither TLS nor compression here")
+            }
             Output::StopListening => Self::StopListening,
             Output::Finished => Self::Finished,
         }

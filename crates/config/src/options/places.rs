@@ -51,6 +51,18 @@ pub(super) const ADDRESSES: &[OptionSpec] = &[
         section: Section::Addresses,
     },
     OptionSpec {
+        name: "compression",
+        kind: Kind::Word(&[
+            ("on", |configuration| configuration.engine.compression = true),
+            ("off", |configuration| configuration.engine.compression = false),
+        ]),
+        default: "on",
+        example: "off",
+        doc: "Whether clients that ask for it may have their packets compressed, by zlib or zstd, as the servers offer it. It saves \
+              bytes on slow lines and costs the workers' time; between Onramp and the server nothing is compressed.",
+        section: Section::Addresses,
+    },
+    OptionSpec {
         name: "back_log",
         // A 16-bit number in the kernel's interface; 1 is the least that works.
         kind: Kind::Count(1..=65_535, |configuration| &mut configuration.back_log),

@@ -229,7 +229,7 @@ impl EpollDriver {
                 Output::PauseReading { connection } => self.pause_reading(connection),
                 Output::ResumeReading { connection } => self.resume_reading(connection),
                 // For layers between the program and us: whoever asks without one waits in vain.
-                Output::StartTls { .. } | Output::Unread { .. } => {}
+                Output::StartTls { .. } | Output::StartCompression { .. } | Output::Unread { .. } => {}
                 Output::StopListening => self.stop_listening(),
                 Output::Finished => finished = true,
             }

@@ -255,7 +255,7 @@ impl Engine {
             return self.answer_server_error(client, request, error);
         }
         self.remember_schema(client);
-        self.answer_ok(client, self.clients[client].login_sequence);
+        self.answer_login(client, self.clients[client].login_sequence);
         self.schema_allowed(client);
         self.settle(key, client, false);
     }

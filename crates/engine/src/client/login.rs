@@ -8,6 +8,7 @@ use seam::Peer;
 use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, StatusFlags, WireError};
 
 use super::authentication::{Answer, Verdict};
+use super::compression;
 use super::priority::Priority;
 use super::security::Security;
 use super::{Client, Phase};
@@ -98,7 +99,9 @@ impl Engine {
             server_version: &facts.version,
             connection_id: client.id,
             scramble,
-            capabilities: (OFFERED & facts.capabilities) | client.security.offered(),
+            capabilities: (OFFERED & facts.capabilities)
+                | client.security.offered()
+                | compression::offered(&self.settings, facts.capabilities),
             mariadb_extended: 0,
             collation,
             status: StatusFlags::AUTOCOMMIT,
@@ -149,8 +152,11 @@ impl Engine {
             return Err(WireError::Malformed { what: "a client without CLIENT_SECURE_CONNECTION" });
         }
         let offered = self.facts.as_ref().map_or(OFFERED, |facts| OFFERED & facts.capabilities);
+        let servers = self.facts.as_ref().map_or(Capabilities::NONE, |facts| facts.capabilities);
+        let compressions = compression::offered(&self.settings, servers);
         let client = &mut self.clients[key];
         client.capabilities = login.capabilities & offered;
+        client.wanted_compression = compression::wanted(compressions, login.capabilities, payload);
         client.wants_end_for_loss = is_libmariadb(login.attributes);
         let attempt = Box::new(Attempt {
             user: login.user.to_vec(),
@@ -279,7 +285,7 @@ impl Engine {
             Some(schema) if !self.schema_is_known(identity, &schema) => {
                 self.check_schema(key, identity, schema);
             }
-            _ => self.answer_ok(key, attempt.sequence),
+            _ => self.answer_login(key, attempt.sequence),
         }
     }
 

@@ -64,7 +64,7 @@ impl Engine {
     pub(crate) fn schema_allowed(&mut self, asked: usize) {
         for key in self.end_schema_check(asked) {
             self.clients[key].phase = Phase::Idle;
-            self.answer_ok(key, self.clients[key].login_sequence);
+            self.answer_login(key, self.clients[key].login_sequence);
             self.resume.push(key);
         }
     }

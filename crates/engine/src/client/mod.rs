@@ -16,6 +16,7 @@ pub(crate) mod answer;
 pub(crate) mod authentication;
 pub(crate) mod close;
 pub(crate) mod commands;
+pub(crate) mod compression;
 pub(crate) mod delay;
 pub(crate) mod holdings;
 pub(crate) mod kill;
@@ -26,7 +27,7 @@ pub(crate) mod priority;
 pub(crate) mod security;
 pub(crate) mod transaction;
 
-use seam::{ConnectionId, Instant, Peer};
+use seam::{Compression, ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::IdentityId;
@@ -45,6 +46,8 @@ pub(crate) struct Client {
     pub(crate) connection: ConnectionId,
     pub(crate) peer: Peer,
     pub(crate) security: Security,
+    /// What its login asked for and its end begins.
+    pub(crate) wanted_compression: Option<Compression>,
     /// What it saw in its greeting and CONNECTION_ID() gives.
     pub(crate) id: u32,
     pub(crate) phase: Phase,
@@ -158,6 +161,7 @@ impl Client {
             connection,
             peer,
             security: Security::default(),
+            wanted_compression: None,
             id,
             phase: Phase::AwaitingServer,
             capabilities: Capabilities(0),

@@ -334,7 +334,7 @@ impl<'a> World<'a> {
             // Every peer here reads at once.
             Output::PauseReading { .. } | Output::ResumeReading { .. } => {}
             // No TLS here.
-            Output::StartTls { .. } | Output::Unread { .. } => {}
+            Output::StartTls { .. } | Output::StartCompression { .. } | Output::Unread { .. } => {}
             Output::StopListening | Output::Finished => {}
         }
     }

@@ -125,7 +125,9 @@ impl<P: Subject> World<P> {
                         self.network.set_paused(link, false);
                     }
                 }
-                Output::StartTls { .. } | Output::Unread { .. } => unreachable!("no TLS here"),
+                Output::StartTls { .. } | Output::StartCompression { .. } | Output::Unread { .. } => {
+                    unreachable!("neither TLS nor compression here")
+                }
                 Output::StopListening => self.listening = false,
                 Output::Finished => self.finished = true,
             }

@@ -1,0 +1,13 @@
+//! Kinds of compression.
+
+/// What packets are compressed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// zlib, of every version of the protocol.
+    Zlib,
+    /// zstd, since MySQL 8.0.18.
+    Zstd {
+        /// How hard to try, from 1 to 22.
+        level: u8,
+    },
+}

@@ -1,0 +1,153 @@
+"""The compressed protocol: libraries, programs, and packets of our own."""
+
+import shutil
+import subprocess
+import zlib
+
+import mysql.connector
+import pytest
+
+from harness import raw
+from harness.raw import Ok
+
+
+class Compressed:
+    """What a socket does, with packets inside compressed ones."""
+
+    def __init__(self, inner):
+        self.inner = inner
+        self.number = 0
+        self.plain = b""
+        self.arrived = b""
+
+    def sendall(self, raw_bytes):
+        if raw_bytes[3] == 0:
+            self.number = 0
+        packed = zlib.compress(raw_bytes)
+        if len(raw_bytes) < 50:
+            packed, original = raw_bytes, 0
+        else:
+            original = len(raw_bytes)
+        self.inner.sendall(len(packed).to_bytes(3, "little") + bytes([self.number]) + original.to_bytes(3, "little") + packed)
+        self.number = (self.number + 1) % 256
+
+    def exactly(self, count):
+        while len(self.arrived) < count:
+            piece = self.inner.recv(1 << 18)
+            if not piece:
+                return b""
+            self.arrived += piece
+        taken, self.arrived = self.arrived[:count], self.arrived[count:]
+        return taken
+
+    def recv(self, _count):
+        header = self.exactly(7)
+        if not header:
+            return b""
+        assert header[3] == self.number, f"compressed packet {header[3]} instead of {self.number}"
+        self.number = (self.number + 1) % 256
+        content = self.exactly(int.from_bytes(header[:3], "little"))
+        original = int.from_bytes(header[4:], "little")
+        plain = zlib.decompress(content) if original else content
+        assert not original or len(plain) == original
+        return plain
+
+    def close(self):
+        self.inner.close()
+
+
+@pytest.fixture
+def compressed(site):
+    connection = raw.Connection(site)
+    greeting = connection.greet()
+    assert greeting.capabilities & raw.COMPRESS
+    connection.send(connection.login_request(
+        "app", "app-secret", capabilities=raw.USUAL | raw.COMPRESS | raw.LOCAL_FILES | raw.MULTI_STATEMENTS))
+    answer = connection.finish_login("app-secret")
+    assert isinstance(answer, Ok), answer
+    connection.socket = Compressed(connection.socket)
+    # The server numbers what is inside by the compressed packets, Onramp by what would be without: clients look at neither.
+    connection.checks_numbers = False
+    yield connection
+    connection.close()
+
+
+def test_statements_and_results(compressed, note):
+    note("one", compressed.query("SELECT 1"))
+    note("large", compressed.value("SELECT REPEAT('abc', 700000)"))
+    text = "x" * 900_000
+    note("long", compressed.value(f"SELECT LENGTH('{text}')"))
+    note("error", compressed.query("SELECT nothing"))
+    note("several", compressed.query_all("SELECT 1; SELECT 2; SELECT 3"))
+    note("ping", compressed.ping())
+
+
+def test_transactions_and_prepared_statements(compressed, note, schema):
+    compressed.use(schema)
+    note("table", compressed.query("CREATE TABLE t (a INT PRIMARY KEY, b TEXT)"))
+    note("begin", compressed.query("BEGIN"))
+    for number in range(20):
+        compressed.query(f"INSERT INTO t VALUES ({number}, REPEAT('b', {number * 100}))")
+    note("rollback", compressed.query("ROLLBACK"))
+    note("empty", compressed.query("SELECT COUNT(*) FROM t"))
+    prepared = compressed.prepare("SELECT ? + 1, REPEAT('z', 1000)")
+    note("executed", compressed.execute(prepared.statement, [b"41"]))
+
+
+def test_local_files(compressed, note, schema):
+    """Packets inside that a client numbers by the compressed ones."""
+    compressed.use(schema)
+    compressed.query("CREATE TABLE t (a INT)")
+    request = compressed.query("LOAD DATA LOCAL INFILE 'numbers' INTO TABLE t")
+    assert isinstance(request, raw.LocalInfile), request
+    compressed.socket.sendall(compressed.packets(b"1\n2\n") + compressed.packets(b"3\n"))
+    compressed.sequence = compressed.socket.number
+    compressed.send(b"4\n")
+    compressed.send(b"")
+    note("loaded", compressed.ok_or_error(compressed.receive()))
+    note("rows", compressed.query("SELECT COUNT(*), SUM(a) FROM t"))
+
+
+def test_change_of_user(compressed, note):
+    note("changed", compressed.change_user("other", "other-secret"))
+    note("who", compressed.query("SELECT CURRENT_USER()"))
+
+
+def test_connector(site, note):
+    connection = mysql.connector.connect(
+        host=site.host, port=site.port, user="app", password="app-secret", use_pure=True, compress=True, ssl_disabled=True,
+        charset="utf8mb4", collation="utf8mb4_general_ci", auth_plugin="mysql_native_password")
+    cursor = connection.cursor()
+    cursor.execute("SELECT REPEAT('a', 1000000), 2")
+    note("row", cursor.fetchall())
+    cursor.execute(f"SELECT LENGTH('{'q' * 1_000_000}')")
+    note("length", cursor.fetchall())
+    connection.close()
+
+
+@pytest.mark.parametrize("options", [["--skip-ssl"], ["--ssl"]])
+def test_the_mariadb_program(own_onramp, server, options):
+    onramp = own_onramp(server)
+    command = [shutil.which("mariadb"), "--no-defaults", "--protocol=tcp", f"--port={onramp.port}", "--host=127.0.0.1",
+               "--user=app", "-papp-secret", "--compress", *options, "-Ne", "SELECT LENGTH(REPEAT('m', 100000)), 'through'"]
+    for _ in range(3):
+        result = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        assert result.stdout == "100000\tthrough\n", result.stderr
+
+
+def test_off(own_onramp, server):
+    connection = raw.Connection(own_onramp(server, compression="off"))
+    assert not connection.greet().capabilities & raw.COMPRESS
+
+
+def test_noise_after_the_login(own_onramp, server):
+    onramp = own_onramp(server)
+    for noise in (b"\xff\xff\xff\0\xff\xff\xff" + b"x" * 70_000, b"\x05\0\0\0\x10\0\0hello", bytes(6), b"\0" * 70):
+        connection = raw.Connection(onramp)
+        connection.greet()
+        connection.send(connection.login_request("app", "app-secret", capabilities=raw.USUAL | raw.COMPRESS))
+        assert isinstance(connection.finish_login("app-secret"), Ok)
+        connection.send_bytes(noise)
+        connection.close()
+    with raw.connect(onramp) as usual:
+        assert usual.value("SELECT 1") == b"1"
