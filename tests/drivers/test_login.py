@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import subprocess
 import time
 
 import pymysql
@@ -194,6 +195,24 @@ def test_unix_socket_or_password(own_onramp, server, admin):
         assert cursor.fetchone() == (f"{name}@localhost",)
     connection.close()
     admin.query(f"CREATE OR REPLACE USER {name}@'localhost' IDENTIFIED BY ''")
+
+
+def test_ed25519(own_onramp, server, admin):
+    """The client signs; backends log in by the account's second method."""
+    if isinstance(admin.query("INSTALL SONAME 'auth_ed25519'"), Err):
+        pytest.skip("this server has no auth_ed25519 (Debian, Ubuntu: in the package mariadb-server)")
+    admin.query("CREATE OR REPLACE USER signing@'%' IDENTIFIED VIA ed25519 USING PASSWORD('own-secret') "
+                "OR mysql_native_password USING PASSWORD('mapped-secret')")
+    onramp = own_onramp(server, mapped_password="mapped-secret")
+
+    def log_in(password):
+        command = ["mariadb", "--no-defaults", f"--host={onramp.host}", f"--port={onramp.port}", "--user=signing",
+                   "--skip-column-names", "--execute=SELECT CURRENT_USER()"]
+        return subprocess.run(command, env=dict(os.environ, MYSQL_PWD=password), capture_output=True, text=True)
+
+    assert log_in("own-secret").stdout == "signing@%\n"
+    assert "ERROR 1045 (28000): Access denied for user 'signing'" in log_in("wrong").stderr
+    admin.query("DROP USER signing@'%'")
 
 
 def test_more_specific_host_wins(unauthenticated, admin, note):

@@ -61,6 +61,8 @@ pub(crate) enum Credential {
     CachingSha2(Vec<u8>),
     /// sha256_password, likewise.
     Sha256(Vec<u8>),
+    /// MariaDB's ed25519: the public key.
+    Ed25519([u8; 32]),
     /// No password at all: only whom the account's socket users are.
     Socket,
     /// Another plugin, by name.
@@ -77,6 +79,7 @@ impl Credential {
             }
             b"caching_sha2_password" => Self::CachingSha2(stored.into()),
             b"sha256_password" => Self::Sha256(stored.into()),
+            b"ed25519" => ed25519_key(stored).map_or(Self::Unmatchable, Self::Ed25519),
             b"unix_socket" | b"auth_socket" => Self::Socket,
             other => Self::Other(other.into()),
         }
@@ -86,7 +89,12 @@ impl Credential {
     pub(crate) fn stored(&self) -> Option<&Vec<u8>> {
         match self {
             Self::CachingSha2(stored) | Self::Sha256(stored) => Some(stored),
-            Self::Empty | Self::Native(_) | Self::Unmatchable | Self::Socket | Self::Other(_) => None,
+            Self::Empty
+            | Self::Native(_)
+            | Self::Unmatchable
+            | Self::Ed25519(_)
+            | Self::Socket
+            | Self::Other(_) => None,
         }
     }
 
@@ -96,9 +104,28 @@ impl Credential {
             Self::Empty | Self::Native(_) | Self::Unmatchable => Some(Method::Native),
             Self::CachingSha2(_) => Some(Method::CachingSha2),
             Self::Sha256(_) => Some(Method::Sha256),
+            Self::Ed25519(_) => Some(Method::Ed25519),
             Self::Socket | Self::Other(_) => None,
         }
     }
+}
+
+/// The 43 digits of base64, without padding, in which MariaDB stores a public key (`plugin/auth_ed25519`).
+fn ed25519_key(stored: &[u8]) -> Option<[u8; 32]> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut key = [0; 32];
+    let mut places = key.iter_mut();
+    let (mut bits, mut count) = (0u32, 0);
+    for digit in stored.iter().filter(|_| stored.len() == 43) {
+        let value = DIGITS.iter().position(|known| known == digit)?;
+        bits = (bits << 6 | u32::try_from(value).ok()?) & 0xffff;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            *places.next()? = (bits >> count) as u8;
+        }
+    }
+    places.next().is_none().then_some(key)
 }
 
 /// All accounts, in the order in which the server would look for a match.
@@ -348,6 +375,17 @@ mod tests {
         assert!(!host_matches("10.0._.5", &tcp("10.0.77.5"), true));
         assert!(host_matches("%", &tcp("::ffff:10.0.0.1"), true));
         assert!(host_matches("10.0.0.1", &tcp("::ffff:10.0.0.1"), true));
+    }
+
+    #[test]
+    fn public_keys_are_read() {
+        // What MariaDB's manual shows for the password "secret".
+        let stored = b"ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY";
+        let Credential::Ed25519(key) = Credential::new(b"ed25519", stored) else { panic!("no key") };
+        assert_eq!((key[0], key[31]), (0x64, 0x96));
+        for wrong in [&stored[..42], b"", b"ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJ!"] {
+            assert_eq!(Credential::new(b"ed25519", wrong), Credential::Unmatchable);
+        }
     }
 
     #[test]

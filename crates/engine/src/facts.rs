@@ -49,7 +49,9 @@ pub(crate) const MARIADB_ACCOUNTS_QUERY: &str = "SELECT User, Host, JSON_VALUE(P
     (CAST(IFNULL(JSON_VALUE(Priv, '$.access'), 0) AS UNSIGNED) & ((1 << 15) | (1 << 33))) <> 0, \
     JSON_VALUE(Priv, '$.ssl_type'), JSON_VALUE(Priv, '$.ssl_cipher'), JSON_VALUE(Priv, '$.x509_issuer'), \
     JSON_VALUE(Priv, '$.x509_subject'), 0, NULL, \
-    JSON_SEARCH(Priv, 'one', 'unix_socket', NULL, '$.auth_or[*].plugin') IS NOT NULL \
+    JSON_SEARCH(Priv, 'one', 'unix_socket', NULL, '$.auth_or[*].plugin') IS NOT NULL, \
+    JSON_VALUE(Priv, REPLACE(JSON_UNQUOTE(JSON_SEARCH(Priv, 'one', 'ed25519', NULL, '$.auth_or[*].plugin')), \
+    '.plugin', '.authentication_string')) \
     FROM mysql.global_priv WHERE NOT JSON_VALUE(Priv, '$.is_role') <=> 1";
 
 /// Changes whenever an account does. Two sums that are made in different ways, so that a change which keeps both is not to be
@@ -196,7 +198,11 @@ pub(crate) fn account_of_row(row: &Row<'_>) -> Option<Account> {
     };
     // The first two are MySQL's, the third MariaDB's: whether `unix_socket` is one of several ways in.
     let (expired, second, socket) = (more.first(), more.get(1), more.get(2));
-    let credential = Credential::new(plugin.unwrap_or_default(), stored.unwrap_or_default());
+    // One of several ways in goes before the others, which are for our backends.
+    let credential = match more.get(3).copied().flatten() {
+        Some(public_key) => Credential::new(b"ed25519", public_key),
+        None => Credential::new(plugin.unwrap_or_default(), stored.unwrap_or_default()),
+    };
     let second = second.copied().flatten().filter(|stored| !stored.is_empty());
     Some(Account {
         user: (*user)?.to_vec(),

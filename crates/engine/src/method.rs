@@ -10,15 +10,18 @@ pub(crate) enum Method {
     CachingSha2,
     /// `sha256_password`: the password is always sent.
     Sha256,
+    /// MariaDB's `ed25519`: a signature, from which nothing can be learned that a login on the server could use.
+    Ed25519,
 }
 
 impl Method {
-    /// The plugin's name on the wire and in the accounts' table.
+    /// The plugin's name on the wire.
     pub(crate) fn name(self) -> &'static [u8] {
         match self {
             Self::Native => b"mysql_native_password",
             Self::CachingSha2 => b"caching_sha2_password",
             Self::Sha256 => b"sha256_password",
+            Self::Ed25519 => b"client_ed25519",
         }
     }
 
@@ -28,6 +31,7 @@ impl Method {
             b"" | b"mysql_native_password" => Some(Self::Native),
             b"caching_sha2_password" => Some(Self::CachingSha2),
             b"sha256_password" => Some(Self::Sha256),
+            b"client_ed25519" => Some(Self::Ed25519),
             _ => None,
         }
     }

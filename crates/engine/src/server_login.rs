@@ -287,7 +287,10 @@ impl Exchange {
         let plain = |bytes: &[u8]| Zeroizing::new(bytes.to_vec());
         match (self.method, &credentials.secret) {
             (Some(Method::Native), secret) => Zeroizing::new(secret.native_token(&self.scramble)),
-            (None, _) | (Some(Method::CachingSha2), Secret::Native(_)) => Zeroizing::default(),
+            // A signature would need the password in the clear, of whoever has logged in by one; another method may follow.
+            (None | Some(Method::Ed25519), _) | (Some(Method::CachingSha2), Secret::Native(_)) => {
+                Zeroizing::default()
+            }
             // A zero byte says that there is no password (sha256_password_auth_client).
             (Some(_), Secret::None) => plain(&[0]),
             (Some(Method::CachingSha2), Secret::Password(password)) => {

@@ -32,6 +32,15 @@ pub enum Work {
     },
     /// Say the public key with which clients may encrypt their passwords: [`Finding::PublicKey`].
     PublicKey,
+    /// Check an Ed25519 signature: [`Finding::Signature`].
+    Verify {
+        /// Of the account.
+        public_key: [u8; 32],
+        /// What we had sent.
+        nonce: [u8; 32],
+        /// What the client sent.
+        signature: Vec<u8>,
+    },
     /// Say the name of a user of this machine: [`Finding::UserName`].
     UserName {
         /// Its number.
@@ -76,6 +85,8 @@ pub enum Finding {
     Password(Option<(Arc<Password>, bool)>),
     /// Our public key, as PEM; `None` where there is none.
     PublicKey(Option<Arc<[u8]>>),
+    /// Whether it is right.
+    Signature(bool),
     /// The user's name, where it has one.
     UserName(Option<Vec<u8>>),
     /// For the server; `None` where its key is of no use.

@@ -1,4 +1,4 @@
-//! RSA as MySQL's password methods use it, on either side of a login: a client's password is encrypted for the server's
+//! RSA and Ed25519 as logins use them. RSA as MySQL's password methods use it, on either side of a login: a client's password is encrypted for the server's
 //! public key (OAEP with SHA-1, `RSA_PKCS1_OAEP_PADDING` in MySQL's `sql/auth/sha2_password_common.cc` and
 //! `sql-common/client_authentication.cc`), which travels as PEM.
 //!
@@ -15,6 +15,7 @@ use aws_lc_rs::rsa::{
     KeySize, OAEP_SHA1_MGF1SHA1, OaepPrivateDecryptingKey, OaepPublicEncryptingKey, PrivateDecryptingKey,
     PublicEncryptingKey,
 };
+use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use zeroize::Zeroizing;
 
 /// A key pair that was made here and is stored nowhere.
@@ -71,6 +72,12 @@ pub fn encrypt(public_key: &[u8], bytes: &[u8]) -> Result<Vec<u8>, KeyError> {
     Ok(encrypted)
 }
 
+/// Whether an Ed25519 signature (64 bytes) of these bytes is that of a public key's owner. MariaDB's `ed25519` method makes its secret
+/// keys in a way of its own, from passwords of any length; its signatures are those of RFC 8032.
+pub fn verify_ed25519(public_key: &[u8; 32], bytes: &[u8], signature: &[u8]) -> bool {
+    UnparsedPublicKey::new(&ED25519, public_key).verify(bytes, signature).is_ok()
+}
+
 /// Why a key is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
@@ -115,6 +122,24 @@ mod tests {
         encrypted[100] ^= 1;
         assert!(pair.decrypt(&encrypted).is_none());
         assert!(pair.decrypt(b"").is_none() && pair.decrypt(&[0; 256]).is_none());
+    }
+
+    /// RFC 8032, section 7.1, TEST 1: the signature of no bytes.
+    #[test]
+    fn a_published_signature_is_right() {
+        let hex = |text: &str| -> Vec<u8> {
+            let digits = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+            (0..text.len()).step_by(2).map(digits).collect()
+        };
+        let key = hex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a");
+        let key: [u8; 32] = key.try_into().unwrap();
+        let signature = hex(
+            "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe2\
+             4655141438e7a100b",
+        );
+        assert!(verify_ed25519(&key, b"", &signature));
+        assert!(!verify_ed25519(&key, b"x", &signature));
+        assert!(!verify_ed25519(&key, b"", &signature[..63]) && !verify_ed25519(&[7; 32], b"", &signature));
     }
 
     #[test]

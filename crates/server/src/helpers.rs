@@ -107,6 +107,9 @@ fn carry_out(work: Work, key: &Key) -> Finding {
             });
             Finding::PublicKey(pair.as_ref().map(|pair| pair.public_key().into()))
         }
+        Work::Verify { public_key, nonce, signature } => {
+            Finding::Signature(keys::verify_ed25519(&public_key, &nonce, &signature))
+        }
         Work::UserName { uid } => Finding::UserName(user_name(uid)),
         Work::Encrypt { bytes, public_key } => Finding::Encrypted(encrypt(&bytes, &public_key)),
     }

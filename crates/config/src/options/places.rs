@@ -24,7 +24,8 @@ pub(super) const ADDRESSES: &[OptionSpec] = &[
         kind: Kind::Secret(|configuration| &mut configuration.engine.mapped_password),
         default: "",
         example: "battery-staple",
-        doc: "With what backends log in as accounts whose own method cannot be passed on (unix_socket): such an account needs a \
+        doc: "With what backends log in as accounts whose own method cannot be passed on (ed25519, \
+              unix_socket): such an account needs a \
               second method with this password, see docs/ACCOUNTS.md. Without one they log in as whoever Onramp runs as. Put \
               it into the file or the environment.",
         section: Section::Addresses,

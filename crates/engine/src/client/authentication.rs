@@ -31,6 +31,8 @@ pub(crate) enum Answer {
     Sent(Proof),
     /// The password, and whether it belongs to what the server stored.
     Checked { password: Arc<Password>, stored: Vec<u8>, right: bool },
+    /// A signature, and whether it is that of this key's owner.
+    Signed { signature: Vec<u8>, public_key: [u8; 32], right: bool },
     /// Nothing that can be understood.
     Nonsense,
 }
@@ -60,6 +62,8 @@ pub(crate) enum Verdict {
     NotThatUser,
     /// It has to be known which user of this machine it is.
     NeedsUserName(u32),
+    /// The signature is to be checked against this public key.
+    NeedsSignature([u8; 32]),
     /// The password itself has to come.
     NeedsPassword,
     /// It has, and is to be checked against this.
@@ -69,6 +73,9 @@ pub(crate) enum Verdict {
 /// What the password of an account that is not there is checked against, so that it takes as long as any: no password has
 /// this hash.
 const NOBODY: &[u8] = b"$A$005$saltsaltsaltsaltsaltno-password-has-this-hash---------------43.";
+
+/// Bytes of an Ed25519 signature (RFC 8032).
+const SIGNATURE_LEN: usize = 64;
 
 impl Engine {
     /// Asks for an answer by the account's own method, where the client has used another.
@@ -95,7 +102,13 @@ impl Engine {
         attempt.scramble = self.entropy.scramble();
         attempt.method = Some(method);
         let mut data = attempt.scramble.to_vec();
-        data.push(0);
+        if method == Method::Ed25519 {
+            data.extend_from_slice(&self.entropy.scramble());
+            attempt.nonce.copy_from_slice(&data[..32]);
+            data.truncate(attempt.nonce.len());
+        } else {
+            data.push(0);
+        }
         let mut payload = Vec::new();
         AuthSwitch { plugin: method.name(), data: &data }.put(&mut payload);
         self.send_in_login(key, &mut attempt, &payload);
@@ -165,6 +178,13 @@ impl Engine {
                 attempt.answer = Answer::Checked { password, stored, right };
                 self.judge(key, attempt);
             }
+            Finding::Signature(right) => {
+                let public_key = attempt.checking.as_slice().try_into().unwrap_or_default();
+                if let Answer::Token(signature) = std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
+                    attempt.answer = Answer::Signed { signature, public_key, right };
+                }
+                self.judge(key, attempt);
+            }
             Finding::UserName(name) => {
                 attempt.socket_user = Some(name);
                 self.judge(key, attempt);
@@ -188,6 +208,7 @@ impl Engine {
                 self.log_in(key, &account, secret, *attempt);
             }
             Verdict::NeedsPassword => self.ask_for_password(key, attempt),
+            Verdict::NeedsSignature(public_key) => self.check_signature(key, attempt, public_key),
             Verdict::NeedsUserName(uid) => {
                 let asker = Asker::Client(key, self.clients[key].id);
                 self.give_task(asker, Work::UserName { uid });
@@ -220,11 +241,23 @@ impl Engine {
         }
     }
 
+    fn check_signature(&mut self, key: usize, mut attempt: Box<Attempt>, public_key: [u8; 32]) {
+        let signature = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
+            Answer::Token(signature) | Answer::Signed { signature, .. } => signature,
+            _ => return self.judge(key, attempt),
+        };
+        attempt.answer = Answer::Token(signature.clone());
+        attempt.checking = public_key.to_vec();
+        let asker = Asker::Client(key, self.clients[key].id);
+        self.give_task(asker, Work::Verify { public_key, nonce: attempt.nonce, signature });
+        self.clients[key].phase = Phase::Login(Login::AwaitingFinding(attempt));
+    }
+
     fn check_password(&mut self, key: usize, mut attempt: Box<Attempt>, stored: Vec<u8>) {
         let proof = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
             Answer::Sent(proof) => proof,
             Answer::Checked { password, .. } => Proof::Clear(password),
-            Answer::Token(_) | Answer::Nonsense => return self.judge(key, attempt),
+            Answer::Token(_) | Answer::Signed { .. } | Answer::Nonsense => return self.judge(key, attempt),
         };
         attempt.checking.clone_from(&stored);
         let asker = Asker::Client(key, self.clients[key].id);
@@ -274,12 +307,16 @@ impl Engine {
         match &attempt.socket_user {
             None => Verdict::NeedsUserName(uid),
             Some(Some(name)) if account.socket_users.contains(name) => {
-                let proved = self.identities.secret_of(&attempt.user, account).cloned();
-                let mapped = || Secret::of(self.settings.mapped_password.as_bytes());
-                Verdict::Accepted(Rc::clone(account), proved.unwrap_or_else(mapped))
+                Verdict::Accepted(Rc::clone(account), self.mapped_secret(account, attempt))
             }
             Some(_) => refused,
         }
+    }
+
+    /// What backends log in with for a client whose own proof cannot be passed on.
+    fn mapped_secret(&self, account: &Account, attempt: &Attempt) -> Secret {
+        let proved = self.identities.secret_of(&attempt.user, account).cloned();
+        proved.unwrap_or_else(|| Secret::of(self.settings.mapped_password.as_bytes()))
     }
 
     /// By the account's password or, where that is not it, by its former one.
@@ -308,6 +345,17 @@ impl Engine {
             (Credential::Other(plugin), _) => Verdict::Unsupported(plugin.clone()),
             (Credential::Socket, _) => Verdict::Denied,
             (credential, _) if credential.method() != attempt.method => Verdict::TooOld,
+            (Credential::Ed25519(public_key), Answer::Token(signature))
+                if signature.len() == SIGNATURE_LEN =>
+            {
+                Verdict::NeedsSignature(*public_key)
+            }
+            (Credential::Ed25519(public_key), Answer::Signed { public_key: by, right, .. }) => match *right {
+                _ if by != public_key => Verdict::NeedsSignature(*public_key),
+                true => accepted(self.mapped_secret(account, attempt)),
+                false => Verdict::Denied,
+            },
+            (Credential::Ed25519(_), _) => Verdict::Denied,
             (Credential::Empty, answer) if answer.is_empty() => accepted(Secret::None),
             (Credential::Native(stage2), Answer::Token(token)) => {
                 match wire::native_password::verify(token, &attempt.scramble, stage2) {
@@ -365,7 +413,7 @@ fn check(attempt: &Attempt, stored: &[u8]) -> Verdict {
         Answer::Token(_) => Verdict::NeedsPassword,
         Answer::Checked { stored: checked, .. } if checked == stored => Verdict::Denied,
         Answer::Sent(_) | Answer::Checked { .. } => Verdict::NeedsCheck(stored.to_vec()),
-        Answer::Nonsense => Verdict::Denied,
+        Answer::Signed { .. } | Answer::Nonsense => Verdict::Denied,
     }
 }
 

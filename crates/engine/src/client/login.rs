@@ -60,6 +60,8 @@ pub(crate) struct Attempt {
     /// What the server stores, while another thread checks the password against it.
     pub(super) checking: Vec<u8>,
     pub(super) scramble: [u8; 20],
+    /// What an Ed25519 signature is made of.
+    pub(super) nonce: [u8; 32],
     /// The sequence number of our next packet.
     pub(super) sequence: u8,
     /// The copy of the accounts that may refuse it: one that was asked for after the attempt came in.
@@ -166,6 +168,7 @@ impl Engine {
             method: Method::of_name(login.auth_plugin.unwrap_or_default()),
             answer: Answer::Token(login.auth_response.to_vec()),
             socket_user: None,
+            nonce: [0; 32],
             checking: Vec::new(),
             scramble: client.scramble,
             sequence: sequence.wrapping_add(1),
@@ -192,6 +195,7 @@ impl Engine {
             method: Method::of_name(change.auth_plugin.unwrap_or_default()),
             answer: Answer::Token(change.auth_response.to_vec()),
             socket_user: None,
+            nonce: [0; 32],
             checking: Vec::new(),
             scramble: client.scramble,
             sequence: sequence.wrapping_add(1),

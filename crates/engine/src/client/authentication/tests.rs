@@ -112,6 +112,7 @@ impl Bench {
                     }))
                 }
                 Work::PublicKey => Finding::PublicKey(Some(PEM.into())),
+                Work::Verify { signature, .. } => Finding::Signature(signature == [b's'; 64]),
                 Work::UserName { uid } => Finding::UserName((uid == 7).then(|| b"app".to_vec())),
                 Work::Encrypt { .. } => panic!("no login on a server here"),
             };
@@ -307,6 +308,26 @@ fn a_socket_user_needs_no_password() {
         let told = bench.told(&visitor);
         let code = wire::ErrPacket::parse(&told[0]).map_or(0, |error| error.code);
         assert_eq!(code, answer, "{user} from {peer}");
+    }
+}
+
+#[test]
+fn a_signature_is_checked_elsewhere() {
+    let key = [5; 32];
+    for (signature, right, tasks) in
+        [([b's'; 64].to_vec(), true, 1), ([b'x'; 64].to_vec(), false, 1), (vec![1], false, 0)]
+    {
+        let mut bench = Bench::new(vec![Account::of_test("ed", "%", Credential::Ed25519(key))]);
+        let mut visitor = bench.visit(0, Peer::Tcp(TCP.into()));
+        bench.log_in(&mut visitor, "ed", b"");
+        let told = bench.told(&visitor);
+        let switch = AuthSwitch::parse(&told[0]).unwrap();
+        assert_eq!((switch.plugin, switch.data.len()), (&b"client_ed25519"[..], 32));
+        bench.say(&mut visitor, &signature);
+        assert_eq!(bench.work(), tasks);
+        let told = bench.told(&visitor);
+        assert_eq!(told[0][0] == 0, right);
+        assert_eq!(is_denied(&told), !right);
     }
 }
 
