@@ -5,8 +5,10 @@
 //! best lies depends on the server and on what it is asked, and both change. So the limit is moved a step up or down for a
 //! moment, and back, several times over: what is compared is the work done at the one and at the other, each time between
 //! two measurements at the present limit, so that what changes by itself meanwhile counts for neither. A step up is taken
-//! if it clearly does more, a step down if it hardly does less: of limits that are as good the smallest is best, since what
-//! waits here can still be put in order. After steps that were of no use it rests, longer each time, unless the load or
+//! if it does more, a step down if it hardly does less, as far as that can be told from chance: of limits that are as good the
+//! smallest is best, since what waits here can still be put in order. What cannot be told yet is put aside, and goes on after the
+//! next rest with what is known. How much the machine's own speed varies is seen at the present limit all the time, and no
+//! difference or change below that is taken for plain. After steps that were of no use it rests, longer each time, unless the load or
 //! the server has changed.
 //!
 //! *Work* is the sum of what the ended statements take as a rule, by digest, so that a change of the mix is not taken for
@@ -25,7 +27,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use differences::{Differences, Verdict};
+use differences::{AT_A_TIME, Differences, Verdict};
 pub(crate) use meter::{Meter, Served};
 
 /// A measurement takes this long at least: some hundred point selects, and some ten of what a disk is asked.
@@ -53,6 +55,9 @@ const CHANGES: u32 = 5;
 
 /// Of a change to half or twice as much, two times in a row are enough: a server that drowns takes long for each measurement.
 const LARGE_CHANGE: f64 = std::f64::consts::LN_2;
+
+/// On a machine whose own speed varies, it has to be so many times that.
+const CHANGE_BEYOND_NOISE: f64 = 5.0;
 
 /// For that a rest is cut short, but not below an eighth: where the speed of the machine itself varies, every change would
 /// be followed by trials otherwise, and these cost more than they bring.
@@ -97,6 +102,9 @@ pub(crate) struct Limit {
     upwards: bool,
     rest: Duration,
     usual: Option<Usual>,
+    noise: Noise,
+    /// Trials of other limits that were put aside.
+    undecided: Vec<(u32, Differences)>,
     /// What runs began under another limit: too early to measure.
     settling: bool,
     began: Instant,
@@ -128,6 +136,8 @@ struct Trial {
     /// The speed at the other, since then; `None` while that is in force.
     at_other: Option<f64>,
     differences: Differences,
+    /// Pairs measured since the trial was taken up.
+    pairs: u32,
 }
 
 /// What is measured at rest.
@@ -136,6 +146,34 @@ struct Usual {
     speed: Speed,
     /// How many times in a row it was another.
     changes: u32,
+}
+
+/// A larger difference than this between two measurements is no noise.
+const LARGEST_NOISE: f64 = 0.3;
+
+/// By how much the speed differs from one measurement at the best limit to the next at the same one: what the machine does by
+/// itself, and chance. An average over the last twenty, about.
+#[derive(Clone, Copy, Debug, Default)]
+struct Noise {
+    last: Option<f64>,
+    average: f64,
+    count: u32,
+}
+
+impl Noise {
+    /// Takes in a measurement at the best limit.
+    fn add(&mut self, speed: Speed) {
+        if let Some(last) = self.last.replace(speed.work) {
+            self.count = (self.count + 1).min(20);
+            let difference = (speed.work - last).abs().min(LARGEST_NOISE);
+            self.average += (difference - self.average) / f64::from(self.count);
+        }
+    }
+
+    /// Another limit is the best now.
+    fn forget_last(&mut self) {
+        self.last = None;
+    }
 }
 
 /// Natural logarithms, so that a difference is a ratio.
@@ -172,6 +210,8 @@ impl Limit {
             upwards: true,
             rest: FIRST_REST,
             usual: None,
+            noise: Noise::default(),
+            undecided: Vec::new(),
             settling: true,
             began: Instant::START,
             from: Counts::default(),
@@ -252,6 +292,9 @@ impl Limit {
     }
 
     fn measured(&mut self, now: Instant, speed: Speed, may_try: bool) {
+        if self.in_force() == self.best && may_try {
+            self.noise.add(speed);
+        }
         match &mut self.state {
             &mut State::Resting { at_least, until } => {
                 if !may_try {
@@ -261,6 +304,7 @@ impl Limit {
                     let usual = self.usual.take();
                     self.upwards = usual.is_none_or(|usual| speed.work > usual.speed.work);
                     self.next_step = 0;
+                    self.undecided.clear();
                     self.try_next(now, Some(speed));
                 } else if until <= now {
                     self.try_next(now, Some(speed));
@@ -272,9 +316,15 @@ impl Limit {
                     trial.differences.add(at_other - f64::midpoint(trial.before.work, speed.work));
                     trial.before = speed;
                     trial.at_other = None;
-                    match trial.differences.verdict(self.best, trial.other) {
+                    trial.pairs += 1;
+                    match trial.differences.verdict(self.best, trial.other, self.noise.average) {
                         Verdict::Better => self.take_step(now),
                         Verdict::NotBetter => self.try_next(now, Some(speed)),
+                        // Chance is larger than the difference: the trial goes on after the next rest.
+                        Verdict::Open if trial.pairs >= AT_A_TIME => {
+                            self.undecided.push((trial.other, trial.differences));
+                            self.try_next(now, Some(speed));
+                        }
                         Verdict::Open => {}
                     }
                 }
@@ -293,6 +343,8 @@ impl Limit {
         self.next_step = if large { 0 } else { SMALL_STEPS };
         self.rest = (self.rest / 4).max(FIRST_REST);
         self.usual = None;
+        self.undecided.clear();
+        self.noise.forget_last();
         // What was measured last was at the former best: the next trial begins with a measurement of its own.
         self.state = State::resting(now, Duration::ZERO);
     }
@@ -303,8 +355,10 @@ impl Limit {
             (Some(_), None) => self.state = State::resting(now, Duration::ZERO),
             (Some((step, other)), Some(speed)) => {
                 self.next_step = step + 1;
-                let differences = Differences::default();
-                self.state = State::Trying(Trial { other, before: speed, at_other: None, differences });
+                let known = self.undecided.iter().position(|(undecided, _)| *undecided == other);
+                let differences = known.map(|place| self.undecided.swap_remove(place).1).unwrap_or_default();
+                let trial = Trial { other, before: speed, at_other: None, differences, pairs: 0 };
+                self.state = State::Trying(trial);
             }
             (None, _) => {
                 self.state = State::resting(now, self.rest);
@@ -344,8 +398,9 @@ impl Limit {
         let by = |now: f64, usual: f64| (now - usual).abs();
         let work = by(speed.work, usual.speed.work);
         let change = work.max(by(speed.statements, usual.speed.statements));
-        if change > CHANGE {
-            usual.changes += if change > LARGE_CHANGE { CHANGES / 2 + 1 } else { 1 };
+        let noise = CHANGE_BEYOND_NOISE * self.noise.average;
+        if change > CHANGE.max(noise) {
+            usual.changes += if change > LARGE_CHANGE.max(2.0 * noise) { CHANGES / 2 + 1 } else { 1 };
             return usual.changes >= CHANGES;
         }
         usual.changes = 0;
