@@ -43,6 +43,8 @@ pub struct Configuration {
     pub driver: DriverChoice,
     /// The least important line that is still logged.
     pub log_level: LogLevel,
+    /// New connections that a worker takes from each listener in one turn, from 1.
+    pub logins_per_turn: u32,
     /// Bytes that one receive may bring.
     pub receive_buffer: usize,
     /// Unsent bytes of one connection from which on its sender is paused.
@@ -127,6 +129,7 @@ impl Configuration {
             driver: DriverChoice::Auto,
             log_level: LogLevel::Info,
             receive_buffer: 0,
+            logins_per_turn: 1,
             client_output_buffer: 0,
             engine: Settings::default(),
             file: PathBuf::new(),

@@ -182,6 +182,7 @@ fn open(configuration: &Configuration, sockets: Vec<ListenSocket>) -> Result<Ope
     let settings = drivers::Settings {
         receive_buffer: configuration.receive_buffer,
         high_water: configuration.client_output_buffer,
+        accepts_per_turn: configuration.logins_per_turn as usize,
         ..drivers::Settings::default()
     };
     let mut opened = Driver::open(configuration.driver, settings).map_err(no_loop)?;

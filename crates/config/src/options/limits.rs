@@ -136,6 +136,18 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         section: Section::Limits,
     },
     OptionSpec {
+        name: "logins_per_turn",
+        // 256 is as many accepts as io_uring has armed at a time.
+        kind: Kind::Count(1..=256, |configuration| &mut configuration.logins_per_turn),
+        // 20,000 logins at once cost running statements 2 ms then, and 5 ms with 64, in docs/SCHEDULING.md's scenario.
+        default: "16",
+        example: "64",
+        doc: "New connections that a worker takes in one turn of its loop; the others wait in the kernel's queue (back_log). \
+              Between two turns it serves the clients that are there, so that a storm of logins costs these no more than \
+              so many logins' time a turn, some 30 microseconds each.",
+        section: Section::Limits,
+    },
+    OptionSpec {
         name: "receive_buffer",
         // Below a page nothing is gained; 16 MiB is the longest packet.
         kind: Kind::Size(4 << 10..=16 << 20, |configuration| &mut configuration.receive_buffer),

@@ -39,7 +39,7 @@ impl World<'_> {
         client.connected = self.now;
         client.phase = Phase::Connecting;
         client.stamp = client.stamp.wrapping_add(1);
-        self.send_to_worker(worker, Arrival::Accepted(connection));
+        self.send_to_worker(worker, Arrival::Login(connection));
     }
 
     /// The engine has sent something to a client.

@@ -14,6 +14,8 @@ pub struct Worker {
     free: Vec<u32>,
     /// In the order of time: everything takes the same time to arrive.
     inbox: VecDeque<(u64, Arrival)>,
+    /// New connections, likewise: they wait in the kernel's queue for as long as a turn has enough of them.
+    backlog: VecDeque<(u64, ConnectionId)>,
     letters: Vec<Letter>,
     /// When its next turn is planned; `u64::MAX` for never.
     pub turn_at: u64,
@@ -42,8 +44,8 @@ pub enum End {
 /// Something on its way to a worker.
 #[derive(Clone, Debug)]
 pub enum Arrival {
-    /// A client has connected.
-    Accepted(ConnectionId),
+    /// A client has connected: it waits until it is accepted, see [`Worker::next_login`].
+    Login(ConnectionId),
     /// A connection to the server stands.
     Connected(u64, ConnectionId),
     /// Bytes.
@@ -64,6 +66,7 @@ impl Worker {
                 connections: Vec::new(),
                 free: Vec::new(),
                 inbox: VecDeque::new(),
+                backlog: VecDeque::new(),
                 letters: Vec::new(),
                 turn_at: u64::MAX,
                 busy_until: 0,
@@ -111,7 +114,18 @@ impl Worker {
     /// Something will arrive at a time, which is not before what is on its way already.
     pub fn send(&mut self, at: u64, arrival: Arrival) {
         debug_assert!(self.inbox.back().is_none_or(|(last, _)| *last <= at), "nothing overtakes");
-        self.inbox.push_back((at, arrival));
+        match arrival {
+            Arrival::Login(connection) => self.backlog.push_back((at, connection)),
+            arrival => self.inbox.push_back((at, arrival)),
+        }
+    }
+
+    /// The next client that has connected by now.
+    pub fn next_login(&mut self, now: u64) -> Option<ConnectionId> {
+        if self.backlog.front()?.0 > now {
+            return None;
+        }
+        self.backlog.pop_front().map(|(_, connection)| connection)
     }
 
     /// The next thing that has arrived by now.
@@ -124,7 +138,8 @@ impl Worker {
 
     /// When the next thing arrives.
     pub fn next_arrival_at(&self) -> Option<u64> {
-        self.inbox.front().map(|(at, _)| *at)
+        let inbox = self.inbox.front().map(|(at, _)| *at);
+        self.backlog.front().map(|(at, _)| *at).into_iter().chain(inbox).min()
     }
 
     /// A message of another worker.

@@ -27,6 +27,9 @@ const PER_ARRIVAL: u64 = 4;
 /// two cores was measured at 12,500 connections with a login and a query a second.
 const ACCEPT: u64 = 30;
 
+/// So many clients are accepted in a turn at most: the default of `logins_per_turn`.
+const LOGINS_PER_TURN: usize = 16;
+
 /// How long it takes to wake another worker: an event descriptor and the scheduler of the machine.
 const LETTER: u64 = 20;
 
@@ -263,9 +266,16 @@ impl<'a> World<'a> {
         }
         let mut busy = TURN;
         while let Some(arrival) = self.workers[number].next_arrival(self.now) {
-            busy += PER_ARRIVAL + if matches!(arrival, Arrival::Accepted(_)) { ACCEPT } else { 0 };
+            busy += PER_ARRIVAL;
             self.hand_over(number, &mut engine, arrival);
         }
+        for _ in 0..LOGINS_PER_TURN {
+            let Some(connection) = self.workers[number].next_login(self.now) else { break };
+            busy += PER_ARRIVAL + ACCEPT;
+            self.log_in(number, &mut engine, connection);
+        }
+        // What the outputs bring about comes after the turn too.
+        self.workers[number].busy_until = self.now + busy;
         engine.handle(now, Input::TurnEnd);
         while let Some(output) = engine.poll_output() {
             self.carry_out(number, &output);
@@ -279,21 +289,22 @@ impl<'a> World<'a> {
         let timeout = engine.next_timeout().map_or(u64::MAX, Instant::as_micros);
         let worker = &mut self.workers[number];
         worker.engine = Some(engine);
-        worker.busy_until = self.now + busy;
         let next = worker.next_arrival_at().map_or(timeout, |at| at.min(timeout));
         if next <= self.end {
             self.plan_turn(number, next);
         }
     }
 
+    fn log_in(&mut self, number: usize, engine: &mut engine::Engine, connection: seam::ConnectionId) {
+        let End::Client(client) = self.workers[number].end(connection) else { return };
+        let (now, peer) = (Instant::from_micros(self.now), Peer::Tcp(address_of(client)));
+        engine.handle(now, Input::Accepted { connection, listener: ListenerId(0), peer });
+    }
+
     fn hand_over(&mut self, number: usize, engine: &mut engine::Engine, arrival: Arrival) {
         let now = Instant::from_micros(self.now);
         match arrival {
-            Arrival::Accepted(connection) => {
-                let End::Client(client) = self.workers[number].end(connection) else { return };
-                let peer = Peer::Tcp(address_of(client));
-                engine.handle(now, Input::Accepted { connection, listener: ListenerId(0), peer });
-            }
+            Arrival::Login(connection) => self.log_in(number, engine, connection),
             Arrival::Connected(token, connection) => {
                 engine.handle(now, Input::Connected { token, connection });
             }
