@@ -163,3 +163,43 @@ def test_malformed_packets_end_the_connection_and_nothing_else(through):
                     pass
         assert rows(admin, "SELECT 1") == [(1,)]
     assert through.process.poll() is None
+
+
+def test_whose_row_lock_a_statement_waits_for(through):
+    holder, *others = [raw.connect(through, "app", "app-secret", schema="onramp_app", timeout=60) for _ in range(9)]
+    holder.query("CREATE TABLE one_row (id INT PRIMARY KEY, n INT) ENGINE=InnoDB")
+    holder.query("INSERT INTO one_row VALUES (1, 0)")
+    holder.query("BEGIN")
+    holder.query("UPDATE one_row SET n = 1")
+    for other in others:
+        other.command(raw.QUERY, b"UPDATE one_row SET n = n + 1")
+    with connect(through) as admin:
+        # With two workers the one that waits may have heard of the lock before it hears whose it is.
+        seen = wait_for(admin, "SELECT waits_for_client, state FROM clients WHERE waits_for_client IS NOT NULL")
+        assert set(seen) == {(holder.id, "running")}
+        threads = rows(admin, "SELECT wait_type, marked_stalled, state FROM tp_thread_state WHERE wait_type IS NOT NULL")
+        assert set(threads) == {("THD_WAIT_ROW_LOCK", 1, "PROCESSING_QUEUED")}
+        holder.query("COMMIT")
+        for other in others:
+            other.result()
+        [(client, waits)] = rows(admin, "SELECT client, waits FROM blockers WHERE client = %s", (holder.id,))
+        assert client == holder.id and waits >= 1
+        assert rows(admin, "SELECT count FROM waits WHERE reason = 'row_lock'")[0][0] >= waits
+    for connection in (holder, *others):
+        connection.close()
+
+
+def test_every_bound_is_there_with_how_near_it_is(through):
+    with connect(through) as admin, connect(through):
+        limits = {option: (in_use, bound) for option, in_use, bound in rows(admin, "SELECT option, in_use, bound FROM limits")}
+    assert limits["admin_max_connections"][0] == 2
+    assert limits["permits"] == (0, 2) and limits["shared_backends"] == (0, 4) and limits["statements_in_flight"] == (0, 16)
+
+
+def test_priorities_of_all_clients_can_be_set(through):
+    with connect(through) as admin, connect_pymysql(through) as client:
+        rows(admin, "SET GLOBAL thread_pool_priority = 'low'")
+        assert rows(client, "SELECT @@thread_pool_priority, @@thread_pool_high_priority_connection") == [("low", 0)]
+        rows(client, "SET SESSION thread_pool_priority = 'high'")
+        rows(admin, "SET GLOBAL thread_pool_high_priority_connection = 'on'")
+        assert rows(client, "SELECT @@thread_pool_priority, @@thread_pool_high_priority_connection") == [("high", 1)]

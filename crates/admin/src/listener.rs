@@ -70,6 +70,13 @@ pub(crate) struct Port {
     pub(crate) pool: Arc<dyn Pool>,
 }
 
+impl Port {
+    /// How many connections are open.
+    pub(crate) fn connections(&self) -> u32 {
+        self.open.load(Relaxed)
+    }
+}
+
 /// One of the connections that may be open; its end makes room for another.
 pub(crate) struct Place(Arc<Port>);
 

@@ -206,11 +206,30 @@ pub struct Rows<'c> {
     deadline: Instant,
     outcome: rusqlite::Result<()>,
     warnings: Vec<String>,
+    /// Connections to the admin port.
+    connections: u32,
 }
 
 impl<'c> Rows<'c> {
     pub(crate) fn new(connection: &'c Connection, wanted: &'c [&'static Table], deadline: Instant) -> Self {
-        Self { connection, wanted, inserts: BTreeMap::new(), deadline, outcome: Ok(()), warnings: Vec::new() }
+        Self {
+            connection,
+            wanted,
+            inserts: BTreeMap::new(),
+            deadline,
+            outcome: Ok(()),
+            warnings: Vec::new(),
+            connections: 0,
+        }
+    }
+
+    /// Connections to the admin port now.
+    pub fn connections(&self) -> u32 {
+        self.connections
+    }
+
+    pub(crate) fn note_connections(&mut self, connections: u32) {
+        self.connections = connections;
     }
 
     /// Whether the statement reads this table.

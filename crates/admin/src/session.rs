@@ -189,6 +189,7 @@ impl<'p> Session<'p> {
             Caller { user: self.who.clone(), schema: self.schema, connection: self.id, version: VERSION };
         let pool = &*self.port.pool;
         let fill = |rows: &mut Rows<'_>| {
+            rows.note_connections(self.port.connections());
             catalog::fill(rows, VERSION, pool);
             pool.fill(rows);
         };

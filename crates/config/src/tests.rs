@@ -92,6 +92,8 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         max_connections,
         high_prio_mode,
         high_prio_tickets,
+        priority,
+        high_priority_connection,
         prio_kickup_timer,
         long_statement_time,
         long_permits,

@@ -325,7 +325,7 @@ impl Engine {
     }
 
     /// A follower goes back into the queue, to where it would stand if it had come alone.
-    fn goes_alone(&mut self, key: usize) {
+    pub(crate) fn goes_alone(&mut self, key: usize) {
         let Some(mut request) = self.clients[key].request.take() else { return };
         let long = self.belongs_to_long_lane(key, &request);
         let lane = if long { Lane::Long } else { request.lane.unwrap_or(Lane::Low) };

@@ -25,6 +25,7 @@ use crate::history::History;
 use crate::letter::Letter;
 use crate::limit::Served;
 use crate::limits_reached::LimitReached;
+use crate::lock_waits::Blocker;
 use crate::long_permits::Pace;
 use crate::outbox::Outbox;
 use crate::outside::OutsideKill;
@@ -126,6 +127,8 @@ pub struct Engine {
     pub(crate) stalled_at: Option<Instant>,
     /// The service account may not see who waits for whose locks.
     pub(crate) lock_waits_denied: bool,
+    /// Clients for whose locks others have waited, by their ids.
+    pub(crate) blockers: BTreeMap<u32, Blocker>,
     /// Bytes of waiting statements.
     pub(crate) buffered: usize,
     /// When open transactions are given up, once draining has begun.
@@ -246,6 +249,7 @@ impl Engine {
             server_full: None,
             stalled_at: None,
             lock_waits_denied: false,
+            blockers: BTreeMap::new(),
             buffered: 0,
             draining: None,
             next_sweep: Instant::START,
@@ -275,6 +279,7 @@ impl Engine {
             Letter::Kill(kill) => self.kill_for_worker(kill),
             Letter::Killed(killed) => self.killed_by_worker(killed),
             Letter::LockWaits(waits) => self.take_lock_waits(waits),
+            Letter::LockHolders(holders) => self.take_lock_holders(holders),
         }
     }
 

@@ -17,6 +17,8 @@ pub enum Letter {
     Killed(Killed),
     /// Who waits for whose locks, as the server has just said.
     LockWaits(Arc<[LockWait]>),
+    /// Which of the sender's clients hold them: threads of the server, with the clients' ids.
+    LockHolders(Arc<[(u32, u32)]>),
 }
 
 /// KILL of a client that another worker has.

@@ -8,6 +8,7 @@
 //! What comes of it: who waits lends its permit at once, and whoever is waited for goes before everything else.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seam::Instant;
 
@@ -15,6 +16,7 @@ use super::backend::Permit;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::letter::Letter;
+use crate::waits::WaitReason;
 
 /// One thread of the server waits for another: ids as in its PROCESSLIST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,40 @@ pub struct LockWait {
     pub(crate) waiter: u32,
     pub(crate) holder: u32,
 }
+
+/// What a statement in flight was last seen to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SeenWait {
+    /// Since when, about: that is when the statement began, since the server does not say when it came to the lock.
+    pub(crate) since: Instant,
+    /// The thread of the server that holds the lock.
+    pub(crate) thread: u32,
+    /// The client behind that, where it is one of ours.
+    pub(crate) client: Option<u32>,
+}
+
+/// What others have waited for locks of one client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blocker {
+    /// Statements that did.
+    pub waits: u64,
+    /// How long, all together.
+    pub time: Duration,
+    /// How long the one that waited longest did.
+    pub longest: Duration,
+}
+
+impl std::ops::AddAssign for Blocker {
+    /// Several workers together.
+    fn add_assign(&mut self, other: Self) {
+        self.waits += other.waits;
+        self.time += other.time;
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
+/// So many clients are remembered for whose locks others have waited; the one that connected first makes room.
+const BLOCKERS: usize = 1000;
 
 /// How many waits there are at the moment. Anybody may ask for it.
 pub(crate) const GATE_QUERY: &str = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'";
@@ -76,28 +112,90 @@ impl Engine {
 
     /// The server's answer: for us, and for the other workers.
     pub(crate) fn found_lock_waits(&mut self, waits: &Arc<[LockWait]>) {
-        self.take_lock_waits(waits);
         let own = self.worker;
         for worker in (0..self.workers.count() as usize).filter(|&worker| worker != own) {
             self.write_letter(worker, Letter::LockWaits(Arc::clone(waits)));
         }
+        // Whose locks these are is said behind it.
+        self.take_lock_waits(waits);
     }
 
     /// Statements that wait for a lock lend their permits; clients that are waited for come first.
     pub(crate) fn take_lock_waits(&mut self, waits: &[LockWait]) {
+        self.tell_holders(waits);
         let keys: Vec<_> = self.backends.iter().map(|(key, backend)| (key, backend.thread_id)).collect();
         for (key, thread) in keys {
             let backend = &self.backends[key];
             let runs = backend.permit == Permit::Held && !backend.in_flight.is_empty();
-            if runs && waits.iter().any(|wait| wait.waiter == thread) {
+            let waits_for = waits.iter().find(|wait| wait.waiter == thread).map(|wait| wait.holder);
+            if runs && waits_for.is_some() {
                 self.lend_permit(key);
             }
+            self.note_lock_wait(key, waits_for);
             let Some(client) = self.backends[key].holder else { continue };
             let blocks = waits.iter().any(|wait| wait.holder == thread);
             if std::mem::replace(&mut self.clients[client].blocks_others, blocks) != blocks && blocks {
                 self.scheduler.goes_first(crate::client::commands::key_u32(client));
             }
         }
+    }
+
+    /// What is in flight on a backend is seen to wait for a lock that this thread holds, or for none.
+    fn note_lock_wait(&mut self, key: usize, holder: Option<u32>) {
+        let backend = &self.backends[key];
+        let Some(thread) = holder.filter(|_| !backend.in_flight.is_empty()) else {
+            return self.lock_wait_ended(key);
+        };
+        let since = backend.lock_wait.map_or(backend.first_since, |wait| wait.since);
+        let known = backend.lock_wait.filter(|wait| wait.thread == thread).and_then(|wait| wait.client);
+        let client = known.or_else(|| self.client_behind(thread));
+        self.backends[key].lock_wait = Some(SeenWait { since, thread, client });
+    }
+
+    /// The client that holds the backend on this thread of the server.
+    fn client_behind(&self, thread: u32) -> Option<u32> {
+        let mut backends = self.backends.iter().map(|(_, backend)| backend);
+        let holder = backends.find(|backend| backend.thread_id == thread)?.holder?;
+        self.clients.get(holder).map(|client| client.id)
+    }
+
+    /// Tells the other workers whose clients are waited for.
+    fn tell_holders(&mut self, waits: &[LockWait]) {
+        if self.workers.count() == 1 {
+            return;
+        }
+        let mut threads: Vec<_> = waits.iter().map(|wait| wait.holder).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        let known = threads.into_iter().filter_map(|thread| Some((thread, self.client_behind(thread)?)));
+        let known: Arc<[_]> = known.collect();
+        let own = self.worker;
+        for worker in (0..self.workers.count() as usize).filter(|&worker| worker != own && !known.is_empty())
+        {
+            self.write_letter(worker, Letter::LockHolders(Arc::clone(&known)));
+        }
+    }
+
+    /// Another worker says which of its clients hold locks on these threads of the server.
+    pub(crate) fn take_lock_holders(&mut self, holders: &[(u32, u32)]) {
+        let waits = self.backends.iter_mut().filter_map(|(_, backend)| backend.lock_wait.as_mut());
+        for wait in waits.filter(|wait| wait.client.is_none()) {
+            wait.client =
+                holders.iter().find(|(thread, _)| *thread == wait.thread).map(|&(_, client)| client);
+        }
+    }
+
+    /// The first statement in flight on a backend does not wait for a lock any more, or has ended: if it was seen to wait, it
+    /// has up to now.
+    pub(crate) fn lock_wait_ended(&mut self, key: usize) {
+        let Some(wait) = self.backends[key].lock_wait.take() else { return };
+        let waited = self.now.since(wait.since);
+        self.waits.record(WaitReason::RowLock, waited);
+        let Some(client) = wait.client else { return };
+        if self.blockers.len() >= BLOCKERS && !self.blockers.contains_key(&client) {
+            self.blockers.pop_first();
+        }
+        *self.blockers.entry(client).or_default() += Blocker { waits: 1, time: waited, longest: waited };
     }
 
     /// The service account may not see who waits for whom.

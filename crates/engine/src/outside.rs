@@ -36,6 +36,8 @@ impl Engine {
         now.rescue_reads = new.rescue_reads;
         now.lazy_begin = new.lazy_begin;
         now.high_prio_mode = new.high_prio_mode;
+        now.priority = new.priority;
+        now.high_priority_connection = new.high_priority_connection;
         now.high_prio_tickets = new.high_prio_tickets;
         now.prio_kickup_timer = new.prio_kickup_timer;
         now.long_statement_time = new.long_statement_time;

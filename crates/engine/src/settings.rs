@@ -69,6 +69,10 @@ pub struct Settings {
     pub rescue_reads: bool,
     /// Whether a BEGIN goes to the server only with the next statement.
     pub lazy_begin: bool,
+    /// The lane of all statements of clients that have not said anything else themselves.
+    pub priority: PoolPriority,
+    /// Whether all statements of clients that have not said anything else themselves go to the high queue.
+    pub high_priority_connection: bool,
     /// How many times in a row a client may enter the high queue.
     pub high_prio_tickets: u32,
     /// After this long in the low queue a statement moves to the high one.
@@ -164,6 +168,17 @@ pub enum HighPrioMode {
     Statements,
     /// None.
     None,
+}
+
+/// MariaDB's `thread_pool_priority`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolPriority {
+    /// All statements of a client go to the high queue.
+    High,
+    /// All go to the low one.
+    Low,
+    /// As the other rules say.
+    Auto,
 }
 
 /// Whose scheduling rules are followed: Onramp's own, or those of the thread pool of a server, each worker being one of its
@@ -285,6 +300,8 @@ impl Default for Settings {
             coalescing: CoalescingSettings::default(),
             rescue_reads: true,
             lazy_begin: true,
+            priority: PoolPriority::Auto,
+            high_priority_connection: false,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(1000),
             long_statement_time: Duration::from_millis(500),

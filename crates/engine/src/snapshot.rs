@@ -13,6 +13,7 @@ use crate::backend::{Backend, Owner, Permit, Phase as BackendPhase};
 use crate::client::{Client, Phase};
 use crate::digests::Digest;
 use crate::engine::Engine;
+use crate::lock_waits::Blocker;
 use crate::pins::Pins;
 use crate::request::RequestKind;
 use crate::scheduler::{Class, Lane};
@@ -76,6 +77,8 @@ pub struct ClientView {
     pub holds_locks: bool,
     /// Others are known to wait for what it holds.
     pub blocks_others: bool,
+    /// What its statement was last seen to wait for on the server.
+    pub lock_wait: Option<LockWaitView>,
     /// It was killed, and its statement has not ended yet.
     pub killed: bool,
 }
@@ -107,6 +110,19 @@ pub struct BackendView {
     pub paused: bool,
     /// The client that holds it has an open transaction.
     pub in_transaction: bool,
+    /// What the first statement in flight was last seen to wait for.
+    pub lock_wait: Option<LockWaitView>,
+}
+
+/// A statement waits for a row lock on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockWaitView {
+    /// How long, from the statement's beginning on.
+    pub time: Duration,
+    /// The server's id of the thread that holds the lock.
+    pub thread: u32,
+    /// The client that holds it, where it is one of Onramp's.
+    pub client: Option<u32>,
 }
 
 /// A digest, as old as it is.
@@ -157,6 +173,8 @@ pub struct WorkerView {
     pub statements: u64,
     /// Those of them that had waited for a permit.
     pub waited_for_permit: u64,
+    /// Clients for whose locks its statements have waited, by their ids: a thousand at most.
+    pub blockers: Vec<(u32, Blocker)>,
     /// The options whose bound was reached, with the bound and how often.
     pub limits_reached: Vec<(&'static str, u64, u64)>,
 }
@@ -264,6 +282,7 @@ impl Engine {
             paused: self.paused,
             statements: WHOLE_WAITS.iter().map(|&queue| self.waits.of(queue).count()).sum(),
             waited_for_permit: self.waits.of(WaitReason::Permit).count(),
+            blockers: self.blockers.iter().map(|(&client, &blocker)| (client, blocker)).collect(),
             limits_reached: self
                 .limits_reached
                 .iter()
@@ -312,6 +331,7 @@ impl Engine {
             session_state: session.map(|(number, _)| number),
             holds_locks: client.holds_locks || client.pins.may_hold_locks(),
             blocks_others: client.blocks_others,
+            lock_wait: answers.and_then(|backend| self.lock_wait_view(backend)),
             killed: client.killed,
         }
     }
@@ -348,7 +368,13 @@ impl Engine {
             session_state: backend.session.number(),
             paused: backend.paused,
             in_transaction: self.holds_transaction(backend),
+            lock_wait: self.lock_wait_view(backend),
         }
+    }
+
+    fn lock_wait_view(&self, backend: &Backend) -> Option<LockWaitView> {
+        let wait = backend.lock_wait?;
+        Some(LockWaitView { time: self.now.since(wait.since), thread: wait.thread, client: wait.client })
     }
 
     fn holds_transaction(&self, backend: &Backend) -> bool {
@@ -356,15 +382,24 @@ impl Engine {
         holder.is_some_and(Client::in_transaction)
     }
 
-    /// Permits in use and how many there are; backends likewise; clients likewise: of all workers together.
-    pub fn shares(&self) -> [(&'static str, u64, u64); 3] {
+    /// Permits in use and how many there are; backends likewise; clients likewise; backends that short reads share, and how many
+    /// statements may be in flight on each, as they are now where they are found: of all workers together.
+    pub fn shares(&self) -> [(&'static str, u64, u64); 5] {
         let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
         let settings = &self.settings;
         let most = |limit: u32| if pool { u64::from(limit) } else { u64::MAX };
+        let in_flight = self.sharing.iter().map(|&key| self.backends[key].in_flight.len());
+        let most_in_flight = in_flight.max().unwrap_or(0);
         [
             ("permits", u64::from(self.workers.running()), most(self.workers.permits())),
             ("max_backends", u64::from(self.workers.places.taken()), most(settings.max_backends)),
             ("max_connections", u64::from(self.workers.clients()), u64::from(settings.max_connections)),
+            (
+                "shared_backends",
+                u64::from(self.workers.sharing()),
+                u64::from(self.workers.all_shared_backends()),
+            ),
+            ("statements_in_flight", most_in_flight as u64, u64::from(self.workers.statements_in_flight())),
         ]
     }
 }

@@ -38,11 +38,13 @@ pub enum WaitReason {
     MaxBackends,
     /// An operator had the worker pause.
     Paused,
+    /// On the server, for a row lock of another connection, as far as the server was asked (see `lock_wait_interval`).
+    RowLock,
 }
 
 impl WaitReason {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::HighQueue,
         Self::LowQueue,
         Self::LongQueue,
@@ -54,6 +56,7 @@ impl WaitReason {
         Self::BackendConnect,
         Self::MaxBackends,
         Self::Paused,
+        Self::RowLock,
     ];
 
     /// Its name in tables.
@@ -70,6 +73,7 @@ impl WaitReason {
             Self::BackendConnect => "backend_connect",
             Self::MaxBackends => "max_backends",
             Self::Paused => "paused",
+            Self::RowLock => "row_lock",
         }
     }
 
@@ -83,7 +87,7 @@ impl WaitReason {
     }
 }
 
-/// A histogram for each reason: 24 kB a worker.
+/// A histogram for each reason: 26 kB a worker.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
     histograms: [Histogram; WaitReason::ALL.len()],

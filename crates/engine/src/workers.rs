@@ -395,6 +395,16 @@ impl Workers {
         all.saturating_sub(others).max(all.div_ceil(self.count()))
     }
 
+    /// On how many backends all workers run shared reads.
+    pub(crate) fn sharing(&self) -> u32 {
+        self.seats.iter().map(|seat| seat.sharing.load(SeqCst)).sum()
+    }
+
+    /// And on how many they may.
+    pub(crate) fn all_shared_backends(&self) -> u32 {
+        self.shared_backends.load(SeqCst)
+    }
+
     /// Says on how many backends this worker runs shared reads.
     pub(crate) fn shares(&self, worker: usize, backends: usize) {
         let backends = u32::try_from(backends).unwrap_or(u32::MAX);

@@ -56,7 +56,7 @@ pub(crate) enum Sight {
 pub(crate) struct Whole {
     pub(crate) view: WorkerView,
     /// What all workers have in common: option, in use, bound.
-    pub(crate) shares: [(&'static str, u64, u64); 3],
+    pub(crate) shares: [(&'static str, u64, u64); 5],
     pub(crate) waits: Option<Waits>,
     pub(crate) memory: Option<Memory>,
     pub(crate) pins: Option<PinReport>,

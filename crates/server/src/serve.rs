@@ -109,13 +109,17 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
 fn say_what_is_started(configuration: &Configuration, workers: &Workers) {
     let servers: Vec<_> = configuration.backends.iter().map(ToString::to_string).collect();
     let engine = &configuration.engine;
+    let permits = match engine.permits {
+        0 => format!("0 (found between {} and {})", engine.permits_min, engine.permits_max),
+        permits => permits.to_string(),
+    };
     tracing::info!(
         "onramp {} in front of {}: workers = {}, driver = {}, permits = {}, max_backends = {}, max_connections = {}",
         env!("CARGO_PKG_VERSION"),
         if servers.is_empty() { String::from("a private server") } else { servers.join(", ") },
         workers.count(),
         workers.driver(),
-        engine.permits,
+        permits,
         engine.max_backends,
         engine.max_connections
     );

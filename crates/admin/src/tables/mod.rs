@@ -4,20 +4,21 @@ mod onramp;
 mod servers;
 
 pub use onramp::{
-    Backend, Client, Event, Limit, MemoryPart, Pin, PinCause, PinnedClient, Queued, Setting, StatementKind,
+    Backend, Blocker, Client, Event, Limit, MemoryPart, Pin, PinCause, PinnedClient, Queued, Setting, StatementKind,
     Status, Variable, Wait, Worker,
 };
 pub use servers::{
     ColumnRow, PoolGroup, PoolQueue, PoolStats, PoolWait, Process, SchemaRow, TableRow, TpConnection,
-    TpGroupState, TpGroupStats,
+    TpGroupState, TpGroupStats, TpThreadState,
 };
 
 use crate::Table;
 use crate::row::Row;
 
 /// All of them, by schema and name.
-pub static ALL: [&Table; 26] = [
+pub static ALL: [&Table; 28] = [
     Backend::TABLE,
+    Blocker::TABLE,
     Client::TABLE,
     Event::TABLE,
     Limit::TABLE,
@@ -43,6 +44,7 @@ pub static ALL: [&Table; 26] = [
     TpConnection::TABLE,
     TpGroupState::TABLE,
     TpGroupStats::TABLE,
+    TpThreadState::TABLE,
 ];
 
 /// The table of this name, whatever its case.

@@ -36,6 +36,21 @@ table! {
 }
 
 table! {
+    /// A client for whose row locks others have waited on the server, as far as that was asked (`lock_wait_interval`): those of
+    /// the last thousand clients that there were for each worker.
+    Blocker in Onramp as "blockers" {
+        /// The client's id. It may have gone.
+        client: u32,
+        /// Statements that waited.
+        waits: u64,
+        /// How long, all together, from each statement's beginning on, in microseconds.
+        time_us: u64,
+        /// How long the one that waited longest did, in microseconds.
+        max_us: u64,
+    }
+}
+
+table! {
     /// A client: a connection of an application.
     Client in Onramp as "clients" {
         /// Its id, which it saw in its greeting, CONNECTION_ID() gives and KILL takes.
@@ -62,6 +77,13 @@ table! {
         holds_locks: bool,
         /// Whether others were last seen to wait for what it holds (`lock_wait_interval`).
         blocks_others: bool,
+        /// The client for whose row lock its statement was last seen to wait on the server; NULL where it was not, or that is not
+        /// a client of Onramp.
+        waits_for_client: Option<u32>,
+        /// The thread id of whoever holds that lock.
+        waits_for_thread: Option<u32>,
+        /// How long its statement has run so far that was seen to wait for a lock, in microseconds.
+        lock_wait_us: Option<u64>,
         /// The thread id of the backend that it holds or that runs its statement.
         backend: Option<u32>,
         /// Why it holds its backend beyond a transaction: names from `pins`, separated by commas.

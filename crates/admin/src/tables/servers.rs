@@ -240,3 +240,29 @@ table! {
         stalled_queries_executed: u64,
     }
 }
+
+table! {
+    /// MySQL's table of the pool's threads: a row for each backend.
+    TpThreadState in PerformanceSchema as "tp_thread_state" {
+        /// The worker, from 0.
+        tp_group_id: u32,
+        /// The backend's thread id on the server; NULL while it logs in.
+        tp_thread_number: Option<u32>,
+        /// In which 10 ms interval of its execution the statement is that it runs; 0 where it runs none.
+        process_count: u64,
+        /// `THD_WAIT_ROW_LOCK` where the statement was last seen to wait for a row lock; NULL else: what other waits there are
+        /// cannot be seen from outside the server.
+        wait_type: Option<&'static str>,
+        /// `QUERY_WORKER_THREAD`, or `CONNECTION_HANDLER_WORKER_THREAD` while the backend is being opened.
+        tp_thread_type: &'static str,
+        /// The same as `tp_thread_number`.
+        thread_id: Option<u32>,
+        /// Whether the statement that it runs has lent its permit.
+        marked_stalled: bool,
+        /// `PROCESSING_QUEUED`, `SLEEPING_CONSUMER` (a client holds it and runs nothing), `SLEEPING_RESERVE` (idle) or `MANAGING`
+        /// (it is being opened or reset).
+        state: &'static str,
+        /// The client that holds it.
+        connection_id: Option<u32>,
+    }
+}

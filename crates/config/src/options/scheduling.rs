@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{HighPrioMode, Profile, ThreadHandling};
+use engine::{HighPrioMode, PoolPriority, Profile, ThreadHandling};
 
 use super::{OptionSpec, Section, YEAR};
 use crate::value::Kind;
@@ -233,6 +233,31 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         default: "4294967295",
         example: "100",
         doc: "How many times in a row a client may enter the high queue, as in Percona Server.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_priority",
+        kind: Kind::Word(&[
+            ("auto", |configuration| configuration.engine.priority = PoolPriority::Auto),
+            ("high", |configuration| configuration.engine.priority = PoolPriority::High),
+            ("low", |configuration| configuration.engine.priority = PoolPriority::Low),
+        ]),
+        default: "auto",
+        example: "low",
+        doc: "The queue of all statements of a client, as in MariaDB: high, low, or auto for what the other rules say. A client \
+              may set it for itself; this is what holds for the others.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
+        name: "thread_pool_high_priority_connection",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.engine.high_priority_connection = false),
+            ("on", |configuration| configuration.engine.high_priority_connection = true),
+        ]),
+        default: "off",
+        example: "on",
+        doc: "Whether all statements of a client go to the high queue, whatever thread_pool_priority says, as in MySQL. A client \
+              may set it for itself; this is what holds for the others.",
         section: Section::Scheduling,
     },
     OptionSpec {

@@ -138,6 +138,7 @@ impl Engine {
             permit: Permit::None,
             permit_since: self.now,
             runs_long: false,
+            lock_wait: None,
             only_kind: None,
             paused: false,
             afterwards: Afterwards::Keep,

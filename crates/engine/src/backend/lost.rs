@@ -58,6 +58,7 @@ impl Engine {
     }
 
     fn lose_backend(&mut self, key: usize, reason: &str) {
+        self.lock_wait_ended(key);
         let backend = &mut self.backends[key];
         let (thread_id, holder) = (backend.thread_id, backend.holder.take());
         let statements = std::mem::take(&mut backend.in_flight);

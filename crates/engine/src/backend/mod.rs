@@ -24,6 +24,7 @@ use wire::{Capabilities, ReplyReader, StatusFlags};
 
 use crate::accounts::IdentityId;
 use crate::coalescing::Group;
+use crate::lock_waits::SeenWait;
 use crate::places::Origin;
 use crate::request::RequestKind;
 use crate::server_login::ServerLogin;
@@ -70,6 +71,8 @@ pub(crate) struct Backend {
     pub(crate) permit_since: Instant,
     /// What runs on it has one of the long statements' permits too, to its end.
     pub(crate) runs_long: bool,
+    /// What the first statement in flight was last seen to wait for on the server.
+    pub(crate) lock_wait: Option<SeenWait>,
     /// Only reads of this kind share it, see [`crate::digests::Digests::may_be_stuck`].
     pub(crate) only_kind: Option<u64>,
     /// Not read from, because the client whose answer comes is slow to take it.

@@ -119,9 +119,7 @@ impl Engine {
             self.queue_again(client);
             // Others that wait for the same answer ask for themselves.
             for follower in group.iter().flat_map(|group| self.followers(group)).collect::<Vec<_>>() {
-                if let Some(request) = self.take_request(follower) {
-                    self.queue_request(follower, *request);
-                }
+                self.goes_alone(follower);
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind};
 use crate::scheduler::Lane;
-use crate::settings::{HighPrioMode, Settings};
+use crate::settings::{HighPrioMode, PoolPriority, Settings};
 
 /// What a client has set for itself; the pool's settings hold for the rest. Eight bytes, since each of 100,000 idle clients
 /// has one.
@@ -16,25 +16,15 @@ pub(crate) struct Priority {
     tickets: u32,
     has_tickets: bool,
     mode: Option<HighPrioMode>,
-    preference: Preference,
-    high_connection: bool,
+    preference: Option<PoolPriority>,
+    high_connection: Option<bool>,
 }
 
 const _: () = assert!(size_of::<Priority>() == 8, "the bound of what it may cost each client");
 
-/// MariaDB's `thread_pool_priority`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Preference {
-    High,
-    Low,
-    /// As the other rules say.
-    #[default]
-    Auto,
-}
-
 /// MariaDB's names, by the numbers that stand for them (`sys_vars.cc`: `threadpool_priority_names`).
-const PREFERENCES: [(&str, Preference); 3] =
-    [("high", Preference::High), ("low", Preference::Low), ("auto", Preference::Auto)];
+const PREFERENCES: [(&str, PoolPriority); 3] =
+    [("high", PoolPriority::High), ("low", PoolPriority::Low), ("auto", PoolPriority::Auto)];
 
 /// Percona Server's (`sys_vars.cc`: `threadpool_high_prio_mode_names`).
 const MODES: [(&str, HighPrioMode); 3] = [
@@ -44,13 +34,14 @@ const MODES: [(&str, HighPrioMode); 3] = [
 ];
 
 impl Priority {
-    /// The lane of all of the client's statements, whatever they are. MySQL's variable goes before MariaDB's.
-    pub(crate) fn lane(self) -> Option<Lane> {
-        match self.preference {
-            _ if self.high_connection => Some(Lane::High),
-            Preference::High => Some(Lane::High),
-            Preference::Low => Some(Lane::Low),
-            Preference::Auto => None,
+    /// The lane of all of the client's statements, whatever they are, where `pool` and `pool_high` are what holds for clients in
+    /// general. MySQL's variable goes before MariaDB's.
+    pub(crate) fn lane(self, pool: PoolPriority, pool_high: bool) -> Option<Lane> {
+        match self.preference.unwrap_or(pool) {
+            _ if self.high_connection.unwrap_or(pool_high) => Some(Lane::High),
+            PoolPriority::High => Some(Lane::High),
+            PoolPriority::Low => Some(Lane::Low),
+            PoolPriority::Auto => None,
         }
     }
 
@@ -71,8 +62,8 @@ impl Priority {
         match variable {
             PoolVariable::HighPrioMode if is_default => self.mode = None,
             PoolVariable::HighPrioMode => self.mode = Some(member(&MODES, value).ok_or_else(wrong)?),
-            PoolVariable::Priority if is_default => self.preference = Preference::Auto,
-            PoolVariable::Priority => self.preference = member(&PREFERENCES, value).ok_or_else(wrong)?,
+            PoolVariable::Priority if is_default => self.preference = None,
+            PoolVariable::Priority => self.preference = Some(member(&PREFERENCES, value).ok_or_else(wrong)?),
             PoolVariable::HighPrioTickets => {
                 self.tickets = match value {
                     PoolValue::Default => 0,
@@ -81,8 +72,9 @@ impl Priority {
                 };
                 self.has_tickets = !is_default;
             }
+            PoolVariable::HighPriorityConnection if is_default => self.high_connection = None,
             PoolVariable::HighPriorityConnection => {
-                self.high_connection = !is_default && truth(value).ok_or_else(wrong)?;
+                self.high_connection = Some(truth(value).ok_or_else(wrong)?);
             }
         }
         Ok(())
@@ -94,8 +86,12 @@ impl Priority {
         match variable {
             PoolVariable::HighPrioMode => quoted(name_of(&MODES, self.mode(settings.high_prio_mode))),
             PoolVariable::HighPrioTickets => self.tickets(settings.high_prio_tickets).to_string(),
-            PoolVariable::Priority => quoted(name_of(&PREFERENCES, self.preference)),
-            PoolVariable::HighPriorityConnection => u8::from(self.high_connection).to_string(),
+            PoolVariable::Priority => {
+                quoted(name_of(&PREFERENCES, self.preference.unwrap_or(settings.priority)))
+            }
+            PoolVariable::HighPriorityConnection => {
+                u8::from(self.high_connection.unwrap_or(settings.high_priority_connection)).to_string()
+            }
         }
     }
 }
@@ -225,14 +221,33 @@ mod tests {
     #[test]
     fn the_lane_of_a_client() {
         let mut priority = Priority::default();
-        assert_eq!(priority.lane(), None);
+        let lane = |priority: Priority| priority.lane(PoolPriority::Auto, false);
+        assert_eq!(lane(priority), None);
         priority.set(PoolVariable::Priority, &text("low")).unwrap();
-        assert_eq!(priority.lane(), Some(Lane::Low));
+        assert_eq!(lane(priority), Some(Lane::Low));
         priority.set(PoolVariable::HighPriorityConnection, &text("on")).unwrap();
-        assert_eq!(priority.lane(), Some(Lane::High));
+        assert_eq!(lane(priority), Some(Lane::High));
         priority.set(PoolVariable::HighPriorityConnection, &PoolValue::Number(0)).unwrap();
         priority.set(PoolVariable::Priority, &PoolValue::Number(0)).unwrap();
-        assert_eq!(priority.lane(), Some(Lane::High));
+        assert_eq!(lane(priority), Some(Lane::High));
+    }
+
+    #[test]
+    fn what_holds_for_all_holds_for_who_has_not_said_anything_else() {
+        let mut priority = Priority::default();
+        assert_eq!(priority.lane(PoolPriority::Low, false), Some(Lane::Low));
+        assert_eq!(priority.lane(PoolPriority::Low, true), Some(Lane::High));
+        priority.set(PoolVariable::HighPriorityConnection, &text("off")).unwrap();
+        assert_eq!(priority.lane(PoolPriority::Low, true), Some(Lane::Low));
+        priority.set(PoolVariable::Priority, &text("auto")).unwrap();
+        assert_eq!(priority.lane(PoolPriority::Low, true), None);
+        priority.set(PoolVariable::Priority, &PoolValue::Default).unwrap();
+        priority.set(PoolVariable::HighPriorityConnection, &PoolValue::Default).unwrap();
+        assert_eq!(priority, Priority::default());
+        let settings =
+            Settings { priority: PoolPriority::High, high_priority_connection: true, ..Settings::default() };
+        assert_eq!(priority.literal(PoolVariable::Priority, &settings), "'high'");
+        assert_eq!(priority.literal(PoolVariable::HighPriorityConnection, &settings), "1");
     }
 
     #[test]

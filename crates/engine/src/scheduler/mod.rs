@@ -39,7 +39,7 @@ use seam::Instant;
 
 use crate::client::priority::Priority;
 use crate::long_permits::Allowed;
-use crate::settings::{HighPrioMode, Settings};
+use crate::settings::{HighPrioMode, PoolPriority, Settings};
 use crate::workers::{Extra, Place, Workers};
 pub(crate) use bounds::Class;
 use group::Group;
@@ -97,6 +97,8 @@ pub(crate) struct Scheduler {
     /// Permits that this worker holds.
     running: u32,
     mode: HighPrioMode,
+    priority: PoolPriority,
+    high_connection: bool,
     tickets: u32,
     kick_up: Duration,
     /// As of [`Self::kick_up`], once per turn.
@@ -126,6 +128,8 @@ impl Scheduler {
             worker,
             running: 0,
             mode: settings.high_prio_mode,
+            priority: settings.priority,
+            high_connection: settings.high_priority_connection,
             tickets: settings.high_prio_tickets,
             kick_up: settings.prio_kickup_timer,
             now: Instant::START,
@@ -137,6 +141,8 @@ impl Scheduler {
     /// Takes up other rules for the queues. Statements that wait keep their places.
     pub(crate) fn change_settings(&mut self, settings: &Settings) {
         self.mode = settings.high_prio_mode;
+        self.priority = settings.priority;
+        self.high_connection = settings.high_priority_connection;
         self.tickets = settings.high_prio_tickets;
         self.kick_up = settings.prio_kickup_timer;
         self.group = Group::new(settings, self.workers.count());
@@ -155,7 +161,7 @@ impl Scheduler {
     /// The lane of a statement, by what its client has set, mode, what it holds, and its tickets, which are spent or refilled
     /// here.
     pub(crate) fn lane(&self, standing: Standing, priority: Priority, tickets: &mut u32) -> Lane {
-        if let Some(lane) = priority.lane() {
+        if let Some(lane) = priority.lane(self.priority, self.high_connection) {
             return lane;
         }
         match priority.mode(self.mode) {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use admin::Rows;
 use admin::tables::{
-    Backend, Client, Event, Limit, MemoryPart, Pin, PinCause, PinnedClient, PoolGroup, PoolQueue, PoolStats,
-    PoolWait, Process, Queued, StatementKind, Status, TpConnection, TpGroupState, TpGroupStats, Wait, Worker,
+    Backend, Blocker, Client, Event, Limit, MemoryPart, Pin, PinCause, PinnedClient, PoolGroup, PoolQueue,
+    PoolStats, PoolWait, Process, Queued, StatementKind, Status, TpConnection, TpGroupState, TpGroupStats,
+    TpThreadState, Wait, Worker,
 };
 use engine::{BackendView, Digest, DigestView, Histogram, WaitReason, Waits};
 use seam::Signal;
@@ -35,7 +36,10 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
                 clients.into_iter().for_each(|client| people.put(rows, number, client));
             }
             Sight::Backends(backends) => {
-                backends.into_iter().for_each(|backend| rows.put(&backend_row(number, backend)));
+                for backend in backends {
+                    rows.put(&thread_row(number, &backend));
+                    rows.put(&backend_row(number, backend));
+                }
             }
             Sight::Digests(found) => found.into_iter().for_each(|digest| digests.add(digest)),
             Sight::Done | Sight::NotHere => {}
@@ -65,7 +69,7 @@ fn look(rows: &Rows<'_>) -> Option<Look> {
         || rows.wants::<PinnedClient>();
     let look = Look {
         clients: people,
-        backends: rows.wants::<Backend>(),
+        backends: rows.wants::<Backend>() || rows.wants::<TpThreadState>(),
         digests: rows.wants::<StatementKind>(),
         waits: rows.wants::<Wait>() || rows.wants::<PoolWait>(),
         memory: rows.wants::<MemoryPart>(),
@@ -77,7 +81,8 @@ fn look(rows: &Rows<'_>) -> Option<Look> {
         || rows.wants::<PoolGroup>()
         || rows.wants::<PoolStats>()
         || rows.wants::<TpGroupState>()
-        || rows.wants::<TpGroupStats>();
+        || rows.wants::<TpGroupStats>()
+        || rows.wants::<Blocker>();
     (look != Look::default() || whole).then_some(look)
 }
 
@@ -102,6 +107,7 @@ fn fill_wholes(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usize, 
         together
     });
     put_waits(rows, &together);
+    put_blockers(rows, wholes);
     status::put_process(control, rows, wholes);
 }
 
@@ -123,6 +129,39 @@ fn wait_row(reason: WaitReason, histogram: &Histogram) -> Wait {
         p90_us: quantile(0.9),
         p99_us: quantile(0.99),
         p999_us: quantile(0.999),
+    }
+}
+
+/// Clients of all workers can have waited for the same one.
+fn put_blockers(rows: &mut Rows<'_>, wholes: &BTreeMap<usize, Box<Whole>>) {
+    let mut blockers: BTreeMap<u32, engine::Blocker> = BTreeMap::new();
+    for &(client, blocker) in wholes.values().flat_map(|whole| &whole.view.blockers) {
+        *blockers.entry(client).or_default() += blocker;
+    }
+    for (client, blocker) in blockers {
+        let (time_us, max_us) = (micros(blocker.time), micros(blocker.longest));
+        rows.put(&Blocker { client, waits: blocker.waits, time_us, max_us });
+    }
+}
+
+fn thread_row(worker: u32, view: &BackendView) -> TpThreadState {
+    let opening = matches!(view.state, "connecting" | "logging_in" | "setting_up");
+    TpThreadState {
+        tp_group_id: worker,
+        tp_thread_number: view.thread_id,
+        // The first interval is 1.
+        process_count: view.running.map_or(0, |running| micros(running) / 10_000 + 1),
+        wait_type: view.lock_wait.map(|_| "THD_WAIT_ROW_LOCK"),
+        tp_thread_type: if opening { "CONNECTION_HANDLER_WORKER_THREAD" } else { "QUERY_WORKER_THREAD" },
+        thread_id: view.thread_id,
+        marked_stalled: view.permit == "lent",
+        state: match view.state {
+            "running" => "PROCESSING_QUEUED",
+            "held" => "SLEEPING_CONSUMER",
+            "idle" => "SLEEPING_RESERVE",
+            _ => "MANAGING",
+        },
+        connection_id: view.client,
     }
 }
 

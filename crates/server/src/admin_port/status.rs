@@ -154,9 +154,16 @@ fn put_limits(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usize, B
         let bound = Some(bound).filter(|&bound| bound > 0 && bound < u64::MAX);
         limits.insert(option, Limit { option, in_use, bound, reached: 0 });
     };
+    // All but the last are common to the workers; of what is in flight on one backend the most counts.
+    let in_flight = wholes.values().map(|whole| whole.shares[4].1).max();
     for &(option, in_use, bound) in wholes.values().next().iter().flat_map(|whole| &whole.shares) {
-        add(option, Some(in_use), bound);
+        add(option, if option == "statements_in_flight" { in_flight } else { Some(in_use) }, bound);
     }
+    add(
+        "admin_max_connections",
+        Some(u64::from(rows.connections())),
+        u64::from(control.configuration().admin_max_connections),
+    );
     let buffered: usize = views().map(|view| view.buffered).sum();
     let long: u64 = views().map(|view| queued(view, "long")).sum();
     let short = views().map(waiting).sum::<u64>() - long;
