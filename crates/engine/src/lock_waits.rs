@@ -123,11 +123,18 @@ impl Engine {
     /// Statements that wait for a lock lend their permits; clients that are waited for come first.
     pub(crate) fn take_lock_waits(&mut self, waits: &[LockWait]) {
         self.tell_holders(waits);
+        let mut waiters: Vec<_> = waits.iter().map(|wait| wait.waiter).collect();
+        waiters.sort_unstable();
         let keys: Vec<_> = self.backends.iter().map(|(key, backend)| (key, backend.thread_id)).collect();
         for (key, thread) in keys {
             let backend = &self.backends[key];
             let runs = backend.permit == Permit::Held && !backend.in_flight.is_empty();
-            let waits_for = waits.iter().find(|wait| wait.waiter == thread).map(|wait| wait.holder);
+            let mut holders = waits.iter().filter(|wait| wait.waiter == thread).map(|wait| wait.holder);
+            // Servers name those too who wait for the same lock before it.
+            let waits_for = holders
+                .clone()
+                .find(|holder| waiters.binary_search(holder).is_err())
+                .or_else(|| holders.next());
             if runs && waits_for.is_some() {
                 self.lend_permit(key);
             }
