@@ -1,7 +1,7 @@
 //! What options are set to, and which of them can change while Onramp runs.
 
 use crate::Configuration;
-use crate::load::check_together;
+use crate::load::{check_together, defaults_of};
 use crate::options::{OPTIONS, OTHER_NAMES, OptionSpec};
 use crate::value::Given;
 
@@ -60,6 +60,7 @@ const LIVE: &[&str] = &[
     "thread_pool_oversubscribe",
     "thread_pool_prio_kickup_timer",
     "thread_pool_priority",
+    "thread_pool_profile",
     "thread_pool_query_threads_per_group",
     "thread_pool_stall_limit",
     "thread_pool_transaction_delay",
@@ -153,9 +154,24 @@ impl Configuration {
         }
         let mut changed = self.clone();
         changed.choose(option, &[Given::Bare(value)], Source::Admin).map_err(NotSet::Wrong)?;
+        if option.name == "thread_pool_profile" {
+            changed.take_defaults_of_profile();
+        }
         check_together(&changed).map_err(|error| NotSet::Wrong(error.to_string()))?;
         *self = changed;
         Ok(())
+    }
+
+    /// The profile is another one: live options that nobody has chosen have its defaults.
+    fn take_defaults_of_profile(&mut self) {
+        let mut defaults = defaults_of(self.engine.profile, self.workers, self.workers);
+        for option in OPTIONS {
+            let live = LIVE.contains(&option.name) && !self.chosen.contains_key(option.name);
+            if let Some(text) = option.kind.current(&mut defaults).filter(|_| live) {
+                let applied = option.kind.apply(self, &[Given::Bare(&text)]);
+                applied.expect("a default is shown as it is written");
+            }
+        }
     }
 
     /// Takes up what has changed of the live options in a configuration that was read again. Returns a line for each other
@@ -214,6 +230,7 @@ impl Configuration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::Profile;
     use std::time::Duration;
 
     fn configuration(arguments: &[&str]) -> Configuration {
@@ -278,6 +295,21 @@ mod tests {
         let found = setting(&percona, "thread_pool_stall_limit");
         assert_eq!((found.value.as_deref(), found.default), (Some("500"), Some("60")));
         assert_eq!(found.source, Source::Default);
+    }
+
+    #[test]
+    fn another_profile_brings_its_defaults_but_for_what_was_chosen() {
+        let mut configuration = configuration(&["--long-statement-time", "2s"]);
+        let native = configuration.engine.clone();
+        configuration.set("thread_pool_profile", "mariadb").unwrap();
+        let changed = &configuration.engine;
+        assert_eq!((changed.profile, changed.stall_limit), (Profile::MariaDb, Duration::from_millis(500)));
+        assert_eq!((changed.statements_in_flight, changed.max_threads), (1, 65_536));
+        assert_eq!(changed.long_statement_time, Duration::from_secs(2), "somebody wants it so");
+        configuration.set("thread_pool_profile", "native").unwrap();
+        let back = &configuration.engine;
+        assert_eq!((back.profile, back.stall_limit), (Profile::Native, native.stall_limit));
+        assert_eq!((back.statements_in_flight, back.max_threads), (16, native.max_threads));
     }
 
     #[test]

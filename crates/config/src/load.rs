@@ -80,7 +80,7 @@ fn defaults() -> Configuration {
 }
 
 /// The defaults of the table, but for those of another pool's rules.
-fn defaults_of(profile: Profile, workers: u32, groups: u32) -> Configuration {
+pub(crate) fn defaults_of(profile: Profile, workers: u32, groups: u32) -> Configuration {
     let mut configuration = defaults();
     configuration.workers = workers;
     configuration.engine = configuration.engine.of_profile(profile, groups);

@@ -3,7 +3,7 @@
 use seam::Instant;
 use wire::{CommandKind, Expect};
 
-use crate::backend::Owner;
+use crate::backend::{Owner, Permit};
 use crate::client::Phase;
 use crate::engine::Engine;
 use crate::event::Event;
@@ -22,11 +22,12 @@ pub(crate) struct OutsideKill {
 }
 
 impl Engine {
-    /// Takes up what can change while the engine runs: permits, queue rules, bounds of statements, times. Everything else in
+    /// Takes up what can change while the engine runs: whose rules are followed, permits, queue rules, bounds of statements, times. Everything else in
     /// `new` is ignored. Permits are common to all workers, so that the first of them changes them for all. A turn has to
     /// follow, with an end.
     pub fn change_settings(&mut self, new: &Settings) {
         let now = &mut self.settings;
+        now.profile = new.profile;
         now.permits = new.permits;
         now.permits_min = new.permits_min;
         now.permits_max = new.permits_max;
@@ -70,6 +71,19 @@ impl Engine {
         now.backend_prepared_statements = new.backend_prepared_statements;
         self.scheduler.change_settings(&self.settings);
         self.workers.change_permits(new);
+        if !self.scheduler.keeps_permits() {
+            self.give_kept_permits();
+        }
+    }
+
+    /// Under other rules open transactions may have kept their permits between their statements.
+    fn give_kept_permits(&mut self) {
+        for (_, backend) in &mut self.backends {
+            if backend.permit == Permit::Held && backend.in_flight.is_empty() {
+                backend.permit = Permit::None;
+                self.scheduler.finish();
+            }
+        }
     }
 
     /// From now on no statement leaves the queues. What the server has goes on; clients wait, and may come and go. A turn has

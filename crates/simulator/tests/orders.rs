@@ -1,6 +1,6 @@
 //! An operator's orders, in the middle of everything else: clients notice a pause by nothing but the time.
 
-use engine::{Engine, Settings};
+use engine::{Engine, Profile, Settings};
 use seam::{Input, Instant, Output, Program};
 use simulator::{Parameters, Subject, World};
 
@@ -17,6 +17,8 @@ const PAUSE: u64 = 150_000;
 struct Ordered {
     engine: Engine,
     settings: Settings,
+    /// Instead of pausing it, the operator chooses the next of these.
+    profiles: &'static [Profile],
     paused: bool,
     now: Instant,
     seen: usize,
@@ -28,9 +30,11 @@ impl Ordered {
         let pause = now.as_micros() % PERIOD >= PERIOD - PAUSE;
         if pause != self.paused {
             self.paused = pause;
-            match pause {
-                true => self.engine.pause(),
-                false => self.engine.resume(),
+            let turn = usize::try_from(now.as_micros() / PAUSE).expect("runs are short");
+            match (self.profiles, pause) {
+                ([], true) => self.engine.pause(),
+                ([], false) => self.engine.resume(),
+                (profiles, _) => self.settings.profile = profiles[turn % profiles.len()],
             }
             self.engine.change_settings(&self.settings);
         }
@@ -41,7 +45,7 @@ impl Ordered {
             from = piece.next;
         }
         self.seen += self.engine.backends_from(0, usize::MAX).rows.len();
-        assert_eq!(self.engine.overview().paused, pause);
+        assert_eq!(self.engine.overview().paused, pause && self.profiles.is_empty());
     }
 }
 
@@ -74,26 +78,42 @@ impl Subject for Ordered {
     }
 }
 
+/// A run whose operator gives orders; how many answers there were, and how long it took.
+fn run(seed: u64, parameters: &dyn Fn() -> Parameters, profiles: &'static [Profile]) -> (u64, u64) {
+    let settings = parameters().settings();
+    let engine = Engine::new(settings.clone());
+    let program = Ordered { engine, settings, profiles, paused: false, now: Instant::START, seen: 0 };
+    let outcome = World::new(program, parameters(), false).run();
+    if let Some(violation) = outcome.violation {
+        let story: Vec<&str> = outcome.trace.last_lines().collect();
+        panic!("{}\nseed {seed} went wrong: {violation}", story[story.len().saturating_sub(60)..].join("\n"));
+    }
+    (outcome.answered, outcome.micros)
+}
+
 #[test]
 fn pauses_cost_time_and_nothing_else() {
     let (mut answered, mut micros, mut micros_without) = (0, 0, 0);
     for seed in 1..=SEEDS {
         let parameters = || Parameters::draw(seed, 0);
-        let settings = parameters().settings();
-        let engine = Engine::new(settings.clone());
-        let program = Ordered { engine, settings, paused: false, now: Instant::START, seen: 0 };
-        let outcome = World::new(program, parameters(), false).run();
-        if let Some(violation) = outcome.violation {
-            let story: Vec<&str> = outcome.trace.last_lines().collect();
-            panic!(
-                "{}\nseed {seed} went wrong: {violation}",
-                story[story.len().saturating_sub(60)..].join("\n")
-            );
-        }
-        answered += outcome.answered;
-        micros += outcome.micros;
+        let found = run(seed, &parameters, &[]);
+        answered += found.0;
+        micros += found.1;
         micros_without += simulator::run_engine(parameters(), false).micros;
     }
     assert!(answered >= 10 * SEEDS, "{answered} answers");
     assert!(micros > micros_without, "they did pause");
+}
+
+#[test]
+fn profiles_change_while_statements_wait_and_run() {
+    let mut answered = 0;
+    for seed in 1..=SEEDS {
+        // Under the rules of another pool the permits of a worker are not those of all, and are not counted from outside.
+        let parameters = || Parameters { profile: Profile::MySql, ..Parameters::draw(seed, 0) };
+        let profiles =
+            &[Profile::Native, Profile::MySql, Profile::Percona, Profile::MariaDb, Profile::Native];
+        answered += run(seed, &parameters, profiles).0;
+    }
+    assert!(answered >= 10 * SEEDS, "{answered} answers");
 }
