@@ -4,8 +4,8 @@ mod onramp;
 mod servers;
 
 pub use onramp::{
-    Backend, Blocker, Client, Event, Limit, MemoryPart, Pin, PinCause, PinnedClient, Queued, Setting, StatementKind,
-    Status, Variable, Wait, Worker,
+    Backend, Blocker, Client, Event, Limit, MemoryPart, Pin, PinCause, PinnedClient, Queued, Setting,
+    StatementKind, Status, Variable, Wait, Worker,
 };
 pub use servers::{
     ColumnRow, PoolGroup, PoolQueue, PoolStats, PoolWait, Process, SchemaRow, TableRow, TpConnection,

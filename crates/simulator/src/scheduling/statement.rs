@@ -114,7 +114,8 @@ impl Statement {
             of(Action::ReleaseLock, "0", rest.strip_suffix("')")?)
         } else {
             let action = match text {
-                "BEGIN" => Action::Begin,
+                // The second is Onramp's own, where it sends a client's BEGIN with the next statement.
+                "BEGIN" | "START TRANSACTION" => Action::Begin,
                 "COMMIT" => Action::Commit,
                 "ROLLBACK" => Action::Rollback,
                 "FLUSH TABLES WITH READ LOCK" => Action::GlobalReadLock,
