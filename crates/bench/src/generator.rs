@@ -422,7 +422,18 @@ impl Program for Generator<'_> {
             }
             Input::TurnEnd => self.turn_end(now),
             Input::Accepted { .. } | Input::Stalled { .. } | Input::Drained { .. } => {}
-            Input::Announced { .. } | Input::Secured { .. } | Input::TlsFailed { .. } => {}
+            Input::Secured { connection, .. } => {
+                if let Some(number) = self.owner_of(connection) {
+                    self.secured(now, number);
+                }
+            }
+            Input::TlsFailed { connection, reason } => {
+                if let Some(number) = self.owner_of(connection) {
+                    let failure = Failure::new(ClientError::Lost, format!("TLS: {reason}"));
+                    self.lost(now, number, failure, logins::Closed::Already);
+                }
+            }
+            Input::Announced { .. } => {}
         }
     }
 

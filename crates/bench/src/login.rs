@@ -24,6 +24,8 @@ pub struct Credentials {
     digests: Option<(native_password::Stage1, sha2_password::Digest1)>,
     /// Whether nobody else can read the connection (a Unix socket), so that a method may send the password itself.
     private_channel: bool,
+    /// Whether TLS comes first.
+    tls: bool,
 }
 
 impl Credentials {
@@ -39,7 +41,14 @@ impl Credentials {
             schema: schema.map(str::to_owned),
             digests,
             private_channel,
+            tls: false,
         }
+    }
+
+    /// The same, inside TLS: nobody else can read it, so that the password itself may be sent.
+    #[must_use]
+    pub fn with_tls(self) -> Self {
+        Self { tls: true, private_channel: true, ..self }
     }
 
     fn response(&self, plugin: &[u8], scramble: &[u8; 20]) -> Result<Vec<u8>, Failure> {
@@ -76,6 +85,8 @@ pub struct Login {
 enum Stage {
     #[default]
     Greeting,
+    /// TLS has been asked for; the greeting is answered inside of it, with this sequence number.
+    StartingTls { greeting: Vec<u8>, sequence: u8 },
     /// The request is sent; what comes has this sequence number.
     Answer { sequence: u8, scramble: [u8; 20], session: Session },
 }
@@ -104,6 +115,9 @@ impl Login {
         loop {
             let sequence = match &self.stage {
                 Stage::Greeting => 0,
+                Stage::StartingTls { .. } => {
+                    return Err(in_login(WireError::Malformed { what: "bytes before TLS has begun" }));
+                }
                 Stage::Answer { sequence, .. } => *sequence,
             };
             let unread = std::mem::take(&mut self.unread);
@@ -118,7 +132,12 @@ impl Login {
             }
             let next = message.last_sequence.wrapping_add(1);
             match std::mem::take(&mut self.stage) {
-                Stage::Greeting => {
+                Stage::Greeting if credentials.tls => {
+                    let sequence = ask_for_tls(&message.payload, next, out)?;
+                    self.stage = Stage::StartingTls { greeting: message.payload.to_vec(), sequence };
+                    return Ok(None);
+                }
+                Stage::Greeting | Stage::StartingTls { .. } => {
                     self.stage = greeted(&message.payload, next, credentials, out)?;
                 }
                 Stage::Answer { session, mut scramble, .. } => {
@@ -131,6 +150,55 @@ impl Login {
             self.unread = unread[message.consumed..].to_vec();
         }
     }
+
+    /// The request for TLS is among what is to be sent: then TLS has to begin.
+    pub fn starts_tls(&self) -> bool {
+        matches!(self.stage, Stage::StartingTls { .. })
+    }
+
+    /// TLS stands: appends what the greeting asked for.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn secured(&mut self, credentials: &Credentials, out: &mut Vec<u8>) -> Result<(), Failure> {
+        if let Stage::StartingTls { greeting, sequence } = &self.stage {
+            self.stage = greeted(greeting, *sequence, credentials, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Appends the request. Returns the number of what follows.
+fn ask_for_tls(greeting: &[u8], sequence: u8, out: &mut Vec<u8>) -> Result<u8, Failure> {
+    let greeting = Greeting::parse(greeting).map_err(in_login)?;
+    if !greeting.capabilities.contains(Capabilities::SSL) {
+        return Err(Failure::new(ClientError::Handshake, String::from("the server does not offer TLS")));
+    }
+    let request = LoginRequest {
+        capabilities: wanted(&greeting),
+        mariadb_extended: 0,
+        max_packet_size: wire::MAX_PAYLOAD as u32,
+        collation: COLLATION,
+        user: b"",
+        auth_response: b"",
+        schema: None,
+        auth_plugin: Some(NATIVE_PASSWORD),
+        attributes: b"",
+    };
+    Ok(put_payload(out, sequence, |payload| request.put_ssl_request(payload)))
+}
+
+/// What we want and the server has.
+fn wanted(greeting: &Greeting<'_>) -> Capabilities {
+    let wanted = Capabilities::LONG_PASSWORD
+        | Capabilities::LONG_FLAG
+        | Capabilities::PROTOCOL_41
+        | Capabilities::TRANSACTIONS
+        | Capabilities::SECURE_CONNECTION
+        | Capabilities::MULTI_RESULTS
+        | Capabilities::PS_MULTI_RESULTS
+        | Capabilities::PLUGIN_AUTH;
+    wanted | (greeting.capabilities & Capabilities::DEPRECATE_EOF)
 }
 
 const NATIVE_PASSWORD: &[u8] = b"mysql_native_password";
@@ -149,17 +217,9 @@ fn greeted(
     out: &mut Vec<u8>,
 ) -> Result<Stage, Failure> {
     let greeting = Greeting::parse(payload).map_err(in_login)?;
-    let wanted = Capabilities::LONG_PASSWORD
-        | Capabilities::LONG_FLAG
-        | Capabilities::PROTOCOL_41
-        | Capabilities::TRANSACTIONS
-        | Capabilities::SECURE_CONNECTION
-        | Capabilities::MULTI_RESULTS
-        | Capabilities::PS_MULTI_RESULTS
-        | Capabilities::PLUGIN_AUTH
-        | Capabilities::DEPRECATE_EOF;
     let deprecate_eof = greeting.capabilities.contains(Capabilities::DEPRECATE_EOF);
-    let capabilities = if deprecate_eof { wanted } else { wanted.without(Capabilities::DEPRECATE_EOF) };
+    let secured = if credentials.tls { Capabilities::SSL } else { Capabilities::NONE };
+    let capabilities = wanted(&greeting) | secured;
     // A method that we do not speak is the server's default and need not be the account's: the server asks for the
     // account's own when we answer with another.
     let plugin = match greeting.auth_plugin {

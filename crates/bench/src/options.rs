@@ -176,6 +176,9 @@ pub struct RunOptions {
     /// can be used
     #[arg(long, default_value_t = DriverChoice::Auto, value_name = "DRIVER")]
     pub driver: DriverChoice,
+    /// Encrypt the connections that are measured; whose certificate the server shows does not matter
+    #[arg(long)]
+    pub tls: bool,
     /// Use prepared statements (COM_STMT_PREPARE, COM_STMT_EXECUTE) in place of texts
     #[arg(long)]
     pub prepared: bool,

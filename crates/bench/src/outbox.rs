@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use seam::{Address, ConnectionId, Output};
+use seam::{Address, ConnectionId, Output, TlsSide};
 
 /// A queue of outputs.
 #[derive(Debug, Default)]
@@ -17,6 +17,7 @@ enum Entry {
     Send { connection: ConnectionId, start: usize, end: usize },
     Connect { token: u64, address: Address },
     Close { connection: ConnectionId },
+    StartTls { connection: ConnectionId },
     Finished,
 }
 
@@ -57,6 +58,11 @@ impl Outbox {
         self.entries.push_back(Entry::Close { connection });
     }
 
+    /// TLS from here on.
+    pub fn start_tls(&mut self, connection: ConnectionId) {
+        self.entries.push_back(Entry::StartTls { connection });
+    }
+
     /// Ends the driver's run.
     pub fn finish(&mut self) {
         self.entries.push_back(Entry::Finished);
@@ -74,6 +80,10 @@ impl Outbox {
             }
             Entry::Connect { token, address } => Output::Connect { token, address },
             Entry::Close { connection } => Output::Close { connection },
+            // The name is not checked.
+            Entry::StartTls { connection } => {
+                Output::StartTls { connection, side: TlsSide::Client { server_name: "localhost" } }
+            }
             Entry::Finished => Output::Finished,
         })
     }

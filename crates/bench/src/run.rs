@@ -1,9 +1,11 @@
 //! `onramp bench run`, step by step: a driver, what the machine allows, a server that answers, the load, the report.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use drivers::{Driver, DriverChoice, DriverKind};
 use seam::Address;
+use tls::{Connector, ServerCheck, Tls};
 
 use crate::distribution::{Distribution, Random};
 use crate::errors::{ClientError, Failure};
@@ -135,8 +137,17 @@ fn generate(
     source: Source,
 ) -> Result<Outcome, Failure> {
     let interrupts = interrupts::forward(driver)?;
-    let mut generator = Generator::new(options, credentials, addresses, source);
-    let ran = driver.run(&mut generator);
+    let failed = |reason| Failure::new(ClientError::Handshake, format!("TLS: {reason}"));
+    let (credentials, connector) = if options.tls {
+        let connector = Connector::new(ServerCheck::None, None, None).map_err(failed)?;
+        (credentials.with_tls(), Some(Arc::new(connector)))
+    } else {
+        (credentials, None)
+    };
+    let generator = Generator::new(options, credentials, addresses, source);
+    let mut program = Tls::new(generator, None, connector);
+    let ran = driver.run(&mut program);
+    let generator = program.into_inner();
     drop(interrupts);
     ran.map_err(|error| Failure::new(ClientError::Lost, format!("the event loop failed: {error}")))?;
     Ok(generator.into_outcome())

@@ -24,7 +24,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("config", &["drivers", "engine", "proxy_protocol"]),
     ("differential", &["private_server", "wire"]),
     ("drivers", &["seam"]),
-    ("bench", &["drivers", "keys", "seam", "wire"]),
+    ("bench", &["drivers", "keys", "seam", "tls", "wire"]),
     ("tls", &["seam"]),
     ("compression", &["seam"]),
     ("proxy_protocol", &["seam"]),

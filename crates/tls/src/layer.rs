@@ -84,6 +84,11 @@ impl<P: Program> Tls<P> {
         &mut self.inner
     }
 
+    /// The program inside, without the layer.
+    pub fn into_inner(self) -> P {
+        self.inner
+    }
+
     /// Bytes of a connection that has TLS.
     fn received(&mut self, now: Instant, connection: ConnectionId, bytes: &[u8]) {
         let Some(entry) = self.table.entry(connection) else { return };

@@ -114,6 +114,7 @@ impl Generator<'_> {
                 let id = *id;
                 let credentials = &self.credentials;
                 match self.outbox.send(id, |out| login.read(bytes, credentials, out)) {
+                    Ok(None) if login.starts_tls() => self.outbox.start_tls(id),
                     Ok(None) => {}
                     Ok(Some(session)) => self.logged_in(now, number, id, session),
                     Err(failure) => self.login_refused(now, number, failure),
@@ -133,6 +134,17 @@ impl Generator<'_> {
             }
             State::Ready { .. } => self.confused(now, number, bytes),
             State::Down | State::Connecting => {}
+        }
+    }
+
+    /// TLS stands on a connection.
+    pub(super) fn secured(&mut self, now: Instant, number: u32) {
+        let State::LoggingIn { connection, login } = &mut self.connections[number as usize].state else {
+            return;
+        };
+        let credentials = &self.credentials;
+        if let Err(failure) = self.outbox.send(*connection, |out| login.secured(credentials, out)) {
+            self.login_refused(now, number, failure);
         }
     }
 
