@@ -475,3 +475,36 @@ def test_executions_run_in_their_clients_state_while_statements_are_closed(own_s
     for join in joins:
         join()
     assert not wrong
+
+
+def test_statement_prepared_last(client, note):
+    """MariaDB's name for it, which its libraries use to prepare and execute in one go."""
+    connection = client()
+    note("none", connection.execute(0xFFFFFFFF))
+    statement = connection.prepare("SELECT 7").statement
+    note("in one go", connection.execute(0xFFFFFFFF))
+    note("again", connection.execute(0xFFFFFFFF))
+    connection.prepare("nonsense")
+    note("after a failure", connection.execute(0xFFFFFFFF))
+    note("by its number", connection.execute(statement))
+    second = connection.prepare("SELECT 8")
+    note("the second", connection.execute(0xFFFFFFFF))
+    close(connection, second)
+    note("closed", connection.execute(0xFFFFFFFF))
+
+
+def test_preparing_does_nothing(client, note, schema):
+    """What only its executions do."""
+    connection, other = client(schema=schema), client(schema=schema)
+    connection.query("CREATE TABLE n (id INT PRIMARY KEY)")
+    for text in ["COMMIT RELEASE", "SET NAMES latin1 COLLATE latin1_bin", "SET CHARACTER SET latin1", "COMMIT", "SELECT @a", "SELECT SQL_CALC_FOUND_ROWS * FROM n"]:
+        note("one row", connection.query("SELECT 1"))
+        note(text, isinstance(connection.prepare(text), Err))
+        other.query("SELECT 1")
+        note("found", connection.query("SELECT FOUND_ROWS(), @@collation_connection"))
+    connection.query("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+    connection.prepare("COMMIT")
+    other.query("SELECT 1")
+    note("begin", connection.query("BEGIN"))
+    note("level", connection.query("SELECT * FROM n"))
+    note("commit", connection.query("COMMIT"))

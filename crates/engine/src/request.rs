@@ -10,7 +10,7 @@ use wire::Expect;
 use crate::backend::prepared::Serves;
 use crate::client::priority::Priority;
 use crate::scheduler::Lane;
-use crate::statements::DefinitionId;
+use crate::statements::{DefinitionId, Template};
 use crate::waits::Arrival;
 
 /// A command that waits for its turn, or is under way.
@@ -53,6 +53,8 @@ pub(crate) struct Request {
     pub(crate) started: bool,
     /// How often room has been made for its statement, which the server did not have.
     pub(crate) prepare_tries: u8,
+    /// What executions of the statement will do that it prepares: of all that it does nothing itself.
+    pub(crate) template: Option<Box<Template>>,
     /// Which prepared statement it is about.
     pub(crate) about: Option<Box<About>>,
 }
@@ -184,6 +186,7 @@ impl Request {
             group: None,
             started: false,
             prepare_tries: 0,
+            template: None,
             about: None,
         }
     }

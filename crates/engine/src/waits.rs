@@ -220,7 +220,8 @@ impl Engine {
         let has_text = matches!(request.command, RequestKind::Query | RequestKind::Prepare);
         if fingerprint != 0 && has_text && self.digests.is_news(fingerprint) {
             let mode = self.lex_mode(client);
-            let text = request.text().and_then(|text| digests::text::shown(text, &request.statement, mode));
+            let statement = request.template.as_ref().map_or(&request.statement, |found| &found.statement);
+            let text = request.text().and_then(|text| digests::text::shown(text, statement, mode));
             self.digests.add(self.now, fingerprint, text);
         }
     }

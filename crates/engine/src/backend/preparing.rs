@@ -16,7 +16,7 @@ use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::request::{About, Action, Request, RequestKind};
 use crate::session::SessionState;
-use crate::statements::{DefinitionId, Template};
+use crate::statements::DefinitionId;
 
 /// ER_MAX_PREPARED_STMT_COUNT_REACHED: the server has no room for one more.
 const NO_ROOM: u16 = 1461;
@@ -233,13 +233,7 @@ impl Engine {
         let session = self.clients[client].session.expect("a client with requests has logged in");
         let state = self.sessions.state(session).for_preparing();
         let session = self.sessions.hold(state);
-        let template = Template {
-            statement: request.statement.clone(),
-            collation: request.collation.clone(),
-            counts_rows: request.counts_rows,
-            inserts_selection: request.inserts_selection,
-            without_tables: request.without_tables,
-        };
+        let template = request.template.as_deref().expect("what prepares has one").clone();
         let (definition, unused) =
             self.definitions.hold(session, request.whole_text().into(), parameters, template);
         if let Some(session) = unused {

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind, Statement};
 use crate::scheduler::{Lane, Standing};
+use crate::statements::Template;
 
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;
@@ -242,11 +243,23 @@ impl Engine {
             return self.answer_error(key, answer, &MySqlError::prepared_statement_memory(memory));
         }
         let (expect, command) = (Expect::Prepare, RequestKind::Prepare);
-        let mut request = Request::with_text(raw.to_vec(), expect, command, text, statement, answer);
-        // Of its executions, which come without a text.
-        request.without_tables = uses_no_table(&request.statement, text);
-        request.inserts_selection = inserts_selection(&request.statement, text);
-        self.queue_request(key, request);
+        let found = Request::with_text(Vec::new(), expect, command, text, statement, answer);
+        let template = Template {
+            collation: found.collation,
+            counts_rows: found.counts_rows,
+            inserts_selection: inserts_selection(&found.statement, text),
+            without_tables: uses_no_table(&found.statement, text),
+            statement: found.statement,
+        };
+        // The rest is what its executions do, which come without a text.
+        let Statement { reads, fingerprint, .. } = template.statement;
+        let calls = template.statement.calls.clone();
+        let statement = Statement { reads, fingerprint, calls, ..Statement::none() };
+        let template = Some(Box::new(template));
+        self.queue_request(
+            key,
+            Request { answer, statement, template, ..Request::plain(raw.to_vec(), expect, command) },
+        );
     }
 
     /// Answered here: it asks whether we are there. On a connection of its own it would also reset ROW_COUNT().
