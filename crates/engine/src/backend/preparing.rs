@@ -24,9 +24,9 @@ const NO_ROOM: u16 = 1461;
 /// ER_NEED_REPREPARE: the server has given up preparing it anew by itself. ER_UNKNOWN_STMT_HANDLER: it does not know it.
 const USELESS: [u16; 2] = [1615, 1243];
 
-/// How often room is made for a statement. Other backends close theirs at the same time as it is tried again, so that the
-/// first attempts may be too early.
-const TRIES: u8 = 4;
+/// How often a statement is tried again for which room has been made. Other backends close theirs at the same time, so that
+/// the first attempts may be too early: so many take some milliseconds.
+const TRIES: u8 = 50;
 
 /// The answer to COM_STMT_PREPARE is kept until it is whole. It has at most 65,535 parameters, which the servers describe in
 /// 24 bytes each, and 4,096 columns.
@@ -132,8 +132,8 @@ impl Engine {
         let summary = &statement.summary;
         match (&summary.error, summary.prepared) {
             (Some(error), _) => {
-                let again = error.code == NO_ROOM && self.may_try_again(client) && self.make_room(key);
-                if !again {
+                let tries = self.count_try(client);
+                if error.code != NO_ROOM || !self.room_may_come(key, tries) {
                     return self.execution_refused(key, client, statement);
                 }
             }
@@ -158,10 +158,16 @@ impl Engine {
     }
 
     /// Counts an attempt to prepare the statement of a client's request.
-    fn may_try_again(&mut self, client: usize) -> bool {
-        let Some(request) = &mut self.clients[client].request else { return false };
-        request.prepare_tries += 1;
-        request.prepare_tries <= TRIES
+    fn count_try(&mut self, client: usize) -> u8 {
+        let Some(request) = &mut self.clients[client].request else { return TRIES };
+        request.prepare_tries = request.prepare_tries.saturating_add(1);
+        request.prepare_tries
+    }
+
+    /// The server had no room for a statement, in so many attempts: whether one more makes sense, since others are closed.
+    fn room_may_come(&mut self, key: usize, tries: u8) -> bool {
+        // What the first attempt has had closed may still be there.
+        tries < TRIES && (self.make_room(key) || tries > 1)
     }
 
     /// The statement could not be prepared again: its execution fails with the server's reason.
@@ -203,9 +209,9 @@ impl Engine {
         let mut answer = std::mem::take(&mut summary.kept);
         let statements = self.clients[client].statements.get_or_insert_default();
         match (&summary.error, summary.prepared) {
-            (Some(error), _) if error.code == NO_ROOM && request.prepare_tries < TRIES => {
-                request.prepare_tries += 1;
-                if self.make_room(key) {
+            (Some(error), _) if error.code == NO_ROOM => {
+                request.prepare_tries = request.prepare_tries.saturating_add(1);
+                if self.room_may_come(key, request.prepare_tries) {
                     self.buffered += request.raw.len();
                     self.clients[client].request = Some(request);
                     self.send_request(client, key);
