@@ -5,6 +5,7 @@
 # make simulate   the engine on SEEDS seeds, alone and as one of three workers
 # make scheduling the thread pools' known weaknesses in the simulator, side by side; writes docs/SCHEDULING.md
 # make differential random programs of session-changing statements, direct and through, packet by packet
+# make conformance others' test suites, direct and through; writes docs/CONFORMANCE.md
 # make challenge  100,000 clients, with and without Onramp: a page with charts in ./challenge-report
 # make compare    Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
 # make compare-pool thread pools under load; writes their part of docs/BENCHMARKS.md
@@ -16,7 +17,7 @@ FUZZ_SECONDS ?= 10
 SEEDS ?= 200
 DIFFERENTIAL_SECONDS ?= 120
 
-.PHONY: help serve test check docs-options docs-admin fuzz simulate differential compare compare-pool compare-overload challenge
+.PHONY: help serve test check docs-options docs-admin fuzz simulate differential conformance compare compare-pool compare-overload challenge
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -73,6 +74,12 @@ differential:
 	@.ci/install test
 	cargo build --locked --package onramp
 	cargo run --locked --package differential -- --kept crates/differential/kept --seconds $(DIFFERENTIAL_SECONDS) $(ARGUMENTS)
+
+# A quarter of an hour; `make conformance ARGUMENTS=PyMySQL` runs one suite.
+conformance:
+	@.ci/install test
+	cargo build --locked --package onramp
+	ONRAMP_BIN="$${CARGO_TARGET_DIR:-target}/debug/onramp" python3 -B tests/suites/conformance.py $(ARGUMENTS)
 
 # A few minutes. `make scheduling ARGUMENTS="--seed 2"` draws other times.
 scheduling:

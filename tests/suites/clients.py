@@ -1,0 +1,137 @@
+"""Test suites of client libraries, from their own repositories, against a server and through Onramp.
+
+Each is a function that takes the folder with the library's sources and a `Target`, and gives the outcome of each test by
+name: "passed", "failed" or "skipped".
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+USER, PASSWORD = "suite", "suite-secret"
+
+# The repositories and the commits that were looked at; another one may have other tests and other reasons.
+SOURCES = {
+    "PyMySQL": ("https://github.com/PyMySQL/PyMySQL", "0305ab3"),
+    "mysqlclient": ("https://github.com/PyMySQL/mysqlclient", "4742adc"),
+    "mysql2": ("https://github.com/sidorares/node-mysql2", "928c3c511"),
+    "mysql_async": ("https://github.com/blackbeam/mysql_async", "08e9a99"),
+}
+
+# Longer than any of the suites takes on two cores, building included.
+PATIENCE = 900
+
+
+class Target(NamedTuple):
+    port: int
+    socket: str
+
+
+def sources(name, folder):
+    """The library's sources, cloned where they are not there."""
+    place = Path(folder) / name.lower()
+    if not place.exists():
+        address, commit = SOURCES[name]
+        subprocess.run(["git", "clone", "-q", address, place], check=True)
+        subprocess.run(["git", "checkout", "-q", commit], cwd=place, check=True)
+    return place
+
+
+def pymysql(place, target):
+    """pytest with the databases in a file."""
+    account = {"host": "127.0.0.1", "port": target.port, "user": USER, "passwd": PASSWORD}
+    databases = [dict(account, database="test1", use_unicode=True, local_infile=True), dict(account, database="test2")]
+    folder = next(path.parent for path in place.rglob("base.py") if path.parent.name == "tests")
+    (folder / "databases.json").write_text(json.dumps(databases))
+    python = environment(place, ["pytest", "pytest-timeout", "cryptography", "PyNaCl"])
+    # They want accounts with plugins that have to be installed first, and the server's own TLS.
+    return pytest(place, python, target, ["pymysql/tests", "--ignore=tests/test_auth.py", "--ignore=pymysql/tests/test_auth.py"])
+
+
+def mysqlclient(place, target):
+    """pytest, after building the C extension."""
+    headers = place.parent / "libmariadb-dev"
+    if not headers.exists():
+        subprocess.run(["apt-get", "download", "-q", "libmariadb-dev"], cwd=place.parent, check=True, stderr=subprocess.DEVNULL)
+        package = next(place.parent.glob("libmariadb-dev_*.deb"))
+        subprocess.run(["dpkg", "-x", package, headers], check=True)
+    # The library itself comes with the server's client programs.
+    os.environ["MYSQLCLIENT_CFLAGS"] = f"-I{headers}/usr/include/mariadb -I{headers}/usr/include/mariadb/mysql"
+    os.environ["MYSQLCLIENT_LDFLAGS"] = "-l:libmariadb.so.3"
+    python = environment(place, ["pytest", "pytest-timeout", "."])
+    (place / "suite.cnf").write_text(
+        f"[MySQLdb-tests]\nhost = 127.0.0.1\nport = {target.port}\nuser = {USER}\npassword = {PASSWORD}\ndatabase = test1\n"
+        "default-character-set = utf8mb4\n")
+    (place / "tests" / "suite.cnf").write_text((place / "suite.cnf").read_text())
+    return pytest(place, python, target, ["tests"], TESTDB="suite.cnf")
+
+
+def environment(place, packages):
+    """A Python environment beside the sources."""
+    python = place.parent / f"{place.name}-python" / "bin/python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", python.parent.parent], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], cwd=place, check=True)
+    return python
+
+
+def pytest(place, python, target, arguments, **more):
+    report = place / f"report-{target.port}.xml"
+    report.unlink(missing_ok=True)
+    subprocess.run(
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=60", f"--junitxml={report}", *arguments],
+        cwd=place, env=dict(os.environ, **more), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=PATIENCE, check=False)
+    outcomes = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        kinds = {child.tag for child in case}
+        outcomes[name] = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+    report.unlink()
+    return outcomes
+
+
+def mysql2(place, target):
+    """Every file that needs a server is a test, as its runner takes it: those in `integration` four at a time."""
+    if not (place / "node_modules").exists():
+        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=place, check=True)
+    variables = {
+        "MYSQL_HOST": "127.0.0.1", "MYSQL_PORT": str(target.port), "MYSQL_USER": USER, "MYSQL_PASSWORD": PASSWORD,
+        "MYSQL_DATABASE": "test1", "CI": "1"}
+
+    def outcome(file):
+        try:
+            done = subprocess.run(
+                ["node_modules/.bin/tsx", file], cwd=place, env=dict(os.environ, **variables), stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60, check=False)
+            return "passed" if done.returncode == 0 else "failed"
+        except subprocess.TimeoutExpired:
+            return "failed"
+
+    files = {str(file.relative_to(place)): file for file in sorted(place.glob("test/**/*.test.mts")) if "unit" not in file.parts}
+    alone = {name: file for name, file in files.items() if name.startswith("test/global")}
+    together = {name: file for name, file in files.items() if name not in alone}
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = dict(zip(together, pool.map(outcome, together.values())))
+    return outcomes | {name: outcome(file) for name, file in alone.items()}
+
+
+def mysql_async(place, target):
+    """cargo test; one test after the other, since they share their tables."""
+    manifest = place / "Cargo.toml"
+    if "[workspace]" not in manifest.read_text():
+        manifest.write_text(manifest.read_text() + "\n[workspace]\n")  # it lies inside another one
+    url = f"mysql://{USER}:{PASSWORD}@127.0.0.1:{target.port}/test1"
+    done = subprocess.run(
+        ["cargo", "test", "--quiet", "--no-default-features", "--features", "default-rustls-ring", "--lib", "--", "--test-threads=1", "--format=pretty"],
+        cwd=place, env=dict(os.environ, DATABASE_URL=url, CARGO_TARGET_DIR=str(place / "target")), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    found = re.findall(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)", done.stdout, re.M)
+    return {name: {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}[outcome] for name, outcome in found}
+
+
+SUITES = {"PyMySQL": pymysql, "mysqlclient": mysqlclient, "mysql2": mysql2, "mysql_async": mysql_async}
