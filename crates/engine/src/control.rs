@@ -1,7 +1,5 @@
 //! The service account's connection: learns what the server is, and keeps reading its accounts.
 
-use std::sync::Arc;
-
 use seam::{ConnectionId, Instant};
 use wire::{CommandKind, ReplyReader};
 
@@ -10,7 +8,7 @@ use crate::backend::kept::rows_of;
 use crate::engine::{Engine, Role};
 use crate::event::Event;
 use crate::facts::{COLLATIONS_QUERY, Facts, SERVER_QUERY, account_of_row};
-use crate::lock_waits::{GATE_QUERY, waits_at_gate, waits_of_rows};
+use crate::lock_waits::{GATE_QUERY, LockWaits, waits_at_gate, waits_of_rows};
 use crate::secret::Secret;
 use crate::server_login::{Credentials, Outcome, ServerLogin};
 use crate::task::{Asker, Finding, Work};
@@ -39,6 +37,8 @@ pub(crate) struct Control {
     accounts_seen: Vec<u8>,
     /// The answer to the latest probe.
     probe_seen: Vec<u8>,
+    /// What has been found out so far about who waits for locks.
+    lock_waits: LockWaits,
 }
 
 enum State {
@@ -61,6 +61,8 @@ enum Question {
     LockGate,
     /// Who waits for whom.
     LockWaits,
+    /// Who waits for other locks than those of rows.
+    OtherWaiters,
 }
 
 /// An answer, kept whole.
@@ -95,6 +97,7 @@ impl Control {
             out: Vec::new(),
             accounts_seen: Vec::new(),
             probe_seen: Vec::new(),
+            lock_waits: LockWaits::default(),
         }
     }
 
@@ -142,11 +145,12 @@ impl Engine {
             {
                 self.ask(Question::Probe);
             }
-            State::Idle
-                if self.suspects_lock_waits()
-                    && self.workers.may_ask_for_lock_waits(self.now, self.settings.lock_wait_interval) =>
-            {
-                self.ask(Question::LockGate);
+            State::Idle if self.suspects_lock_waits() => {
+                let pace = self.lock_wait_pace().unwrap_or_default();
+                if self.workers.may_ask_for_lock_waits(self.now, pace) {
+                    self.control.lock_waits = LockWaits { asked: self.now, waits: Vec::new() };
+                    self.ask(Question::LockGate);
+                }
             }
             State::Connecting | State::LoggingIn(_) | State::Asking { .. }
                 if self.now.since(self.control.since) > self.settings.backend_connect_timeout =>
@@ -264,6 +268,7 @@ impl Engine {
             Question::Probe => facts.accounts_probe(),
             Question::LockGate => GATE_QUERY,
             Question::LockWaits => facts.lock_waits_query(),
+            Question::OtherWaiters => facts.waiters_query(),
         };
         let options = crate::backend::dispatch::reply_options(
             crate::server_login::ALWAYS & facts.capabilities,
@@ -288,7 +293,7 @@ impl Engine {
     fn answered(&mut self, question: Question, answer: Kept) {
         self.control.state = State::Idle;
         if let Some(error) = answer.error {
-            if matches!(question, Question::LockGate | Question::LockWaits) {
+            if matches!(question, Question::LockGate | Question::LockWaits | Question::OtherWaiters) {
                 return self.lock_waits_cannot_be_seen(error);
             }
             let user = &self.settings.service_user;
@@ -322,9 +327,26 @@ impl Engine {
             }
             Question::Probe => self.accounts_are_fresh(),
             Question::LockGate if waits_at_gate(&rows_of(&answer.bytes)) > 0 => self.ask(Question::LockWaits),
-            Question::LockGate => self.found_lock_waits(&Arc::default()),
-            Question::LockWaits => self.found_lock_waits(&waits_of_rows(&rows_of(&answer.bytes))),
+            // In `found_lock_waits` it ends, or with the other locks.
+            Question::LockGate => self.ask_for_other_waiters(),
+            Question::LockWaits => {
+                self.control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
+                self.ask_for_other_waiters();
+            }
+            Question::OtherWaiters => {
+                self.control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
+                self.lock_waits_are_known();
+            }
         }
+    }
+
+    fn ask_for_other_waiters(&mut self) {
+        if self.expects_waiters() { self.ask(Question::OtherWaiters) } else { self.lock_waits_are_known() }
+    }
+
+    fn lock_waits_are_known(&mut self) {
+        let found = std::mem::take(&mut self.control.lock_waits);
+        self.found_lock_waits(found);
     }
 
     /// The copy that is there is as good as a new one.

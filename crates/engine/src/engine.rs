@@ -9,6 +9,7 @@ use seam::{CloseReason, ConnectionId, Input, Instant, Output, Program, Signal};
 use crate::accounts::{Identities, IdentityId};
 use crate::backend::Backend;
 use crate::backend::connect::Server;
+use crate::backend::contended::Contention;
 use crate::backend::lost::ServerFull;
 use crate::backend::rescue::Rescues;
 use crate::client::delay::Delayed;
@@ -97,6 +98,7 @@ pub struct Engine {
     pub(crate) served: Served,
     pub(crate) coalescer: Coalescer,
     pub(crate) rescues: Rescues,
+    pub(crate) contention: Contention,
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
     /// What statements have taken since the last long one ended.
@@ -125,10 +127,10 @@ pub struct Engine {
     pub(crate) server_full: Option<ServerFull>,
     /// When a statement was last found to take longer than its like.
     pub(crate) stalled_at: Option<Instant>,
-    /// The service account may not see who waits for whose locks.
-    pub(crate) lock_waits_denied: bool,
     /// Clients for whose locks others have waited, by their ids.
     pub(crate) blockers: BTreeMap<u32, Blocker>,
+    /// When the service account was last not allowed to see who waits for whose locks.
+    pub(crate) lock_waits_denied: Option<Instant>,
     /// Bytes of waiting statements.
     pub(crate) buffered: usize,
     /// When open transactions are given up, once draining has begun.
@@ -232,6 +234,7 @@ impl Engine {
             served: Served::default(),
             coalescer: Coalescer::default(),
             rescues: Rescues::default(),
+            contention: Contention::default(),
             waits: Waits::default(),
             holdups: Holdups::default(),
             delay: Delay::NONE,
@@ -248,8 +251,8 @@ impl Engine {
             lacking_since: None,
             server_full: None,
             stalled_at: None,
-            lock_waits_denied: false,
             blockers: BTreeMap::new(),
+            lock_waits_denied: None,
             buffered: 0,
             draining: None,
             next_sweep: Instant::START,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::{Account, Accounts, Credential};
-use crate::lock_waits::{WAITS_QUERY, WAITS_QUERY_8};
+use crate::lock_waits::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
 use crate::method::Method;
 use crate::requirement::Requirement;
 use crate::server_login::Established;
@@ -146,8 +146,16 @@ impl Facts {
 
     /// See [`crate::lock_waits`].
     pub(crate) fn lock_waits_query(&self) -> &'static str {
-        let since_8 = self.major_version() >= 8;
-        if since_8 && !self.is_mariadb() { WAITS_QUERY_8 } else { WAITS_QUERY }
+        if self.is_mysql_since_8() { WAITS_QUERY_8 } else { WAITS_QUERY }
+    }
+
+    /// Likewise.
+    pub(crate) fn waiters_query(&self) -> &'static str {
+        if self.is_mysql_since_8() { WAITERS_QUERY_8 } else { WAITERS_QUERY }
+    }
+
+    fn is_mysql_since_8(&self) -> bool {
+        self.major_version() >= 8 && !self.is_mariadb()
     }
 
     /// The row of [`SERVER_QUERY`].

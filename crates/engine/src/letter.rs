@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::accounts::Account;
-use crate::lock_waits::LockWait;
+use crate::lock_waits::LockWaits;
 
 /// A message from one worker of a pool to another. Carried by whoever runs the engines, in the order in which they were
 /// written.
@@ -16,7 +16,7 @@ pub enum Letter {
     /// The answer to that.
     Killed(Killed),
     /// Who waits for whose locks, as the server has just said.
-    LockWaits(Arc<[LockWait]>),
+    LockWaits(Arc<LockWaits>),
     /// Which of the sender's clients hold them: threads of the server, with the clients' ids.
     LockHolders(Arc<[(u32, u32)]>),
 }

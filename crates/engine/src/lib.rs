@@ -58,7 +58,7 @@ pub use event::Event;
 pub use failed_logins::FailedLoginSettings;
 pub use histogram::Histogram;
 pub use letter::{Kill, Killed, Letter};
-pub use lock_waits::{Blocker, LockWait};
+pub use lock_waits::{Blocker, LockWaits};
 pub use memory::Memory;
 pub use overload::OverloadSettings;
 pub use pin_counts::{PinCause, PinReason, PinReport};

@@ -1,28 +1,38 @@
-//! Who waits for whose row locks on the server.
+//! Who waits for whose row locks on the server, and who for other locks.
 //!
 //! A pool inside the server learns it from the lock manager; from outside it has to be asked for. So it is asked only when
-//! a statement takes longer than its like does while others wait, over the service account's connection, and not more often
-//! than every `lock_wait_interval` by all workers together. A cheap counter goes first: most statements that are slow wait for
-//! no lock.
+//! others wait, over the service account's connection: where a statement takes longer than its like does, every
+//! `lock_wait_interval`, by all workers together; else, where permits are short, [`PACES`] times as seldom, since waiting may be
+//! what is usual for the kind. A cheap counter goes first: most statements that are slow wait for no row. Who waits for another lock
+//! (of a table, a user's, the global read lock) is asked for where something takes longer than its like.
 //!
-//! What comes of it: who waits lends its permit at once, and whoever is waited for goes before everything else.
+//! What comes of it: who waits lends its permit at once, whoever is waited for goes before everything else, and kinds of
+//! which many wait have a lane of their own ([`crate::backend::contended`]).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use seam::Instant;
 
-use super::backend::Permit;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::letter::Letter;
 use crate::waits::WaitReason;
 
+/// Which threads of the server wait, by its own word.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockWaits {
+    /// When it was asked.
+    pub(crate) asked: Instant,
+    pub(crate) waits: Vec<LockWait>,
+}
+
 /// One thread of the server waits for another: ids as in its PROCESSLIST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockWait {
+pub(crate) struct LockWait {
     pub(crate) waiter: u32,
-    pub(crate) holder: u32,
+    /// Where that is known.
+    pub(crate) holder: Option<u32>,
 }
 
 /// What a statement in flight was last seen to wait for.
@@ -59,6 +69,12 @@ impl std::ops::AddAssign for Blocker {
 /// So many clients are remembered for whose locks others have waited; the one that connected first makes room.
 const BLOCKERS: usize = 1000;
 
+/// Where nothing is stalled, so many times `lock_wait_interval` pass between two questions.
+const PACES: u32 = 5;
+
+/// Whom the server does not let see who waits asks again after a while: rights can be granted.
+const DENIED_FOR: Duration = Duration::from_secs(60);
+
 /// How many waits there are at the moment. Anybody may ask for it.
 pub(crate) const GATE_QUERY: &str = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'";
 
@@ -73,18 +89,27 @@ pub(crate) const WAITS_QUERY_8: &str = "SELECT r.PROCESSLIST_ID, b.PROCESSLIST_I
     FROM performance_schema.data_lock_waits w JOIN performance_schema.threads r ON r.THREAD_ID = w.REQUESTING_THREAD_ID \
     JOIN performance_schema.threads b ON b.THREAD_ID = w.BLOCKING_THREAD_ID LIMIT 10000";
 
+/// MariaDB, and MySQL up to 5.7. The states of a wait for a lock of the server itself begin with these words (sql/mdl.cc:
+/// `m_namespace_to_wait_state_name`, "Waiting for table metadata lock" and the like); only that for GET_LOCK does not.
+pub(crate) const WAITERS_QUERY: &str = "SELECT ID FROM information_schema.PROCESSLIST \
+    WHERE STATE LIKE 'Waiting for %' OR STATE = 'User lock' LIMIT 10000";
+
+/// MySQL since 8.0, where the other table takes a lock that all sessions need.
+pub(crate) const WAITERS_QUERY_8: &str = "SELECT PROCESSLIST_ID FROM performance_schema.threads \
+    WHERE PROCESSLIST_STATE LIKE 'Waiting for %' OR PROCESSLIST_STATE = 'User lock' LIMIT 10000";
+
 /// The number in a row of [`GATE_QUERY`].
 pub(crate) fn waits_at_gate(rows: &[Vec<Option<Vec<u8>>>]) -> u64 {
     rows.first().and_then(|row| number(row.get(1)?.as_deref()?)).unwrap_or(0)
 }
 
-/// The rows of the other two; ends that are no connections (a purge, a recovered transaction) are left out.
-pub(crate) fn waits_of_rows(rows: &[Vec<Option<Vec<u8>>>]) -> Arc<[LockWait]> {
-    let wait = |row: &Vec<Option<Vec<u8>>>| {
+/// The rows of the others; ends that are no connections (a purge, a recovered transaction) are left out.
+pub(crate) fn waits_of_rows(rows: &[Vec<Option<Vec<u8>>>]) -> impl Iterator<Item = LockWait> {
+    rows.iter().filter_map(|row| {
         let thread = |at: usize| u32::try_from(number(row.get(at)?.as_deref()?)?).ok();
-        Some(LockWait { waiter: thread(0)?, holder: thread(1)? })
-    };
-    rows.iter().filter_map(wait).collect()
+        let holder = if row.len() > 1 { Some(thread(1)?) } else { None };
+        Some(LockWait { waiter: thread(0)?, holder })
+    })
 }
 
 fn number(text: &[u8]) -> Option<u64> {
@@ -99,52 +124,69 @@ impl Engine {
 
     /// When to ask, if there is a reason.
     pub(crate) fn next_suspicion(&self) -> Option<Instant> {
-        let interval = self.settings.lock_wait_interval;
-        let asks = !interval.is_zero() && self.scheduler.is_native() && !self.lock_waits_denied;
+        let may_ask = self.lock_waits_denied.is_none_or(|at| self.now.since(at) >= DENIED_FOR);
+        let pace = self.lock_wait_pace().filter(|_| may_ask && self.scheduler.is_native())?;
         // Only while others wait: a statement that nobody waits behind may take as long as it likes.
-        if !asks || self.scheduler.waiting() == 0 {
-            return None;
+        (self.scheduler.waiting() > 0).then(|| self.workers.lock_waits_due(pace))
+    }
+
+    /// How much time passes from one question to the next; `None` where there is no reason for one.
+    pub(crate) fn lock_wait_pace(&self) -> Option<Duration> {
+        let interval = Some(self.settings.lock_wait_interval).filter(|interval| !interval.is_zero())?;
+        if self.expects_waiters() {
+            return Some(interval);
         }
-        // What stalled in the last interval may still do.
-        let stalled = self.stalled_at.filter(|&at| self.now.since(at) <= interval)?;
-        Some(stalled.max(self.workers.lock_waits_due(interval)))
+        self.wanting_since.is_some().then(|| interval * PACES)
+    }
+
+    /// Whether something takes longer than its like, or has been found to wait. What stalled in the last interval may still do.
+    pub(crate) fn expects_waiters(&self) -> bool {
+        let interval = self.settings.lock_wait_interval;
+        self.stalled_at.is_some_and(|at| self.now.since(at) <= interval) || self.contention.is_there(self.now)
     }
 
     /// The server's answer: for us, and for the other workers.
-    pub(crate) fn found_lock_waits(&mut self, waits: &Arc<[LockWait]>) {
-        let own = self.worker;
+    pub(crate) fn found_lock_waits(&mut self, waits: LockWaits) {
+        self.lock_waits_denied = None;
+        let (own, waits) = (self.worker, Arc::new(waits));
         for worker in (0..self.workers.count() as usize).filter(|&worker| worker != own) {
-            self.write_letter(worker, Letter::LockWaits(Arc::clone(waits)));
+            self.write_letter(worker, Letter::LockWaits(Arc::clone(&waits)));
         }
         // Whose locks these are is said behind it.
-        self.take_lock_waits(waits);
+        self.take_lock_waits(&waits);
     }
 
     /// Statements that wait for a lock lend their permits; clients that are waited for come first.
-    pub(crate) fn take_lock_waits(&mut self, waits: &[LockWait]) {
-        self.tell_holders(waits);
-        let mut waiters: Vec<_> = waits.iter().map(|wait| wait.waiter).collect();
-        waiters.sort_unstable();
-        let keys: Vec<_> = self.backends.iter().map(|(key, backend)| (key, backend.thread_id)).collect();
-        for (key, thread) in keys {
-            let backend = &self.backends[key];
-            let runs = backend.permit == Permit::Held && !backend.in_flight.is_empty();
-            let mut holders = waits.iter().filter(|wait| wait.waiter == thread).map(|wait| wait.holder);
+    pub(crate) fn take_lock_waits(&mut self, found: &LockWaits) {
+        self.tell_holders(&found.waits);
+        // There may be as many as there are backends, and rows for each pair of them.
+        let mut waits = found.waits.clone();
+        waits.sort_unstable_by_key(|wait| wait.waiter);
+        let waits_too = |thread: u32| waits.binary_search_by_key(&thread, |wait| wait.waiter).is_ok();
+        let mut holders: Vec<_> = waits.iter().filter_map(|wait| wait.holder).collect();
+        holders.sort_unstable();
+        let keys: Vec<_> = self.backends.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            let backend = &mut self.backends[key];
+            let thread = backend.thread_id;
+            let asked_about = !backend.in_flight.is_empty() && backend.first_since <= found.asked;
+            backend.waits_for_lock = asked_about && waits_too(thread);
+            let first = waits.partition_point(|wait| wait.waiter < thread);
+            let own = waits[first..].iter().take_while(|wait| wait.waiter == thread && asked_about);
+            let mut others = own.filter_map(|wait| wait.holder);
             // Servers name those too who wait for the same lock before it.
-            let waits_for = holders
-                .clone()
-                .find(|holder| waiters.binary_search(holder).is_err())
-                .or_else(|| holders.next());
-            if runs && waits_for.is_some() {
+            let waits_for = others.clone().find(|&holder| !waits_too(holder)).or_else(|| others.next());
+            if backend.waits_for_lock {
                 self.lend_permit(key);
             }
             self.note_lock_wait(key, waits_for);
             let Some(client) = self.backends[key].holder else { continue };
-            let blocks = waits.iter().any(|wait| wait.holder == thread);
+            let blocks = holders.binary_search(&thread).is_ok();
             if std::mem::replace(&mut self.clients[client].blocks_others, blocks) != blocks && blocks {
                 self.scheduler.goes_first(crate::client::commands::key_u32(client));
             }
         }
+        self.note_contention();
     }
 
     /// What is in flight on a backend is seen to wait for a lock that this thread holds, or for none.
@@ -171,7 +213,7 @@ impl Engine {
         if self.workers.count() == 1 {
             return;
         }
-        let mut threads: Vec<_> = waits.iter().map(|wait| wait.holder).collect();
+        let mut threads: Vec<_> = waits.iter().filter_map(|wait| wait.holder).collect();
         threads.sort_unstable();
         threads.dedup();
         let known = threads.into_iter().filter_map(|thread| Some((thread, self.client_behind(thread)?)));
@@ -207,7 +249,7 @@ impl Engine {
 
     /// The service account may not see who waits for whom.
     pub(crate) fn lock_waits_cannot_be_seen(&mut self, reason: String) {
-        if !std::mem::replace(&mut self.lock_waits_denied, true) && self.worker == 0 {
+        if self.lock_waits_denied.replace(self.now).is_none() && self.worker == 0 {
             self.event(Event::LockWaitsHidden { reason });
         }
     }
@@ -226,7 +268,8 @@ mod tests {
         assert_eq!(waits_at_gate(&[row(&["Innodb_row_lock_current_waits", "12"])]), 12);
         assert_eq!(waits_at_gate(&[]), 0);
         let rows = [row(&["7", "9"]), row(&["0"]), vec![Some(b"1".to_vec()), None], row(&["8", "9"])];
-        let expected = [LockWait { waiter: 7, holder: 9 }, LockWait { waiter: 8, holder: 9 }];
-        assert_eq!(*waits_of_rows(&rows), expected);
+        let wait = |waiter, holder| LockWait { waiter, holder };
+        let found: Vec<_> = waits_of_rows(&rows).collect();
+        assert_eq!(found, [wait(7, Some(9)), wait(0, None), wait(8, Some(9))]);
     }
 }

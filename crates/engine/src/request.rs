@@ -49,6 +49,10 @@ pub(crate) struct Request {
     pub(crate) priority: Option<Priority>,
     /// The hash of the group that it leads, while it waits.
     pub(crate) group: Option<u64>,
+    /// Its client held locks before it, or others waited for it.
+    pub(crate) holds_locks: bool,
+    /// It begins a transaction, and its client's last one had a statement of a contended kind.
+    pub(crate) contends: bool,
     /// It has been counted as started.
     pub(crate) started: bool,
     /// How often room has been made for its statement, which the server did not have.
@@ -188,6 +192,8 @@ impl Request {
             prepare_tries: 0,
             template: None,
             about: None,
+            holds_locks: false,
+            contends: false,
         }
     }
 

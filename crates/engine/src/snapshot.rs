@@ -154,7 +154,7 @@ pub struct WorkerView {
     /// Its statements that run without a permit, having lent it.
     pub lent: usize,
     /// Statements that wait in each queue.
-    pub queued: [(&'static str, usize); 6],
+    pub queued: [(&'static str, usize); 7],
     /// How long the one that has waited longest for a backend has.
     pub oldest_queued: Option<Duration>,
     /// Its statements have waited for a permit for longer than `thread_pool_stall_limit`.
@@ -211,7 +211,7 @@ pub struct Totals {
 }
 
 /// The names of the queues, in the order of [`WorkerView::queued`].
-const QUEUES: [&str; 6] = ["urgent", "blocking", "holding", "high", "low", "long"];
+const QUEUES: [&str; 7] = ["urgent", "blocking", "holding", "high", "low", "long", "contended"];
 
 /// Under one of these each statement that starts is counted.
 const WHOLE_WAITS: [WaitReason; 4] =

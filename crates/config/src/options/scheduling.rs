@@ -329,9 +329,10 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         }),
         default: "100ms",
         example: "0s",
-        doc: "How often the server is asked, at most, who waits for whose row locks: only while a statement takes longer than \
-              its like does and others wait. Who is waited for then goes first. The service account needs PROCESS for it, on \
-              MySQL 8 also SELECT on performance_schema. 0s never asks.",
+        doc: "How often the server is asked, at most, who waits for whose row locks, and who for other locks: while a statement \
+              takes longer than its like does and others wait; where permits are short, for rows a fifth as often. Who is \
+              waited for then goes first, and who waits leaves its permit to others. The service account needs PROCESS for \
+              it, on MySQL 8 also SELECT on performance_schema. 0s never asks.",
         section: Section::Scheduling,
     },
     OptionSpec {

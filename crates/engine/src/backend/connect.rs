@@ -139,6 +139,8 @@ impl Engine {
             permit_since: self.now,
             runs_long: false,
             lock_wait: None,
+            waits_for_lock: false,
+            contends: false,
             only_kind: None,
             paused: false,
             afterwards: Afterwards::Keep,
@@ -332,6 +334,9 @@ impl Engine {
         }
         if backend.runs_long {
             self.scheduler.finish_long();
+        }
+        if backend.contends {
+            self.contention.rests();
         }
         self.idle.retain(|&idle| idle != key);
         self.sharing.retain(|&sharing| sharing != key);

@@ -51,11 +51,16 @@ impl Engine {
         self.group_turn();
         self.lend_stalled_permits();
         self.leave_long_lane();
+        self.start_contended();
         self.scheduler.want_long(true);
         let mut backend_free = true;
         let mut wanting = false;
         let mut holdup = None;
         while let Some(key) = self.scheduler.peek(backend_free) {
+            if self.enter_contended_lane(key as usize) {
+                self.start_contended();
+                continue;
+            }
             if self.enter_long_lane(key as usize) {
                 continue;
             }
@@ -113,7 +118,7 @@ impl Engine {
     }
 
     /// The statement, whose permit has been taken, leaves the queue.
-    fn start_alone(&mut self, key: usize, backend: usize, grant: Grant) {
+    pub(crate) fn start_alone(&mut self, key: usize, backend: usize, grant: Grant) {
         self.scheduler.start(key_u32(key));
         debug_assert!(self.backends[backend].permit != Permit::Held, "one permit each");
         self.backends[backend].runs_long = grant.is_long();
@@ -147,7 +152,7 @@ impl Engine {
     fn start_one_behind(&mut self) -> Behind {
         for key in self.scheduler.first_in_need(LOOK_BEHIND) {
             let Some(backend) = self.idle_backend_for(key as usize) else { continue };
-            if self.enter_long_lane(key as usize) {
+            if self.enter_contended_lane(key as usize) || self.enter_long_lane(key as usize) {
                 continue;
             }
             let Some(grant) = self.take_permit_or_want_it(key) else {
@@ -224,7 +229,7 @@ impl Engine {
     /// Reads whose like have been short lately, hardly one aside, of a client whose reads open no transaction and leave nothing behind.
     fn may_share(&self, key: usize, request: &Request) -> bool {
         request.statement.plain_read
-            && request.lane != Some(Lane::Long)
+            && !matches!(request.lane, Some(Lane::Long | Lane::Contended))
             && self.clients[key].status.contains(StatusFlags::AUTOCOMMIT)
             && self.clients[key].unstarted.is_none()
             && self.pins_of(key, request).is_empty()

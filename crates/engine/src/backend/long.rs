@@ -31,7 +31,8 @@ impl Engine {
     /// that nobody knew would take all permits otherwise.
     pub(crate) fn enter_long_lane(&mut self, key: usize) -> bool {
         let request = self.clients[key].request.as_ref().expect("a queued client has a request");
-        let enters = request.lane != Some(Lane::Long) && self.belongs_to_long_lane(key, request);
+        let enters = !matches!(request.lane, Some(Lane::Long | Lane::Contended))
+            && self.belongs_to_long_lane(key, request);
         if enters {
             self.change_lane(key, Lane::Long);
         }
@@ -67,7 +68,7 @@ impl Engine {
         }
     }
 
-    fn change_lane(&mut self, key: usize, lane: Lane) {
+    pub(crate) fn change_lane(&mut self, key: usize, lane: Lane) {
         let arrival = self.clients[key].request.as_ref().expect("a queued client has a request").arrival;
         self.note_parts(&arrival);
         let arrival = self.holdups.change_queue(&arrival, self.now, lane == Lane::Long);

@@ -1,6 +1,7 @@
 //! A backend: one connection of ours to the server, logged in as one of the server's users.
 
 pub(crate) mod connect;
+pub(crate) mod contended;
 pub(crate) mod dispatch;
 pub(crate) mod kept;
 pub(crate) mod long;
@@ -73,6 +74,10 @@ pub(crate) struct Backend {
     pub(crate) runs_long: bool,
     /// What the first statement in flight was last seen to wait for on the server.
     pub(crate) lock_wait: Option<SeenWait>,
+    /// What is first in flight is known to wait for a lock.
+    pub(crate) waits_for_lock: bool,
+    /// It is in work for a statement of a contended kind, see [`contended`], until its transaction ends.
+    pub(crate) contends: bool,
     /// Only reads of this kind share it, see [`crate::digests::Digests::may_be_stuck`].
     pub(crate) only_kind: Option<u64>,
     /// Not read from, because the client whose answer comes is slow to take it.

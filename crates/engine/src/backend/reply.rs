@@ -145,6 +145,7 @@ impl Engine {
             let backend = &mut self.backends[key];
             if progress.done {
                 let statement = backend.in_flight.pop_front().expect("it was the first");
+                backend.waits_for_lock = false;
                 let took = self.now.since(std::mem::replace(&mut backend.first_since, self.now));
                 self.statement_ended(key, statement, took);
             } else {
@@ -234,6 +235,7 @@ impl Engine {
         if std::mem::take(&mut self.backends[key].runs_long) {
             self.scheduler.finish_long();
         }
+        self.contender_rests(key);
         self.sharing.retain(|&sharing| sharing != key);
         if self.backends[key].holder.is_none() {
             self.free_backend(key);

@@ -320,6 +320,7 @@ impl Engine {
         state.last_heard = now;
         state.backend = None;
         state.settled_on = None;
+        state.blocks_others = false;
         state.aftermath.insert_id_at = None;
         state.phase = ClientPhase::Idle;
         self.resume.push(client);

@@ -11,9 +11,9 @@ use crate::engine::Engine;
 /// server rather than for a lock. As often as the stall checker of MySQL's pool looks.
 const SHORTEST_STALL: Duration = Duration::from_millis(10);
 
-/// For each permit so many statements may run that have lent theirs. Where more are stalled it is no lock that their owners would
-/// release sooner, but the server that has too much to do, and more would make it worse: what is slow would be taken for stalled
-/// again. By default as many as there are backends.
+/// For each permit so many statements may run that have lent theirs and are not known to wait for a lock. Where more are stalled it
+/// may be the server that has too much to do, and more would make it worse: what is slow would be taken for stalled again. Those
+/// that are known to wait have nothing to compute: of them there may be as many as there are backends.
 const LENT: u32 = 8;
 
 impl Engine {
@@ -44,7 +44,7 @@ impl Engine {
         if !self.scheduler.is_native() {
             return usize::MAX;
         }
-        let lent = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Lent).count();
+        let lent = self.backends.iter().filter(|(_, backend)| backend.lends_for_unknown_reasons()).count();
         let most = self.workers.permits().saturating_mul(LENT).div_ceil(self.workers.count());
         (most as usize).saturating_sub(lent)
     }

@@ -292,7 +292,7 @@ impl Engine {
     }
 
     /// Hands a request to the scheduler.
-    pub(crate) fn queue_request(&mut self, key: usize, request: Request) {
+    pub(crate) fn queue_request(&mut self, key: usize, mut request: Request) {
         self.buffered += request.raw.len();
         let client = &self.clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
@@ -301,9 +301,13 @@ impl Engine {
             || (ends_transaction && client.backend.is_some() && client.in_transaction())
             || (unlocks && client.backend.is_some())
             || self.has_kept_permit(key);
-        let long = !urgent && self.belongs_to_long_lane(key, &request);
-        let arrival = self.holdups.arrival(self.now, long);
         let standing = self.standing(key, &request);
+        request.holds_locks = standing.holds_locks || standing.blocks_others;
+        self.note_contender(key, &mut request);
+        let contended = !urgent && self.is_contended(&request);
+        let urgent = urgent || (contended && self.passes_contended_lane(key, &request));
+        let long = !urgent && !contended && self.belongs_to_long_lane(key, &request);
+        let arrival = self.holdups.arrival(self.now, long);
         let client = &mut self.clients[key];
         let mut request = Request { urgent, arrival, ..request };
         let mut phase = Phase::Queued;
@@ -312,6 +316,7 @@ impl Engine {
         } else {
             let lane = match long {
                 true => Lane::Long,
+                false if contended => Lane::Contended,
                 // Of all that log in at a time there is one, and none of them should wait behind a crowd.
                 false if request.command == RequestKind::LoginSchema && self.scheduler.is_native() => {
                     Lane::High

@@ -108,6 +108,8 @@ pub(crate) struct Client {
     pub(crate) holds_locks: bool,
     /// Others wait for what it holds.
     pub(crate) blocks_others: bool,
+    /// Its latest transaction had a statement of a contended kind, see [`crate::backend::contended`].
+    pub(crate) contends: bool,
 }
 
 /// Where a client stands.
@@ -195,6 +197,7 @@ impl Client {
             began: 0,
             holds_locks: false,
             blocks_others: false,
+            contends: false,
         }
     }
 

@@ -20,6 +20,8 @@
 //! permits are all that they may have at a time, so that they never take those of the short ones. Where one may start, it
 //! stands in the low queue, so to say, at the place of its arrival; after `prio_kickup_timer` in the high one.
 //!
+//! Statements whose like wait for locks at present have a lane as well, which knows no permits ([`crate::backend::contended`]).
+//!
 //! Permits, and the order in which statements came, are common to all workers of a pool ([`Workers`]); the queues are not.
 //!
 //! The high and the low queue are those of Percona Server's thread pool (`threadpool_unix.cc`: `connection_is_high_prio`,
@@ -54,10 +56,12 @@ pub(crate) enum Lane {
     Low,
     /// Of statements whose like has been long.
     Long,
+    /// Of statements whose like wait for locks at present.
+    Contended,
 }
 
 /// All lanes, in the order in which they go.
-const LANES: [Lane; 5] = [Lane::Blocking, Lane::Holding, Lane::High, Lane::Low, Lane::Long];
+const LANES: [Lane; 6] = [Lane::Blocking, Lane::Holding, Lane::High, Lane::Low, Lane::Long, Lane::Contended];
 
 /// What a statement's client holds that others may wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +82,8 @@ pub(crate) enum Grant {
     Permit,
     /// A place among the long ones, and a permit or none.
     Long(Allowed),
+    /// A place among those that wait for locks, without a permit.
+    Contended,
 }
 
 /// How a statement's client stands towards backends.
@@ -108,6 +114,8 @@ pub(crate) struct Scheduler {
     /// The rules of a server's own pool, in its profile.
     group: Option<Group>,
     lists: Lists<QUEUES>,
+    /// How many statements of contended kinds may still be in work.
+    contended_room: usize,
     /// Statements that have moved to the high queue.
     pub(crate) kick_ups: u64,
 }
@@ -134,6 +142,7 @@ impl Scheduler {
             kick_up: settings.prio_kickup_timer,
             now: Instant::START,
             lists: Lists::new(),
+            contended_room: 0,
             kick_ups: 0,
         }
     }
@@ -187,7 +196,8 @@ impl Scheduler {
 
     /// Queues the statement of a client, which must not be waiting yet.
     pub(crate) fn enqueue(&mut self, now: Instant, client: u32, lane: Lane, need: Need, standing: Standing) {
-        let by_age = self.group.is_none() && matches!(lane, Lane::Blocking | Lane::Holding | Lane::High);
+        let by_age = self.group.is_none()
+            && matches!(lane, Lane::Blocking | Lane::Holding | Lane::High | Lane::Contended);
         // What holds nothing begins with this statement.
         let order =
             if by_age || !standing.holds_something() { standing.began } else { self.workers.arrival() };
@@ -202,7 +212,7 @@ impl Scheduler {
     /// Others wait for what this client holds: its statement, if one waits, goes before all others.
     pub(crate) fn goes_first(&mut self, client: u32) {
         let Some((from, _)) = self.lists.place(client) else { return };
-        if matches!(lane_of(from), Lane::Holding | Lane::High) {
+        if matches!(lane_of(from), Lane::Holding | Lane::High | Lane::Contended) {
             self.change_lane(client, Lane::Blocking);
         }
     }
@@ -216,6 +226,16 @@ impl Scheduler {
     pub(crate) fn peek_long(&self) -> Option<u32> {
         let head = self.first_of(Lane::Long, true).filter(|_| !self.may_start(Lane::Long));
         head.map(|head| head.client)
+    }
+
+    /// The first statement of a contended kind, whether or not one more may be in work.
+    pub(crate) fn peek_contended(&self, backend_free: bool) -> Option<u32> {
+        self.first_of(Lane::Contended, backend_free).map(|head| head.client)
+    }
+
+    /// How many of them may still be in work: so many may wait for backends.
+    pub(crate) fn note_contended_room(&mut self, room: usize) {
+        self.contended_room = room;
     }
 
     /// Moves a waiting statement to another lane; it keeps its place in the order of all arrivals.
@@ -398,7 +418,7 @@ impl Scheduler {
     pub(crate) fn oldest_in_need(&self) -> Option<(u32, Instant)> {
         LANES
             .into_iter()
-            .filter(|&lane| self.may_start(lane))
+            .filter(|&lane| self.may_start(lane) || (lane == Lane::Contended && self.contended_room > 0))
             .filter_map(|lane| self.lists.head(queue(lane, Need::Any)))
             .min_by_key(|head| head.since)
             .map(|head| (head.client, head.since))
@@ -407,7 +427,12 @@ impl Scheduler {
     /// The first so many statements that need a backend, in about the order in which they would run.
     pub(crate) fn first_in_need(&self, count: usize) -> Vec<u32> {
         let of = |lane| {
-            let most = if lane == Lane::Long { self.free_long_permits() } else { count };
+            let most = match lane {
+                Lane::Long => self.free_long_permits(),
+                // They have been looked at before all others.
+                Lane::Contended => 0,
+                _ => count,
+            };
             self.lists.first(queue(lane, Need::Any), most)
         };
         LANES.into_iter().flat_map(of).take(count).collect()
@@ -416,7 +441,11 @@ impl Scheduler {
     /// Statements waiting for a backend. Long ones that may not start wait for others of their kind.
     pub(crate) fn in_need(&self) -> usize {
         let of = |lane| {
-            let most = if lane == Lane::Long { self.free_long_permits() } else { usize::MAX };
+            let most = match lane {
+                Lane::Long => self.free_long_permits(),
+                Lane::Contended => self.contended_room,
+                _ => usize::MAX,
+            };
             self.lists.len(queue(lane, Need::Any)).min(most)
         };
         LANES.into_iter().map(of).sum()
@@ -472,16 +501,19 @@ impl Scheduler {
             Lane::Holding => Place::holding(head.arrival),
             Lane::High => Place::high(head.arrival),
             Lane::Long if head.after(self.kick_up) <= self.now => Place::high(head.arrival),
-            Lane::Low | Lane::Long => Place::low(head.arrival),
+            Lane::Low | Lane::Long | Lane::Contended => Place::low(head.arrival),
         }
     }
 
     /// Whether statements of a lane may start, given permits and backends.
     fn may_start(&self, lane: Lane) -> bool {
-        lane != Lane::Long
-            || self
-                .first_of(lane, true)
-                .is_some_and(|head| self.workers.has_long_permit(self.worker, self.place_in(lane, head)))
+        let may = |head| self.workers.has_long_permit(self.worker, self.place_in(lane, head));
+        match lane {
+            Lane::Long => self.first_of(lane, true).is_some_and(may),
+            // It has a way of its own.
+            Lane::Contended => false,
+            _ => true,
+        }
     }
 
     fn free_long_permits(&self) -> usize {
@@ -498,7 +530,7 @@ impl Scheduler {
 
 impl Grant {
     pub(crate) fn has_permit(self) -> bool {
-        self != Self::Long(Allowed::Beyond)
+        !matches!(self, Self::Long(Allowed::Beyond) | Self::Contended)
     }
 
     /// Whether [`Scheduler::finish_long`] is due at the statement's end.
@@ -519,7 +551,7 @@ fn extra(lane: Lane) -> Extra {
     match lane {
         Lane::Blocking => Extra::Any,
         Lane::Holding => Extra::Kept,
-        Lane::High | Lane::Low | Lane::Long => Extra::None,
+        Lane::High | Lane::Low | Lane::Long | Lane::Contended => Extra::None,
     }
 }
 

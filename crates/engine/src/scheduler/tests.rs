@@ -251,7 +251,7 @@ impl Model {
         let rank = |entry: &&Entry| match entry.lane {
             Lane::Blocking | Lane::Holding | Lane::High => 0,
             Lane::Long if self.is_overdue(entry) => 0,
-            Lane::Low | Lane::Long => 1,
+            Lane::Low | Lane::Long | Lane::Contended => 1,
         };
         self.waiting.iter().filter(may).min_by_key(rank).copied()
     }

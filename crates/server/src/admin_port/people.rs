@@ -25,7 +25,7 @@ struct Place {
 }
 
 /// The queues, the first to be served first.
-const ORDER: [&str; 6] = ["urgent", "blocking", "holding", "high", "low", "long"];
+const ORDER: [&str; 7] = ["urgent", "blocking", "holding", "high", "low", "long", "contended"];
 
 impl People {
     /// Adds a client to all tables that show clients.

@@ -266,7 +266,7 @@ pub(super) fn line(control: &Control) -> String {
 
 /// Statements in the high queue and those that go before it.
 fn before_low(view: &WorkerView) -> u64 {
-    waiting(view) - queued(view, "low") - queued(view, "long")
+    waiting(view) - queued(view, "low") - queued(view, "long") - queued(view, "contended")
 }
 
 fn queued(view: &WorkerView, queue: &str) -> u64 {

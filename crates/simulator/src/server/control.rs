@@ -8,7 +8,11 @@ use super::variables::COLLATIONS;
 use crate::protocol::stored_text;
 
 /// `SHOW ...` behind the verb. Leaves the diagnostics as they are.
-pub fn show(session: &mut Session, parser: &mut Parser<'_>) -> Result<Answer, ServerError> {
+pub fn show(
+    session: &mut Session,
+    database: &Database,
+    parser: &mut Parser<'_>,
+) -> Result<Answer, ServerError> {
     match parser.word().as_deref() {
         Some("warnings") => {
             let rows = session
@@ -21,8 +25,21 @@ pub fn show(session: &mut Session, parser: &mut Parser<'_>) -> Result<Answer, Se
             session.row_count = -1;
             Ok(Answer::Diagnostics(rows))
         }
+        Some("global") if session.user == super::SERVICE_USER => {
+            let name = "Innodb_row_lock_current_waits".to_owned();
+            let row = vec![Some(name), Some(lock_waits(database).len().to_string())];
+            let columns = ["Variable_name", "Value"].map(str::to_owned).to_vec();
+            Ok(Answer::Rows { columns, rows: vec![row] })
+        }
         _ => Err(ServerError::syntax("show")),
     }
+}
+
+/// Who waits for whom: threads in pairs.
+fn lock_waits(database: &Database) -> Vec<Vec<Value>> {
+    let Some(holder) = database.hot_row else { return Vec::new() };
+    let waiters = database.hot_waiters.iter().filter(|waiter| **waiter != holder);
+    waiters.map(|waiter| [waiter.to_string(), holder.to_string()].map(Some).to_vec()).collect()
 }
 
 /// Answers SELECTs from the server's own tables, known by the table's name; `None` for all others.
@@ -47,6 +64,12 @@ pub fn select(session: &mut Session, database: &Database, text: &str) -> Option<
                 fields.map(Some).into_iter().chain([const { None }; 4]).collect()
             })
             .collect()
+    } else if text.contains("information_schema.INNODB_LOCK_WAITS") {
+        lock_waits(database)
+    } else if text.contains("information_schema.PROCESSLIST") {
+        // The only lock here that is waited for in the server is that row's.
+        let columns = vec!["ID".to_owned()];
+        return Some(Ok(Answer::Rows { columns, rows: Vec::new() }));
     } else {
         return None;
     };

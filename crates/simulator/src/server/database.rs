@@ -1,6 +1,6 @@
 //! What all sessions of the virtual server share: tables, named locks, accounts, and the record of what ran.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::token::{ClientKey, Token};
 
@@ -76,6 +76,8 @@ pub struct Database {
     pub executions: Vec<Execution>,
     /// The session whose transaction has changed the row that everybody wants.
     pub hot_row: Option<u32>,
+    /// Sessions that wait for it, or did and have been killed.
+    pub hot_waiters: BTreeSet<u32>,
     /// Kills not yet carried out.
     pub kills: Vec<Kill>,
     /// Prepared statements of all sessions.

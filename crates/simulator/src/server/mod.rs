@@ -299,9 +299,11 @@ impl Server {
         let thread_id = conversation.thread_id;
         if self.database.hot_row.is_some_and(|holder| holder != thread_id) && wants_hot_row(&packet.payload) {
             conversation.running = Some(packet.clone());
+            self.database.hot_waiters.insert(thread_id);
             self.actions.push((link, Action::WakeAfter(LOCK_RETRY)));
             return;
         }
+        self.database.hot_waiters.remove(&thread_id);
         let Phase::Ready(session) = &mut conversation.phase else { return };
         let before = self.database.executions.len();
         let reply = commands::run(session, &mut self.database, &packet.payload);

@@ -109,7 +109,7 @@ fn run(
     };
     session.begin_statement();
     let answer = match verb.as_str() {
-        "show" => return control::show(session, &mut parser).map(|answer| vec![answer]),
+        "show" => return control::show(session, database, &mut parser).map(|answer| vec![answer]),
         "select" => return select(session, database, text, &mut parser).map(|answer| vec![answer]),
         "call" => return call(session, database, &mut parser),
         "insert" => insert(session, database, &mut parser),

@@ -130,7 +130,51 @@ pub fn queued_holder(scale: Scale) -> Scenario {
     }
 }
 
-/// The same with GET_LOCK, which is outside of transactions.
+/// Very many clients that want one row, beside few that want something else.
+pub fn pile_up(scale: Scale) -> Scenario {
+    let clients = scale.of(2_000, 500);
+    Scenario {
+        story: "2,000 clients update the same row, in a transaction of three statements each, as a counter of views is counted; 64             others read rows of another table, with a connection limit of 128 to the server. The row changes hands some 1,500 times a             second, whatever anybody does; the readers could have almost all of the cores.",
+        groups: vec![
+            Group::new(
+                "counters",
+                clients,
+                vec![
+                    Step::new("BEGIN", Action::Begin, 0, Row::Own),
+                    Step::new("common row", Action::Write, 0, Row::Same(1)),
+                    Step::new("COMMIT", Action::Commit, 0, Row::Own),
+                ],
+            ),
+            Group::new("readers", 64, vec![Step::new("read", Action::Read, 1, Row::Own)]),
+        ],
+        length: scale.of(seconds(20), seconds(6)),
+        warm_up: seconds(2),
+        without: Some("counters"),
+        adjust: |_, settings| settings.max_backends = 128,
+        figures: |outcome, without| {
+            let alone = without.map_or(0.0, |outcome| outcome.rate("read"));
+            vec![
+                Figure::per_second("reads", outcome.rate("read")),
+                Figure::percent("of those without the others", outcome.rate("read"), alone),
+                Figure::seconds("longest wait of a read", outcome.class("read").waited.longest()),
+                Figure::per_second("transactions", outcome.rate("COMMIT")),
+            ]
+        },
+        ..plain("pile_up", "2,000 clients at one row, beside readers", 4, &[POINT_SELECT, POINT_SELECT])
+    }
+}
+
+/// The same where each update commits by itself.
+pub fn pile_up_of_updates(scale: Scale) -> Scenario {
+    let mut scenario = pile_up(scale);
+    scenario.name = "pile_up_of_updates";
+    scenario.title = "2,000 clients with single updates of one row, beside readers";
+    scenario.story = "The same with updates that commit by themselves.";
+    scenario.groups[0].program = vec![Step::new("COMMIT", Action::Write, 0, Row::Same(1))];
+    scenario
+}
+
+/// All permits wait for a user lock: GET_LOCK, which is outside of transactions.
 pub fn user_lock(scale: Scale) -> Scenario {
     let clients = scale.of(300, 100);
     Scenario {

@@ -7,7 +7,7 @@ mod overload;
 use std::time::Duration;
 
 pub use limits::{limit_cpu, limit_disk, limit_locks};
-pub use locks::{flush_tables, lock_tables, queued_holder, user_lock};
+pub use locks::{flush_tables, lock_tables, pile_up, pile_up_of_updates, queued_holder, user_lock};
 pub use overload::{fair_share, flash_crowd, login_storm, repeat_storm};
 
 use crate::scheduling::figures::{Figure, Outcome};
@@ -42,6 +42,8 @@ pub fn all(scale: Scale) -> Vec<Scenario> {
         lock_tables(scale),
         queued_holder(scale),
         user_lock(scale),
+        pile_up(scale),
+        pile_up_of_updates(scale),
         one_second(scale),
         convoy(scale),
         imbalance(scale),

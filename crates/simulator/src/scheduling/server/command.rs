@@ -61,6 +61,8 @@ pub enum Question {
     LockWaitCount,
     /// Who waits for whom.
     LockWaits,
+    /// Who waits for another lock than that of a row.
+    OtherWaiters,
 }
 
 impl Command {
@@ -100,7 +102,7 @@ impl Part {
 impl Question {
     /// By words that only this question has. Who waits for whom stands in tables with other names in MariaDB and in MySQL.
     fn find(text: &str) -> Option<Self> {
-        const WORDS: [(&str, Question); 10] = [
+        const WORDS: [(&str, Question); 12] = [
             ("CURRENT_USER()", Question::CurrentUser),
             ("LAST_INSERT_ID()", Question::LastInsertId),
             ("SHOW WARNINGS", Question::Warnings),
@@ -111,6 +113,8 @@ impl Question {
             ("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'", Question::LockWaitCount),
             ("information_schema.INNODB_LOCK_WAITS", Question::LockWaits),
             ("performance_schema.data_lock_waits", Question::LockWaits),
+            ("information_schema.PROCESSLIST", Question::OtherWaiters),
+            ("performance_schema.threads", Question::OtherWaiters),
         ];
         WORDS.into_iter().find(|(word, _)| text.contains(word)).map(|(_, question)| question)
     }
@@ -118,7 +122,7 @@ impl Question {
     /// How many columns its answer has.
     pub fn width(self) -> usize {
         match self {
-            Self::CurrentUser | Self::LastInsertId => 1,
+            Self::CurrentUser | Self::LastInsertId | Self::OtherWaiters => 1,
             Self::LockWaitCount | Self::LockWaits => 2,
             Self::Warnings | Self::Collations | Self::AccountsChanged => 3,
             Self::Server => 7,
@@ -132,7 +136,7 @@ impl Question {
         match self {
             Self::CurrentUser => vec![vec![format!("{user}@%")]],
             Self::LastInsertId => vec![row(&["0"])],
-            Self::Warnings | Self::LockWaitCount | Self::LockWaits => Vec::new(),
+            Self::Warnings | Self::LockWaitCount | Self::LockWaits | Self::OtherWaiters => Vec::new(),
             Self::Collations => vec![row(&["45", "utf8mb4_general_ci", "utf8mb4"])],
             // Names are not resolved; an ordinary sql_mode; room for as many connections as anybody wants.
             Self::Server => vec![row(&["1", "", "100000", "67108864", "utf8mb4_general_ci", "1", "16382"])],

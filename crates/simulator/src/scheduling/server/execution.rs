@@ -329,6 +329,12 @@ impl Server {
                 .filter(|(key, ..)| matches!(key, Key::Row(..)))
                 .map(|(_, waiter, holder)| vec![thread(waiter), thread(holder)])
                 .collect(),
+            Question::OtherWaiters => self
+                .locks
+                .waits()
+                .filter(|(key, ..)| !matches!(key, Key::Row(..)))
+                .map(|(_, waiter, _)| vec![thread(waiter)])
+                .collect(),
             question => question.fixed_answer(session.user.as_deref().unwrap_or_default()),
         }
     }

@@ -1,0 +1,205 @@
+//! Statements whose like wait for locks at present.
+//!
+//! A pool inside the server learns from the lock manager that a thread waits; from outside, it is known of a statement once
+//! the server has been asked ([`crate::lock_waits`]). But what is found out about some of a kind is likely for the next one of
+//! it: so a kind of which half and more wait is *contended*. Whoever wants such a lock has nothing to compute until it is its
+//! turn, whatever the others in the queues want. So statements of contended kinds have a lane of their own: they start without
+//! permits, since they will wait, and a bounded number at a time, since more of them would only occupy backends. All permits
+//! are for the others.
+//!
+//! Of clients that hold locks already nobody waits in that lane: they have a backend, and start without a permit at once. Of a client whose last transaction was of that sort,
+//! the next one waits in that lane with its BEGIN, before it occupies a backend.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use seam::Instant;
+use sql::Kind;
+
+use super::Backend;
+use crate::engine::Engine;
+use crate::request::Request;
+use crate::scheduler::{Grant, Lane};
+use crate::settings::ThreadHandling;
+
+/// For each permit so many statements of contended kinds may be in work. With locks that are different ones, as rows of one
+/// table are, so many are needed that each has a taker: with 16 rows four times as many keep 98 of 100 busy.
+const FOR_EACH_PERMIT: u32 = 4;
+
+/// How long a kind is taken for contended after it was seen to be. A few times as long as until the server is asked again.
+const REMEMBERED: Duration = Duration::from_secs(2);
+
+/// With fewer waiting, nothing can be said of their kind.
+const FEWEST: u32 = 2;
+
+/// Kinds that wait for locks, and who is in work of them.
+#[derive(Default)]
+pub(crate) struct Contention {
+    /// By fingerprint, and until when.
+    kinds: BTreeMap<u64, Instant>,
+    /// Backends with [`Backend::contends`].
+    in_work: u32,
+}
+
+impl Contention {
+    /// Whether any kind is.
+    pub(crate) fn is_there(&self, now: Instant) -> bool {
+        self.kinds.values().any(|&until| until > now)
+    }
+
+    fn has(&self, fingerprint: u64, now: Instant) -> bool {
+        self.kinds.get(&fingerprint).is_some_and(|&until| until > now)
+    }
+
+    /// A backend that was in work is no more.
+    pub(crate) fn rests(&mut self) {
+        self.in_work = self.in_work.saturating_sub(1);
+    }
+
+    /// Takes in how many statements of each kind run here, and how many of them wait.
+    fn note(&mut self, now: Instant, found: &BTreeMap<u64, (u32, u32)>) {
+        self.kinds.retain(|_, until| *until > now);
+        for (&kind, &(running, waiting)) in found {
+            if waiting >= FEWEST && waiting * 2 >= running {
+                self.kinds.insert(kind, now + REMEMBERED);
+            } else if waiting == 0 {
+                self.kinds.remove(&kind);
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Who waits for locks is known anew: which kinds are contended is, too.
+    pub(crate) fn note_contention(&mut self) {
+        let mut found = BTreeMap::new();
+        for (_, backend) in &self.backends {
+            let fingerprint = backend.in_flight.front().map_or(0, |statement| statement.fingerprint);
+            if fingerprint != 0 {
+                let (running, waiting) = found.entry(fingerprint).or_insert((0, 0));
+                *running += 1;
+                *waiting += u32::from(backend.waits_for_lock);
+            }
+        }
+        self.contention.note(self.now, &found);
+    }
+
+    /// A statement is about to be queued: notes what it says about its client's transactions to come.
+    pub(crate) fn note_contender(&mut self, key: usize, request: &mut Request) {
+        let contended = self.contention.has(request.fingerprint(), self.now);
+        let client = &mut self.clients[key];
+        if request.statement.kind == Kind::Begin {
+            request.contends = std::mem::take(&mut client.contends);
+        }
+        client.contends |= contended;
+    }
+
+    /// A statement of a contended kind, or the first of a transaction that will have one.
+    pub(crate) fn is_contended(&self, request: &Request) -> bool {
+        self.scheduler.is_native()
+            && self.settings.thread_handling == ThreadHandling::PoolOfThreads
+            && match request.contends {
+                true => self.contention.is_there(self.now),
+                false => self.contention.has(request.fingerprint(), self.now),
+            }
+    }
+
+    /// Whether a client must not wait in the contended lane: who holds locks, or is in work already, may be who those wait for
+    /// that are in work.
+    pub(crate) fn passes_contended_lane(&self, key: usize, request: &Request) -> bool {
+        self.clients[key]
+            .backend
+            .is_some_and(|backend| request.holds_locks || self.backends[backend].contends)
+    }
+
+    /// Moves a statement whose turn has come to the contended lane, if it has turned out to belong there.
+    pub(crate) fn enter_contended_lane(&mut self, key: usize) -> bool {
+        let request = self.clients[key].request.as_ref().expect("a queued client has a request");
+        let enters = matches!(request.lane, Some(Lane::High | Lane::Low | Lane::Long))
+            && !self.passes_contended_lane(key, request)
+            && self.is_contended(request);
+        if enters {
+            self.clients[key].contends = true;
+            self.change_lane(key, Lane::Contended);
+        }
+        enters
+    }
+
+    /// Starts statements of contended kinds, as many as may be in work, or as find a backend. Those whose kind is contended no
+    /// more go back to the others.
+    pub(crate) fn start_contended(&mut self) {
+        let mut backend_free = true;
+        while let Some(key) = self.scheduler.peek_contended(backend_free) {
+            let key = key as usize;
+            let request = self.clients[key].request.as_ref().expect("a queued client has a request");
+            if !self.is_contended(request) {
+                let open = self.clients[key].in_transaction();
+                self.change_lane(key, if open { Lane::High } else { Lane::Low });
+                continue;
+            }
+            if self.contended_room() == 0 {
+                break;
+            }
+            match self.clients[key].backend.or_else(|| self.idle_backend_for(key)) {
+                Some(backend) => {
+                    debug_assert!(!self.backends[backend].contends, "what is in work does not wait here");
+                    self.backends[backend].contends = true;
+                    self.contention.in_work += 1;
+                    self.start_alone(key, backend, Grant::Contended);
+                }
+                None => {
+                    self.open_backends_for(key);
+                    backend_free = false;
+                }
+            }
+        }
+        let room = self.contended_room();
+        self.scheduler.note_contended_room(room as usize);
+    }
+
+    /// How many more of them may be in work on this worker.
+    fn contended_room(&self) -> u32 {
+        let all = self.workers.permits().saturating_mul(FOR_EACH_PERMIT);
+        // Half of the backends are for the others, whatever happens.
+        let all = all.min(self.settings.max_backends / 2);
+        all.div_ceil(self.workers.count()).max(1).saturating_sub(self.contention.in_work)
+    }
+
+    /// Nothing is left in flight on a backend: what was in work there is over, unless it is in the middle of a transaction.
+    pub(crate) fn contender_rests(&mut self, key: usize) {
+        let backend = &self.backends[key];
+        let open = backend.holder.is_some_and(|client| self.clients[client].in_transaction());
+        if !open && std::mem::take(&mut self.backends[key].contends) {
+            self.contention.rests();
+        }
+    }
+}
+
+impl Backend {
+    /// Lent for a stall that nobody has explained.
+    pub(crate) fn lends_for_unknown_reasons(&self) -> bool {
+        self.permit == super::Permit::Lent && !self.waits_for_lock && !self.contends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_contended_where_half_of_it_waits_and_for_a_while() {
+        let at = |millis: u64| Instant::from_micros(millis * 1000);
+        let mut contention = Contention::default();
+        let found = |running, waiting| BTreeMap::from([(7, (running, waiting))]);
+        contention.note(at(0), &found(1, 1));
+        assert!(!contention.is_there(at(0)), "one says nothing");
+        contention.note(at(0), &found(5, 2));
+        assert!(!contention.has(7, at(0)), "most go on");
+        contention.note(at(0), &found(4, 2));
+        assert!(contention.has(7, at(1999)) && !contention.has(7, at(2000)) && !contention.has(8, at(0)));
+        contention.note(at(1), &found(4, 1));
+        assert!(contention.has(7, at(1)), "fewer than half still wait");
+        contention.note(at(1), &found(4, 0));
+        assert!(!contention.is_there(at(1)), "none waits any more");
+    }
+}
