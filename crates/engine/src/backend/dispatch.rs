@@ -313,6 +313,7 @@ impl Engine {
         if let Some(statement) = self.backends[backend_key].in_flight.back_mut() {
             statement.sets_insert_id = ahead.sets_insert_id;
             statement.begins = ahead.begins;
+            statement.clears = ahead.clears;
         }
     }
 
@@ -342,6 +343,10 @@ impl Engine {
         }
         if !backend.trackers {
             ahead.texts.push(super::connect::TRACKERS_ON.as_bytes().to_vec());
+        }
+        if backend.must_be_cleared(client.id, request) {
+            ahead.clears = true;
+            ahead.texts.push(super::leftovers::CLEAR.to_vec());
         }
         if client.session != Some(backend.session) {
             let wanted = self.sessions.state(client.session.expect("a client with requests has logged in"));
@@ -438,6 +443,8 @@ impl Engine {
             }
             None => backend.out.extend_from_slice(&request.raw),
         }
+        self.note_last(backend_key, key);
+        let backend = &mut self.backends[backend_key];
         let preludes = ahead.count();
         let deprecate_eof = capabilities.contains(Capabilities::DEPRECATE_EOF);
         let options = reply_options(backend.capabilities, deprecate_eof, preludes, request.answer);
@@ -453,6 +460,7 @@ impl Engine {
                 shared,
                 sets_insert_id: ahead.sets_insert_id,
                 begins: ahead.begins,
+                clears: ahead.clears,
                 group: None,
                 chooses_schema: request.chooses_schema(),
                 asked_to_end: false,
@@ -495,6 +503,8 @@ pub(crate) struct Ahead {
     sets_insert_id: bool,
     /// The client's transaction begins with it.
     begins: bool,
+    /// What others have left is cleared with it.
+    clears: bool,
 }
 
 impl Ahead {
@@ -503,7 +513,7 @@ impl Ahead {
     }
 
     fn count(&self) -> u8 {
-        u8::try_from(self.texts.len()).expect("five kinds of statements go ahead")
+        u8::try_from(self.texts.len()).expect("six kinds of statements go ahead")
     }
 }
 

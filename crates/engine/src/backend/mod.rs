@@ -4,6 +4,7 @@ pub(crate) mod connect;
 pub(crate) mod contended;
 pub(crate) mod dispatch;
 pub(crate) mod kept;
+pub(crate) mod leftovers;
 pub(crate) mod long;
 pub(crate) mod lost;
 pub(crate) mod others;
@@ -78,6 +79,8 @@ pub(crate) struct Backend {
     pub(crate) waits_for_lock: bool,
     /// It is in work for a statement of a contended kind, see [`contended`], until its transaction ends.
     pub(crate) contends: bool,
+    /// Whose warnings may be there.
+    pub(crate) leftovers: leftovers::Leftovers,
     /// Only reads of this kind share it, see [`crate::digests::Digests::may_be_stuck`].
     pub(crate) only_kind: Option<u64>,
     /// Not read from, because the client whose answer comes is slow to take it.
@@ -133,6 +136,8 @@ pub(crate) struct InFlight {
     pub(crate) sets_insert_id: bool,
     /// The client's transaction began ahead of it.
     pub(crate) begins: bool,
+    /// What others had left was cleared ahead of it.
+    pub(crate) clears: bool,
     /// Others that get the same answer.
     pub(crate) group: Option<Box<Group>>,
     /// It chooses a schema, so that the client's former one was not put ahead of it.

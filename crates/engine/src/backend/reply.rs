@@ -196,6 +196,7 @@ impl Engine {
             self.rescues.answered();
         }
         self.note_long(key, &statement, took);
+        self.note_leftovers(key, &statement);
         // Whoever was slow has its answer now, and what follows is for somebody else.
         self.resume_backend(key);
         match statement.owner {

@@ -55,6 +55,9 @@ impl Engine {
             if statement.begins {
                 self.transaction_started(client);
             }
+            if statement.clears {
+                self.leftovers_are_cleared(key, client);
+            }
             self.state_stands(key, client, statement.sets_insert_id, statement.chooses_schema);
         }
         let summary = &mut statement.summary;
@@ -176,6 +179,9 @@ impl Engine {
             self.clients[client].request.as_ref().is_some_and(|request| request.chooses_schema());
         if statement.begins {
             self.transaction_started(client);
+        }
+        if statement.clears {
+            self.leftovers_are_cleared(key, client);
         }
         self.state_stands(key, client, statement.sets_insert_id, chooses_schema);
         self.send_request(client, key);
@@ -453,6 +459,9 @@ impl Engine {
             aftermath.insert_id_at = Some(key);
         }
         let nothing_new = summary.error.is_none() && summary.warnings == 0;
+        if nothing_new {
+            self.backends[key].note_replaced_list(&request.statement);
+        }
         if nothing_new && (about_diagnostics || request.leaves_diagnostics()) {
             return;
         }

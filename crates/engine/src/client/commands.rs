@@ -200,7 +200,7 @@ impl Engine {
     fn query(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
         let statement = Statement::of_text(text, self.lex_mode(key));
         match statement.kind {
-            Kind::Kill(mut target) => {
+            Kind::Kill(mut target) if !statement.several => {
                 let own = statement.calls.iter().any(|call| call.function == SessionFunction::ConnectionId);
                 if target.id.is_none() && own {
                     target.id = Some(u64::from(self.clients[key].id));
@@ -211,8 +211,11 @@ impl Engine {
                 return self.set_pool_variables(key, text, statement.several, answer);
             }
             _ if self.answer_transaction_command(key, &statement, answer) => return,
-            Kind::ShowWarnings if self.show_saved_warnings(key) => return,
-            Kind::ShowDiagnostics if self.show_saved_diagnostics(key, text, answer) => return,
+            // What stands behind them in the same text has to be run as well.
+            Kind::ShowWarnings if !statement.several && self.show_saved_warnings(key) => return,
+            Kind::ShowDiagnostics if !statement.several && self.show_saved_diagnostics(key, text, answer) => {
+                return;
+            }
             _ => {}
         }
         let (expect, command) = (Expect::ResultSets, RequestKind::Query);

@@ -1,0 +1,111 @@
+//! What the last client has left on a backend, and who may look at it.
+//!
+//! The server's list of warnings and errors, ROW_COUNT() and FOUND_ROWS() stay on a connection until a statement replaces
+//! them. What asks for them in the text is answered from what is kept for each client (see [`crate::aftermath`]). The rest
+//! asks the backend itself: a later statement of a text, a routine, a prepared statement. There it must not find another
+//! client's.
+
+use sql::{Effects, Kind, Reads};
+
+use super::{Backend, InFlight};
+use crate::engine::Engine;
+use crate::request::{Request, RequestKind, Statement};
+
+/// Clears the list of warnings and leaves nothing of its own but an OK: on both servers a statement with a table does (MariaDB's
+/// and MySQL's `mysql_execute_command`), DO or SET without one may not.
+pub(super) const CLEAR: &[u8] = b"DO (SELECT 1 FROM information_schema.ENGINES LIMIT 0)";
+
+/// Whose the leftovers on a backend are, by the id that the client sees.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Leftovers {
+    /// Who had the last statement; 0 before the first one.
+    last: u32,
+    /// Whose warnings or errors may be there; 0 where there are none.
+    diagnostics: u32,
+}
+
+/// Nobody that a statement could belong to: clients have ids from 2147483648 on.
+const GONE: u32 = 1;
+
+/// What a request may ask the server for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    Nothing,
+    /// ROW_COUNT() and FOUND_ROWS() alone.
+    Counts,
+    /// Warnings and errors too.
+    Everything,
+}
+
+impl Leftovers {
+    /// Whether a client would find something of another one.
+    fn are_of_others(self, client: u32, asks: Asks) -> bool {
+        match asks {
+            Asks::Nothing => false,
+            Asks::Counts => self.last != client,
+            Asks::Everything => self.last != client || ![0, client].contains(&self.diagnostics),
+        }
+    }
+}
+
+impl Engine {
+    /// A client's statement is sent.
+    pub(super) fn note_last(&mut self, key: usize, client: usize) {
+        self.backends[key].leftovers.last = self.clients[client].id;
+    }
+
+    /// Nothing is left of others: the client has seen to that.
+    pub(super) fn leftovers_are_cleared(&mut self, key: usize, client: usize) {
+        self.backends[key].leftovers = Leftovers { last: self.clients[client].id, diagnostics: 0 };
+    }
+
+    /// A statement has ended, whoever's it was.
+    pub(super) fn note_leftovers(&mut self, key: usize, statement: &InFlight) {
+        let summary = &statement.summary;
+        if summary.error.is_some() || summary.warnings > 0 {
+            let owner = statement.owner.client().and_then(|client| self.clients.get(client));
+            let Some(backend) = self.backends.get_mut(key) else { return };
+            backend.leftovers.diagnostics = owner.map_or(GONE, |client| client.id);
+        }
+    }
+}
+
+impl Backend {
+    /// Whether [`CLEAR`] has to go ahead of a client's request.
+    pub(super) fn must_be_cleared(&self, client: u32, request: &Request) -> bool {
+        self.leftovers.are_of_others(client, asks(request))
+    }
+
+    /// A client's statement has ended without a warning: one that is sure to have used a table has replaced the list.
+    pub(super) fn note_replaced_list(&mut self, statement: &Statement) {
+        const USES_A_TABLE: [Kind; 6] =
+            [Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete, Kind::Load, Kind::Ddl];
+        if USES_A_TABLE.contains(&statement.kind) && !statement.several {
+            self.leftovers.diagnostics = 0;
+        }
+    }
+}
+
+/// What a request may ask the server for of what the statement before it has left.
+fn asks(request: &Request) -> Asks {
+    const RUNS_WHAT_NO_LEXER_SEES: Effects =
+        Effects::ROUTINE.union(Effects::TEXT_PREPARE).union(Effects::UNKNOWN);
+    let statement = &request.statement;
+    let unseen = !statement.effects.intersection(RUNS_WHAT_NO_LEXER_SEES).is_empty();
+    let counts = [Reads::ROW_COUNT, Reads::FOUND_ROWS].into_iter().any(|read| statement.reads.contains(read));
+    let diagnostics = statement.reads.contains(Reads::DIAGNOSTICS);
+    // What a text reads by itself has been replaced in it, unless another statement stands in front.
+    let (unseen, itself) = match request.command {
+        RequestKind::Query => (unseen, statement.several),
+        RequestKind::Prepare => (false, true),
+        RequestKind::Execute => (unseen, true),
+        _ => (false, false),
+    };
+    if unseen || (itself && diagnostics) {
+        Asks::Everything
+    } else if itself && counts {
+        Asks::Counts
+    } else {
+        Asks::Nothing
+    }
+}

@@ -1,0 +1,75 @@
+"""What a statement leaves on its backend is for its own client only, and every statement of a text is run."""
+
+import pytest
+
+from harness import raw
+from harness.raw import Err, Ok, Rows
+
+SECRET = "SECRET of somebody else"
+
+# Each asks the server itself for what the statement before has left.
+ASKING = [
+    "SELECT 1; SHOW WARNINGS", "SHOW WARNINGS; SELECT 1", "SHOW ERRORS; SELECT 1", "EXECUTE IMMEDIATE 'SHOW WARNINGS'",
+    "PREPARE z FROM 'SHOW WARNINGS'; EXECUTE z", "BEGIN NOT ATOMIC SHOW WARNINGS; END", "CALL show_warnings()",
+    "CALL read_diagnostics()", "SET @a = 1; SHOW WARNINGS",
+]
+
+
+@pytest.fixture
+def table(admin, schema):
+    for statement in [
+        f"USE {schema}", "CREATE TABLE s (id INT, v VARCHAR(50))", f"INSERT INTO s VALUES (1, '{SECRET}'), (2, 'x'), (3, 'y')",
+        "CREATE PROCEDURE show_warnings() SHOW WARNINGS",
+        "CREATE PROCEDURE read_diagnostics() BEGIN GET DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT; SELECT @m; END",
+    ]:
+        assert isinstance(admin.query(statement), Ok), statement
+    return schema
+
+
+def leave_warnings(client, schema, times=6):
+    """On every backend, by clients who are there or gone."""
+    for number in range(times):
+        other = client(schema=schema)
+        assert other.query("SELECT v + 0 FROM s").warnings == 3
+        assert isinstance(other.query(f"SELECT * FROM `{SECRET}`"), Err)
+        other.query("SELECT v + 0 FROM s")
+        if number % 2:
+            other.close()
+
+
+def seen(results):
+    return [result.rows if isinstance(result, Rows) else result[:2] for result in results]
+
+
+@pytest.mark.parametrize("statement", ASKING)
+def test_nobody_sees_the_warnings_of_others(client, note, table, statement):
+    leave_warnings(client, table)
+    fresh = client(schema=table, capabilities=raw.USUAL | raw.MULTI_STATEMENTS)
+    note("as a text", seen(fresh.query_all(statement)))
+    pinned = client(schema=table, capabilities=raw.USUAL | raw.MULTI_STATEMENTS)
+    note("pins", pinned.query("SET @pins = 1"))
+    note("afterwards", seen(pinned.query_all(statement)))
+
+
+@pytest.mark.parametrize("statement", ["SHOW WARNINGS", "SHOW ERRORS", "CALL show_warnings()", "CALL read_diagnostics()"])
+def test_nobody_sees_them_by_a_prepared_statement(client, note, table, statement):
+    leave_warnings(client, table)
+    fresh = client(schema=table)
+    prepared = fresh.prepare(statement)
+    note("executed", seen(fresh.execute(prepared.statement)))
+
+
+@pytest.mark.parametrize("first", ["SHOW WARNINGS", "SHOW ERRORS", "SHOW COUNT(*) WARNINGS"])
+def test_what_stands_behind_is_run(client, note, table, first):
+    connection = client(schema=table, capabilities=raw.USUAL | raw.MULTI_STATEMENTS)
+    note("both", [type(result).__name__ for result in connection.query_all(f"{first}; DELETE FROM s")])
+    note("rows left", connection.value("SELECT COUNT(*) FROM s"))
+
+
+def test_what_stands_behind_a_kill_is_not_dropped_in_silence(client, table):
+    victim = client(schema=table)
+    number = int(victim.value("SELECT CONNECTION_ID()"))
+    connection = client(schema=table, capabilities=raw.USUAL | raw.MULTI_STATEMENTS)
+    results = connection.query_all(f"KILL QUERY {number}; DELETE FROM s")
+    left = int(client(schema=table).value("SELECT COUNT(*) FROM s"))
+    assert (isinstance(results[0], Err) and left == 3) or (len(results) == 2 and left == 0), (results, left)
