@@ -93,16 +93,16 @@ fn run(seed: u64, parameters: &dyn Fn() -> Parameters, profiles: &'static [Profi
 
 #[test]
 fn pauses_cost_time_and_nothing_else() {
-    let (mut answered, mut micros, mut micros_without) = (0, 0, 0);
+    let (mut answered, mut longer) = (0, 0);
     for seed in 1..=SEEDS {
         let parameters = || Parameters::draw(seed, 0);
         let found = run(seed, &parameters, &[]);
         answered += found.0;
-        micros += found.1;
-        micros_without += simulator::run_engine(parameters(), false).micros;
+        // Not each run: what waits for locks, and how long, is another thing then.
+        longer += u64::from(found.1 > simulator::run_engine(parameters(), false).micros);
     }
     assert!(answered >= 10 * SEEDS, "{answered} answers");
-    assert!(micros > micros_without, "they did pause");
+    assert!(longer > SEEDS / 2, "{longer} runs took longer with pauses");
 }
 
 #[test]
