@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use seam::Peer;
 
+use crate::letter::Proved;
 use crate::method::Method;
 use crate::requirement::Requirement;
 use crate::secret::Secret;
@@ -251,8 +252,17 @@ pub(crate) struct Identity {
     holders: u32,
 }
 
+impl Identity {
+    fn prove(&mut self, secret: Secret) {
+        if self.secret != secret {
+            self.secret = secret;
+            self.refused_until = None;
+        }
+    }
+}
+
 /// The user name given, and the account's user and host.
-type IdentityKey = (Vec<u8>, Vec<u8>, String);
+pub(crate) type IdentityKey = (Vec<u8>, Vec<u8>, String);
 
 /// The identities of the clients and backends there are, each stored once.
 #[derive(Default)]
@@ -268,10 +278,7 @@ impl Identities {
         if let Some(&id) = self.ids.get(&key) {
             let entry = &mut self.entries[id.0 as usize];
             entry.account = Rc::clone(account);
-            if !entry.secret.is_same(&secret) {
-                entry.secret = secret;
-                entry.refused_until = None;
-            }
+            entry.prove(secret);
             return self.hold_again(id);
         }
         let index = self.entries.insert(Identity {
@@ -289,6 +296,13 @@ impl Identities {
     pub(crate) fn hold_again(&mut self, id: IdentityId) -> IdentityId {
         self.entries[id.0 as usize].holders += 1;
         id
+    }
+
+    /// Another worker's client has proved this: whoever is the same here goes on by it.
+    pub(crate) fn renew(&mut self, proved: &Proved) {
+        if let Some(id) = self.ids.get(&proved.identity) {
+            self.entries[id.0 as usize].prove(proved.secret.clone());
+        }
     }
 
     /// What the latest login of this user and account proved, as long as somebody holds it.

@@ -281,6 +281,7 @@ impl Engine {
             Letter::Wake => {}
             Letter::Kill(kill) => self.kill_for_worker(kill),
             Letter::Killed(killed) => self.killed_by_worker(killed),
+            Letter::Proved(proved) => self.identities.renew(proved),
             Letter::LockWaits(waits) => self.take_lock_waits(waits),
             Letter::LockHolders(holders) => self.take_lock_holders(holders),
         }

@@ -1,9 +1,11 @@
 //! What workers tell each other. Everything else they have in common is in [`crate::Workers`].
 
+use std::fmt;
 use std::sync::Arc;
 
-use crate::accounts::Account;
+use crate::accounts::{Account, IdentityKey};
 use crate::lock_waits::LockWaits;
+use crate::secret::Secret;
 
 /// A message from one worker of a pool to another. Carried by whoever runs the engines, in the order in which they were
 /// written.
@@ -15,10 +17,27 @@ pub enum Letter {
     Kill(Kill),
     /// The answer to that.
     Killed(Killed),
+    /// Somebody has logged in: whoever else is that account goes on by what that proved.
+    Proved(Proved),
     /// Who waits for whose locks, as the server has just said.
     LockWaits(Arc<LockWaits>),
     /// Which of the sender's clients hold them: threads of the server, with the clients' ids.
     LockHolders(Arc<[(u32, u32)]>),
+}
+
+/// What a login has proved.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Proved {
+    /// The name that was given, and the account's user and host.
+    pub(crate) identity: IdentityKey,
+    pub(crate) secret: Secret,
+}
+
+impl fmt::Debug for Proved {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proved").field("identity", &self.identity).finish_non_exhaustive()
+    }
 }
 
 /// KILL of a client that another worker has.

@@ -61,18 +61,6 @@ impl Secret {
         Self::Password(Arc::new(Password::new(Zeroizing::new(password.to_vec()))))
     }
 
-    /// Whether it is the same password, in the same form.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::None, Self::None) => true,
-            (Self::Native(one), Self::Native(other)) => one == other,
-            (Self::Password(one), Self::Password(other)) => {
-                Arc::ptr_eq(one, other) || one.digest1() == other.digest1()
-            }
-            _ => false,
-        }
-    }
-
     /// The answer of `mysql_native_password`.
     pub(crate) fn native_token(&self, scramble: &[u8; 20]) -> Vec<u8> {
         match self {
@@ -92,6 +80,22 @@ impl Secret {
         }
     }
 }
+
+impl PartialEq for Secret {
+    /// Whether it is the same password, in the same form.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::None, Self::None) => true,
+            (Self::Native(one), Self::Native(other)) => one == other,
+            (Self::Password(one), Self::Password(other)) => {
+                Arc::ptr_eq(one, other) || one.digest1() == other.digest1()
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Secret {}
 
 /// The passwords that some client or backend, of whichever worker, holds now: those of their accounts who log in next need not
 /// send theirs, as with a server that remembers them.
@@ -166,9 +170,9 @@ mod tests {
 
     #[test]
     fn secrets_are_told_apart() {
-        assert!(Secret::of(b"one").is_same(&Secret::of(b"one")));
-        assert!(!Secret::of(b"one").is_same(&Secret::of(b"two")));
-        assert!(Secret::of(b"").is_same(&Secret::None) && !Secret::of(b"one").is_same(&Secret::None));
+        assert!(Secret::of(b"one") == Secret::of(b"one"));
+        assert!(Secret::of(b"one") != Secret::of(b"two"));
+        assert!(Secret::of(b"") == Secret::None && Secret::of(b"one") != Secret::None);
         let stage1 = wire::native_password::stage1(b"one");
         let scramble = [7; 20];
         let native = Secret::Native(Zeroizing::new(stage1));

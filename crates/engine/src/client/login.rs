@@ -19,6 +19,7 @@ use crate::errors::MySqlError;
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::failed_logins::LateRefusal;
+use crate::letter::{Letter, Proved};
 use crate::method::Method;
 use crate::secret::Secret;
 use crate::session::SessionState;
@@ -268,6 +269,12 @@ impl Engine {
         self.workers.failed_logins.succeeded(&self.clients[key].peer, &attempt.user);
         let Some(facts) = &self.facts else { return };
         let (collation, charset) = facts.charset_of_login(attempt.collation);
+        let is_news = self.identities.secret_of(&attempt.user, account) != Some(&secret);
+        // Whoever came without a password, as a user of this machine, has proved nothing that others lack.
+        if is_news && secret != Secret::None {
+            self.tell_others(account, &attempt.user, &secret);
+        }
+        let Some(facts) = &self.facts else { return };
         let identity = self.identities.hold(account, &attempt.user, secret);
         self.waits.record(WaitReason::Login, self.now.since(self.clients[key].last_heard));
         let state =
@@ -290,6 +297,16 @@ impl Engine {
                 self.check_schema(key, identity, schema);
             }
             _ => self.answer_login(key, attempt.sequence),
+        }
+    }
+
+    /// Clients of the same account on other workers open backends by the latest password, too.
+    fn tell_others(&mut self, account: &Account, user: &[u8], secret: &Secret) {
+        let identity = (user.to_vec(), account.user.clone(), account.host.clone());
+        let own = self.worker;
+        for worker in (0..self.workers.count() as usize).filter(|&worker| worker != own) {
+            let proved = Proved { identity: identity.clone(), secret: secret.clone() };
+            self.write_letter(worker, Letter::Proved(proved));
         }
     }
 
