@@ -508,3 +508,83 @@ def test_preparing_does_nothing(client, note, schema):
     note("begin", connection.query("BEGIN"))
     note("level", connection.query("SELECT * FROM n"))
     note("commit", connection.query("COMMIT"))
+
+
+def execute_bound_before(connection, statement, value):
+    """An execution that does not say its one parameter's type again."""
+    head = struct.pack("<IBI", statement, 0, 1) + b"\0\0"
+    connection.command(raw.STMT_EXECUTE, head + raw.lenenc(len(value)) + value)
+    return connection.results(binary=True)[0]
+
+
+@pytest.mark.parametrize("packets", [1, 2])
+def test_types_that_are_put_in_at_the_border_of_a_packet(own_server, own_onramp, packets):
+    """The server gets one packet more than the client has sent: it counts its answer from there."""
+    onramp = own_onramp(own_server, max_backends=2, max_allowed_packet="64MiB")
+    with raw.connect(onramp, timeout=60) as connection:
+        prepared = connection.prepare("SELECT LENGTH(?)")
+        assert isinstance(connection.execute(prepared.statement, [b"x"])[0], Rows)
+        connection.query("BEGIN")
+        connection.query("SELECT 1")
+        for total in (packets * 0xFFFFFF - 3, packets * 0xFFFFFF - 2, packets * 0xFFFFFF - 1, packets * 0xFFFFFF):
+            # The command, what stands ahead of the value, and its length, which has more bytes from 16 MiB on.
+            length = total - 1 - 11 - (4 if packets == 1 else 9)
+            answer = execute_bound_before(connection, prepared.statement, b"y" * length)
+            assert isinstance(answer, Rows) and int.from_bytes(answer.rows[0][0], "little") == length
+        assert connection.query("SELECT 1").status & 1, "still in its transaction"
+
+
+def test_definitions_schema_that_is_gone(own_server, own_onramp):
+    """It costs its client the execution, not the transaction."""
+    onramp = own_onramp(own_server, max_backends=2)
+    with raw.connect(own_server, "admin", "admin-secret") as admin, raw.connect(onramp, schema="onramp_app") as connection:
+        admin.query("CREATE DATABASE onramp_gone")
+        admin.query("CREATE TABLE onramp_app.u (id INT)")
+        connection.query("USE onramp_gone")
+        prepared = connection.prepare("SELECT COUNT(*) FROM onramp_app.u")
+        connection.query("USE onramp_app")
+        # Takes the backend on which it is prepared.
+        with raw.connect(onramp, schema="onramp_app") as other:
+            other.query("BEGIN")
+            other.query("SELECT 1")
+            admin.query("DROP DATABASE onramp_gone")
+            connection.query("START TRANSACTION")
+            connection.query("INSERT INTO u VALUES (1)")
+            for _ in range(2):
+                answer = connection.execute(prepared.statement)[0]
+                assert isinstance(answer, Rows) or answer[0] == 1049, answer
+            assert connection.value("SELECT COUNT(*) FROM u") == b"1", "in the same transaction and schema"
+            assert connection.query("SELECT DATABASE()").rows == [(b"onramp_app",)]
+            connection.query("COMMIT")
+        assert admin.value("SELECT COUNT(*) FROM onramp_app.u") == b"1"
+
+
+def test_prepared_kill(client, note, schema):
+    killer = client(schema=schema)
+    by_number = killer.prepare("KILL ?")
+    for name in ("text", "number"):
+        victim = client(schema=schema)
+        number = int(victim.value("SELECT CONNECTION_ID()"))
+        if name == "text":
+            answer = killer.execute(killer.prepare(f"KILL {number}").statement)[0]
+        else:
+            head = struct.pack("<IBI", by_number.statement, 0, 1) + b"\0\1\x08\0"
+            killer.command(raw.STMT_EXECUTE, head + struct.pack("<Q", number))
+            answer = killer.results(binary=True)[0]
+        note(name, answer[:1])
+        with pytest.raises((OSError, raw.Closed)):
+            if isinstance(victim.query("SELECT 1"), Err):
+                raise raw.Closed("told so")
+
+
+def test_lists_of_types_have_a_bound(own_server, own_onramp):
+    """Each client's statement may keep one, which no other has."""
+    onramp = own_onramp(own_server, max_backends=2, prepared_statement_memory="1MiB")
+    with raw.connect(onramp, timeout=60) as connection:
+        text = "SELECT 1 FROM DUAL WHERE 1 IN (" + ",".join("?" * 20_000) + ")"
+        prepared = [connection.prepare(text) for _ in range(60)]
+        assert isinstance(prepared[-1], Err) and prepared[-1][0] == 1041
+        assert not isinstance(prepared[15], Err)
+        for statement in prepared[:10]:
+            close(connection, statement)
+        assert not isinstance(connection.prepare(text), Err), "what is closed makes room"

@@ -197,6 +197,20 @@ impl Request {
         }
     }
 
+    /// The sequence number of the server's answer. It is not the client's where an execution takes one more packet with the
+    /// types that are put in.
+    pub(crate) fn server_answer(&self) -> u8 {
+        if self.command != RequestKind::Execute {
+            return self.answer;
+        }
+        let (mut rest, mut last) = (&self.raw[..], 0);
+        while let Some((&[a, b, c, sequence], behind)) = rest.split_first_chunk::<{ wire::HEADER_LEN }>() {
+            last = sequence;
+            rest = behind.get(u32::from_le_bytes([a, b, c, 0]) as usize..).unwrap_or_default();
+        }
+        last.wrapping_add(1)
+    }
+
     /// A COM_QUERY of our own on a client's behalf.
     pub(crate) fn query(text: &str) -> Self {
         let mut payload = vec![wire::CommandKind::Query as u8];

@@ -53,6 +53,7 @@ const MOST_TYPES: usize = 64;
 pub(crate) struct Definitions {
     entries: slab::Slab<Definition>,
     ids: BTreeMap<(SessionId, Rc<[u8]>), DefinitionId>,
+    /// Of texts, of lists of types, and of what each client's statement may take for its own list.
     text_bytes: usize,
 }
 
@@ -95,7 +96,7 @@ impl Definitions {
             return None;
         }
         let entry = self.entries.remove(id.0 as usize);
-        self.text_bytes -= entry.text.len();
+        self.text_bytes -= entry.text.len() + entry.types.iter().map(|types| types.len()).sum::<usize>();
         let session = entry.session;
         self.ids.remove(&(session, entry.text));
         Some(session)
@@ -105,15 +106,31 @@ impl Definitions {
         &self.entries[id.0 as usize]
     }
 
-    /// These types, stored once where others send the same.
-    pub(crate) fn types(&mut self, id: DefinitionId, types: &[u8]) -> Rc<[u8]> {
+    /// A client has a statement of this definition: it may keep a list of types of its own.
+    pub(crate) fn client_statement_added(&mut self, id: DefinitionId) {
+        self.text_bytes += self.types_bytes(id);
+    }
+
+    /// The client has it no more, and gives its hold of the definition back next.
+    pub(crate) fn client_statement_removed(&mut self, id: DefinitionId) {
+        self.text_bytes -= self.types_bytes(id);
+    }
+
+    fn types_bytes(&self, id: DefinitionId) -> usize {
+        2 * usize::from(self.get(id).parameters)
+    }
+
+    /// These types, stored once where others send the same and all together do not exceed `memory`.
+    pub(crate) fn types(&mut self, id: DefinitionId, types: &[u8], memory: usize) -> Rc<[u8]> {
+        let room = self.text_bytes + types.len() <= memory;
         let known = &mut self.entries[id.0 as usize].types;
         if let Some(types) = known.iter().find(|known| ***known == *types) {
             return Rc::clone(types);
         }
         let types: Rc<[u8]> = types.into();
-        if known.len() < MOST_TYPES {
+        if room && known.len() < MOST_TYPES {
             known.push(Rc::clone(&types));
+            self.text_bytes += types.len();
         }
         types
     }
@@ -130,7 +147,7 @@ impl Definitions {
         self.entries.len()
     }
 
-    /// Bytes of all texts: what is bounded.
+    /// Bytes of all texts and lists of types: what is bounded.
     pub(crate) fn text_bytes(&self) -> usize {
         self.text_bytes
     }
@@ -177,11 +194,30 @@ mod tests {
         let (mut sessions, mut definitions) = (Sessions::default(), Definitions::default());
         let session = sessions.hold(SessionState::default());
         let (id, _) = definitions.hold(session, (*b"SELECT ?").into(), 1, template());
-        let first = definitions.types(id, &[8, 0]);
-        assert!(Rc::ptr_eq(&first, &definitions.types(id, &[8, 0])));
+        let first = definitions.types(id, &[8, 0], 1 << 20);
+        assert!(Rc::ptr_eq(&first, &definitions.types(id, &[8, 0], 1 << 20)));
         for kind in 0..200 {
-            assert_eq!(*definitions.types(id, &[kind, 1]), [kind, 1]);
+            assert_eq!(*definitions.types(id, &[kind, 1], 1 << 20), [kind, 1]);
         }
         assert_eq!(definitions.get(id).types.len(), MOST_TYPES);
+        assert_eq!(definitions.text_bytes(), 8 + 2 * MOST_TYPES);
+        definitions.release(id);
+        assert_eq!(definitions.text_bytes(), 0);
+    }
+
+    #[test]
+    fn types_of_clients_statements_are_bounded_too() {
+        let (mut sessions, mut definitions) = (Sessions::default(), Definitions::default());
+        let session = sessions.hold(SessionState::default());
+        let (id, _) = definitions.hold(session, (*b"SELECT ?").into(), 100, template());
+        definitions.client_statement_added(id);
+        assert_eq!(definitions.text_bytes(), 8 + 200);
+        assert_eq!(*definitions.types(id, &[8; 200], 8 + 200), [8; 200]);
+        assert_eq!(definitions.types_id(id, &[8; 200]), None, "there was no room to remember them for all");
+        definitions.types(id, &[8; 200], 8 + 400);
+        assert!(definitions.types_id(id, &[8; 200]).is_some());
+        definitions.client_statement_removed(id);
+        definitions.release(id);
+        assert_eq!(definitions.text_bytes(), 0);
     }
 }

@@ -225,6 +225,14 @@ impl ReplyReader {
         self
     }
 
+    /// The number with which the answer begins for the client, where that sent its command in fewer or more packets than
+    /// the backend got.
+    #[must_use]
+    pub fn with_client_sequence(mut self, first_sequence: u8) -> Self {
+        self.shift = first_sequence.wrapping_sub(self.options.first_sequence);
+        self
+    }
+
     /// Reads on. No bytes at all are allowed, and nothing happens then.
     ///
     /// # Errors

@@ -94,7 +94,8 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         }),
         default: "64MiB",
         example: "256MiB",
-        doc: "Memory for the texts of different prepared statements, on each worker; beyond it new ones get error 1041.",
+        doc: "Memory for the texts of different prepared statements, and for the types of their parameters (two bytes each for \
+              each client's statement), on each worker; beyond it new ones get error 1041.",
         section: Section::Limits,
     },
     OptionSpec {

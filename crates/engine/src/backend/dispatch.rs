@@ -447,12 +447,15 @@ impl Engine {
         let backend = &mut self.backends[backend_key];
         let preludes = ahead.count();
         let deprecate_eof = capabilities.contains(Capabilities::DEPRECATE_EOF);
-        let options = reply_options(backend.capabilities, deprecate_eof, preludes, request.answer);
+        let first_sequence = request.server_answer();
+        let options = reply_options(backend.capabilities, deprecate_eof, preludes, first_sequence);
         backend.put_in_flight(
             self.now,
             InFlight {
                 owner: Owner::Client { client: key, command: request.command },
-                reader: ReplyReader::new(request.expect, options).with_status(status),
+                reader: ReplyReader::new(request.expect, options)
+                    .with_status(status)
+                    .with_client_sequence(request.answer),
                 summary: Summary::default(),
                 preludes,
                 fingerprint: request.fingerprint(),

@@ -24,6 +24,9 @@ const NO_ROOM: u16 = 1461;
 /// ER_NEED_REPREPARE: the server has given up preparing it anew by itself. ER_UNKNOWN_STMT_HANDLER: it does not know it.
 const USELESS: [u16; 2] = [1615, 1243];
 
+/// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: USE has changed nothing.
+const SCHEMA_REFUSED: [u16; 2] = [1049, 1044];
+
 /// How often a statement is tried again for which room has been made. Other backends close theirs at the same time, so that
 /// the first attempts may be too early: so many take some milliseconds.
 const TRIES: u8 = 50;
@@ -107,6 +110,9 @@ impl Engine {
     /// A definition's session state was sent; now it may be prepared.
     pub(crate) fn definition_state_applied(&mut self, key: usize, client: usize, statement: &InFlight) {
         if statement.summary.error.is_some() {
+            if let Some(schema) = self.refused_schema(key, client, &statement.summary) {
+                return self.definition_schema_refused(key, client, statement, schema);
+            }
             // The backend's state is anybody's guess now, and so is what the client held there.
             let Some(request) = self.take_request(client) else { return };
             return self.preparation_lost(key, client, &request, &statement.summary);
@@ -124,6 +130,35 @@ impl Engine {
             request.prepared = false;
         }
         self.send_request(client, key);
+    }
+
+    /// The server has refused the definition's default schema and nothing else: what the backend's state is then.
+    fn refused_schema(&self, key: usize, client: usize, summary: &Summary) -> Option<SessionState> {
+        let refused = summary.error.as_ref().is_some_and(|error| SCHEMA_REFUSED.contains(&error.code));
+        let about = self.about(client).filter(|_| refused && !summary.prelude_failed)?;
+        let mut state = self.state_to_prepare(client, key, about.definition);
+        let found = self.sessions.state(self.backends[key].session);
+        (state.schema != found.schema).then(|| {
+            state.schema.clone_from(&found.schema);
+            state
+        })
+    }
+
+    /// The execution fails with the server's reason; nothing of the client's is lost.
+    fn definition_schema_refused(
+        &mut self,
+        key: usize,
+        client: usize,
+        statement: &InFlight,
+        state: SessionState,
+    ) {
+        if self.clients[client].killed {
+            return self.close_client(client, "killed");
+        }
+        let session = self.sessions.hold(state);
+        self.set_backend_session(key, session);
+        self.sessions.release(session);
+        self.execution_refused(key, client, statement);
     }
 
     /// A statement was prepared ahead of an execution, or not.
@@ -224,6 +259,7 @@ impl Engine {
                 let definition = self.definition_of(client, &request, parameters);
                 self.keep_prepared(key, definition, Serves::All, id);
                 self.statement_count += 1;
+                self.definitions.client_statement_added(definition);
                 let number = self.clients[client].statements.get_or_insert_default().add(definition);
                 // Behind the header and the byte that says OK.
                 let place = wire::HEADER_LEN + 1;

@@ -53,7 +53,7 @@ impl Engine {
     }
 
     /// Does what a KILL of a client of ours asks for. False where it concerns none: then the server decides.
-    fn kill_statement(&mut self, key: usize, target: KillTarget, answer: u8) -> bool {
+    pub(crate) fn kill_statement(&mut self, key: usize, target: KillTarget, answer: u8) -> bool {
         let id = target.id.and_then(|id| u32::try_from(id).ok());
         let Some(victim) = id.filter(|&id| id >= FIRST_ID) else { return false };
         let query_only = target.query_only;

@@ -10,6 +10,7 @@
 
 use std::rc::Rc;
 
+use sql::{Kind, KillTarget};
 use wire::{CommandKind, Expect};
 
 use crate::backend::prepared::Serves;
@@ -61,17 +62,30 @@ enum LongData {
 impl ClientStatements {
     /// A statement has been prepared: its number.
     pub(crate) fn add(&mut self, definition: DefinitionId) -> u32 {
-        self.last_number += 1;
-        let number = self.last_number;
+        let number = self.next_number();
         self.last = Some(number);
         let (types, long_data) = (None, None);
-        self.statements.push(ClientStatement { number, definition, types, long_data, cursor_is_open: false });
+        let statement = ClientStatement { number, definition, types, long_data, cursor_is_open: false };
+        // At the end, but for a client that has come to the last number there is.
+        let place = self.statements.partition_point(|other| other.number < number);
+        self.statements.insert(place, statement);
         number
+    }
+
+    /// The next number that is nobody's and means nothing else.
+    fn next_number(&mut self) -> u32 {
+        loop {
+            self.last_number = self.last_number.wrapping_add(1);
+            let number = self.last_number;
+            if number != 0 && number != LAST && self.place(number).is_none() {
+                return number;
+            }
+        }
     }
 
     /// A statement could not be prepared.
     pub(crate) fn note_failure(&mut self) {
-        self.last_number += 1;
+        self.next_number();
         self.last = None;
     }
 
@@ -130,6 +144,15 @@ fn with_types_of_nulls(said: &[u8], known: &[u8], nulls: &mut [u8]) -> Vec<u8> {
 /// MYSQL_TYPE_NULL, of which no value is sent.
 const TYPE_NULL: u8 = 6;
 
+/// The value of a single parameter that is an integer: of MYSQL_TYPE_LONG or MYSQL_TYPE_LONGLONG, as ids are sent.
+fn number_of(types: &[u8], values: &[u8]) -> Option<u64> {
+    match (types, values.len()) {
+        ([3, _], 4) => Some(u64::from(u32::from_le_bytes(values.try_into().ok()?))),
+        ([8, _], 8) => Some(u64::from_le_bytes(values.try_into().ok()?)),
+        _ => None,
+    }
+}
+
 /// Bytes of what has come.
 fn bytes_of(long_data: Option<&LongData>) -> usize {
     if let Some(LongData::Pieces(pieces)) = long_data { pieces.len() } else { 0 }
@@ -163,6 +186,11 @@ impl Engine {
         if text.transaction.is_some() && self.answer_transaction_command(key, &text, answer) {
             return;
         }
+        if let Kind::Kill(target) = text.kind
+            && self.execute_kill(key, number, target, body, answer)
+        {
+            return;
+        }
         let Some(statement) = self.client_statement(key, number) else { return };
         if let Some(LongData::Wrong(error)) = statement.long_data.as_deref() {
             let error = error.clone();
@@ -189,6 +217,26 @@ impl Engine {
             ..Request::plain(message, Expect::ResultSets, RequestKind::Execute)
         };
         self.queue_request(key, request);
+    }
+
+    /// A prepared KILL of a client's id. False where it concerns none: then the server decides.
+    fn execute_kill(
+        &mut self,
+        key: usize,
+        number: u32,
+        target: KillTarget,
+        body: &[u8],
+        answer: u8,
+    ) -> bool {
+        let id = target.id.or_else(|| {
+            let statement = self.client_statement(key, number)?;
+            let (definition, known) = (statement.definition, statement.types.clone());
+            let parameters = usize::from(self.definitions.get(definition).parameters);
+            let (_, said, values) =
+                split_execution(body, ITERATIONS + parameters.div_ceil(8), parameters)?;
+            number_of(said.or(known.as_deref())?, values)
+        });
+        self.kill_statement(key, KillTarget { id, ..target }, answer)
     }
 
     /// Appends an execution that says its parameters' types, and tells which of a backend's statements it can have.
@@ -233,7 +281,8 @@ impl Engine {
             wire::put_message(out, &mut 0, &payload.concat());
         }
         if known.is_none_or(|known| *known != *types) {
-            let shared = self.definitions.types(definition, &types);
+            let memory = self.settings.prepared_statement_memory;
+            let shared = self.definitions.types(definition, &types, memory);
             let statement = self.client_statement(key, number).expect("it was found a moment ago");
             statement.types = Some(shared);
         }
@@ -321,6 +370,7 @@ impl Engine {
         let Some(statement) = statements.remove(number) else { return };
         self.buffered -= bytes_of(statement.long_data.as_deref());
         self.statement_count -= 1;
+        self.definitions.client_statement_removed(statement.definition);
         if statement.cursor_is_open
             && let Some(backend) = self.clients[key].backend
         {
@@ -340,6 +390,7 @@ impl Engine {
         for statement in std::mem::take(&mut statements.statements) {
             self.buffered -= bytes_of(statement.long_data.as_deref());
             self.statement_count -= 1;
+            self.definitions.client_statement_removed(statement.definition);
             self.release_definition(statement.definition);
         }
     }
@@ -387,6 +438,33 @@ pub(crate) fn put_statement_id(raw: &mut [u8], id: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Statement;
+    use crate::session::{SessionState, Sessions};
+    use crate::statements::{Definitions, Template};
+
+    #[test]
+    fn numbers_begin_anew_behind_the_last_one_and_none_is_given_twice() {
+        let session = Sessions::default().hold(SessionState::default());
+        let statement = Statement::none();
+        let template = Template {
+            statement,
+            collation: None,
+            counts_rows: false,
+            inserts_selection: false,
+            without_tables: false,
+        };
+        let (definition, _) = Definitions::default().hold(session, (*b"DO 1").into(), 0, template);
+        let mut statements = ClientStatements::default();
+        assert_eq!([statements.add(definition), statements.add(definition)], [1, 2]);
+        statements.last_number = u32::MAX - 2;
+        let numbers: Vec<_> = (0..3).map(|_| statements.add(definition)).collect();
+        assert_eq!(numbers, [u32::MAX - 1, 3, 4], "0 and LAST mean no statement, and 1 and 2 are in use");
+        statements.last_number = u32::MAX - 1;
+        statements.remove(1);
+        statements.note_failure();
+        assert_eq!(statements.add(definition), 5);
+        assert!([2, 3, 4, 5, u32::MAX - 1].iter().all(|&number| statements.get_mut(number).is_some()));
+    }
 
     #[test]
     fn the_number_is_written_into_each_command() {
