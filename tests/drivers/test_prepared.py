@@ -588,3 +588,62 @@ def test_lists_of_types_have_a_bound(own_server, own_onramp):
         for statement in prepared[:10]:
             close(connection, statement)
         assert not isinstance(connection.prepare(text), Err), "what is closed makes room"
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_prepared_row_count_is_the_clients_own(client, note, schema, in_transaction):
+    """ROW_COUNT() and FOUND_ROWS() asked by prepared statements, others being served before and after each is prepared."""
+    connection, other = client(schema=schema), client(schema=schema)
+    connection.query("CREATE TABLE w (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+    connection.query("INSERT INTO w (v) VALUES (1), (2), (3), (4), (5)")
+
+    def disturb():
+        other.query("SELECT * FROM w LIMIT 4")
+        other.query("INSERT INTO w (v) VALUES (6), (7)")
+
+    def asked(prepared, values=(), flags=0):
+        disturb()
+        rows = connection.execute(prepared.statement, list(values), flags=flags)[0]
+        disturb()
+        return [column.name for column in rows.columns], rows.rows
+
+    if in_transaction:
+        connection.query("BEGIN")
+    connection.query("UPDATE w SET v = v + 1 WHERE id < 4")
+    disturb()
+    changed = connection.prepare("SELECT ROW_COUNT()")
+    note("changed", asked(changed))
+    note("after a result", asked(changed))
+    connection.query("DELETE FROM w WHERE id = 5")
+    note("asked again", asked(changed))
+    connection.query("SELECT * FROM w WHERE id < 3")
+    found = connection.prepare("SELECT ? + 0, FOUND_ROWS(), CONNECTION_ID() > 0 AS own")
+    note("found", asked(found, [b"7"]))
+    connection.query("SELECT * FROM w WHERE id < 4")
+    rows = connection.execute(found.statement, [b"8"], flags=CURSOR)[0]
+    # Through Onramp they come at once, which is documented.
+    rows = rows if rows.rows else connection.fetch(found.statement, 5, rows.columns)
+    note("found with a cursor", rows.rows)
+    connection.query("SELECT * FROM no_such_table")
+    note("counts", asked(connection.prepare("SELECT @@error_count, @@warning_count")))
+    insert = connection.prepare("INSERT INTO w (v) VALUES (?), (?)")
+    connection.execute(insert.statement, [b"1", b"2"])
+    note("after an execution", asked(changed))
+    connection.query("ROLLBACK")
+    note("after a rollback", asked(changed))
+
+
+def test_prepared_row_count_pins_nobody(own_server, own_onramp):
+    onramp = own_onramp(own_server, max_backends=1)
+    with raw.connect(onramp, schema="onramp_app", timeout=10) as one, raw.connect(onramp, schema="onramp_app", timeout=10) as two:
+        for connection in (one, two):
+            connection.mine = connection.prepare("SELECT ROW_COUNT(), FOUND_ROWS()").statement
+        for rows in range(1, 8):
+            for connection, found in ((one, rows), (two, rows + 1)):
+                connection.query(f"SELECT seq FROM seq_1_to_{found}")
+            for connection, found in ((one, rows), (two, rows + 1)):
+                expected = (struct.pack("<q", -1), struct.pack("<q", found))
+                assert connection.execute(connection.mine)[0].rows == [expected]
+        with raw.connect(own_server, "admin", "admin-secret") as admin:
+            held = int(admin.query("SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'").rows[0][1])
+        assert held <= 2, "what was prepared for one execution is closed with it"

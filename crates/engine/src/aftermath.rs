@@ -211,6 +211,29 @@ fn warnings_reply(level: &str, code: u16, text: &[u8], reader: Reader) -> Box<[u
     out.into_boxed_slice()
 }
 
+/// Which calls become literals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Literals {
+    /// All whose answer is known: in a text that is executed once.
+    All,
+    /// Where a text is prepared: only what is the same for all its executions.
+    ConnectionId,
+    /// Where a prepared text is executed: what the client's last statement has left.
+    OfPrepared,
+}
+
+impl Literals {
+    /// Whether these are among them.
+    pub(crate) fn has(self, function: SessionFunction) -> bool {
+        use SessionFunction::{ConnectionId, ErrorCount, FoundRows, RowCount, WarningCount};
+        match self {
+            Self::All => true,
+            Self::ConnectionId => function == ConnectionId,
+            Self::OfPrepared => matches!(function, RowCount | FoundRows | WarningCount | ErrorCount),
+        }
+    }
+}
+
 impl Aftermath {
     /// The literal that stands for a call, where it is known without asking the server.
     fn literal(
@@ -240,15 +263,21 @@ impl Aftermath {
         calls: &[SessionCall],
         client_id: u32,
         pool: impl Fn(PoolVariable) -> String,
-        only_connection_id: bool,
+        which: Literals,
     ) -> Option<Vec<u8>> {
         let mut rewritten = Vec::new();
         let mut copied = 0;
         for call in calls {
-            if call.left_by_text || only_connection_id && call.function != SessionFunction::ConnectionId {
+            if call.left_by_text || !which.has(call.function) {
                 continue;
             }
-            let Some(literal) = self.literal(call.function, client_id, &pool) else { continue };
+            let Some(mut literal) = self.literal(call.function, client_id, &pool) else { continue };
+            if which == Literals::OfPrepared {
+                // In the binary protocol a value has the length that belongs to its type, which is BIGINT: with a short literal
+                // CAST alone makes an INT on MariaDB, and the result of a bit function is as wide as can be.
+                let signed = matches!(call.function, SessionFunction::RowCount | SessionFunction::FoundRows);
+                literal = format!("CAST({literal}|0 AS {})", if signed { "SIGNED" } else { "UNSIGNED" });
+            }
             rewritten.extend_from_slice(&text[copied..call.span.start]);
             rewritten.extend_from_slice(literal.as_bytes());
             if call.whole_select_item {
@@ -287,11 +316,14 @@ mod tests {
         ];
         let aftermath = Aftermath { row_count: -1, ..Aftermath::default() };
         let pool = |variable: PoolVariable| variable.name().to_owned();
-        let rewritten = aftermath.rewrite(text, &calls, 77, pool, false).unwrap();
+        let rewritten = aftermath.rewrite(text, &calls, 77, pool, Literals::All).unwrap();
         assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT -1 AS `ROW_COUNT()`, 77+1");
-        let rewritten = aftermath.rewrite(text, &calls, 77, pool, true).unwrap();
+        let rewritten = aftermath.rewrite(text, &calls, 77, pool, Literals::ConnectionId).unwrap();
         assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT ROW_COUNT(), 77+1");
-        assert_eq!(aftermath.rewrite(b"SELECT 1", &[], 77, pool, false), None);
+        let rewritten = aftermath.rewrite(text, &calls, 77, pool, Literals::OfPrepared).unwrap();
+        let expected = "SELECT CAST(-1|0 AS SIGNED) AS `ROW_COUNT()`, CONNECTION_ID()+1";
+        assert_eq!(String::from_utf8(rewritten).unwrap(), expected);
+        assert_eq!(aftermath.rewrite(b"SELECT 1", &[], 77, pool, Literals::All), None);
     }
 
     #[test]

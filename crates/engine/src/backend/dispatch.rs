@@ -5,6 +5,7 @@ use wire::{Capabilities, CommandKind, Expect, ReplyOptions, ReplyReader, StatusF
 
 use super::preparing::stays;
 use super::{Backend, InFlight, Owner, Permit, Summary};
+use crate::aftermath::Literals;
 use crate::client::commands::key_u32;
 use crate::client::prepared::put_statement_id;
 use crate::client::{Client, Phase, Running};
@@ -394,9 +395,10 @@ impl Engine {
         let Some(text) = request.text() else { return };
         let client = &self.clients[key];
         // A prepared statement will be asked again and again: its answers must stay the server's.
-        let only_id = request.command == RequestKind::Prepare;
+        let prepares = request.command == RequestKind::Prepare;
+        let which = if prepares { Literals::ConnectionId } else { Literals::All };
         let pool = |variable| client.priority.literal(variable, &self.settings);
-        let rewritten = client.aftermath.rewrite(text, &request.statement.calls, client.id, pool, only_id);
+        let rewritten = client.aftermath.rewrite(text, &request.statement.calls, client.id, pool, which);
         if let Some(text) = rewritten {
             let command = request.raw[wire::HEADER_LEN];
             let mut raw = Vec::with_capacity(wire::HEADER_LEN + 1 + text.len());
@@ -404,8 +406,9 @@ impl Engine {
             payload.extend_from_slice(&text);
             wire::put_message(&mut raw, &mut 0, &payload);
             request.raw = raw;
-            // They were places in the text as the client has sent it.
-            request.statement.calls = Vec::new();
+            // They were places in the text as the client has sent it. Executions ask for the others.
+            request.statement.calls =
+                if prepares { sql::classify(&text, self.lex_mode(key)).calls } else { Vec::new() };
         }
     }
 

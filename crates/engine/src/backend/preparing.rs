@@ -12,6 +12,7 @@ use wire::{CommandKind, Expect, StatusFlags};
 use super::dispatch::Ahead;
 use super::prepared::Serves;
 use super::{InFlight, Owner, Summary};
+use crate::aftermath::Literals;
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::request::{About, Action, Request, RequestKind};
@@ -407,6 +408,13 @@ impl Engine {
             (Action::Reset, Some(_), _) => true,
             _ => false,
         };
+        if self.clients[client].statements.as_ref().and_then(|all| all.answered) == Some(about.definition) {
+            // Its literals were for this execution.
+            if let Some(id) = self.backends[key].prepared.remove(about.definition, Serves::All) {
+                self.prepared_is_closed(key, about.definition, id);
+            }
+            return self.forget_answered(client);
+        }
         if let Some(statement) = self.client_statement(client, about.number) {
             statement.cursor_is_open = open;
         }
@@ -466,9 +474,11 @@ impl Engine {
 /// knows, and no literal can be put in its place. `in_schema`: there was a default schema.
 pub(crate) fn stays(request: &Request, in_schema: bool) -> bool {
     let reads = request.statement.reads;
+    // Calls become literals when it is executed.
     let moved = [Reads::ROW_COUNT, Reads::FOUND_ROWS, Reads::DIAGNOSTICS];
+    let calls = request.statement.calls.iter().any(|call| Literals::OfPrepared.has(call.function));
     let mentions = |word: &[u8]| request.raw.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
     // No backend can be left without a schema once it has one.
-    moved.into_iter().any(|read| reads.contains(read))
+    (!calls && moved.into_iter().any(|read| reads.contains(read)))
         || (!in_schema && (mentions(b"database") || mentions(b"schema")))
 }

@@ -10,9 +10,10 @@
 
 use std::rc::Rc;
 
-use sql::{Kind, KillTarget};
+use sql::{KillTarget, Kind};
 use wire::{CommandKind, Expect};
 
+use crate::aftermath::Literals;
 use crate::backend::prepared::Serves;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -27,6 +28,9 @@ const LAST: u32 = u32::MAX;
 /// CURSOR_TYPE_READ_ONLY, CURSOR_TYPE_FOR_UPDATE and CURSOR_TYPE_SCROLLABLE in the flags of COM_STMT_EXECUTE.
 const CURSOR_TYPES: u8 = 7;
 
+/// Where the flags are: behind the header, the command's byte and the statement's number.
+const FLAGS_AT: usize = wire::HEADER_LEN + 5;
+
 /// The iteration count behind the flags.
 const ITERATIONS: usize = 4;
 
@@ -39,6 +43,8 @@ pub(crate) struct ClientStatements {
     last: Option<u32>,
     /// In the order of their numbers.
     statements: Vec<ClientStatement>,
+    /// What is executed in the place of a statement that asks what the one before it has left: the same with literals.
+    pub(crate) answered: Option<DefinitionId>,
 }
 
 /// One of them.
@@ -202,9 +208,20 @@ impl Engine {
         };
         self.buffered -= message.len();
         let long_data = !message.is_empty();
-        let serves = self.put_execution(key, number, body, flags, raw, &mut message);
-        let cursor = flags & CURSOR_TYPES != 0;
+        let begins = message.len();
+        let mut serves = self.put_execution(key, number, body, flags, raw, &mut message);
         let template = self.definitions.get(definition).template.clone();
+        let answered = self.answered_definition(key, definition);
+        if answered.is_some() {
+            serves = Serves::All;
+            // It would have to be kept for the cursor; without one the rows come at once, as clients expect it of statements
+            // that have none.
+            if let Some(flags) = message.get_mut(begins + FLAGS_AT) {
+                *flags &= !CURSOR_TYPES;
+            }
+        }
+        let cursor = flags & CURSOR_TYPES != 0 && answered.is_none();
+        let definition = answered.unwrap_or(definition);
         let action = Action::Execute { cursor, long_data };
         let request = Request {
             answer,
@@ -219,21 +236,41 @@ impl Engine {
         self.queue_request(key, request);
     }
 
+    /// The definition that is executed in the place of one that asks for ROW_COUNT() and its like, which only the backend of
+    /// the statement before could tell: they are literals there.
+    fn answered_definition(&mut self, key: usize, definition: DefinitionId) -> Option<DefinitionId> {
+        self.forget_answered(key);
+        let asked = self.definitions.get(definition);
+        let client = &self.clients[key];
+        let pool = |variable| client.priority.literal(variable, &self.settings);
+        let calls = &asked.template.statement.calls;
+        let text = client.aftermath.rewrite(&asked.text, calls, client.id, pool, Literals::OfPrepared)?;
+        let (session, parameters, mut template) = (asked.session, asked.parameters, asked.template.clone());
+        template.statement.calls = Vec::new();
+        let session = self.sessions.hold_again(session);
+        let (answered, unused) = self.definitions.hold(session, text.into(), parameters, template);
+        if let Some(session) = unused {
+            self.sessions.release(session);
+        }
+        self.clients[key].statements.get_or_insert_default().answered = Some(answered);
+        Some(answered)
+    }
+
+    /// The execution with literals is over, or will not be.
+    pub(crate) fn forget_answered(&mut self, key: usize) {
+        let statements = self.clients[key].statements.as_mut();
+        if let Some(answered) = statements.and_then(|statements| statements.answered.take()) {
+            self.release_definition(answered);
+        }
+    }
+
     /// A prepared KILL of a client's id. False where it concerns none: then the server decides.
-    fn execute_kill(
-        &mut self,
-        key: usize,
-        number: u32,
-        target: KillTarget,
-        body: &[u8],
-        answer: u8,
-    ) -> bool {
+    fn execute_kill(&mut self, key: usize, number: u32, target: KillTarget, body: &[u8], answer: u8) -> bool {
         let id = target.id.or_else(|| {
             let statement = self.client_statement(key, number)?;
             let (definition, known) = (statement.definition, statement.types.clone());
             let parameters = usize::from(self.definitions.get(definition).parameters);
-            let (_, said, values) =
-                split_execution(body, ITERATIONS + parameters.div_ceil(8), parameters)?;
+            let (_, said, values) = split_execution(body, ITERATIONS + parameters.div_ceil(8), parameters)?;
             number_of(said.or(known.as_deref())?, values)
         });
         self.kill_statement(key, KillTarget { id, ..target }, answer)
@@ -387,11 +424,15 @@ impl Engine {
         let Some(statements) = self.clients[key].statements.as_mut() else { return };
         // Numbers go on: none is given twice.
         statements.last = None;
+        let answered = statements.answered.take();
         for statement in std::mem::take(&mut statements.statements) {
             self.buffered -= bytes_of(statement.long_data.as_deref());
             self.statement_count -= 1;
             self.definitions.client_statement_removed(statement.definition);
             self.release_definition(statement.definition);
+        }
+        if let Some(answered) = answered {
+            self.release_definition(answered);
         }
     }
 
