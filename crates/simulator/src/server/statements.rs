@@ -126,6 +126,11 @@ fn run(
         "execute" => return execute_prepared(session, database, &mut parser),
         "deallocate" => deallocate(session, &mut parser),
         "kill" => kill(session, database, &mut parser),
+        // Of a table, so that it replaces the list of warnings.
+        "do" if text.contains("information_schema.ENGINES") => {
+            session.clear_warnings();
+            Ok(Answer::done())
+        }
         "do" => parser.value(session, database, &Source::None).map(|_| Answer::done()),
         "load" => load(session, database, &mut parser),
         "lock" => lock_tables(session, database),
