@@ -80,6 +80,30 @@ impl Group {
         Some(Self { rules, limit, most: most.max(2) })
     }
 
+    /// The group by other settings. Its timers go on where the rules are those of the same pool: otherwise any change would
+    /// be a stall, or end a suspension whose reason is still there.
+    pub(super) fn changed(before: Option<&Self>, settings: &Settings, workers: u32) -> Option<Self> {
+        let mut group = Self::new(settings, workers)?;
+        match (&mut group.rules, before.map(|before| &before.rules)) {
+            (Rules::Percona(ticks), Some(Rules::Percona(old)))
+            | (Rules::MariaDb(ticks), Some(Rules::MariaDb(old))) => {
+                *ticks = Ticks { every: ticks.every, ..*old };
+            }
+            (
+                Rules::MySql { by_transaction: true, suspended_until, next_check, next_kick_up, .. },
+                Some(Rules::MySql {
+                    by_transaction: true,
+                    suspended_until: until,
+                    next_check: check,
+                    next_kick_up: kick_up,
+                    ..
+                }),
+            ) => (*suspended_until, *next_check, *next_kick_up) = (*until, *check, *kick_up),
+            _ => {}
+        }
+        Some(group)
+    }
+
     /// Permits of this group.
     pub(super) fn limit(&self) -> u32 {
         self.limit
@@ -174,5 +198,37 @@ impl Group {
             Rules::Percona(ticks) | Rules::MariaDb(ticks) => Some(ticks.next),
             Rules::MySql { by_transaction, next_check, .. } => by_transaction.then_some(*next_check),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(profile: Profile) -> Settings {
+        Settings { max_transactions_limit: 1, ..Settings::default().of_profile(profile, 1) }
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(millis * 1000)
+    }
+
+    #[test]
+    fn timers_go_on_when_settings_change() {
+        let same = settings(Profile::MySql);
+        let mut group = Group::new(&same, 1).unwrap();
+        let limit = group.limit();
+        group.turn(at(1), true, |_| limit);
+        assert!(group.may_start(Lane::Low, limit), "the limit is suspended");
+        let group = Group::changed(Some(&group), &same, 1).unwrap();
+        assert!(group.may_start(Lane::Low, limit), "it still is");
+        let same = settings(Profile::MariaDb);
+        let mut group = Group::new(&same, 1).unwrap();
+        group.turn(at(1), true, |_| 0);
+        group.started();
+        let mut group = Group::changed(Some(&group), &same, 1).unwrap();
+        group.turn(at(2), true, |_| 0);
+        assert!(!group.may_start(Lane::Low, group.limit()), "no stall for a change");
+        assert!(Group::changed(Some(&group), &settings(Profile::Native), 1).is_none());
     }
 }

@@ -154,7 +154,7 @@ impl Scheduler {
         self.high_connection = settings.high_priority_connection;
         self.tickets = settings.high_prio_tickets;
         self.kick_up = settings.prio_kickup_timer;
-        self.group = Group::new(settings, self.workers.count());
+        self.group = Group::changed(self.group.as_ref(), settings, self.workers.count());
     }
 
     /// How many tickets a client starts with, and gets back whenever it goes to the low queue.
