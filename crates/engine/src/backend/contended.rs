@@ -32,11 +32,14 @@ const REMEMBERED: Duration = Duration::from_secs(2);
 /// With fewer waiting, nothing can be said of their kind.
 const FEWEST: u32 = 2;
 
+/// A fingerprint and the default schema: the same text means other tables in another schema, which nobody may have locked.
+type KindInSchema = (u64, Option<Box<[u8]>>);
+
 /// Kinds that wait for locks, and who is in work of them.
 #[derive(Default)]
 pub(crate) struct Contention {
-    /// By fingerprint, and until when.
-    kinds: BTreeMap<u64, Instant>,
+    /// And until when.
+    kinds: BTreeMap<KindInSchema, Instant>,
     /// Backends with [`Backend::contends`].
     in_work: u32,
 }
@@ -47,8 +50,9 @@ impl Contention {
         self.kinds.values().any(|&until| until > now)
     }
 
-    fn has(&self, fingerprint: u64, now: Instant) -> bool {
-        self.kinds.get(&fingerprint).is_some_and(|&until| until > now)
+    fn has(&self, fingerprint: u64, schema: Option<&[u8]>, now: Instant) -> bool {
+        let of_text = (fingerprint, None)..(fingerprint.saturating_add(1), None);
+        self.kinds.range(of_text).any(|((_, of), &until)| of.as_deref() == schema && until > now)
     }
 
     /// A backend that was in work is no more.
@@ -57,9 +61,9 @@ impl Contention {
     }
 
     /// Takes in how many statements of each kind run here, and how many of them wait.
-    fn note(&mut self, now: Instant, found: &BTreeMap<u64, (u32, u32)>) {
+    fn note(&mut self, now: Instant, found: BTreeMap<KindInSchema, (u32, u32)>) {
         self.kinds.retain(|_, until| *until > now);
-        for (&kind, &(running, waiting)) in found {
+        for (kind, (running, waiting)) in found {
             if waiting >= FEWEST && waiting * 2 >= running {
                 self.kinds.insert(kind, now + REMEMBERED);
             } else if waiting == 0 {
@@ -76,17 +80,25 @@ impl Engine {
         for (_, backend) in &self.backends {
             let fingerprint = backend.in_flight.front().map_or(0, |statement| statement.fingerprint);
             if fingerprint != 0 {
-                let (running, waiting) = found.entry(fingerprint).or_insert((0, 0));
+                let schema = self.sessions.state(backend.session).schema.clone();
+                let (running, waiting) = found.entry((fingerprint, schema)).or_insert((0, 0));
                 *running += 1;
                 *waiting += u32::from(backend.waits_for_lock);
             }
         }
-        self.contention.note(self.now, &found);
+        self.contention.note(self.now, found);
+    }
+
+    /// Whether what a client asks for is of a kind that waits for locks in its schema.
+    fn is_of_contended_kind(&self, key: usize, request: &Request) -> bool {
+        let session = self.clients[key].session.map(|session| self.sessions.state(session));
+        let schema = session.and_then(|state| state.schema.as_deref());
+        self.contention.has(request.fingerprint(), schema, self.now)
     }
 
     /// A statement is about to be queued: notes what it says about its client's transactions to come.
     pub(crate) fn note_contender(&mut self, key: usize, request: &mut Request) {
-        let contended = self.contention.has(request.fingerprint(), self.now);
+        let contended = self.is_of_contended_kind(key, request);
         let client = &mut self.clients[key];
         if request.statement.kind == Kind::Begin {
             request.contends = std::mem::take(&mut client.contends);
@@ -95,12 +107,12 @@ impl Engine {
     }
 
     /// A statement of a contended kind, or the first of a transaction that will have one.
-    pub(crate) fn is_contended(&self, request: &Request) -> bool {
+    pub(crate) fn is_contended(&self, key: usize, request: &Request) -> bool {
         self.scheduler.is_native()
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
             && match request.contends {
                 true => self.contention.is_there(self.now),
-                false => self.contention.has(request.fingerprint(), self.now),
+                false => self.is_of_contended_kind(key, request),
             }
     }
 
@@ -117,7 +129,7 @@ impl Engine {
         let request = self.clients[key].request.as_ref().expect("a queued client has a request");
         let enters = matches!(request.lane, Some(Lane::High | Lane::Low | Lane::Long))
             && !self.passes_contended_lane(key, request)
-            && self.is_contended(request);
+            && self.is_contended(key, request);
         if enters {
             self.clients[key].contends = true;
             self.change_lane(key, Lane::Contended);
@@ -132,7 +144,7 @@ impl Engine {
         while let Some(key) = self.scheduler.peek_contended(backend_free) {
             let key = key as usize;
             let request = self.clients[key].request.as_ref().expect("a queued client has a request");
-            if !self.is_contended(request) {
+            if !self.is_contended(key, request) {
                 let open = self.clients[key].in_transaction();
                 self.change_lane(key, if open { Lane::High } else { Lane::Low });
                 continue;
@@ -190,16 +202,21 @@ mod tests {
     fn a_kind_is_contended_where_half_of_it_waits_and_for_a_while() {
         let at = |millis: u64| Instant::from_micros(millis * 1000);
         let mut contention = Contention::default();
-        let found = |running, waiting| BTreeMap::from([(7, (running, waiting))]);
-        contention.note(at(0), &found(1, 1));
+        let schema: Option<Box<[u8]>> = Some(b"shop"[..].into());
+        let found = |running, waiting| BTreeMap::from([((7, schema.clone()), (running, waiting))]);
+        let has = |contention: &Contention, kind, now| contention.has(kind, Some(b"shop"), now);
+        contention.note(at(0), found(1, 1));
         assert!(!contention.is_there(at(0)), "one says nothing");
-        contention.note(at(0), &found(5, 2));
-        assert!(!contention.has(7, at(0)), "most go on");
-        contention.note(at(0), &found(4, 2));
-        assert!(contention.has(7, at(1999)) && !contention.has(7, at(2000)) && !contention.has(8, at(0)));
-        contention.note(at(1), &found(4, 1));
-        assert!(contention.has(7, at(1)), "fewer than half still wait");
-        contention.note(at(1), &found(4, 0));
+        contention.note(at(0), found(5, 2));
+        assert!(!has(&contention, 7, at(0)), "most go on");
+        contention.note(at(0), found(4, 2));
+        assert!(
+            has(&contention, 7, at(1999)) && !has(&contention, 7, at(2000)) && !has(&contention, 8, at(0))
+        );
+        assert!(!contention.has(7, Some(b"blog"), at(0)) && !contention.has(7, None, at(0)), "other tables");
+        contention.note(at(1), found(4, 1));
+        assert!(has(&contention, 7, at(1)), "fewer than half still wait");
+        contention.note(at(1), found(4, 0));
         assert!(!contention.is_there(at(1)), "none waits any more");
     }
 }

@@ -307,7 +307,7 @@ impl Engine {
         let standing = self.standing(key, &request);
         request.holds_locks = standing.holds_locks || standing.blocks_others;
         self.note_contender(key, &mut request);
-        let contended = !urgent && self.is_contended(&request);
+        let contended = !urgent && self.is_contended(key, &request);
         let urgent = urgent || (contended && self.passes_contended_lane(key, &request));
         let long = !urgent && !contended && self.belongs_to_long_lane(key, &request);
         let arrival = self.holdups.arrival(self.now, long);
