@@ -65,6 +65,15 @@ PROGRAMS = {
     "id of an insert under a pin": [
         "A: CREATE TEMPORARY TABLE x (a INT)", "A: INSERT INTO t0 (v) VALUES ('a')", "A: DROP TEMPORARY TABLE x", "B: INSERT INTO t1 (v) VALUES ('b')",
         "A: SELECT LAST_INSERT_ID() = MAX(id) FROM t0", "B: SELECT LAST_INSERT_ID() = MAX(id) FROM t1"],
+    "rows found before a pin": [
+        "A: SELECT id FROM words LIMIT 3", "A: LOCK TABLES words READ", "A: UNLOCK TABLES", "B: SELECT 1", "A: SELECT FOUND_ROWS()",
+        "A: CREATE TEMPORARY TABLE x (a INT)", "A: SELECT FOUND_ROWS()", "A: SELECT FOUND_ROWS()", "A: DROP TABLE x", "B: SELECT FOUND_ROWS()"],
+    "rows found before a pin by text": [
+        "B: SELECT id FROM words LIMIT 2", "A: SELECT id FROM words LIMIT 3", "A: EXECUTE IMMEDIATE 'SET @x = 9'", "A: SELECT FOUND_ROWS()"],
+    "rows of a selection into variables": [
+        "A: SELECT id FROM words LIMIT 3", "A: SELECT 7 INTO @x", "A: SELECT FOUND_ROWS()", "A: SELECT id INTO @x FROM words LIMIT 1", "A: SELECT FOUND_ROWS()"],
+    "warnings and a function with a word in its name": [
+        "A: SELECT CAST('x' AS INT)", "A: SELECT FROM_UNIXTIME(0) > 0", "A: SELECT @@warning_count", "B: SELECT 1"],
     "rows of a selection under a pin": [
         "A: CREATE TEMPORARY TABLE x AS SELECT id FROM words", "A: DROP TEMPORARY TABLE x", "B: SELECT 1", "A: SELECT FOUND_ROWS()"],
     "settings under a pin": [

@@ -21,8 +21,11 @@ use crate::session::{Charset, SessionState};
 /// then has none, so that it can choose another.
 const SCHEMA_GONE: [u16; 2] = [1049, 1044];
 
-/// Effects of statements that set FOUND_ROWS() like any other.
+/// Effects of statements whose rows FOUND_ROWS() counts like those of any other.
 const COUNT_NOTHING: Effects = Effects::NAMED_LOCK.union(Effects::USER_VARIABLE);
+
+/// Effects of statements that may select rows without an answer that tells.
+const MAY_SELECT: Effects = Effects::ROUTINE.union(Effects::UNKNOWN);
 
 /// Effects of statements that may set LAST_INSERT_ID() without saying so.
 const MAY_INSERT: Effects = Effects::TEXT_PREPARE.union(Effects::ROUTINE).union(Effects::UNKNOWN);
@@ -433,7 +436,14 @@ impl Engine {
         let effects = if prepares { Effects::NONE } else { request.statement.effects };
         // What pins may do anything (SQL_CALC_FOUND_ROWS, a CALL, CREATE ... SELECT), and the rows of a cursor are still to
         // come: then only the server knows, and the client stays there.
-        let counted = !effects.without(COUNT_NOTHING).is_empty() || request.wants_cursor();
+        // What runs no selection of its own leaves the number as it was: SET, LOCK TABLES, CREATE TEMPORARY TABLE.
+        let rows_tell = summary.found_rows.is_some();
+        let may_count = if rows_tell { effects.without(COUNT_NOTHING) } else { effects };
+        let selects = rows_tell
+            || summary.copied_rows.is_some()
+            || request.statement.kind == Kind::Select
+            || !effects.intersection(MAY_SELECT).is_empty();
+        let counted = (selects && !may_count.is_empty()) || request.wants_cursor();
         if counted && summary.error.is_none() {
             aftermath.found_rows = None;
         }

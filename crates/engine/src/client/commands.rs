@@ -469,7 +469,10 @@ impl Engine {
 /// As far as it matters for diagnostics that are kept.
 fn uses_no_table(statement: &Statement, text: &[u8]) -> bool {
     matches!(statement.kind, Kind::Select | Kind::Do)
-        && !text.windows(4).any(|word| word.eq_ignore_ascii_case(b"from"))
+        // A word, and not a part of FROM_UNIXTIME().
+        && !text
+            .split(|&byte| !(byte.is_ascii_alphanumeric() || byte == b'_'))
+            .any(|word| word.eq_ignore_ascii_case(b"from"))
 }
 
 /// `INSERT ... SELECT` and the like.
