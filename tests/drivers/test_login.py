@@ -237,6 +237,33 @@ def test_rights_granted_later(client, admin, note):
     admin.query("DROP USER later@'%'")
 
 
+def test_changed_rights_hold_for_new_logins(unauthenticated, admin, note):
+    """The servers look at global rights, roles, and rights on the schema in use, when a connection begins."""
+    admin.query("CREATE OR REPLACE DATABASE rights_app")
+    admin.query("CREATE TABLE rights_app.x (n INT)")
+    admin.query("CREATE OR REPLACE USER rights@'%' IDENTIFIED BY 'one'")
+    admin.query("CREATE OR REPLACE ROLE reader")
+    admin.query("GRANT reader TO rights@'%'")
+    first = unauthenticated()
+    first.login("rights", "one")
+    for change in ["GRANT SELECT ON *.* TO rights@'%'", "REVOKE SELECT ON *.* FROM rights@'%'",
+                   "GRANT SELECT ON rights_app.* TO rights@'%'", "REVOKE SELECT ON rights_app.* FROM rights@'%'",
+                   "SET DEFAULT ROLE reader FOR rights@'%'", "GRANT SELECT ON rights_app.* TO reader",
+                   "REVOKE SELECT ON rights_app.* FROM reader", "GRANT SELECT ON *.* TO reader",
+                   "REVOKE SELECT ON *.* FROM reader", "GRANT SELECT ON *.* TO rights@'%'",
+                   "CREATE OR REPLACE USER rights@'%' IDENTIFIED BY 'one'", "ALTER USER rights@'%' PASSWORD EXPIRE"]:
+        admin.query(change)
+        time.sleep(1.5)  # accounts_refresh and a half
+        connection = unauthenticated()
+        connection.login("rights", "one")
+        answer = connection.query("SELECT n FROM rights_app.x")
+        note(change, getattr(answer, "code", answer))
+        note("who is logged in goes on", first.query("SELECT 1"))
+    admin.query("DROP USER rights@'%'")
+    admin.query("DROP ROLE reader")
+    admin.query("DROP DATABASE rights_app")
+
+
 def test_users_do_not_share_rights(client, note, schema):
     """Two users' statements interleaved on the same few backends never run as the other."""
     connections = [("app", client()), ("other", client("other", "other-secret")), ("empty", client("empty", ""))]

@@ -150,6 +150,34 @@ def test_expired(connect, admin, note):
     admin("DROP USER expired@'%'")
 
 
+def test_changed_rights_hold_for_new_logins(connect, admin, note):
+    admin("CREATE DATABASE IF NOT EXISTS forbidden")
+    admin("CREATE TABLE IF NOT EXISTS forbidden.x (n INT)")
+    admin("CREATE USER rights@'%' IDENTIFIED BY 'one'")
+    connections = []
+
+    def look(what):
+        time.sleep(1.5)  # accounts_refresh and a half
+        connection = connect("rights", "one")
+        connections.append(connection)
+        try:
+            note(what, rows(connection, "SELECT n FROM forbidden.x"))
+        except pymysql.err.MySQLError as error:
+            note(what, error.args[0])
+
+    for change in ["GRANT SELECT ON *.* TO rights@'%'", "REVOKE SELECT ON *.* FROM rights@'%'",
+                   "GRANT SELECT ON forbidden.* TO rights@'%'", "REVOKE SELECT ON forbidden.* FROM rights@'%'"]:
+        admin(change)
+        look(change)
+    admin("GRANT SELECT ON *.* TO rights@'%'")
+    look("again")
+    admin("DROP USER rights@'%'")
+    admin("CREATE USER rights@'%' IDENTIFIED BY 'one'")
+    look("another account of that name")
+    admin("DROP USER rights@'%'")
+    admin("DROP DATABASE forbidden")
+
+
 def test_tls_required(connect, admin, note):
     """Without TLS the answer is that of a wrong password."""
     for required in ("SSL", "X509", "SUBJECT '/CN=app'"):

@@ -27,6 +27,8 @@ pub(crate) struct Account {
     pub(crate) expired: bool,
     /// SUPER or CONNECTION ADMIN: may KILL other users' connections.
     pub(crate) may_kill: bool,
+    /// A hash of what new connections of it may do; empty where that cannot be read.
+    pub(crate) rights: Vec<u8>,
     /// What has to be true of the connection.
     pub(crate) requirement: Requirement,
 }
@@ -44,6 +46,7 @@ impl Account {
             locked: false,
             expired: false,
             may_kill: false,
+            rights: Vec::new(),
             requirement: Requirement::None,
         }
     }
@@ -145,6 +148,11 @@ impl Accounts {
 
     pub(crate) fn len(&self) -> usize {
         self.sorted.len()
+    }
+
+    /// The account of this name and host.
+    fn named(&self, user: &[u8], host: &str) -> Option<&Rc<Account>> {
+        self.sorted.iter().find(|account| account.user == user && account.host == host)
     }
 
     /// The account that the server would choose for this user from this peer.
@@ -249,10 +257,16 @@ pub(crate) struct Identity {
     /// The server refuses new connections of this user (its password has changed, or its limit is reached): asked again
     /// after this.
     pub(crate) refused_until: Option<seam::Instant>,
+    /// Its rights have changed: those who are logged in keep their backends, and whoever logs in gets others.
+    former: bool,
     holders: u32,
 }
 
 impl Identity {
+    fn is(&self, (user, account_user, account_host): &IdentityKey) -> bool {
+        self.user == *user && self.account.user == *account_user && self.account.host == *account_host
+    }
+
     fn prove(&mut self, secret: Secret) {
         if self.secret != secret {
             self.secret = secret;
@@ -276,16 +290,19 @@ impl Identities {
     pub(crate) fn hold(&mut self, account: &Rc<Account>, user: &[u8], secret: Secret) -> IdentityId {
         let key = (user.to_vec(), account.user.clone(), account.host.clone());
         if let Some(&id) = self.ids.get(&key) {
-            let entry = &mut self.entries[id.0 as usize];
-            entry.account = Rc::clone(account);
-            entry.prove(secret);
+            self.entries[id.0 as usize].account = Rc::clone(account);
+            if self.entries[id.0 as usize].secret != secret {
+                self.renew(&Proved { identity: key, secret });
+            }
             return self.hold_again(id);
         }
+        self.renew(&Proved { identity: key.clone(), secret: secret.clone() });
         let index = self.entries.insert(Identity {
             account: Rc::clone(account),
             user: user.to_vec(),
             secret,
             refused_until: None,
+            former: false,
             holders: 1,
         });
         let id = IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"));
@@ -293,22 +310,48 @@ impl Identities {
         id
     }
 
+    /// A new copy of the accounts: whoever logs in to one whose rights have changed is another than those who are in.
+    pub(crate) fn compare(&mut self, accounts: &Accounts) {
+        let entries = &mut self.entries;
+        self.ids.retain(|(_, user, host), id| {
+            let entry = &mut entries[id.0 as usize];
+            let same = accounts.named(user, host).is_some_and(|now| now.rights == entry.account.rights);
+            entry.former = !same;
+            same
+        });
+    }
+
+    /// Whether its rights have changed, so that nobody becomes it any more.
+    pub(crate) fn is_former(&self, id: IdentityId) -> bool {
+        self.entries[id.0 as usize].former
+    }
+
+    /// How many hold it.
+    pub(crate) fn holders(&self, id: IdentityId) -> usize {
+        self.entries[id.0 as usize].holders as usize
+    }
+
     pub(crate) fn hold_again(&mut self, id: IdentityId) -> IdentityId {
         self.entries[id.0 as usize].holders += 1;
         id
     }
 
-    /// Another worker's client has proved this: whoever is the same here goes on by it.
+    /// Somebody has proved this, here or at another worker: whoever is the same goes on by it.
     pub(crate) fn renew(&mut self, proved: &Proved) {
-        if let Some(id) = self.ids.get(&proved.identity) {
-            self.entries[id.0 as usize].prove(proved.secret.clone());
+        for (_, entry) in &mut self.entries {
+            if entry.is(&proved.identity) {
+                entry.prove(proved.secret.clone());
+            }
         }
     }
 
     /// What the latest login of this user and account proved, as long as somebody holds it.
     pub(crate) fn secret_of(&self, user: &[u8], account: &Account) -> Option<&Secret> {
         let key = (user.to_vec(), account.user.clone(), account.host.clone());
-        self.ids.get(&key).map(|id| &self.entries[id.0 as usize].secret)
+        match self.ids.get(&key) {
+            Some(id) => Some(&self.entries[id.0 as usize].secret),
+            None => self.entries.iter().find(|(_, entry)| entry.is(&key)).map(|(_, entry)| &entry.secret),
+        }
     }
 
     /// One holder less; true where it was the last, so that the number may soon mean somebody else.
@@ -389,6 +432,31 @@ mod tests {
         assert!(!host_matches("10.0._.5", &tcp("10.0.77.5"), true));
         assert!(host_matches("%", &tcp("::ffff:10.0.0.1"), true));
         assert!(host_matches("10.0.0.1", &tcp("::ffff:10.0.0.1"), true));
+    }
+
+    #[test]
+    fn whoever_logs_in_with_other_rights_is_another() {
+        let with_rights = |rights: &[u8]| Account { rights: rights.to_vec(), ..account("app", "%") };
+        let hold = |identities: &mut Identities, rights: &[u8], secret: &[u8]| {
+            identities.hold(&Rc::new(with_rights(rights)), b"app", Secret::of(secret))
+        };
+        let mut identities = Identities::default();
+        let first = hold(&mut identities, b"1", b"one");
+        identities.compare(&Accounts::new(vec![with_rights(b"1")]));
+        assert_eq!(hold(&mut identities, b"1", b"one"), first);
+        assert!(!identities.is_former(first));
+        identities.compare(&Accounts::new(vec![with_rights(b"2")]));
+        assert!(identities.is_former(first));
+        let second = hold(&mut identities, b"2", b"two");
+        assert_ne!(second, first);
+        assert!(
+            identities.identity(first).secret == Secret::of(b"two"),
+            "new backends of both need the latest"
+        );
+        identities.compare(&Accounts::new(Vec::new()));
+        let third = hold(&mut identities, b"2", b"two");
+        assert!(third != first && third != second, "an account that was dropped and made again");
+        assert_eq!(identities.holders(first), 2);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use seam::{ConnectionId, Instant};
 use wire::{CommandKind, ReplyReader};
 
+use crate::account_queries::Depth;
 use crate::accounts::Accounts;
 use crate::backend::kept::rows_of;
 use crate::engine::{Engine, Role};
@@ -37,6 +38,8 @@ pub(crate) struct Control {
     accounts_seen: Vec<u8>,
     /// The answer to the latest probe.
     probe_seen: Vec<u8>,
+    /// It has been said that not all of the accounts can be read.
+    rights_hidden: bool,
     /// What has been found out so far about who waits for locks.
     lock_waits: LockWaits,
 }
@@ -97,6 +100,7 @@ impl Control {
             out: Vec::new(),
             accounts_seen: Vec::new(),
             probe_seen: Vec::new(),
+            rights_hidden: false,
             lock_waits: LockWaits::default(),
         }
     }
@@ -296,6 +300,10 @@ impl Engine {
             if matches!(question, Question::LockGate | Question::LockWaits | Question::OtherWaiters) {
                 return self.lock_waits_cannot_be_seen(error);
             }
+            if matches!(question, Question::Accounts | Question::Probe) && self.rights_cannot_be_read(&error)
+            {
+                return self.ask(Question::Accounts);
+            }
             let user = &self.settings.service_user;
             return self
                 .control_lost(&format!("the service account '{user}' may not read what it needs: {error}"));
@@ -340,6 +348,21 @@ impl Engine {
         }
     }
 
+    /// The service account may not read all that decides about rights: the rest has to do. False where that was it.
+    fn rights_cannot_be_read(&mut self, reason: &str) -> bool {
+        let facts = self.pending_facts.as_mut().or(self.facts.as_mut()).expect("known since the login");
+        if facts.depth == Depth::Logins {
+            return false;
+        }
+        facts.depth = Depth::Logins;
+        self.control.probe_seen.clear();
+        if !self.control.rights_hidden && self.worker == 0 {
+            self.event(Event::RightsHidden { reason: reason.to_owned() });
+        }
+        self.control.rights_hidden = true;
+        true
+    }
+
     fn ask_for_other_waiters(&mut self) {
         if self.expects_waiters() { self.ask(Question::OtherWaiters) } else { self.lock_waits_are_known() }
     }
@@ -368,7 +391,9 @@ impl Engine {
                 .filter_map(|row| account_of_row(&row.iter().map(Option::as_deref).collect::<Vec<_>>()))
                 .collect();
             self.control.accounts_seen = bytes;
-            self.facts.as_mut().expect("set above or earlier").accounts = Accounts::new(accounts);
+            let accounts = Accounts::new(accounts);
+            self.identities.compare(&accounts);
+            self.facts.as_mut().expect("set above or earlier").accounts = accounts;
         }
         if news {
             self.server_found();

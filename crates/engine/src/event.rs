@@ -58,6 +58,11 @@ pub enum Event {
         /// What the server said.
         reason: String,
     },
+    /// The service account may not read all rights of the accounts.
+    RightsHidden {
+        /// What the server said.
+        reason: String,
+    },
     /// A limit was reached; said at most once per limit and minute.
     LimitReached {
         /// The option that sets it.
@@ -97,6 +102,14 @@ impl fmt::Display for Event {
                     f,
                     "lock waits are not looked for ({}): grant the service account PROCESS, and on MySQL 8 SELECT on \
                      performance_schema, or set lock_wait_interval = 0s",
+                    reason.escape_debug()
+                )
+            }
+            Self::RightsHidden { reason } => {
+                write!(
+                    f,
+                    "not all rights of accounts can be read ({}), so that backends may outlive rights that were revoked: \
+                     give the service account the rights of docs/ACCOUNTS.md",
                     reason.escape_debug()
                 )
             }

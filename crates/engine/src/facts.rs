@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use wire::{Capabilities, StatusFlags};
 
+use crate::account_queries::{self, Depth};
 use crate::accounts::{Account, Accounts, Credential};
 use crate::lock_waits::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
 use crate::method::Method;
@@ -28,6 +29,8 @@ pub(crate) struct Facts {
     /// Prepared statements that it takes, of all connections together.
     pub(crate) max_prepared_stmt_count: u32,
     pub(crate) accounts: Accounts,
+    /// What the service account may read of them.
+    pub(crate) depth: Depth,
     collations: BTreeMap<u8, (Vec<u8>, Vec<u8>)>,
     default_collation: u8,
 }
@@ -40,59 +43,6 @@ pub(crate) const SERVER_QUERY: &str = "SELECT @@global.skip_name_resolve, @@glob
 /// Collations that fit the one byte of a handshake. MariaDB's context-independent ones have no id.
 pub(crate) const COLLATIONS_QUERY: &str = "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME \
     FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND ID < 256";
-
-/// MariaDB since 10.4 keeps accounts as JSON (mysql.global_priv); roles have no host and cannot log in. `access` is the
-/// bit mask of global privileges: SUPER is bit 15 and CONNECTION ADMIN bit 33 (privilege.h). Expired passwords are the server's
-/// affair: it lets in, and refuses statements.
-pub(crate) const MARIADB_ACCOUNTS_QUERY: &str = "SELECT User, Host, JSON_VALUE(Priv, '$.plugin'), \
-    JSON_VALUE(Priv, '$.authentication_string'), JSON_VALUE(Priv, '$.account_locked') <=> 1, \
-    (CAST(IFNULL(JSON_VALUE(Priv, '$.access'), 0) AS UNSIGNED) & ((1 << 15) | (1 << 33))) <> 0, \
-    JSON_VALUE(Priv, '$.ssl_type'), JSON_VALUE(Priv, '$.ssl_cipher'), JSON_VALUE(Priv, '$.x509_issuer'), \
-    JSON_VALUE(Priv, '$.x509_subject'), 0, NULL, \
-    JSON_SEARCH(Priv, 'one', 'unix_socket', NULL, '$.auth_or[*].plugin') IS NOT NULL, \
-    JSON_VALUE(Priv, REPLACE(JSON_UNQUOTE(JSON_SEARCH(Priv, 'one', 'ed25519', NULL, '$.auth_or[*].plugin')), \
-    '.plugin', '.authentication_string')) \
-    FROM mysql.global_priv WHERE NOT JSON_VALUE(Priv, '$.is_role') <=> 1";
-
-/// Changes whenever an account does. Two sums that are made in different ways, so that a change which keeps both is not to be
-/// expected in the age of the universe.
-pub(crate) const MARIADB_PROBE: &str = "SELECT COUNT(*), SUM(CRC32(CONCAT_WS('/', User, Host, Priv))), \
-    BIT_XOR(CRC32(CONCAT_WS(':', Priv, Host, User))) FROM mysql.global_priv";
-
-/// What of mysql.user both the accounts and the probe are made of.
-macro_rules! mysql_expired {
-    () => {
-        "(password_expired = 'Y' \
-            OR IFNULL(password_lifetime, @@global.default_password_lifetime) > 0 AND password_last_changed < NOW() \
-            - INTERVAL IFNULL(password_lifetime, @@global.default_password_lifetime) DAY) \
-            AND @@global.disconnect_on_expired_password"
-    };
-}
-
-/// MySQL since 8.0.14, which knows a second password while clients move to a new one.
-pub(crate) const MYSQL_ACCOUNTS_QUERY: &str = concat!(
-    "SELECT User, Host, plugin, authentication_string, account_locked = 'Y', Super_priv = 'Y', \
-        ssl_type, ssl_cipher, x509_issuer, x509_subject, ",
-    mysql_expired!(),
-    ", JSON_UNQUOTE(JSON_EXTRACT(User_attributes, '$.additional_password')) FROM mysql.user"
-);
-
-/// As [`MARIADB_PROBE`].
-pub(crate) const MYSQL_PROBE: &str = concat!(
-    "SELECT COUNT(*), SUM(CRC32(CONCAT_WS('/', User, Host, plugin, authentication_string, account_locked, Super_priv, ",
-    mysql_expired!(),
-    ", ssl_type, x509_issuer, x509_subject, ssl_cipher, User_attributes))), \
-        BIT_XOR(CRC32(CONCAT_WS(':', authentication_string, account_locked, ssl_type, User_attributes, Host, User))) \
-        FROM mysql.user"
-);
-
-/// MySQL 5.7, which has none.
-pub(crate) const MYSQL_57_ACCOUNTS_QUERY: &str = concat!(
-    "SELECT User, Host, plugin, authentication_string, account_locked = 'Y', Super_priv = 'Y', \
-        ssl_type, ssl_cipher, x509_issuer, x509_subject, ",
-    mysql_expired!(),
-    " FROM mysql.user"
-);
 
 /// A row of a control query, and what was wrong with it.
 type Row<'a> = [Option<&'a [u8]>];
@@ -110,6 +60,7 @@ impl Facts {
             max_allowed_packet: 16 << 20,
             max_prepared_stmt_count: 0,
             accounts: Accounts::default(),
+            depth: Depth::Rights,
             collations: BTreeMap::new(),
             default_collation: UTF8MB4_GENERAL_CI,
         }
@@ -121,20 +72,12 @@ impl Facts {
     }
 
     pub(crate) fn accounts_query(&self) -> &'static str {
-        match (self.is_mariadb(), self.major_version() >= 8) {
-            (true, _) => MARIADB_ACCOUNTS_QUERY,
-            (false, true) => MYSQL_ACCOUNTS_QUERY,
-            (false, false) => MYSQL_57_ACCOUNTS_QUERY,
-        }
+        account_queries::accounts(self.is_mariadb(), self.major_version(), self.depth)
     }
 
-    /// What is asked again and again: whether any account has changed. Where there is no such question, for the accounts.
+    /// Whether any account has changed.
     pub(crate) fn accounts_probe(&self) -> &'static str {
-        match (self.is_mariadb(), self.major_version() >= 8) {
-            (true, _) => MARIADB_PROBE,
-            (false, true) => MYSQL_PROBE,
-            (false, false) => MYSQL_57_ACCOUNTS_QUERY,
-        }
+        account_queries::probe(self.is_mariadb(), self.major_version(), self.depth)
     }
 
     /// The first number of its version, which MariaDB's prefix `5.5.5-` hides.
@@ -204,7 +147,7 @@ pub(crate) fn account_of_row(row: &Row<'_>) -> Option<Account> {
     let [user, host, plugin, stored, locked, may_kill, tls, cipher, issuer, subject, more @ ..] = row else {
         return None;
     };
-    // The first two are MySQL's, the third MariaDB's: whether `unix_socket` is one of several ways in.
+    // The first two are MySQL's, the next two MariaDB's: whether `unix_socket` is one of several ways in.
     let (expired, second, socket) = (more.first(), more.get(1), more.get(2));
     // One of several ways in goes before the others, which are for our backends.
     let credential = match more.get(3).copied().flatten() {
@@ -227,6 +170,7 @@ pub(crate) fn account_of_row(row: &Row<'_>) -> Option<Account> {
         locked: *locked == Some(b"1"),
         expired: expired == Some(&Some(b"1")),
         may_kill: *may_kill == Some(b"1"),
+        rights: more.get(4).copied().flatten().unwrap_or_default().to_vec(),
         requirement: Requirement::new(*tls, *cipher, *issuer, *subject),
     })
 }
@@ -260,7 +204,7 @@ mod tests {
         assert!(facts.is_mariadb());
         assert!(!facts.name_resolution);
         assert_eq!(facts.max_connections, 151);
-        assert_eq!(facts.accounts_query(), MARIADB_ACCOUNTS_QUERY);
+        assert!(facts.accounts_query().contains("FROM mysql.global_priv"));
     }
 
     #[test]

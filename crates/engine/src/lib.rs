@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod account_queries;
 mod accounts;
 mod aftermath;
 mod backend;

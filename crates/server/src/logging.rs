@@ -90,6 +90,7 @@ fn classify(event: &Event) -> (Level, &'static str) {
         Event::BackendClosed { .. } => (Level::WARN, "backend_closed"),
         Event::NoRoom { .. } => (Level::WARN, "no_room"),
         Event::LockWaitsHidden { .. } => (Level::WARN, "lock_waits_hidden"),
+        Event::RightsHidden { .. } => (Level::WARN, "rights_hidden"),
         Event::LimitReached { .. } => (Level::WARN, "limit_reached"),
     }
 }

@@ -10,7 +10,11 @@ from .server import ADMIN, APP, OTHER, SERVICE, Server, _user
 # As few rights as Onramp needs; docs/ACCOUNTS.md gives the same statements.
 ACCOUNTS = f"""
 CREATE USER '{SERVICE[0]}'@'%' IDENTIFIED BY '{SERVICE[1]}';
-GRANT SELECT (User, Host, plugin, authentication_string, account_locked, password_expired, password_lifetime, password_last_changed, ssl_type, ssl_cipher, x509_issuer, x509_subject, Super_priv, User_attributes) ON mysql.user TO '{SERVICE[0]}'@'%';
+GRANT SELECT ON mysql.user TO '{SERVICE[0]}'@'%';
+GRANT SELECT ON mysql.db TO '{SERVICE[0]}'@'%';
+GRANT SELECT ON mysql.global_grants TO '{SERVICE[0]}'@'%';
+GRANT SELECT ON mysql.default_roles TO '{SERVICE[0]}'@'%';
+GRANT SELECT ON mysql.role_edges TO '{SERVICE[0]}'@'%';
 GRANT SELECT ON performance_schema.* TO '{SERVICE[0]}'@'%';
 GRANT PROCESS ON *.* TO '{SERVICE[0]}'@'%';
 CREATE USER '{APP[0]}'@'%' IDENTIFIED BY '{APP[1]}';

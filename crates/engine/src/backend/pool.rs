@@ -211,17 +211,28 @@ impl Engine {
         }
     }
 
-    /// Closes backends that nobody has needed for `backend_idle_timeout`.
+    /// Closes backends that nobody has needed for `backend_idle_timeout`, and those of rights that nobody has any more.
     pub(crate) fn sweep_backends(&mut self) {
         let limit = self.settings.backend_idle_timeout;
         let over: Vec<_> = self
             .idle
             .iter()
             .copied()
-            .filter(|&key| self.now.since(self.backends[key].since) > limit)
+            .filter(|&key| {
+                let backend = &self.backends[key];
+                self.now.since(backend.since) > limit || self.is_left_by_clients(backend.identity)
+            })
             .collect();
         for key in over {
             self.quit_backend(key);
+        }
+    }
+
+    fn is_left_by_clients(&self, identity: IdentityId) -> bool {
+        // Looked at for few: accounts' rights seldom change.
+        self.identities.is_former(identity) && {
+            let backends = self.backends.iter().filter(|(_, backend)| backend.identity == identity).count();
+            self.identities.holders(identity) == backends
         }
     }
 }
