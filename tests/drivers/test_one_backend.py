@@ -33,6 +33,10 @@ PROGRAMS = {
     "id kept by an update that did not happen": [
         B_INSERTS, "A: INSERT INTO t0 VALUES (1, 'x', 0) ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)", "A: SELECT @@identity"],
     "id set by the other's function": ["B: SELECT LAST_INSERT_ID(5)", "A: INSERT INTO t0 VALUES (1, 'x', 0)", "A: SELECT @@identity"],
+    "id under an explicit one that begins a transaction": [
+        "A: INSERT INTO t0 (v) VALUES ('one')", B_INSERTS, "A: SET autocommit = 0", "A: INSERT INTO t0 VALUES (50, 'x', 3)", "A: SELECT LAST_INSERT_ID()"],
+    "id under a failure that begins a transaction": [
+        "A: INSERT INTO t0 (v) VALUES ('one')", B_INSERTS, "A: SET autocommit = 0", "A: INSERT INTO t0 (v, n) VALUES ('x', 1000)", "A: SELECT LAST_INSERT_ID()"],
     "id of returning": ["A: INSERT INTO t0 (v) VALUES ('r') RETURNING v", B_INSERTS, "A: SELECT @@identity"],
     "id set in an insert": ["A: INSERT INTO t0 (id, v) VALUES (LAST_INSERT_ID(5), 's')", B_INSERTS, "A: SELECT LAST_INSERT_ID() + 1"],
     "id after a failure": [

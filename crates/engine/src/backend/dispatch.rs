@@ -371,7 +371,9 @@ impl Engine {
         let pins = !self.pins_of(key, request).is_empty();
         let reads_id = request.statement.reads.contains(Reads::LAST_INSERT_ID);
         let inserts = matches!(request.statement.kind, Kind::Insert | Kind::Replace | Kind::Load);
-        let begun = client.in_transaction() || client.unstarted.is_some();
+        // Without autocommit an insert may begin a transaction itself.
+        let autocommit = client.status.contains(StatusFlags::AUTOCOMMIT);
+        let begun = client.in_transaction() || client.unstarted.is_some() || !autocommit;
         let needed = pins || reads_id || (inserts && begun);
         let there =
             client.aftermath.last_insert_id == 0 || client.aftermath.insert_id_at == Some(backend_key);
