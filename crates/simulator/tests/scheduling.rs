@@ -139,6 +139,12 @@ fn a_users_crowd_does_not_slow_another_user_where_shares_are_fair() {
 }
 
 #[test]
+fn service_comes_back_after_a_storm() {
+    let result = native(scenarios::repeat_storm);
+    assert!(figure(&result, "until service is normal again") < 5.0);
+}
+
+#[test]
 fn many_workers_and_clients_are_served_evenly() {
     let scenario = scenarios::million(Scale::Small);
     let result = native(scenarios::million);

@@ -18,6 +18,7 @@ use sql::Kind;
 
 use super::Backend;
 use crate::engine::Engine;
+use crate::history;
 use crate::request::Request;
 use crate::scheduler::{Grant, Lane};
 use crate::settings::ThreadHandling;
@@ -40,6 +41,8 @@ type KindInSchema = (u64, Option<Box<[u8]>>);
 pub(crate) struct Contention {
     /// And until when.
     kinds: BTreeMap<KindInSchema, Instant>,
+    /// Those that were, by fingerprint alone, and until when that is remembered.
+    former: BTreeMap<u64, Instant>,
     /// Backends with [`Backend::contends`].
     in_work: u32,
 }
@@ -55,6 +58,12 @@ impl Contention {
         self.kinds.range(of_text).any(|((_, of), &until)| of.as_deref() == schema && until > now)
     }
 
+    /// Whether a kind was contended a while ago. When a lock is given back there is a backlog, whose statements had better not
+    /// wait for each other on a backend: their clients have waited long enough.
+    pub(crate) fn was_there(&self, fingerprint: u64, now: Instant) -> bool {
+        self.former.get(&fingerprint).is_some_and(|&until| until > now)
+    }
+
     /// A backend that was in work is no more.
     pub(crate) fn rests(&mut self) {
         self.in_work = self.in_work.saturating_sub(1);
@@ -63,8 +72,10 @@ impl Contention {
     /// Takes in how many statements of each kind run here, and how many of them wait.
     fn note(&mut self, now: Instant, found: BTreeMap<KindInSchema, (u32, u32)>) {
         self.kinds.retain(|_, until| *until > now);
+        self.former.retain(|_, until| *until > now);
         for (kind, (running, waiting)) in found {
             if waiting >= FEWEST && waiting * 2 >= running {
+                self.former.insert(kind.0, now + history::REMEMBERED);
                 self.kinds.insert(kind, now + REMEMBERED);
             } else if waiting == 0 {
                 self.kinds.remove(&kind);
@@ -218,5 +229,6 @@ mod tests {
         assert!(has(&contention, 7, at(1)), "fewer than half still wait");
         contention.note(at(1), found(4, 0));
         assert!(!contention.is_there(at(1)), "none waits any more");
+        assert!(contention.was_there(7, at(9999)) && !contention.was_there(7, at(10_000)));
     }
 }
