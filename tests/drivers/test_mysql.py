@@ -158,7 +158,7 @@ def test_changed_rights_hold_for_new_logins(connect, admin, note):
 
     def look(what):
         time.sleep(1.5)  # accounts_refresh and a half
-        connection = connect("rights", "one")
+        connection = connect("rights", "one", autocommit=True)
         connections.append(connection)
         try:
             note(what, rows(connection, "SELECT n FROM forbidden.x"))

@@ -403,7 +403,9 @@ impl Engine {
     /// Its next packet is a part of the login, for as long as a login may take.
     fn await_answer(&mut self, key: usize, login: Login) {
         self.clients[key].phase = Phase::Login(login);
-        self.logins.push_back((self.now + self.settings.connect_timeout, key, self.clients[key].id));
+        self.begin_login(key);
+        // It may have sent ahead.
+        self.resume.push(key);
     }
 }
 

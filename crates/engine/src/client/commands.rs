@@ -63,8 +63,11 @@ impl Engine {
     /// Keeps bytes for later, within the bounds of one client and of all.
     fn keep_input(&mut self, key: usize, input: Vec<u8>) {
         let client = &mut self.clients[key];
-        let reads_on =
-            matches!(client.phase, Phase::Idle | Phase::Login(_) | Phase::Running(Running::Uploading { .. }));
+        let reads_on = match &client.phase {
+            Phase::Idle | Phase::Running(Running::Uploading { .. }) => true,
+            Phase::Login(login) => !login.is_ours_to_go_on(),
+            _ => false,
+        };
         let waits_for_us = !reads_on || client.stalled_since.is_some();
         client.too_far_ahead |= waits_for_us && input.len() > AHEAD;
         // What peers send before they have logged in is bounded by itself, and must not use up what is for statements.
@@ -94,7 +97,8 @@ impl Engine {
                 break;
             }
             let step = match client.phase {
-                Phase::Login(Login::AwaitingSchema) => Ok(0),
+                // What it has sent ahead waits for the end of its login.
+                Phase::Login(ref login) if login.is_ours_to_go_on() => Ok(0),
                 Phase::Login(Login::StartingTls) => Ok(self.unread(key, rest)),
                 Phase::Login(_) => self.login_message(key, rest),
                 // Its next answer would only make the heap of those higher that it does not take.

@@ -36,6 +36,9 @@ impl Engine {
     pub(crate) fn answer_login(&mut self, key: usize, sequence: u8) {
         self.answer_ok(key, sequence);
         let client = &mut self.clients[key];
+        client.login_until = None;
+        // It may have sent ahead.
+        self.resume.push(key);
         if let Some(compression) = client.wanted_compression.take() {
             self.outbox.start_compression(client.connection, compression);
         }

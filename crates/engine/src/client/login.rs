@@ -48,6 +48,22 @@ pub(crate) enum Login {
     AwaitingSchema,
 }
 
+impl Login {
+    /// Whether the client has nothing to say before it is answered.
+    pub(crate) fn is_ours_to_go_on(&self) -> bool {
+        match self {
+            Self::AwaitingFinding(_) | Self::AwaitingAccounts(_) | Self::Refused | Self::AwaitingSchema => {
+                true
+            }
+            Self::Greeted
+            | Self::StartingTls
+            | Self::Secured
+            | Self::Switched(_)
+            | Self::PasswordAsked(_) => false,
+        }
+    }
+}
+
 /// What a client claims to be.
 pub(crate) struct Attempt {
     pub(super) user: Vec<u8>,
@@ -259,6 +275,7 @@ impl Engine {
         }
         self.forget_state(key);
         self.clients[key].settled_on = None;
+        self.clients[key].login_until = None;
         self.clients[key].phase = Phase::Idle;
         self.resume.push(key);
     }
@@ -353,7 +370,7 @@ impl Engine {
         let key = self.clients.insert(client);
         self.client_ids.insert(id, key);
         self.set_role(connection, crate::engine::Role::Client(key));
-        self.logins.push_back((self.now + self.settings.connect_timeout, key, id));
+        self.begin_login(key);
         if self.facts.is_some() {
             self.greet(key);
         }
@@ -372,6 +389,15 @@ impl Engine {
         self.send_packet_to(connection, 0, &payload);
     }
 
+    /// From now on it has `connect_timeout`, if it has not begun already.
+    pub(crate) fn begin_login(&mut self, key: usize) {
+        let (until, client) = (self.now + self.settings.connect_timeout, &mut self.clients[key]);
+        if client.login_until.is_none() {
+            client.login_until = Some(until);
+            self.logins.push_back((until, key, client.id));
+        }
+    }
+
     /// Ends logins that have taken longer than `connect_timeout`.
     pub(crate) fn expire_logins(&mut self) {
         while let Some(&(deadline, key, id)) = self.logins.front() {
@@ -379,7 +405,8 @@ impl Engine {
                 break;
             }
             self.logins.pop_front();
-            let Some(client) = self.clients.get(key).filter(|client| client.id == id) else { continue };
+            let is_its = |client: &&Client| client.id == id && client.login_until == Some(deadline);
+            let Some(client) = self.clients.get(key).filter(is_its) else { continue };
             match client.phase {
                 Phase::AwaitingServer => {
                     let error = self.unreachable_error();

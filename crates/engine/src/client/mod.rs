@@ -58,6 +58,8 @@ pub(crate) struct Client {
     pub(crate) scramble: [u8; 20],
     /// The sequence number of the packet that will end its login or COM_CHANGE_USER.
     pub(crate) login_sequence: u8,
+    /// When its login or COM_CHANGE_USER has taken too long.
+    pub(crate) login_until: Option<Instant>,
     /// Set once it has logged in.
     pub(crate) identity: Option<IdentityId>,
     pub(crate) session: Option<SessionId>,
@@ -170,6 +172,7 @@ impl Client {
             collation: 0,
             scramble: [0; 20],
             login_sequence: 0,
+            login_until: None,
             identity: None,
             session: None,
             backend: None,

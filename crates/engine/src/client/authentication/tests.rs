@@ -332,12 +332,51 @@ fn a_signature_is_checked_elsewhere() {
 }
 
 #[test]
-fn whoever_goes_on_talking_is_let_go() {
+fn what_is_sent_behind_a_login_waits_for_its_end() {
+    for (password, answered) in [("secret", 2), ("wrong", 1)] {
+        let mut bench = app();
+        let mut visitor = bench.visit(0, Peer::Unix { uid: 7 });
+        let answer = token(password, &visitor.scramble);
+        bench.log_in(&mut visitor, "app", &answer);
+        assert_eq!(bench.told(&visitor), [FULL]);
+        bench.say(&mut visitor, format!("{password}\0").as_bytes());
+        visitor.sequence = 0;
+        bench.say(&mut visitor, &[wire::CommandKind::Ping as u8]);
+        assert!(bench.told(&visitor).is_empty(), "its password is not checked yet");
+        bench.work();
+        bench.engine.handle(Instant::START, Input::TurnEnd);
+        let told = bench.told(&visitor);
+        assert_eq!(told.len(), answered);
+        assert_eq!(told[0][0] == 0, password == "secret");
+    }
+}
+
+#[test]
+fn the_deadline_of_a_login_ends_with_it() {
+    let mut bench = app();
+    let (visitor, told) = bench.log_in_in_full(0, "app", "secret");
+    assert_eq!(told[0][..1], *OK);
+    let limit = bench.engine.settings.connect_timeout;
+    let second = std::time::Duration::from_secs(1);
+    let body =
+        [&[wire::CommandKind::ChangeUser as u8], &b"app\0\0\0\x2d\0caching_sha2_password\0"[..]].concat();
+    let mut bytes = Vec::new();
+    wire::put_message(&mut bytes, &mut 0, &body);
+    let late = Instant::START + (limit - second);
+    bench.engine.handle(late, Input::Bytes { connection: visitor.connection, bytes: &bytes });
+    bench.engine.handle(Instant::START + limit + second, Input::TurnEnd);
+    assert_eq!(bench.engine.clients.len(), 1, "it was asked for its answer two seconds ago");
+    bench.engine.handle(late + limit, Input::TurnEnd);
+    assert!(bench.engine.clients.is_empty());
+}
+
+#[test]
+fn what_is_found_for_a_client_that_has_gone_is_nobodys() {
     let mut bench = app();
     let mut visitor = bench.visit(0, Peer::Unix { uid: 7 });
     bench.log_in(&mut visitor, "app", &token("secret", &[1; 20]));
     bench.say(&mut visitor, b"secret\0");
-    bench.say(&mut visitor, b"\x03select 1");
+    bench.leave(&visitor);
+    assert_eq!(bench.work(), 1);
     assert_eq!(bench.engine.snapshot().clients, 0);
-    assert_eq!(bench.work(), 1, "what comes of it is nobody's");
 }
