@@ -3,7 +3,7 @@
 //! Beside what logins need, a row says with what rights new connections of its account begin, as a hash: the servers look at
 //! global rights, roles and rights on the schema in use when a connection begins (or takes up a schema), and not again.
 
-/// What of accounts the service account may read.
+/// What of accounts the service account may read. (The hash is SHA2(): MySQL 9.7 has no MD5() by itself.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// All that decides about rights.
@@ -27,12 +27,12 @@ macro_rules! mariadb_accounts {
             JSON_SEARCH(Priv, 'one', 'unix_socket', NULL, '$.auth_or[*].plugin') IS NOT NULL, \
             JSON_VALUE(Priv, REPLACE(JSON_UNQUOTE(JSON_SEARCH(Priv, 'one', 'ed25519', NULL, \
             '$.auth_or[*].plugin')), '.plugin', '.authentication_string')), \
-            MD5(CONCAT_WS('/', JSON_REMOVE(Priv, '$.plugin', '$.authentication_string', \
+            SHA2(CONCAT_WS('/', JSON_REMOVE(Priv, '$.plugin', '$.authentication_string', \
             '$.password_last_changed', '$.auth_or'), JSON_VALUE(Priv, '$.password_last_changed') <=> 0, \
             IF(JSON_VALUE(Priv, '$.default_role') IS NULL, '', (SELECT BIT_XOR(CRC32(CONCAT_WS('/', roles.User, \
             roles.Priv))) FROM mysql.global_priv roles WHERE JSON_VALUE(roles.Priv, '$.is_role') <=> 1))",
             $more,
-            ")) FROM mysql.global_priv accounts WHERE NOT JSON_VALUE(Priv, '$.is_role') <=> 1"
+            "), 256) FROM mysql.global_priv accounts WHERE NOT JSON_VALUE(Priv, '$.is_role') <=> 1"
         )
     };
 }
@@ -147,7 +147,7 @@ const MYSQL_ACCOUNTS: &str = mysql_accounts!(additional_password!(), "NULL");
 const MYSQL_ACCOUNTS_AND_RIGHTS: &str = mysql_accounts!(
     additional_password!(),
     concat!(
-        "MD5(CONCAT_WS('/', ",
+        "SHA2(CONCAT_WS('/', ",
         mysql_privileges!(),
         ", ",
         mysql_8_privileges!(),
@@ -158,7 +158,7 @@ const MYSQL_ACCOUNTS_AND_RIGHTS: &str = mysql_accounts!(
          (SELECT BIT_XOR(CRC32(CONCAT_WS('/', d.DEFAULT_ROLE_USER, d.DEFAULT_ROLE_HOST))) FROM mysql.default_roles d \
           WHERE d.USER = accounts.User AND d.HOST = accounts.Host), \
          (SELECT BIT_XOR(CRC32(CONCAT_WS('/', e.FROM_USER, e.FROM_HOST))) FROM mysql.role_edges e \
-          WHERE e.TO_USER = accounts.User AND e.TO_HOST = accounts.Host)))"
+          WHERE e.TO_USER = accounts.User AND e.TO_HOST = accounts.Host)), 256)"
     )
 );
 
@@ -200,7 +200,7 @@ const MYSQL_57_ACCOUNTS: &str = mysql_accounts!("NULL", "NULL");
 
 const MYSQL_57_ACCOUNTS_AND_RIGHTS: &str = mysql_accounts!(
     "NULL",
-    concat!("MD5(CONCAT_WS('/', ", mysql_privileges!(), ", ", mysql_schema_rights!(), "))")
+    concat!("SHA2(CONCAT_WS('/', ", mysql_privileges!(), ", ", mysql_schema_rights!(), "), 256)")
 );
 
 /// The question for all accounts.
