@@ -95,3 +95,25 @@ def test_get_lock(pool, own_server, table):
     assert holder.value("SELECT RELEASE_LOCK('onramp')") == b"1"
     answers = [join() for join in joins]
     assert all(answer.rows == [(b"2",)] for answer in answers), answers[:3]
+
+
+def test_reads_behind_one_that_meets_a_lock(own_server, own_onramp):
+    """With one permit short reads share a backend. Those of a table that nobody has locked are answered while another one is."""
+    pool = own_onramp(own_server, permits=1, workers=1, shared_backends=1, max_backends=64)
+    with client(pool) as connection:
+        for name in ("locked", "free"):
+            assert isinstance(connection.query(f"CREATE TABLE {name} (id INT PRIMARY KEY, n INT) ENGINE=InnoDB"), Ok)
+            assert isinstance(connection.query(f"INSERT INTO {name} VALUES (1, 0)"), Ok)
+        # Short ones again and again: they may share from then on.
+        for name in ("locked", "free"):
+            for _ in range(30):
+                assert connection.value(f"SELECT n FROM {name} WHERE id = 1") == b"0"
+    clients = [client(pool) for _ in range(WAITING)]
+    holder = client(pool)
+    assert isinstance(holder.query("LOCK TABLES locked WRITE"), Ok)
+    names = ["locked", "free"] * (WAITING // 2)
+    joins = [in_background(each.query, f"SELECT n FROM {name} WHERE id = 1") for each, name in zip(clients, names, strict=True)]
+    assert all(join().rows == [(b"0",)] for join, name in zip(joins, names, strict=True) if name == "free")
+    assert isinstance(holder.query("UPDATE locked SET n = 1"), Ok)
+    assert isinstance(holder.query("UNLOCK TABLES"), Ok)
+    assert all(join().rows == [(b"1",)] for join, name in zip(joins, names, strict=True) if name == "locked")
