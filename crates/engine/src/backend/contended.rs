@@ -176,16 +176,22 @@ impl Engine {
                 }
             }
         }
-        let room = self.contended_room();
+        // Nobody asks for it where none waits.
+        let waits = self.scheduler.peek_contended(true).is_some();
+        let room = if waits { self.contended_room() } else { 0 };
         self.scheduler.note_contended_room(room as usize);
     }
 
-    /// How many more of them may be in work on this worker.
+    /// How many more of them may be in work on this worker. Those count that waited before their kind was known for it: they
+    /// have backends as well.
     fn contended_room(&self) -> u32 {
+        let waits_beside = |backend: &Backend| backend.waits_for_lock && !backend.contends;
+        let beside = self.backends.iter().filter(|(_, backend)| waits_beside(backend)).count();
+        let in_work = self.contention.in_work.saturating_add(u32::try_from(beside).unwrap_or(u32::MAX));
         let all = self.workers.permits().saturating_mul(FOR_EACH_PERMIT);
         // Half of the backends are for the others, whatever happens.
         let all = all.min(self.settings.max_backends / 2);
-        all.div_ceil(self.workers.count()).max(1).saturating_sub(self.contention.in_work)
+        all.div_ceil(self.workers.count()).max(1).saturating_sub(in_work)
     }
 
     /// Nothing is left in flight on a backend: what was in work there is over, unless it is in the middle of a transaction.

@@ -44,9 +44,15 @@ impl Engine {
         if !self.scheduler.is_native() {
             return usize::MAX;
         }
-        let lent = self.backends.iter().filter(|(_, backend)| backend.lends_for_unknown_reasons()).count();
-        let most = self.workers.permits().saturating_mul(LENT).div_ceil(self.workers.count());
-        (most as usize).saturating_sub(lent)
+        let count =
+            |is: fn(&Backend) -> bool| self.backends.iter().filter(|(_, backend)| is(backend)).count();
+        let most = |all: u32| all.div_ceil(self.workers.count()) as usize;
+        let unexplained = most(self.workers.permits().saturating_mul(LENT))
+            .saturating_sub(count(Backend::lends_for_unknown_reasons));
+        // Those that wait for a lock must not have taken every backend there may be before their kind is known for it.
+        let of_backends = most(self.settings.max_backends / 2)
+            .saturating_sub(count(|backend| backend.permit == Permit::Lent));
+        unexplained.min(of_backends)
     }
 
     /// When the next permit is lent because of a stall.
