@@ -127,6 +127,8 @@ fn statements_of_open_transactions_are_never_refused() {
         settings.overload.queue_limit = 50;
         settings.overload.queue_wait_limit = millis(10);
         settings.overload.queue_delay_target = millis(5);
+        // Else nothing of a BEGIN waits, and nothing could be refused.
+        settings.lazy_begin = false;
     };
     let found = outcome(&scenario(vec![writers, crowd(500)], 2, adjust));
     assert!(errors(&found, "crowd", REFUSED) > 0 && errors(&found, "begin", REFUSED) > 0);
