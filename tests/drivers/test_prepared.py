@@ -366,11 +366,14 @@ def test_one_set_of_statements_per_backend(own_server, own_onramp):
 
 def test_server_with_room_for_few_statements(own_server, own_onramp):
     """Where the server takes fewer statements than the clients have, they are prepared in turns."""
-    onramp = own_onramp(own_server, max_backends=4)
+    # One worker: several close statements apart from each other, and a server with so few may refuse one meanwhile.
+    onramp = own_onramp(own_server, max_backends=4, workers=1)
     with raw.connect(own_server, "admin", "admin-secret") as admin:
         admin.query("SET GLOBAL max_prepared_stmt_count = 20")
         clients = [raw.connect(onramp) for _ in range(8)]
         prepared = [[connection.prepare(f"SELECT {n}, ?") for n in range(36)] for connection in clients]
+        refused = [statement for statements in prepared for statement in statements if isinstance(statement, Err)]
+        assert not refused, refused[0]
         for turn in range(3):
             for connection, statements in zip(clients, prepared):
                 for number, statement in enumerate(statements):

@@ -295,6 +295,8 @@ impl World {
     fn turn(&mut self) -> bool {
         self.handle(Input::TurnEnd);
         let mut asked = false;
+        // The peers here speak neither TLS nor the compressed protocol: they hang up.
+        let mut hang_up = Vec::new();
         while let Some(output) = self.engine.poll_output() {
             asked = true;
             match output {
@@ -319,9 +321,16 @@ impl World {
                         found.paused = false;
                     }
                 }
+                Output::StartTls { connection, .. } | Output::StartCompression { connection, .. } => {
+                    hang_up.push(connection);
+                }
+                Output::Unread { .. } => {}
                 Output::StopListening => self.listening = false,
                 Output::Finished => self.finished = true,
             }
+        }
+        for connection in hang_up {
+            self.close(connection);
         }
         while self.engine.poll_event().is_some_and(|event| !event.to_string().is_empty()) {}
         self.assert_bounds();
