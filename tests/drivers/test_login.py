@@ -258,10 +258,27 @@ def test_changed_rights_hold_for_new_logins(unauthenticated, admin, note):
         connection.login("rights", "one")
         answer = connection.query("SELECT n FROM rights_app.x")
         note(change, getattr(answer, "code", answer))
-        note("who is logged in goes on", first.query("SELECT 1"))
+        # With fewer backends than clients the one that `first` had may have gone to another, and none can be set up for an
+        # expired password (docs/DIFFERENCES.md); the next test has one for each.
+        if not change.endswith("EXPIRE"):
+            note("who is logged in goes on", first.query("SELECT 1"))
     admin.query("DROP USER rights@'%'")
     admin.query("DROP ROLE reader")
     admin.query("DROP DATABASE rights_app")
+
+
+def test_an_expired_password_spares_who_is_logged_in(own_onramp, server, admin):
+    admin.query("CREATE OR REPLACE USER expiring@'%' IDENTIFIED BY 'one'")
+    onramp = own_onramp(server, max_backends=8)
+    with raw.Connection(onramp) as first, raw.Connection(onramp) as second:
+        first.login("expiring", "one")
+        assert first.value("SELECT 1") == b"1"
+        admin.query("ALTER USER expiring@'%' PASSWORD EXPIRE")
+        time.sleep(1.5)  # accounts_refresh and a half
+        second.login("expiring", "one")
+        assert second.query("SELECT 1").code == 1820
+        assert first.value("SELECT 1") == b"1"
+    admin.query("DROP USER expiring@'%'")
 
 
 def test_users_do_not_share_rights(client, note, schema):
