@@ -55,15 +55,21 @@ impl Accounts {
         let mut lines = vec![
             plain(format!("DROP USER IF EXISTS {service};\n")),
             dialect.account("CREATE USER", &service, &self.service_password),
-            plain(format!("GRANT SELECT ON {} TO {service};\n", dialect.accounts_table)),
-            // To see who waits for whose locks.
-            plain(format!("GRANT PROCESS ON *.* TO {service};\n")),
         ];
+        for tables in dialect.read {
+            lines.push(plain(format!("GRANT SELECT ON {tables} TO {service};\n")));
+        }
+        // To see who waits for whose locks.
+        lines.push(plain(format!("GRANT PROCESS ON *.* TO {service};\n")));
         if let Admin::New(password) = &self.admin {
             let admin = format!("'{ADMIN_USER}'@'%'");
             lines.push(dialect.account("CREATE USER IF NOT EXISTS", &admin, password));
             lines.push(dialect.account("ALTER USER", &admin, password));
             lines.push(plain(format!("GRANT ALL PRIVILEGES ON *.* TO {admin} WITH GRANT OPTION;\n")));
+            // MySQL creates it without a password, for whoever comes from this machine: Onramp's clients too.
+            if programs.flavour == Flavour::MySql {
+                lines.push(plain(String::from("ALTER USER 'root'@'localhost' ACCOUNT LOCK;\n")));
+            }
         }
         let mut all = Zeroizing::new(String::with_capacity(lines.iter().map(|line| line.len()).sum()));
         for line in &lines {
@@ -86,11 +92,10 @@ impl Accounts {
 
 /// How the two families write the same.
 struct Dialect {
-    /// How a password is set for `mysql_native_password`, before and behind it: the one login method that Onramp speaks
-    /// so far.
+    /// How a password is set, before and behind it.
     password: (&'static str, &'static str),
-    /// Where the server keeps its accounts: all that the service account reads.
-    accounts_table: &'static str,
+    /// All that the service account reads: docs/ACCOUNTS.md has the same lists.
+    read: &'static [&'static str],
 }
 
 impl Dialect {
@@ -98,11 +103,23 @@ impl Dialect {
         match programs.flavour {
             Flavour::MariaDb { .. } => Self {
                 password: ("VIA mysql_native_password USING PASSWORD('", "')"),
-                accounts_table: "mysql.global_priv",
+                read: &["mysql.global_priv", "mysql.db", "mysql.roles_mapping"],
             },
-            Flavour::MySql => {
-                Self { password: ("WITH mysql_native_password BY '", "'"), accounts_table: "mysql.user" }
+            // Neither roles nor the newer login method, which is the only one since 9.0.
+            Flavour::MySql if programs.numbers.0 < 8 => {
+                Self { password: ("WITH mysql_native_password BY '", "'"), read: &["mysql.user", "mysql.db"] }
             }
+            Flavour::MySql => Self {
+                password: ("WITH caching_sha2_password BY '", "'"),
+                read: &[
+                    "mysql.user",
+                    "mysql.db",
+                    "mysql.global_grants",
+                    "mysql.default_roles",
+                    "mysql.role_edges",
+                    "performance_schema.*",
+                ],
+            },
         }
     }
 
@@ -149,12 +166,12 @@ fn random_password() -> Result<Zeroizing<String>, String> {
 mod tests {
     use super::*;
 
-    fn statements(flavour: Flavour, admin: Admin) -> Zeroizing<String> {
+    fn statements(flavour: Flavour, major: u32, admin: Admin) -> Zeroizing<String> {
         let programs = Programs {
             server: "/s".into(),
             flavour,
             version: String::new(),
-            numbers: (0, 0, 0),
+            numbers: (major, 0, 0),
             setpriv: None,
         };
         Accounts { service_password: Zeroizing::new(String::from("aa")), admin }.statements(&programs)
@@ -166,35 +183,42 @@ mod tests {
 
     #[test]
     fn the_administrator_is_created_once() {
-        let first = statements(Flavour::MariaDb { install: "/i".into() }, Admin::New(password()));
+        let first = statements(Flavour::MariaDb { install: "/i".into() }, 10, Admin::New(password()));
         assert_eq!(
             first.lines().collect::<Vec<_>>(),
             [
                 "DROP USER IF EXISTS 'onramp'@'localhost';",
                 "CREATE USER 'onramp'@'localhost' IDENTIFIED VIA mysql_native_password USING PASSWORD('aa');",
                 "GRANT SELECT ON mysql.global_priv TO 'onramp'@'localhost';",
+                "GRANT SELECT ON mysql.db TO 'onramp'@'localhost';",
+                "GRANT SELECT ON mysql.roles_mapping TO 'onramp'@'localhost';",
                 "GRANT PROCESS ON *.* TO 'onramp'@'localhost';",
                 "CREATE USER IF NOT EXISTS 'admin'@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('bb');",
                 "ALTER USER 'admin'@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('bb');",
                 "GRANT ALL PRIVILEGES ON *.* TO 'admin'@'%' WITH GRANT OPTION;",
             ]
         );
-        let later = statements(Flavour::MariaDb { install: "/i".into() }, Admin::Kept(password()));
+        let later = statements(Flavour::MariaDb { install: "/i".into() }, 10, Admin::Kept(password()));
         assert!(!later.contains("admin"), "{}", later.as_str());
     }
 
     #[test]
     fn mysql_is_spoken_to_in_its_own_way() {
-        let statements = statements(Flavour::MySql, Admin::Kept(password()));
+        let old = statements(Flavour::MySql, 5, Admin::Kept(password()));
         assert_eq!(
-            statements.lines().collect::<Vec<_>>(),
+            old.lines().collect::<Vec<_>>(),
             [
                 "DROP USER IF EXISTS 'onramp'@'localhost';",
                 "CREATE USER 'onramp'@'localhost' IDENTIFIED WITH mysql_native_password BY 'aa';",
                 "GRANT SELECT ON mysql.user TO 'onramp'@'localhost';",
+                "GRANT SELECT ON mysql.db TO 'onramp'@'localhost';",
                 "GRANT PROCESS ON *.* TO 'onramp'@'localhost';",
             ]
         );
+        let new = statements(Flavour::MySql, 9, Admin::New(password()));
+        assert!(new.ends_with("ALTER USER 'root'@'localhost' ACCOUNT LOCK;\n"), "{}", new.as_str());
+        assert!(new.contains("IDENTIFIED WITH caching_sha2_password BY 'aa'"), "{}", new.as_str());
+        assert!(new.contains("GRANT SELECT ON mysql.role_edges TO"), "{}", new.as_str());
     }
 
     #[test]

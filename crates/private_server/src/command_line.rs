@@ -40,9 +40,10 @@ pub(crate) fn server(
     command.args(arguments(settings, memory()));
     match programs.flavour {
         Flavour::MariaDb { .. } => {}
-        // Its second protocol would listen on a port of its own.
+        // Its second protocol would listen on a port of its own, and the folder for files that statements read and write
+        // is one of the system's, without which it does not start.
         Flavour::MySql => {
-            command.arg("--mysqlx=OFF").args(mysql_login_argument(programs));
+            command.args(["--mysqlx=OFF", "--secure-file-priv=NULL"]);
         }
     }
     command.args(&settings.arguments);
@@ -83,15 +84,6 @@ pub fn tied_to_us(program: &Path) -> Command {
     let mut command = Command::new(setpriv);
     command.arg("--pdeathsig=TERM").arg("--").arg(program);
     command
-}
-
-/// MySQL 8 logs in by other means unless told so, and 8.4 has this one turned off.
-pub(crate) fn mysql_login_argument(programs: &Programs) -> Option<&'static str> {
-    match programs.numbers {
-        (8, 4.., _) => Some("--mysql-native-password=ON"),
-        (8, ..) => Some("--default-authentication-plugin=mysql_native_password"),
-        _ => None,
-    }
 }
 
 fn arguments(settings: &Settings, memory: u64) -> Vec<String> {

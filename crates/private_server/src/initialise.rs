@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::process::Command;
 
 use super::Ending;
-use super::command_line::{as_user, mysql_login_argument};
+use super::command_line::as_user;
 use super::folder::{Folder, RunAs};
 use super::process::Process;
 use super::programs::{Flavour, Programs};
@@ -78,8 +78,11 @@ fn command(programs: &Programs, folder: &Folder) -> Command {
         }
         Flavour::MySql => {
             let mut command = as_user(programs, folder.run_as(), &programs.server);
-            command.arg("--no-defaults").arg("--initialize-insecure").arg(data_dir);
-            command.args(mysql_login_argument(programs));
+            command
+                .arg("--no-defaults")
+                .arg("--initialize-insecure")
+                .arg(data_dir)
+                .arg("--secure-file-priv=NULL");
             if folder.run_as() == &RunAs::Root {
                 command.arg("--user=root");
             }

@@ -72,14 +72,6 @@ impl Programs {
                     )
                 })?,
             },
-            // Since 9.0 there is no mysql_native_password, the one login method that Onramp speaks to a server so far.
-            _ if numbers.0 >= 9 => {
-                return Err(format!(
-                    "{} is MySQL {}, whose accounts Onramp cannot log in to yet: install mariadb-server",
-                    server.display(),
-                    numbers.0
-                ));
-            }
             _ => Flavour::MySql,
         };
         let version = format!("{name} {}.{}.{}", numbers.0, numbers.1, numbers.2);

@@ -42,7 +42,7 @@ def _program(folder):
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _command(folder):
+def command(folder):
     """How to start it. One from another system's tree runs with that system's loader and libraries."""
     program = _program(folder)
     base = program.parent.parent
@@ -68,7 +68,7 @@ class MySqlServer(Server):
     def __init__(self, folder):
         """Makes the data folder, which takes some seconds."""
         super().__init__(folder)
-        self.base = _command(home())
+        self.base = command(home())
         with open(self.log, "ab") as log:
             subprocess.run([*self.base, f"--datadir={self.data}", "--initialize-insecure"], check=True, stdout=log, stderr=log)
         self.accounts = self.folder / f"accounts-{self.port}.sql"
