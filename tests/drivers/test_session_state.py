@@ -238,7 +238,7 @@ def test_state_of_a_client_that_left(site, admin, note):
             assert not isinstance(first, Err), (leaving, first)
             leave(session)
             newcomer = Session(site)
-            for probe in ["SELECT @v", "SELECT * FROM leftover", "EXECUTE s", "SELECT @@timestamp > 1e9", "INSERT INTO words VALUES (9, 'x')",
+            for probe in ["SELECT @v IS NULL, CHARSET(@v)", "SELECT * FROM leftover", "EXECUTE s", "SELECT @@timestamp > 1e9", "INSERT INTO words VALUES (9, 'x')",
                           "DELETE FROM words WHERE id = 9", *PROBES[:5]]:
                 note(f"{leaving}: {probe}", newcomer.connection.query(probe))
             newcomer.close()

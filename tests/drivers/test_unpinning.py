@@ -79,9 +79,33 @@ PROGRAMS = {
     "settings under a pin": [
         "A: SELECT GET_LOCK('one', 0)", "A: SET sql_mode = 'ANSI', time_zone = '+03:00'", "A: USE onramp_b", "A: SELECT RELEASE_LOCK('one')",
         "B: SELECT @@sql_mode, @@time_zone, DATABASE()", "A: SELECT @@sql_mode, @@time_zone, DATABASE()"],
+    "user variables": [
+        "A: SET @a = 1, @b = 'x'", "B: SELECT @a, @b", "B: SET @a := -2.5", "A: SELECT @a, @b, @a + 1, COLLATION(@b), COERCIBILITY(@b)", "B: SELECT @A, @b",
+        "A: SET @b = NULL", "B: SELECT @b", "A: SELECT @a, @b", "B: INSERT INTO t1 (v) VALUES (@a)", "B: SELECT v FROM t1", "A: SELECT @a"],
+    "user variables in a transaction": [
+        "A: SET @a = 'one'", "B: SET @a = 'two'", "A: BEGIN", "A: INSERT INTO t0 (v) VALUES (@a)", "A: SET @a = 'three'", "A: INSERT INTO t0 (v) VALUES (@a)", "A: COMMIT",
+        "B: SELECT v FROM t0 ORDER BY id", "B: SELECT @a"],
+    "user variables and USING": [
+        "A: SET @a = 3", "A: PREPARE s FROM 'SELECT ? * 2'", "A: EXECUTE s USING @a", "A: DEALLOCATE PREPARE s", "B: SELECT @a", "A: SELECT @a"],
+    "user variables in a trigger": [
+        "A: SET @on = 1", "B: INSERT INTO watched (a) VALUES (1)", "A: INSERT INTO watched (a) VALUES (2)", "B: SET @on = 2", "A: UPDATE watched SET a = a + 10", "B: SELECT * FROM watched ORDER BY a"],
+    "user variables in a function": ["A: SET @on = 'a'", "B: SELECT 1", "A: SELECT on_is()"],
+    "user variables under another character set": [
+        "A: SET @n = 1", "A: SET NAMES latin1", "B: SELECT @n", "A: SELECT @n, CHARSET(@n)", "A: SET @s = 'x'", "B: SELECT @s", "A: SELECT CHARSET(@s), COLLATION(@s)"],
     "next transaction": [
         "A: SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "A: SELECT GET_LOCK('one', 0)", "A: BEGIN", "A: COMMIT", "A: SELECT RELEASE_LOCK('one')", "B: SELECT @@tx_isolation"],
 }
+
+
+def prepare_triggers(admin):
+    """Code on the server that reads and writes user variables."""
+    for statement in (
+            "CREATE TABLE onramp_a.watched (a INT, seen VARCHAR(20))",
+            "CREATE TRIGGER onramp_a.watch BEFORE INSERT ON onramp_a.watched FOR EACH ROW SET NEW.seen = @on",
+            "CREATE TRIGGER onramp_a.sum BEFORE DELETE ON onramp_a.watched FOR EACH ROW SET @sum = @sum + OLD.a",
+            "CREATE TRIGGER onramp_a.again BEFORE UPDATE ON onramp_a.watched FOR EACH ROW SET NEW.seen = CONCAT(OLD.seen, @on)",
+            "CREATE FUNCTION onramp_a.on_is() RETURNS VARCHAR(20) RETURN @on"):
+        assert isinstance(admin.query(statement), raw.Ok), statement
 
 
 @pytest.mark.parametrize("deprecate_eof", [True, False])
@@ -89,6 +113,7 @@ PROGRAMS = {
 def test_given_back(site, client, admin, note, name, deprecate_eof):
     prepare_schemas(admin, 2)
     admin.query("SELECT GET_LOCK('taken', 0)")
+    prepare_triggers(admin)
     capabilities = raw.USUAL if deprecate_eof else raw.USUAL & ~raw.DEPRECATE_EOF
     clients = {who: client(schema="onramp_a", capabilities=capabilities) for who in "AB"}
     for number, step in enumerate(PROGRAMS[name]):
@@ -106,6 +131,10 @@ IN_DOUBT = {
     "one table of two": ["CREATE TEMPORARY TABLE x (a INT)", "CREATE TEMPORARY TABLE y (a INT)", "DROP TABLE x"],
     "a global lock": ["FLUSH TABLES words WITH READ LOCK", "UNLOCK TABLES", "FLUSH TABLES WITH READ LOCK", "BEGIN", "COMMIT"],
     "executed": ["PREPARE s FROM 'SET @a = 1'", "EXECUTE s", "DEALLOCATE PREPARE s"],
+    "a variable of an expression": ["SET @a = 1 + 1"],
+    "a variable in a selection": ["SET @a = 1", "SELECT @a := @a + 1"],
+    "a variable in a trigger": ["SET @sum = 0", "INSERT INTO watched VALUES (1, ''), (2, '')", "DELETE FROM watched"],
+    "a string and another character set": ["SET @a = 'x'", "SET NAMES latin1"],
     "several": ["CREATE TEMPORARY TABLE x (a INT); CREATE TEMPORARY TABLE y (a INT)", "DROP TABLE x"],
 }
 
@@ -113,6 +142,7 @@ IN_DOUBT = {
 @pytest.mark.parametrize("name", sorted(IN_DOUBT))
 def test_kept_in_doubt(single, admin, name):
     prepare_schemas(admin, 2)
+    prepare_triggers(admin)
     capabilities = raw.USUAL | raw.MULTI_STATEMENTS
     with (raw.connect(single, *ADMIN, schema="onramp_a", capabilities=capabilities) as holder,
           raw.connect(single, *ADMIN, schema="onramp_a") as other):

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sql::{
     CharsetSetting, Classification, Effects, Holding, Kind, LexMode, Reads, SessionCall, TransactionCommand,
+    VariableUse,
 };
 use wire::Expect;
 
@@ -29,6 +30,8 @@ pub(crate) struct Request {
     pub(crate) collation: Option<Box<[u8]>>,
     /// What it does to what its client holds by name, where that is understood.
     pub(crate) holding: Option<Box<Holding>>,
+    /// What it does with user variables, where they are carried.
+    pub(crate) variables: Option<Box<VariableUse>>,
     /// FOUND_ROWS() is the number of its rows.
     pub(crate) counts_rows: bool,
     /// `INSERT ... SELECT` and the like: FOUND_ROWS() counts what was read.
@@ -178,6 +181,7 @@ impl Request {
             answer: 1,
             collation: None,
             holding: None,
+            variables: None,
             counts_rows: false,
             inserts_selection: false,
             without_tables: false,

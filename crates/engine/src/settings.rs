@@ -69,6 +69,8 @@ pub struct Settings {
     pub rescue_reads: bool,
     /// Whether a BEGIN goes to the server only with the next statement.
     pub lazy_begin: bool,
+    /// Whether user variables that are set to literals follow their client, instead of keeping it on its backend.
+    pub carry_user_variables: bool,
     /// The lane of all statements of clients that have not said anything else themselves.
     pub priority: PoolPriority,
     /// Whether all statements of clients that have not said anything else themselves go to the high queue.
@@ -300,6 +302,7 @@ impl Default for Settings {
             coalescing: CoalescingSettings::default(),
             rescue_reads: true,
             lazy_begin: true,
+            carry_user_variables: true,
             priority: PoolPriority::Auto,
             high_priority_connection: false,
             high_prio_tickets: u32::MAX,

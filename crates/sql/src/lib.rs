@@ -29,6 +29,7 @@ mod set;
 mod statement;
 mod system_variable;
 mod transaction;
+mod user_variables;
 
 pub use classification::{
     CharsetSetting, Classification, KillTarget, Kind, LexMode, SessionCall, SessionFunction, classify,
@@ -39,3 +40,4 @@ pub use holding::{Holding, TableName, holding};
 pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};
 pub use transaction::{TransactionCommand, transaction_command};
+pub use user_variables::{Assignment, VariableUse, variable_use};

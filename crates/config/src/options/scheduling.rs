@@ -182,6 +182,19 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         section: Section::Scheduling,
     },
     OptionSpec {
+        name: "carry_user_variables",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.engine.carry_user_variables = false),
+            ("on", |configuration| configuration.engine.carry_user_variables = true),
+        ]),
+        default: "on",
+        example: "off",
+        doc: "Whether user variables that are set to literals (SET @name = 1) follow their client from backend to backend: they \
+              are set again ahead of every statement but plain reads, where they differ there. Without it, and for variables that \
+              are set in any other way, a client that uses them keeps its backend.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
         name: "lazy_begin",
         kind: Kind::Word(&[
             ("off", |configuration| configuration.engine.lazy_begin = false),

@@ -129,6 +129,7 @@ impl Engine {
             login_collation,
             login_charset,
             session,
+            variables: None,
             trackers: false,
             multi_statements: true,
             in_flight: VecDeque::new(),

@@ -366,6 +366,10 @@ impl Engine {
                 ahead.texts.push(statement);
             }
         }
+        let variables = self.variables_ahead(key, backend_key, request);
+        if !variables.is_empty() {
+            ahead.texts.push(variables);
+        }
         // A pin makes the backend the client's own: LAST_INSERT_ID() has to be right there from now on. So it has to be
         // ahead of an insert that may or may not change it, where the next statement will be asked there too. On a backend
         // that nobody holds it is 0.
@@ -488,6 +492,9 @@ impl Engine {
             if stays(request, session.is_some_and(|state| state.schema.is_some())) {
                 pins |= Pins::PREPARED_STATEMENT;
             }
+        }
+        if request.variables.is_some() {
+            pins = pins.without(Effects::USER_VARIABLE.into());
         }
         // Without autocommit a savepoint may be all there is of a transaction, which the status does not show then.
         let autocommit = self.clients[key].status.contains(StatusFlags::AUTOCOMMIT);

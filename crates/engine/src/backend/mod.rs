@@ -25,6 +25,7 @@ use seam::{ConnectionId, Instant};
 use wire::{Capabilities, ReplyReader, StatusFlags};
 
 use crate::accounts::IdentityId;
+use crate::client::variables::Variables;
 use crate::coalescing::Group;
 use crate::lock_waits::SeenWait;
 use crate::places::Origin;
@@ -56,6 +57,8 @@ pub(crate) struct Backend {
     pub(crate) login_charset: Charset,
     /// The session state that stands on it.
     pub(crate) session: SessionId,
+    /// The user variables that stand on it, as far as they are carried.
+    pub(crate) variables: Variables,
     /// Whether the session trackers are on; a reset turns them off.
     pub(crate) trackers: bool,
     /// Whether the server takes several statements in one text (COM_SET_OPTION).

@@ -63,6 +63,7 @@ impl Engine {
             }
             self.state_stands(key, client, statement.sets_insert_id, statement.chooses_schema);
         }
+        self.variables_stand(client, key, &request);
         let summary = &mut statement.summary;
         if let Some(priority) = request.priority.filter(|_| summary.error.is_none()) {
             self.take_priority(client, priority);
@@ -77,6 +78,9 @@ impl Engine {
         let mut pins = self.pins_of(client, &request);
         if unexplained {
             pins |= Pins::STATE_CHANGE;
+        }
+        if !self.note_variables(client, key, &request, summary.error.is_some()) {
+            pins |= Effects::USER_VARIABLE.into();
         }
         self.note_pins(client, &request, pins, summary);
         let state = &mut self.clients[client];
@@ -187,6 +191,11 @@ impl Engine {
             self.leftovers_are_cleared(key, client);
         }
         self.state_stands(key, client, statement.sets_insert_id, chooses_schema);
+        if let Some(request) = self.lift_request(client) {
+            self.variables_stand(client, key, &request);
+            self.buffered += request.raw.len();
+            self.clients[client].request = Some(request);
+        }
         self.send_request(client, key);
     }
 
@@ -208,7 +217,7 @@ impl Engine {
         // MySQL reports that a temporary table has been changed or dropped.
         let of_table = request.statement.kind == Kind::Ddl && self.clients[client].holds_tables();
         let mut explained = matches!(request.statement.kind, Kind::Set | Kind::Use)
-            || !request.statement.effects.is_empty()
+            || !request.explained_effects().is_empty()
             || of_table;
         let mut reported = false;
         for change in changes {
@@ -249,6 +258,7 @@ impl Engine {
         }
         let backend = &mut self.backends[key];
         backend.trackers = false;
+        backend.variables = None;
         let charset = backend.login_charset.clone();
         // MySQL brings back the global character sets instead of the login's: which, nobody says, so all are set again.
         let charset =
@@ -404,6 +414,10 @@ impl Engine {
 
     /// The client's session state has changed, on its backend too.
     fn move_session(&mut self, key: usize, client: usize, state: SessionState) {
+        let before = self.clients[client].session.map(|session| &self.sessions.state(session).charset);
+        if before.is_some_and(|before| self.variables_depend_on(client, before, &state.charset)) {
+            self.clients[client].pins |= Effects::USER_VARIABLE.into();
+        }
         let session = self.sessions.hold(state);
         if let Some(before) = self.clients[client].session.replace(session) {
             self.sessions.release(before);
@@ -525,6 +539,7 @@ impl Engine {
         let (_, charset) = facts.charset_of_login(state.collation);
         state.pins = Pins::NONE;
         state.holdings = None;
+        state.variables = None;
         state.priority = Priority::default();
         state.aftermath = crate::aftermath::Aftermath::default();
         state.status = facts.fresh_status();

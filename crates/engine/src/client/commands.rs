@@ -230,6 +230,7 @@ impl Engine {
         }
         request.inserts_selection = inserts_selection(&request.statement, text);
         request.holding = self.holding_of(key, &request.statement, text);
+        request.variables = self.variable_use(key, &request.statement, text);
         self.queue_request(key, request);
     }
 

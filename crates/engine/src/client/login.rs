@@ -337,6 +337,7 @@ impl Engine {
         client.unstarted = None;
         client.pins = crate::pins::Pins::NONE;
         client.holdings = None;
+        client.variables = None;
         let (identity, session) = (client.identity.take(), client.session.take());
         if let Some(identity) = identity {
             self.release_identity(identity);

@@ -26,6 +26,7 @@ pub(crate) mod prepared;
 pub(crate) mod priority;
 pub(crate) mod security;
 pub(crate) mod transaction;
+pub(crate) mod variables;
 
 use seam::{Compression, ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
@@ -40,6 +41,7 @@ use prepared::ClientStatements;
 use priority::Priority;
 use security::Security;
 use transaction::Unstarted;
+use variables::Variables;
 
 /// One client. Idle, it owns no buffer.
 pub(crate) struct Client {
@@ -68,6 +70,8 @@ pub(crate) struct Client {
     /// The backend on which its last statement ended, as long as it has held it since.
     pub(crate) settled_on: Option<usize>,
     pub(crate) pins: Pins,
+    /// Its user variables, as far as they are carried.
+    pub(crate) variables: Variables,
     /// What it holds by name; none until it does.
     pub(crate) holdings: Option<Box<Holdings>>,
     /// Its latest status flags: what an OK of our own repeats.
@@ -178,6 +182,7 @@ impl Client {
             backend: None,
             settled_on: None,
             pins: Pins::NONE,
+            variables: None,
             holdings: None,
             status: StatusFlags::AUTOCOMMIT,
             tickets: 0,

@@ -275,7 +275,8 @@ impl Author {
         let session = &oracle.session;
         let temporary = session.temporary_tables.contains_key("scratch");
         query(&match self.random.below(12) {
-            0 => format!("SET @tag = '{token}'"),
+            // A value of this client's that comes again with other statements.
+            0 => format!("SET @tag = 'tag_{}_{}' /* {token} */", self.key, self.random.below(1000)),
             1 => format!("SELECT '{token}', @tag"),
             2 if temporary => format!("DROP TEMPORARY TABLE scratch /* {token} */"),
             3 | 4 if temporary => format!("INSERT INTO scratch (value) VALUES ('{token}')"),

@@ -353,8 +353,8 @@ impl Session {
 
     /// What decides how a statement runs, as text: equal for a client's own connection and the backend it was given.
     /// Leaves out what belongs to a connection to the server and not to its client, and the schema for a statement that
-    /// chooses another one.
-    pub fn fingerprint(&self, chooses_schema: bool) -> String {
+    /// chooses another one. `reads_variables`: it may look at user variables; NULL is what those are that nobody has set.
+    pub fn fingerprint(&self, chooses_schema: bool, reads_variables: bool) -> String {
         const BACKENDS_OWN: [&str; 6] = [
             "interactive_timeout",
             "session_track_schema",
@@ -373,7 +373,8 @@ impl Session {
                 let _ = write!(out, " {}={value:?}", variable.name);
             }
         }
-        for (name, value) in &self.user_variables {
+        let seen = |(_, value): &(&String, &Value)| reads_variables && value.is_some();
+        for (name, value) in self.user_variables.iter().filter(seen) {
             let _ = write!(out, " @{name}={value:?}");
         }
         for (name, table) in &self.temporary_tables {
@@ -396,8 +397,7 @@ impl Session {
 
     /// Whether anything lies here that cannot be moved to another session.
     pub fn holds_state(&self, database: &Database) -> bool {
-        !self.user_variables.is_empty()
-            || !self.temporary_tables.is_empty()
+        !self.temporary_tables.is_empty()
             || self.prepared.values().any(|prepared| prepared.cursor.is_some())
             || !self.text_prepared.is_empty()
             || self.locked_tables

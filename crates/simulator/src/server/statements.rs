@@ -39,11 +39,12 @@ pub fn execute(
 ) -> Result<Vec<Answer>, ServerError> {
     database.moment += 1;
     database.popular_runs += u64::from(text.contains("SELECT moment"));
+    let reads_variables = !is_plain_read(text.as_bytes()) || text.replace("@@", "").contains('@');
     match parameters {
-        None => note_execution(session, database, text.as_bytes()),
+        None => note_execution(session, database, text.as_bytes(), reads_variables),
         Some(values) => {
             for value in values.iter().flatten() {
-                note_execution(session, database, value.as_bytes());
+                note_execution(session, database, value.as_bytes(), reads_variables);
             }
         }
     }
@@ -68,7 +69,7 @@ pub fn execute(
 }
 
 /// Writes down that the statements named in the text run now, and under which state.
-fn note_execution(session: &Session, database: &mut Database, text: &[u8]) {
+fn note_execution(session: &Session, database: &mut Database, text: &[u8], reads_variables: bool) {
     let mut tokens = Token::find_all(text);
     tokens.dedup();
     for token in tokens {
@@ -79,7 +80,7 @@ fn note_execution(session: &Session, database: &mut Database, text: &[u8]) {
             thread_id: session.thread_id,
             sent_at: (0, 0),
             transaction: session.transaction.as_ref().map(|transaction| transaction.id),
-            fingerprint: session.fingerprint(text.starts_with(b"USE ")),
+            fingerprint: session.fingerprint(text.starts_with(b"USE "), reads_variables),
             foreign_state,
             harmless: session.transaction.is_none() && is_plain_read(text),
         };

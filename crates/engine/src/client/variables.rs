@@ -1,0 +1,193 @@
+//! User variables whose values are known, because they were set to literals: they follow their client from backend to
+//! backend.
+//!
+//! Whatever runs code that is stored on the server may read them. So they are made right ahead of every statement but plain
+//! reads, also for clients that have none: what another client has left is NULL then.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use sql::{Assignment, Effects, Kind, VariableUse};
+
+use crate::engine::Engine;
+use crate::request::{Request, RequestKind, Statement};
+use crate::session::Charset;
+
+/// So many variables of one client are carried; one with more keeps its backend. What goes ahead of a statement should not
+/// be larger than most statements.
+const MOST_VARIABLES: usize = 32;
+
+/// Bytes of names and literals of one client, likewise.
+const MOST_BYTES: usize = 2048;
+
+/// A NULL with the type of a variable that was never set: a binary string.
+const UNSET: &[u8] = b"UNHEX(NULL)";
+
+/// Names in lower case, and literals.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UserVariables(BTreeMap<Box<[u8]>, Box<[u8]>>);
+
+/// The variables of a client, or those that stand on a backend; shared as long as nobody changes them.
+pub(crate) type Variables = Option<Rc<UserVariables>>;
+
+impl UserVariables {
+    /// These with others set. `None` where that is more than is carried.
+    fn with(mut self, sets: &[Assignment]) -> Option<Self> {
+        self.0.extend(sets.iter().cloned());
+        let bytes = self.0.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        (self.0.len() <= MOST_VARIABLES && bytes <= MOST_BYTES).then_some(self)
+    }
+
+    fn has_strings(&self) -> bool {
+        self.0.values().any(|value| value.first() == Some(&b'\''))
+    }
+
+    /// Bytes on the heap; the nodes of a B-tree are at least half full.
+    pub(crate) fn bytes(&self) -> usize {
+        let pairs = self.0.iter();
+        pairs.map(|(name, value)| name.len() + value.len() + 2 * size_of::<(Box<[u8]>, Box<[u8]>)>()).sum()
+    }
+}
+
+/// The `SET` that turns `found` into `wanted`; empty where they are equal.
+fn difference(wanted: &Variables, found: &Variables) -> Vec<u8> {
+    let mut set = Vec::new();
+    if let (Some(wanted), Some(found)) = (wanted, found)
+        && Rc::ptr_eq(wanted, found)
+    {
+        return set;
+    }
+    let none = UserVariables::default();
+    let wanted = wanted.as_deref().unwrap_or(&none);
+    let found = found.as_deref().unwrap_or(&none);
+    let mut put = |name: &[u8], value: &[u8]| {
+        set.extend_from_slice(if set.is_empty() { b"SET @" } else { b",@" });
+        set.extend_from_slice(name); // letters, digits, and signs that need no quotes
+        set.push(b'=');
+        set.extend_from_slice(value);
+    };
+    for name in found.0.keys().filter(|name| !wanted.0.contains_key(*name)) {
+        put(name, UNSET);
+    }
+    for (name, value) in wanted.0.iter().filter(|&(name, value)| found.0.get(name) != Some(value)) {
+        put(name, value);
+    }
+    set
+}
+
+impl Request {
+    /// Whether it may read user variables, itself or in code that is stored on the server.
+    fn may_read_variables(&self) -> bool {
+        !self.statement.plain_read
+            && !matches!(self.command, RequestKind::LoginSchema | RequestKind::ResetConnection)
+    }
+}
+
+impl Request {
+    /// The effects that make the server report a change of state. Reading a variable and executing a statement by name do not: if
+    /// there was one, a trigger has set something.
+    pub(crate) fn explained_effects(&self) -> Effects {
+        let effects = self.statement.effects;
+        match self.variables.as_deref() {
+            _ if self.statement.kind == Kind::Execute => {
+                effects.without(Effects::TEXT_PREPARE.union(Effects::USER_VARIABLE))
+            }
+            Some(VariableUse::Reads) => effects.without(Effects::USER_VARIABLE),
+            _ => effects,
+        }
+    }
+}
+
+impl Engine {
+    /// What a statement does with user variables, where they can be carried.
+    pub(crate) fn variable_use(
+        &self,
+        key: usize,
+        statement: &Statement,
+        text: &[u8],
+    ) -> Option<Box<VariableUse>> {
+        let carries = self.settings.carry_user_variables
+            && statement.effects.contains(Effects::USER_VARIABLE)
+            && !statement.several;
+        carries.then(|| sql::variable_use(text, self.lex_mode(key)).map(Box::new))?
+    }
+
+    /// What has to go ahead of the request so that it finds its client's variables; empty where they stand.
+    pub(crate) fn variables_ahead(&self, client: usize, backend: usize, request: &Request) -> Vec<u8> {
+        if !request.may_read_variables() {
+            return Vec::new();
+        }
+        difference(&self.clients[client].variables, &self.backends[backend].variables)
+    }
+
+    /// What had to go ahead of the request has been done.
+    pub(crate) fn variables_stand(&mut self, client: usize, backend: usize, request: &Request) {
+        if request.may_read_variables() {
+            self.backends[backend].variables = self.clients[client].variables.clone();
+        }
+    }
+
+    /// A statement has ended. False where nobody knows any more what its client's variables are.
+    pub(crate) fn note_variables(
+        &mut self,
+        client: usize,
+        backend: usize,
+        request: &Request,
+        failed: bool,
+    ) -> bool {
+        let Some(VariableUse::Sets(sets)) = request.variables.as_deref() else { return true };
+        if failed {
+            return false;
+        }
+        let before = self.clients[client].variables.as_deref().cloned().unwrap_or_default();
+        let Some(variables) = before.with(sets) else { return false };
+        let variables = Some(Rc::new(variables));
+        self.backends[backend].variables = variables.clone();
+        self.clients[client].variables = variables;
+        true
+    }
+
+    /// Whether the client has variables whose literals would mean something else under another character set.
+    pub(crate) fn variables_depend_on(&self, client: usize, before: &Charset, after: &Charset) -> bool {
+        let strings =
+            self.clients[client].variables.as_ref().is_some_and(|variables| variables.has_strings());
+        strings && before != after
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> Variables {
+        let boxed = |text: &str| -> Box<[u8]> { text.as_bytes().into() };
+        let sets: Vec<_> = pairs.iter().map(|(name, value)| (boxed(name), boxed(value))).collect();
+        Some(Rc::new(UserVariables::default().with(&sets).unwrap()))
+    }
+
+    fn set(wanted: &Variables, found: &Variables) -> String {
+        String::from_utf8(difference(wanted, found)).unwrap()
+    }
+
+    #[test]
+    fn what_others_left_goes_and_what_is_missing_comes() {
+        let mine = variables(&[("a", "1"), ("b", "'x'")]);
+        assert_eq!(set(&mine, &variables(&[("a", "1"), ("c", "2")])), "SET @c=UNHEX(NULL),@b='x'");
+        assert_eq!(set(&None, &mine), "SET @a=UNHEX(NULL),@b=UNHEX(NULL)");
+        assert_eq!(set(&mine, &mine.clone()), "");
+        assert_eq!(set(&None, &variables(&[("a", "NULL")])), "SET @a=UNHEX(NULL)");
+        assert_eq!(set(&mine, &variables(&[("a", "1"), ("b", "'x'")])), "");
+    }
+
+    #[test]
+    fn there_is_a_bound() {
+        let pair = |number: usize| -> (Box<[u8]>, Box<[u8]>) {
+            (format!("v{number}").into_bytes().into(), b"1".as_slice().into())
+        };
+        let many: Vec<_> = (0..=MOST_VARIABLES).map(pair).collect();
+        assert!(UserVariables::default().with(&many[1..]).is_some());
+        assert!(UserVariables::default().with(&many).is_none());
+        let long = (b"v".as_slice().into(), vec![b'1'; MOST_BYTES].into());
+        assert!(UserVariables::default().with(&[long]).is_none());
+    }
+}
