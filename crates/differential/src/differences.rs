@@ -28,10 +28,6 @@ pub(crate) enum Reason {
     Statistics,
     /// Row "SHOW WARNINGS, SHOW ERRORS where there is nothing to show, or the server is not asked".
     WidthsOfWarnings,
-    /// Open: an answer to SHOW WARNINGS or SHOW ERRORS from memory carries the status of an earlier time.
-    StatusOfMemory,
-    /// Open: the EOF between columns and rows does not say what is known of the session, such as an open transaction.
-    SessionUntoldBetween,
     /// The server counts in a login's answer what an earlier user of its thread left.
     WarningsOfLogin,
 }
@@ -64,7 +60,12 @@ const KNOWN_AT_THE_END: StatusFlags = StatusFlags(
         | StatusFlags::MORE_RESULTS_EXISTS.0
         | StatusFlags::NO_GOOD_INDEX_USED.0
         | StatusFlags::NO_INDEX_USED.0
-        | StatusFlags::PS_OUT_PARAMS.0,
+        | StatusFlags::PS_OUT_PARAMS.0
+        // Without autocommit the statement itself may have opened the transaction.
+        | StatusFlags::IN_TRANS.0
+        | StatusFlags::IN_TRANS_READONLY.0
+        // SERVER_STATUS_ANSI_QUOTES of MariaDB: SET STATEMENT changes it for one statement.
+        | 1 << 15,
 );
 
 /// The first difference between the replies to a step that no reason explains, in words; the reasons used are counted.
@@ -121,7 +122,7 @@ fn reason(step: &Step, ends: Ends, direct: &Packet, through: &Packet) -> Option<
         Role::Ok if *step == Step::Reconnect && of_login(one) == of_login(two) => {
             Some(Reason::WarningsOfLogin)
         }
-        Role::Ok | Role::EndOfRows | Role::EndOfColumns => end(step, ends, direct.role, one, two),
+        Role::Ok | Role::EndOfRows | Role::EndOfColumns => end(ends, direct.role, one, two),
         Role::Text => (*step == Step::Statistics
             && [one, two].iter().all(|text| text.starts_with(b"Uptime: ")))
         .then_some(Reason::Statistics),
@@ -171,11 +172,14 @@ fn cells_name_statement(direct: &[u8], through: &[u8]) -> bool {
 
 fn column(step: &Step, direct: &[u8], through: &[u8]) -> Option<Reason> {
     let (one, two) = (parse_column_definition(direct).ok()?, parse_column_definition(through).ok()?);
-    let is_expression = one.table.is_empty() && one.original_name.is_empty() && two.table.is_empty();
+    // The rows of a cursor come from a table without a name, whose columns have theirs from the statement.
+    let of_cursor = matches!(step, Step::Execute { cursor: true, .. }) && one.original_name == one.name;
+    let is_expression =
+        one.table.is_empty() && (one.original_name.is_empty() || of_cursor) && two.table.is_empty();
     let is_named =
         || REPLACED.iter().any(|word| String::from_utf8_lossy(one.name).to_uppercase().contains(word));
     if is_expression
-        && (says(step, &REPLACED) || is_named())
+        && (of_cursor || says(step, &REPLACED) || is_named())
         && (one.name == two.name || replaced(one.name, two.name))
     {
         return Some(Reason::ReplacedByValue);
@@ -232,7 +236,7 @@ fn character_set(collation: u16) -> u16 {
     }
 }
 
-fn end(step: &Step, ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Option<Reason> {
+fn end(ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Option<Reason> {
     let is_eof = |payload: &[u8]| payload.first() == Some(&0xfe) && payload.len() == 5;
     if is_eof(direct) && is_eof(through) {
         let status = |payload: &[u8]| StatusFlags(u16::from_le_bytes([payload[3], payload[4]]));
@@ -244,22 +248,13 @@ fn end(step: &Step, ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Op
                 if KNOWN_AT_THE_END.contains(differ) && (warnings_same || through[1..3] == [0, 0]) =>
             {
                 Some(Reason::KnownAtTheEnd)
-            }
-            Role::EndOfColumns => Some(Reason::SessionUntoldBetween),
-            Role::EndOfRows if warnings_same && is_diagnostics(step) => Some(Reason::StatusOfMemory),
-            // MariaDB clears the flag in an OK to who did not ask for it, but not in an EOF.
+            } // MariaDB clears the flag in an OK to who did not ask for it, but not in an EOF.
             _ if warnings_same && differ == StatusFlags::SESSION_STATE_CHANGED => Some(Reason::NoChangesTold),
             _ => None,
         };
     }
     let mut one = wire::OkPacket::parse(direct, true).ok()?;
     let two = wire::OkPacket::parse(through, true).ok()?;
-    if role == Role::EndOfRows
-        && is_diagnostics(step)
-        && (wire::OkPacket { status: one.status, ..two }) == one
-    {
-        return Some(Reason::StatusOfMemory);
-    }
     if !tracks(ends) {
         return None;
     }
@@ -273,10 +268,6 @@ fn of_login(payload: &[u8]) -> Option<wire::OkPacket<'_>> {
     let ok = wire::OkPacket::parse(payload, true).ok()?;
     let status = ok.status.without(StatusFlags::SESSION_STATE_CHANGED);
     Some(wire::OkPacket { warnings: 0, session_changes: &[], status, ..ok })
-}
-
-fn is_diagnostics(step: &Step) -> bool {
-    matches!(step, Step::Query(text) if text.starts_with(b"SHOW"))
 }
 
 fn tracks(ends: Ends) -> bool {

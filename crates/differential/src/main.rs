@@ -151,8 +151,6 @@ impl Session<'_> {
             Reason::KnownAtTheEnd,
             Reason::Statistics,
             Reason::WidthsOfWarnings,
-            Reason::StatusOfMemory,
-            Reason::SessionUntoldBetween,
             Reason::WarningsOfLogin,
         ];
         for reason in reasons.iter().filter(|reason| !self.tally.contains_key(reason)) {
