@@ -75,6 +75,24 @@ def test_login(connect, note):
     note("without a password", rows(connect("none", ""), "SELECT CURRENT_USER()"))
 
 
+SETTINGS = [
+    "SET NAMES utf8mb4", "SET NAMES latin1", "SET NAMES utf8mb4 COLLATE utf8mb4_bin", "SET autocommit=0", "SET autocommit=1", "SET sql_mode='ANSI_QUOTES'",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION TRANSACTION READ ONLY", "SET SESSION transaction_isolation='SERIALIZABLE'",
+    "SET SESSION TRANSACTION READ WRITE", "SET time_zone='+01:00', sql_mode='NO_BACKSLASH_ESCAPES'", "SET wait_timeout=999999999", "SET max_execution_time=1000",
+    "SET sql_mode=''", "SET innodb_lock_wait_timeout=7"]
+
+
+def test_settings_that_are_known(connect, note):
+    """The second client's are answered without the server, the third's in another state."""
+    for number, connection in enumerate((connect(), connect(), connect(autocommit=True))):
+        for setting in SETTINGS:
+            with connection.cursor() as cursor:
+                note(f"{number}: {setting}", (cursor.execute(setting), cursor.warning_count, connection.server_status))
+            note("after it", rows(connection, "SELECT @@autocommit, @@transaction_isolation, @@transaction_read_only, @@time_zone, @@sql_mode,"
+                                  " @@collation_connection, @@character_set_results, @@wait_timeout, @@max_execution_time, @@innodb_lock_wait_timeout"))
+            note("and its status", connection.server_status)
+
+
 def test_refused(connect, note):
     note("wrong password", refusal(connect, APP[0], "wrong"))
     note("no password", refusal(connect, APP[0], ""))

@@ -26,6 +26,7 @@ const LIVE: &[&str] = &[
     "idle_transaction_timeout",
     "kill_abandoned",
     "lazy_begin",
+    "lazy_set",
     "lock_wait_interval",
     "log_level",
     "long_permits",

@@ -89,6 +89,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         rescue_reads,
         lazy_begin,
         carry_user_variables,
+        lazy_set,
         max_backends,
         max_connections,
         high_prio_mode,

@@ -13,6 +13,7 @@ use crate::backend::contended::Contention;
 use crate::backend::lost::ServerFull;
 use crate::backend::rescue::Rescues;
 use crate::client::delay::Delayed;
+use crate::client::known_answers::KnownSets;
 use crate::client::login_schema::SchemaCheck;
 use crate::client::{Client, Phase};
 use crate::coalescing::Coalescer;
@@ -85,6 +86,7 @@ pub struct Engine {
     /// Facts of a server that has come back, until its accounts are there too.
     pub(crate) pending_facts: Option<Facts>,
     pub(crate) sessions: Sessions,
+    pub(crate) known_sets: KnownSets,
     pub(crate) definitions: Definitions,
     /// Prepared statements of all clients of this worker.
     pub(crate) statement_count: u32,
@@ -224,6 +226,7 @@ impl Engine {
             facts: None,
             pending_facts: None,
             sessions: Sessions::default(),
+            known_sets: KnownSets::default(),
             definitions: Definitions::default(),
             statement_count: 0,
             prepared_count: 0,

@@ -36,6 +36,7 @@ impl Engine {
         now.coalescing = new.coalescing;
         now.rescue_reads = new.rescue_reads;
         now.lazy_begin = new.lazy_begin;
+        now.lazy_set = new.lazy_set;
         now.high_prio_mode = new.high_prio_mode;
         now.priority = new.priority;
         now.high_priority_connection = new.high_priority_connection;

@@ -64,6 +64,8 @@ pub(crate) struct Request {
     pub(crate) template: Option<Box<Template>>,
     /// Which prepared statement it is about.
     pub(crate) about: Option<Box<About>>,
+    /// What its answer will be remembered by, see [`crate::client::known_answers`].
+    pub(crate) remember: Option<Box<[u8]>>,
 }
 
 /// What a command about a prepared statement is about.
@@ -196,6 +198,7 @@ impl Request {
             prepare_tries: 0,
             template: None,
             about: None,
+            remember: None,
             holds_locks: false,
             contends: false,
         }

@@ -71,6 +71,8 @@ pub struct Settings {
     pub lazy_begin: bool,
     /// Whether user variables that are set to literals follow their client, instead of keeping it on its backend.
     pub carry_user_variables: bool,
+    /// Whether a SET whose answer is known is answered without a backend.
+    pub lazy_set: bool,
     /// The lane of all statements of clients that have not said anything else themselves.
     pub priority: PoolPriority,
     /// Whether all statements of clients that have not said anything else themselves go to the high queue.
@@ -207,6 +209,7 @@ impl Settings {
             statements_in_flight: 1,
             long_statement_time: Duration::ZERO,
             lazy_begin: false,
+            lazy_set: false,
             ..self.clone()
         };
         match profile {
@@ -303,6 +306,7 @@ impl Default for Settings {
             rescue_reads: true,
             lazy_begin: true,
             carry_user_variables: true,
+            lazy_set: true,
             priority: PoolPriority::Auto,
             high_priority_connection: false,
             high_prio_tickets: u32::MAX,

@@ -202,6 +202,8 @@ pub struct Totals {
     pub kick_ups: u64,
     /// Statements that were answered by the execution of another one.
     pub coalesced: u64,
+    /// Statements that only set session state, and whose answer was known: they ran on no backend.
+    pub answered_sets: u64,
     /// Statements whose client held no backend: they ran on any.
     pub multiplexed_statements: u64,
     /// Statements of open transactions of clients that were not pinned.

@@ -208,6 +208,19 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         section: Section::Scheduling,
     },
     OptionSpec {
+        name: "lazy_set",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.engine.lazy_set = false),
+            ("on", |configuration| configuration.engine.lazy_set = true),
+        ]),
+        default: "on",
+        example: "off",
+        doc: "Whether a SET of usual session variables to literals (SET NAMES utf8mb4, SET autocommit=0, SET SESSION TRANSACTION \
+              ISOLATION LEVEL ...) is answered by Onramp where the server has answered the same to a client in the same session \
+              state. What it sets goes ahead of the client's next statement, in the same text.",
+        section: Section::Scheduling,
+    },
+    OptionSpec {
         name: "rescue_reads",
         kind: Kind::Word(&[
             ("off", |configuration| configuration.engine.rescue_reads = false),

@@ -68,6 +68,7 @@ impl Engine {
         if let Some(priority) = request.priority.filter(|_| summary.error.is_none()) {
             self.take_priority(client, priority);
         }
+        let before = self.state_to_remember(client, &request);
         let unexplained = self.take_in_changes(key, client, &request, summary);
         if command == RequestKind::ResetConnection && summary.error.is_none() {
             return self.client_was_reset(key, client, summary);
@@ -90,6 +91,9 @@ impl Engine {
         }
         self.note_ended(client, &request);
         self.note_aftermath(key, client, &request, statement);
+        if let Some(before) = before {
+            self.remember_set(client, &mut request, before, &statement.summary);
+        }
         let charset_unsure =
             request.statement.charset == CharsetSetting::Unsure && statement.summary.error.is_none();
         // On a backend of its own the server knows, and a question would only disturb FOUND_ROWS() there.

@@ -203,6 +203,7 @@ impl Engine {
 
     fn query(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
         let statement = Statement::of_text(text, self.lex_mode(key));
+        let mut remember = None;
         match statement.kind {
             Kind::Kill(mut target) if !statement.several => {
                 let own = statement.calls.iter().any(|call| call.function == SessionFunction::ConnectionId);
@@ -215,6 +216,7 @@ impl Engine {
                 return self.set_pool_variables(key, text, statement.several, answer);
             }
             _ if self.answer_transaction_command(key, &statement, answer) => return,
+            _ if self.answer_known_set(key, &statement, text, answer, &mut remember) => return,
             // What stands behind them in the same text has to be run as well.
             Kind::ShowWarnings if !statement.several && self.show_saved_warnings(key) => return,
             Kind::ShowDiagnostics if !statement.several && self.show_saved_diagnostics(key, text, answer) => {
@@ -228,6 +230,7 @@ impl Engine {
         if !matches!(self.clients[key].aftermath.diagnostics, Diagnostics::None) {
             request.without_tables = uses_no_table(&request.statement, text);
         }
+        request.remember = remember;
         request.inserts_selection = inserts_selection(&request.statement, text);
         request.holding = self.holding_of(key, &request.statement, text);
         request.variables = self.variable_use(key, &request.statement, text);

@@ -20,6 +20,7 @@ pub(crate) mod compression;
 pub(crate) mod delay;
 pub(crate) mod holdings;
 pub(crate) mod kill;
+pub(crate) mod known_answers;
 pub(crate) mod login;
 pub(crate) mod login_schema;
 pub(crate) mod prepared;

@@ -219,6 +219,7 @@ fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'sta
         ("Onramp_queued_low", sum(|view| queued(view, "low"))),
         ("Onramp_rescued_reads", sum(|view| view.totals.rescues)),
         ("Onramp_session_states", sum(|view| view.session_states as u64)),
+        ("Onramp_sets_answered", sum(|view| view.totals.answered_sets)),
         ("Onramp_stalls", sum(|view| view.totals.stalls)),
         ("Onramp_statements_in_transactions", sum(|view| view.totals.statements_in_transactions)),
         ("Onramp_statements_multiplexed", sum(|view| view.totals.multiplexed_statements)),
