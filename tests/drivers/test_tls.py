@@ -1,5 +1,6 @@
 """TLS with clients: libraries, programs and what breaks it."""
 
+import hashlib
 import shutil
 import signal
 import socket
@@ -338,3 +339,24 @@ def test_many_at_once(secured, context):
     for number, connection in enumerate(pending):
         assert connection.value(f"SELECT {number}") == str(number).encode()
         connection.close()
+
+
+def proof(scramble, certificate):
+    """What MariaDB 11.4 says with the OK of a login, for the account `app`."""
+    stored = hashlib.sha1(hashlib.sha1(b"app-secret").digest()).digest()
+    return b"\x01" + hashlib.sha256(stored + scramble + hashlib.sha256(certificate).digest()).hexdigest().upper().encode()
+
+
+def test_a_certificate_that_nobody_vouches_for_is_proved_by_the_password(own_onramp, server):
+    """MariaDB's clients from 11.4 on trust such a certificate if the server shows that it knows the password's hash."""
+    onramp = own_onramp(server)
+    unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unchecked.check_hostname = False
+    unchecked.verify_mode = ssl.CERT_NONE
+    with raw.Connection(onramp) as connection:
+        scramble = connection.greet().scramble
+        connection.start_tls(unchecked)
+        certificate = connection.socket.getpeercert(binary_form=True)
+        assert finish(connection).info == proof(scramble, certificate)
+    with raw.Connection(onramp) as connection:
+        assert connection.login("app", "app-secret").info == b""  # there is no certificate to prove

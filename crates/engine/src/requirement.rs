@@ -64,7 +64,12 @@ mod tests {
 
     #[test]
     fn each_asks_for_more() {
-        let bare = TlsSession { version: TlsVersion::V1_3, cipher: "TLS_AES_256_GCM_SHA384", peer: None };
+        let bare = TlsSession {
+            version: TlsVersion::V1_3,
+            cipher: "TLS_AES_256_GCM_SHA384",
+            peer: None,
+            own_fingerprint: None,
+        };
         let peer = PeerCertificate { subject: "/CN=app".into(), issuer: "/CN=ca".into() };
         let known = TlsSession { peer: Some(Box::new(peer)), ..bare.clone() };
         let met =

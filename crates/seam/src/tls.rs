@@ -42,6 +42,8 @@ pub struct TlsSession {
     pub cipher: &'static str,
     /// The peer's certificate, where it showed one. It has been verified if it was to be.
     pub peer: Option<Box<PeerCertificate>>,
+    /// The SHA-256 digest of the certificate that the server of the two has shown, as that server knows it; `None` at its client.
+    pub own_fingerprint: Option<[u8; 32]>,
 }
 
 /// Whose certificate the peer has shown. Both in the form in which `REQUIRE SUBJECT` and `REQUIRE ISSUER` compare:

@@ -8,13 +8,22 @@ use rustls::server::{NoClientAuth, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use sha2::{Digest as _, Sha256};
 
 use crate::pem;
 
 /// What a server shows of itself, and whom it asks for a certificate. One for all workers; a change counts for connections
 /// that begin after it.
 pub struct Acceptor {
-    config: RwLock<Arc<ServerConfig>>,
+    shown: RwLock<Shown>,
+}
+
+/// What a connection begins with.
+#[derive(Clone)]
+pub(crate) struct Shown {
+    pub(crate) config: Arc<ServerConfig>,
+    /// The SHA-256 digest of our certificate.
+    pub(crate) fingerprint: [u8; 32],
 }
 
 /// A certificate and its key.
@@ -59,7 +68,7 @@ impl Acceptor {
     /// # Errors
     /// Key and certificate that do not belong together, or authorities that cannot be read.
     pub fn new(identity: Identity, client_authorities: Option<&[u8]>) -> Result<Self, String> {
-        Ok(Self { config: RwLock::new(config(identity, client_authorities)?) })
+        Ok(Self { shown: RwLock::new(shown(identity, client_authorities)?) })
     }
 
     /// Takes another identity and other authorities, as [`Self::new`]. Connections that stand go on; tickets of earlier ones are
@@ -68,17 +77,17 @@ impl Acceptor {
     /// # Errors
     /// As [`Self::new`]; nothing has changed then.
     pub fn change(&self, identity: Identity, client_authorities: Option<&[u8]>) -> Result<(), String> {
-        let fresh = config(identity, client_authorities)?;
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        let fresh = shown(identity, client_authorities)?;
+        *self.shown.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
 
-    pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn shown(&self) -> Shown {
+        self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-fn config(identity: Identity, client_authorities: Option<&[u8]>) -> Result<Arc<ServerConfig>, String> {
+fn shown(identity: Identity, client_authorities: Option<&[u8]>) -> Result<Shown, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = match client_authorities {
         None => Arc::new(NoClientAuth),
@@ -91,6 +100,7 @@ fn config(identity: Identity, client_authorities: Option<&[u8]>) -> Result<Arc<S
         }
     };
     let certified = certified_key(identity, &provider)?;
+    let fingerprint = certified.cert.first().map(|own| Sha256::digest(own).into()).unwrap_or_default();
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
@@ -99,7 +109,7 @@ fn config(identity: Identity, client_authorities: Option<&[u8]>) -> Result<Arc<S
     config.ticketer = Ticketer::new().map_err(|error| format!("no keys for session tickets: {error}"))?;
     // Few of MySQL's clients come back with a ticket, and each costs bytes and time.
     config.send_tls13_tickets = 1;
-    Ok(Arc::new(config))
+    Ok(Shown { config: Arc::new(config), fingerprint })
 }
 
 /// Checks that key and certificate belong together, as far as the certificate can be read: old ones without extensions

@@ -232,7 +232,7 @@ impl Table {
 
     fn server_session(&self) -> Result<Session, String> {
         let acceptor = self.acceptor.as_ref().ok_or("there is no certificate")?;
-        Session::server(acceptor.config()).map_err(|error| error.to_string())
+        Session::server(acceptor.shown()).map_err(|error| error.to_string())
     }
 
     fn client_session(&self, name: &str, buffers: &mut Buffers) -> Result<Session, String> {

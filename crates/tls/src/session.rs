@@ -5,10 +5,11 @@ use std::sync::Arc;
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus, WriteTraffic};
-use rustls::{CipherSuite, ClientConfig, CommonState, Error, ProtocolVersion, ServerConfig};
+use rustls::{CipherSuite, ClientConfig, CommonState, Error, ProtocolVersion};
 use rustls_pki_types::ServerName;
 use seam::{TlsSession, TlsVersion};
 
+use crate::acceptor::Shown;
 use crate::certificate;
 
 /// The state of one connection. Between records it holds no bytes of either side.
@@ -19,7 +20,8 @@ pub(crate) struct Session {
 }
 
 enum Side {
-    Server(UnbufferedServerConnection),
+    /// And the digest of the certificate that it shows.
+    Server(UnbufferedServerConnection, [u8; 32]),
     Client(UnbufferedClientConnection),
 }
 
@@ -47,8 +49,9 @@ const RECORD_OVERHEAD: usize = 64;
 const RECORD_CONTENT: usize = 16 << 10;
 
 impl Session {
-    pub(crate) fn server(config: Arc<ServerConfig>) -> Result<Self, Error> {
-        Ok(Self { side: Side::Server(UnbufferedServerConnection::new(config)?), partial: Vec::new() })
+    pub(crate) fn server(shown: Shown) -> Result<Self, Error> {
+        let connection = UnbufferedServerConnection::new(shown.config)?;
+        Ok(Self { side: Side::Server(connection, shown.fingerprint), partial: Vec::new() })
     }
 
     pub(crate) fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, Error> {
@@ -56,7 +59,7 @@ impl Session {
     }
 
     pub(crate) fn is_server(&self) -> bool {
-        matches!(self.side, Side::Server(_))
+        matches!(self.side, Side::Server(..))
     }
 
     pub(crate) fn is_handshaking(&self) -> bool {
@@ -114,12 +117,16 @@ impl Session {
             },
             cipher: common.negotiated_cipher_suite().map_or("", |suite| openssl_name(suite.suite())),
             peer: peer.map(Box::new),
+            own_fingerprint: match self.side {
+                Side::Server(_, fingerprint) => Some(fingerprint),
+                Side::Client(_) => None,
+            },
         }
     }
 
     fn common(&self) -> &CommonState {
         match &self.side {
-            Side::Server(connection) => connection,
+            Side::Server(connection, _) => connection,
             Side::Client(connection) => connection,
         }
     }
@@ -146,7 +153,7 @@ impl Session {
         loop {
             let rest = &mut arrived[used..];
             let (discard, step) = match &mut self.side {
-                Side::Server(connection) => step(connection.process_tls_records(rest), buffers, wish),
+                Side::Server(connection, _) => step(connection.process_tls_records(rest), buffers, wish),
                 Side::Client(connection) => step(connection.process_tls_records(rest), buffers, wish),
             };
             used += discard;
@@ -166,7 +173,7 @@ impl Session {
     fn alert(&mut self, buffers: &mut Buffers) {
         while self.common().wants_write() {
             let (_, step) = match &mut self.side {
-                Side::Server(connection) => {
+                Side::Server(connection, _) => {
                     step(connection.process_tls_records(&mut []), buffers, &Wish::Read)
                 }
                 Side::Client(connection) => {

@@ -10,6 +10,11 @@ use crate::errors::MySqlError;
 impl Engine {
     /// An OK packet with this sequence number.
     pub(crate) fn answer_ok(&mut self, client: usize, sequence: u8) {
+        self.answer_ok_and_say(client, sequence, &[]);
+    }
+
+    /// Likewise, with this as its `info`.
+    pub(crate) fn answer_ok_and_say(&mut self, client: usize, sequence: u8, info: &[u8]) {
         let client = &self.clients[client];
         let ok = OkPacket {
             header: 0x00,
@@ -17,7 +22,7 @@ impl Engine {
             last_insert_id: 0,
             status: client.reader().status(),
             warnings: 0,
-            info: &[],
+            info,
             session_changes: &[],
         };
         let mut payload = Vec::new();

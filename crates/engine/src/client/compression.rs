@@ -34,7 +34,8 @@ pub(crate) fn wanted(offered: Capabilities, asked: Capabilities, payload: &[u8])
 impl Engine {
     /// The OK that ends a login or a COM_CHANGE_USER. What follows the former may be compressed.
     pub(crate) fn answer_login(&mut self, key: usize, sequence: u8) {
-        self.answer_ok(key, sequence);
+        let proof = self.certificate_proof(key);
+        self.answer_ok_and_say(key, sequence, &proof);
         let client = &mut self.clients[key];
         client.login_until = None;
         // It may have sent ahead.

@@ -308,6 +308,7 @@ impl Engine {
         client.priority = Priority::default();
         client.tickets = self.scheduler.full_tickets();
         client.login_sequence = attempt.sequence;
+        client.scramble = attempt.scramble;
         client.phase = Phase::Idle;
         match attempt.schema {
             Some(schema) if !self.schema_is_known(identity, &schema) => {

@@ -1,13 +1,15 @@
 //! TLS with clients: offered in the greeting, asked for with an SSLRequest, and from then on the layer's affair below us.
 
 use seam::{ConnectionId, ListenerId, Peer, TlsSession};
-use wire::{Capabilities, WireError};
+use wire::{Capabilities, WireError, native_password};
 
 use super::login::Login;
 use super::{Client, Phase};
 use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
 use crate::event::Event;
+use crate::facts::Facts;
+use crate::secret::Secret;
 use crate::settings::{ClientTls, Settings};
 
 /// Whether a client's connection is encrypted.
@@ -86,6 +88,26 @@ impl Engine {
     pub(crate) fn unread(&mut self, key: usize, bytes: &[u8]) -> usize {
         self.outbox.unread(self.clients[key].connection, bytes);
         bytes.len()
+    }
+
+    /// What lets a client of MariaDB's trust a certificate that nobody vouches for; empty where there is nothing to say.
+    /// Other methods than the native one have a proof of another kind, or none.
+    pub(crate) fn certificate_proof(&self, key: usize) -> Vec<u8> {
+        let client = &self.clients[key];
+        let fingerprint = client.tls().and_then(|session| session.own_fingerprint);
+        let secret = client.identity.map(|id| &self.identities.identity(id).secret);
+        match (fingerprint, secret) {
+            (Some(fingerprint), Some(Secret::Native(stage1)))
+                if self.facts.as_ref().is_some_and(Facts::is_mariadb) =>
+            {
+                native_password::certificate_proof(
+                    &native_password::stage2(stage1),
+                    &client.scramble,
+                    &fingerprint,
+                )
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// A login in the clear where TLS is required.
