@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use wire::{Capabilities, ChangeUser};
 
-fuzz_target!(|input: (u32, &[u8])| {
+fuzz_target!(|input: (u64, &[u8])| {
     let (capabilities, bytes) = (Capabilities(input.0), input.1);
     let Ok(change) = ChangeUser::parse(bytes, capabilities) else { return };
     // Without SECURE_CONNECTION the response may be longer than the form that is written holds, and without a plugin

@@ -3,7 +3,10 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use wire::{Expect, HEADER_LEN, ReplyEvent, ReplyOptions, ReplyReader, ReplySink, WireError, put_message};
+use wire::{
+    ClientMetadata, Expect, HEADER_LEN, ReplyEvent, ReplyOptions, ReplyReader, ReplySink, WireError,
+    put_message,
+};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -13,6 +16,9 @@ struct Input<'a> {
     backend_session_track: bool,
     client_deprecate_eof: bool,
     client_session_track: bool,
+    client_progress: bool,
+    client_metadata: u8,
+    known_metadata: Option<u64>,
     skip_results: u8,
     /// Lengths of the pieces, used over and over.
     cuts: [u8; 4],
@@ -79,6 +85,12 @@ fn options(input: &Input<'_>) -> ReplyOptions {
         backend_session_track: input.backend_session_track,
         client_deprecate_eof: input.client_deprecate_eof,
         client_session_track: input.client_session_track,
+        client_progress: input.client_progress,
+        client_metadata: match input.client_metadata % 3 {
+            0 => ClientMetadata::Bare,
+            1 => ClientMetadata::Announced,
+            _ => ClientMetadata::Known(input.known_metadata),
+        },
         skip_results: input.skip_results % 4,
     }
 }

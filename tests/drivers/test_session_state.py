@@ -98,7 +98,7 @@ def test_definitions_of_warnings(client):
     for connection in clients:
         connection.query("SELECT CAST('x' AS INT)")
     for connection in clients:
-        assert [column[6:] for column in connection.query("SHOW WARNINGS").columns] == [
+        assert [column[6:10] for column in connection.query("SHOW WARNINGS").columns] == [
             (28, 253, 1, 39), (4, 3, 161, 0), (2048, 253, 1, 39)]
 
 

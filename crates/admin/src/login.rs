@@ -67,7 +67,6 @@ pub(crate) fn log_in(
         connection_id: connection,
         scramble,
         capabilities: CAPABILITIES,
-        mariadb_extended: 0,
         collation: COLLATION,
         status: STATUS,
         auth_plugin: PLUGIN,

@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use wire::{
-    Column, ColumnType, EOF_HEADER, EofPacket, OkPacket, ResultSetWriter, StatusFlags, begin_packet,
-    end_packet, put_lenenc_bytes,
+    Capabilities, Column, ColumnType, EOF_HEADER, EofPacket, OkPacket, ResultSetWriter, StatusFlags,
+    begin_packet, end_packet, put_lenenc_bytes,
 };
 
 /// There are no transactions on the admin port.
@@ -104,7 +104,8 @@ impl ResultSet {
             })
             .collect();
         // Only the head: its own end could not carry the number of warnings.
-        let _ = ResultSetWriter::begin(out, &mut 1, &columns, STATUS, self.deprecate_eof);
+        let form = if self.deprecate_eof { Capabilities::DEPRECATE_EOF } else { Capabilities::NONE };
+        let _ = ResultSetWriter::begin(out, &mut 1, &columns, STATUS, form);
         out.append(&mut self.rows);
         let start = begin_packet(out);
         if self.deprecate_eof {

@@ -176,7 +176,6 @@ fn ask_for_tls(greeting: &[u8], sequence: u8, out: &mut Vec<u8>) -> Result<u8, F
     }
     let request = LoginRequest {
         capabilities: wanted(&greeting),
-        mariadb_extended: 0,
         max_packet_size: wire::MAX_PAYLOAD as u32,
         collation: COLLATION,
         user: b"",
@@ -229,7 +228,6 @@ fn greeted(
     let response = credentials.response(plugin, &greeting.scramble)?;
     let request = LoginRequest {
         capabilities,
-        mariadb_extended: 0,
         max_packet_size: wire::MAX_PAYLOAD as u32,
         collation: COLLATION,
         user: credentials.user.as_bytes(),

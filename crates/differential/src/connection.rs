@@ -26,7 +26,7 @@ pub(crate) struct Login {
     pub(crate) user: String,
     pub(crate) schema: String,
     pub(crate) collation: u8,
-    pub(crate) capabilities: u32,
+    pub(crate) capabilities: u64,
 }
 
 /// What a packet is, as its place in the reply says.
@@ -111,7 +111,6 @@ impl Connection {
         let mut body = Vec::new();
         LoginRequest {
             capabilities: connection.capabilities,
-            mariadb_extended: 0,
             max_packet_size: 1 << 24,
             collation: login.collation,
             user: login.user.as_bytes(),

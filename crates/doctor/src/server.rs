@@ -142,7 +142,6 @@ fn log_in(connection: &mut Connection, backend: &BackendUrl) -> Result<(), Strin
             | Capabilities::TRANSACTIONS
             | Capabilities::SECURE_CONNECTION
             | Capabilities::PLUGIN_AUTH,
-        mariadb_extended: 0,
         max_packet_size: LONGEST_MESSAGE as u32,
         collation: COLLATION,
         user: backend.user.as_bytes(),

@@ -2,7 +2,7 @@
 //! diagnostics. On a connection of one's own they live in the server; here the client takes them along.
 
 use sql::{PoolVariable, SessionCall, SessionFunction};
-use wire::{Column, ColumnDescription, ColumnType, ResultSetWriter, StatusFlags};
+use wire::{Capabilities, Column, ColumnDescription, ColumnType, ResultSetWriter, StatusFlags};
 
 use crate::backend::ServerError;
 
@@ -138,7 +138,7 @@ const BINARY: u16 = 128;
 pub(crate) struct Reader {
     pub(crate) status: StatusFlags,
     pub(crate) collation: u8,
-    pub(crate) deprecate_eof: bool,
+    pub(crate) capabilities: Capabilities,
 }
 
 impl Reader {
@@ -190,7 +190,7 @@ pub(crate) fn no_warnings(reader: Reader) -> Vec<u8> {
         &mut sequence,
         &warning_columns(reader.collation),
         reader.status(),
-        reader.deprecate_eof,
+        reader.capabilities,
     )
     .finish();
     out
@@ -204,7 +204,7 @@ fn warnings_reply(level: &str, code: u16, text: &[u8], reader: Reader) -> Box<[u
         &mut sequence,
         &warning_columns(reader.collation),
         reader.status(),
-        reader.deprecate_eof,
+        reader.capabilities,
     );
     rows.row(&[Some(level.as_bytes()), Some(code.to_string().as_bytes()), Some(text)]);
     rows.finish();
@@ -330,7 +330,9 @@ mod tests {
     fn a_saved_answer_has_the_status_of_now() {
         let in_transaction = StatusFlags(StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS.0);
         for deprecate_eof in [false, true] {
-            let reader = |status| Reader { status, collation: 45, deprecate_eof };
+            let capabilities =
+                if deprecate_eof { Capabilities::DEPRECATE_EOF } else { Capabilities::CACHE_METADATA };
+            let reader = |status| Reader { status, collation: 45, capabilities };
             let error = b"a text";
             let before = warnings_reply("Error", 1064, error, reader(StatusFlags::AUTOCOMMIT));
             let after = warnings_reply("Error", 1064, error, reader(in_transaction));

@@ -180,7 +180,7 @@ impl Engine {
         let client = &self.clients[key];
         let mut hash = u64::from(client.session.map_or(0, |session| session.number()));
         let mut fold = |bits: u64| hash = (hash.rotate_left(5) ^ bits).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        fold(u64::from(client.capabilities.0));
+        fold(client.capabilities.0);
         fold(u64::from(client.identity.map_or(0, |identity| identity.number())));
         fold(request.lane.map_or(0, |lane| 1 + lane as u64));
         for chunk in request.raw.chunks(8) {

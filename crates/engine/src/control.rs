@@ -276,7 +276,7 @@ impl Engine {
         };
         let options = crate::backend::dispatch::reply_options(
             crate::server_login::ALWAYS & facts.capabilities,
-            true,
+            wire::Capabilities::DEPRECATE_EOF,
             0,
             1,
         );

@@ -37,6 +37,12 @@ pub(crate) const ALWAYS: Capabilities = Capabilities(
         | Capabilities::DEPRECATE_EOF.0,
 );
 
+/// What backends ask for beyond that, whatever their clients speak: progress reports are cut out for clients that did not ask
+/// for them, and nothing else changes where nobody uses it.
+pub(crate) const OF_BACKENDS: Capabilities = Capabilities(
+    Capabilities::PROGRESS.0 | Capabilities::BULK_OPERATIONS.0 | Capabilities::BULK_UNIT_RESULTS.0,
+);
+
 /// A login under way.
 pub(crate) struct ServerLogin {
     credentials: Credentials,
@@ -259,7 +265,6 @@ impl ServerLogin {
         let secured = if self.encrypted { Capabilities::SSL } else { Capabilities::NONE };
         LoginRequest {
             capabilities: self.capabilities(greeting) | secured,
-            mariadb_extended: 0,
             // What libmysqlclient sends; the servers bound packets by their own max_allowed_packet.
             max_packet_size: 1 << 30,
             collation: self.credentials.collation,

@@ -5,15 +5,18 @@
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign};
 
-/// A set of `CLIENT_*` flags.
+/// A set of `CLIENT_*` flags. The upper half are MariaDB's further flags, which travel in the filler of the greeting and the
+/// login request between peers that leave out [`Self::LONG_PASSWORD`].
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Capabilities(pub u32);
+pub struct Capabilities(pub u64);
 
 impl Capabilities {
+    /// The flags that travel in the filler, MariaDB's own.
+    pub const EXTENDED: Self = Self(0xffff_ffff << 32);
     /// No flags.
     pub const NONE: Self = Self(0);
     /// Sent by MySQL always. MariaDB calls it `CLIENT_MYSQL` and leaves it out to say that extended capabilities
-    /// follow in the filler: [`mariadb_extended`].
+    /// follow in the filler.
     pub const LONG_PASSWORD: Self = Self(1);
     /// The affected rows of an OK are those found, not those changed.
     pub const FOUND_ROWS: Self = Self(1 << 1);
@@ -73,12 +76,43 @@ impl Capabilities {
     /// More than one authentication step (MySQL 8.0.27).
     pub const MULTI_FACTOR: Self = Self(1 << 28);
     /// Reserved for a further set of flags in MySQL; `CLIENT_PROGRESS_OBSOLETE` in MariaDB: the client takes progress
-    /// reports, which [`crate::ReplyReader`] does not.
+    /// reports, as of old.
     pub const CAPABILITY_EXTENSION: Self = Self(1 << 29);
     /// Used inside client libraries only.
     pub const SSL_VERIFY_SERVER_CERT: Self = Self(1 << 30);
     /// Used inside client libraries only.
     pub const REMEMBER_OPTIONS: Self = Self(1 << 31);
+    /// `MARIADB_CLIENT_PROGRESS`: the client takes progress reports, ERR packets with the code 0xffff, which do not end a
+    /// reply.
+    pub const PROGRESS: Self = Self(1 << 32);
+    /// `MARIADB_CLIENT_STMT_BULK_OPERATIONS`: `COM_STMT_BULK_EXECUTE` (MariaDB 10.2).
+    pub const BULK_OPERATIONS: Self = Self(1 << 34);
+    /// `MARIADB_CLIENT_EXTENDED_METADATA`: column definitions carry a further string for the type's name and format
+    /// (MariaDB 10.5).
+    pub const EXTENDED_METADATA: Self = Self(1 << 35);
+    /// `MARIADB_CLIENT_CACHE_METADATA`: the head of a result set says whether column definitions follow, which are left out
+    /// where they are those that came last (MariaDB 10.6).
+    pub const CACHE_METADATA: Self = Self(1 << 36);
+    /// `MARIADB_CLIENT_BULK_UNIT_RESULTS`: a bulk execution may ask for a result set of the ids and rows of each unit
+    /// (MariaDB 11.5).
+    pub const BULK_UNIT_RESULTS: Self = Self(1 << 37);
+
+    /// From the two words of a greeting or login request: what the filler holds counts where `LONG_PASSWORD` is left out.
+    pub(crate) const fn of_words(flags: u32, filler: u32) -> Self {
+        let flags = Self(flags as u64);
+        if flags.contains(Self::LONG_PASSWORD) { flags } else { Self(flags.0 | (filler as u64) << 32) }
+    }
+
+    /// The word that every peer knows.
+    #[expect(clippy::cast_possible_truncation, reason = "the upper half is the filler's")]
+    pub(crate) const fn word(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The word in the filler.
+    pub(crate) const fn filler(self) -> u32 {
+        if self.contains(Self::LONG_PASSWORD) { 0 } else { (self.0 >> 32) as u32 }
+    }
 
     /// Whether all flags of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
@@ -102,22 +136,6 @@ impl Capabilities {
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
-}
-
-/// MariaDB's further 32 flags, sent in the filler of the greeting and the login request by peers that leave out
-/// [`Capabilities::LONG_PASSWORD`]. Each bit here is bit 32 + n in MariaDB's own numbering.
-pub mod mariadb_extended {
-    /// The client takes progress reports: ERR packets with the code 0xffff, which do not end a reply.
-    pub const PROGRESS: u32 = 1;
-    /// `COM_STMT_BULK_EXECUTE`.
-    pub const STMT_BULK_OPERATIONS: u32 = 1 << 2;
-    /// Column definitions carry a further string for the type's name and format.
-    pub const EXTENDED_METADATA: u32 = 1 << 3;
-    /// Column definitions are left out where they did not change. Changes the head of a result set, which
-    /// [`crate::ReplyReader`] does not follow.
-    pub const CACHE_METADATA: u32 = 1 << 4;
-    /// Bulk operations are answered with a result set.
-    pub const BULK_UNIT_RESULTS: u32 = 1 << 5;
 }
 
 impl BitOr for Capabilities {
@@ -144,7 +162,7 @@ impl BitAnd for Capabilities {
 
 impl fmt::Debug for Capabilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Capabilities({:#010x})", self.0)
+        write!(f, "Capabilities({:#x})", self.0)
     }
 }
 
@@ -159,6 +177,11 @@ mod tests {
         assert!(both.contains(Capabilities::SSL) && !both.contains(Capabilities::SSL | Capabilities::ODBC));
         assert_eq!(both & Capabilities::SSL, Capabilities::SSL);
         assert_eq!(both.without(Capabilities::SSL), Capabilities::PROTOCOL_41);
-        assert_eq!(format!("{both:?}"), "Capabilities(0x00000a00)");
+        let extended = Capabilities::of_words(0x0a00, 0x1d);
+        assert_eq!((extended.word(), extended.filler()), (0x0a00, 0x1d));
+        assert!(extended.contains(both | Capabilities::CACHE_METADATA));
+        assert_eq!(extended.with(Capabilities::LONG_PASSWORD).filler(), 0);
+        assert_eq!(Capabilities::of_words(1, 0x1d), Capabilities::LONG_PASSWORD);
+        assert_eq!(format!("{both:?}"), "Capabilities(0xa00)");
     }
 }

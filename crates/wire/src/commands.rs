@@ -142,6 +142,16 @@ pub enum Command<'a> {
         /// What follows the flags: the iteration count (four bytes, always 1), then parameters.
         body: &'a [u8],
     },
+    /// Run a prepared statement for several lists of values (MariaDB, [`crate::Capabilities::BULK_OPERATIONS`]).
+    StmtBulkExecute {
+        /// Its id.
+        statement: u32,
+        /// [`BULK_SENDS_TYPES`], [`BULK_UNIT_RESULTS`].
+        flags: u16,
+        /// What follows the flags: types where they say so, then for each list each value behind a byte that says whether it
+        /// is there.
+        body: &'a [u8],
+    },
     /// A piece of a parameter's value. There is no answer, not even to an error.
     StmtSendLongData {
         /// The statement's id.
@@ -176,6 +186,12 @@ pub const CURSOR_READ_ONLY: u8 = 1;
 /// In the flags of [`Command::StmtExecute`]: a parameter count precedes the parameters (query attributes, MySQL 8.0).
 pub const PARAMETER_COUNT_AVAILABLE: u8 = 8;
 
+/// `STMT_BULK_FLAG_CLIENT_SEND_TYPES`, in the flags of [`Command::StmtBulkExecute`]: types precede the values.
+pub const BULK_SENDS_TYPES: u16 = 128;
+
+/// `STMT_BULK_FLAG_SEND_UNIT_RESULTS`, likewise: the answer is a result set with a row for each list.
+pub const BULK_UNIT_RESULTS: u16 = 64;
+
 impl<'a> Command<'a> {
     /// Reads a command's payload. Bytes behind the last field are ignored, as the servers do.
     ///
@@ -203,6 +219,9 @@ impl<'a> Command<'a> {
             CommandKind::StmtPrepare => Self::StmtPrepare(body),
             CommandKind::StmtExecute => {
                 Self::StmtExecute { statement: reader.u32()?, flags: reader.u8()?, body: reader.rest() }
+            }
+            CommandKind::StmtBulkExecute => {
+                Self::StmtBulkExecute { statement: reader.u32()?, flags: reader.u16()?, body: reader.rest() }
             }
             CommandKind::StmtSendLongData => Self::StmtSendLongData {
                 statement: reader.u32()?,
@@ -243,6 +262,10 @@ mod tests {
         assert_eq!(
             Command::parse(&[0x17, 2, 0, 0, 0, 1, 1, 0, 0, 0]),
             Ok(Command::StmtExecute { statement: 2, flags: CURSOR_READ_ONLY, body: &[1, 0, 0, 0] })
+        );
+        assert_eq!(
+            Command::parse(&[0xfa, 2, 0, 0, 0, 128, 0, 3, 0]),
+            Ok(Command::StmtBulkExecute { statement: 2, flags: BULK_SENDS_TYPES, body: &[3, 0] })
         );
         assert_eq!(
             Command::parse(&[0x18, 2, 0, 0, 0, 1, 0, b'x']),

@@ -30,8 +30,6 @@ pub struct Greeting<'a> {
     pub scramble: [u8; 20],
     /// What the server can speak.
     pub capabilities: Capabilities,
-    /// [`crate::mariadb_extended`]; 0 from a server that sets `LONG_PASSWORD`.
-    pub mariadb_extended: u32,
     /// The low byte of the server's default collation.
     pub collation: u8,
     /// The new session's state.
@@ -60,14 +58,14 @@ impl<'a> Greeting<'a> {
         let collation = reader.u8()?;
         let status = StatusFlags(reader.u16()?);
         let high = reader.u16()?;
-        let capabilities = Capabilities(u32::from(high) << 16 | u32::from(low));
+        let flags = u32::from(high) << 16 | u32::from(low);
+        let capabilities = Capabilities::of_words(flags, 0);
         if !capabilities.contains(Capabilities::PROTOCOL_41.union(Capabilities::SECURE_CONNECTION)) {
             return Err(WireError::Unsupported { what: "server from before MySQL 4.1" });
         }
         let auth_data_len = usize::from(reader.u8()?);
         reader.bytes(6)?; // filler
-        let extended = reader.u32()?;
-        let mariadb_extended = if capabilities.contains(Capabilities::LONG_PASSWORD) { 0 } else { extended };
+        let capabilities = Capabilities::of_words(flags, reader.u32()?);
         // The second part has 12 bytes and a zero byte, or more where the length given (of both parts) says so.
         let mut second = Reader::of("greeting", reader.bytes(auth_data_len.saturating_sub(8).max(13))?);
         scramble[8..].copy_from_slice(second.bytes(12)?);
@@ -76,23 +74,14 @@ impl<'a> Greeting<'a> {
         } else {
             DEFAULT_PLUGIN
         };
-        Ok(Self {
-            server_version,
-            connection_id,
-            scramble,
-            capabilities,
-            mariadb_extended,
-            collation,
-            status,
-            auth_plugin,
-        })
+        Ok(Self { server_version, connection_id, scramble, capabilities, collation, status, auth_plugin })
     }
 
     /// Appends the payload. The plugin's name is written where the capabilities have `PLUGIN_AUTH`, MariaDB's extended
     /// ones where they lack `LONG_PASSWORD`; `PROTOCOL_41` and `SECURE_CONNECTION` are always set.
     pub fn put(&self, out: &mut Vec<u8>) {
         let capabilities = self.capabilities | Capabilities::PROTOCOL_41 | Capabilities::SECURE_CONNECTION;
-        let [low0, low1, high0, high1] = capabilities.0.to_le_bytes();
+        let [low0, low1, high0, high1] = capabilities.word().to_le_bytes();
         out.push(PROTOCOL_VERSION);
         put_nul_terminated(out, self.server_version);
         put_u32(out, self.connection_id);
@@ -106,10 +95,7 @@ impl<'a> Greeting<'a> {
         // Both parts of the scramble and the zero byte; 0 where no plugin is named.
         out.push(if names_plugin { 21 } else { 0 });
         out.extend_from_slice(&[0; 6]);
-        put_u32(
-            out,
-            if capabilities.contains(Capabilities::LONG_PASSWORD) { 0 } else { self.mariadb_extended },
-        );
+        put_u32(out, capabilities.filler());
         out.extend_from_slice(&self.scramble[8..]);
         out.push(0);
         if names_plugin {
@@ -122,9 +108,9 @@ impl<'a> Greeting<'a> {
 /// capability `SSL`. The login request follows inside TLS, numbered on.
 pub fn is_ssl_request(payload: &[u8]) -> bool {
     payload.len() == SSL_REQUEST_LEN
-        && payload
-            .first_chunk()
-            .is_some_and(|flags| Capabilities(u32::from_le_bytes(*flags)).contains(Capabilities::SSL))
+        && payload.first_chunk().is_some_and(|flags| {
+            Capabilities::of_words(u32::from_le_bytes(*flags), 0).contains(Capabilities::SSL)
+        })
 }
 
 /// What a client answers to the greeting.
@@ -132,8 +118,6 @@ pub fn is_ssl_request(payload: &[u8]) -> bool {
 pub struct LoginRequest<'a> {
     /// What the client wants to speak. What the server did not offer must be taken off by the receiver.
     pub capabilities: Capabilities,
-    /// [`crate::mariadb_extended`]; 0 from a client that sets `LONG_PASSWORD`.
-    pub mariadb_extended: u32,
     /// The largest message that the client takes, in bytes; 0 where it does not say.
     pub max_packet_size: u32,
     /// The low byte of a collation's number.
@@ -160,15 +144,14 @@ impl<'a> LoginRequest<'a> {
         let mut reader = Reader::of("login request", payload);
         // Clients before 4.1 send only two bytes of capabilities, and PROTOCOL_41 is in these.
         let mut low = reader;
-        if !Capabilities(u32::from(low.u16()?)).contains(Capabilities::PROTOCOL_41) {
+        if !Capabilities::of_words(u32::from(low.u16()?), 0).contains(Capabilities::PROTOCOL_41) {
             return Err(WireError::Unsupported { what: "client from before MySQL 4.1" });
         }
-        let capabilities = Capabilities(reader.u32()?);
+        let flags = reader.u32()?;
         let max_packet_size = reader.u32()?;
         let collation = reader.u8()?;
         reader.bytes(19)?; // filler
-        let extended = reader.u32()?;
-        let mariadb_extended = if capabilities.contains(Capabilities::LONG_PASSWORD) { 0 } else { extended };
+        let capabilities = Capabilities::of_words(flags, reader.u32()?);
         let user = reader.nul_terminated()?;
         let auth_response = if capabilities.contains(Capabilities::PLUGIN_AUTH_LENENC_DATA) {
             reader.lenenc_bytes()?
@@ -188,7 +171,6 @@ impl<'a> LoginRequest<'a> {
         // What follows (the zstd level) is about compression, which is another layer's.
         Ok(Self {
             capabilities,
-            mariadb_extended,
             max_packet_size,
             collation,
             user,
@@ -204,7 +186,7 @@ impl<'a> LoginRequest<'a> {
     /// `PLUGIN_AUTH_LENENC_DATA`. User, schema and plugin must not hold zero bytes.
     pub fn put(&self, out: &mut Vec<u8>) {
         let capabilities = self.effective_capabilities();
-        put_login_front(out, capabilities, self.mariadb_extended, self.max_packet_size, self.collation);
+        put_login_front(out, capabilities, self.max_packet_size, self.collation);
         put_nul_terminated(out, self.user);
         if capabilities.contains(Capabilities::PLUGIN_AUTH_LENENC_DATA) {
             put_lenenc_bytes(out, self.auth_response);
@@ -225,7 +207,7 @@ impl<'a> LoginRequest<'a> {
     /// Appends the payload of the SSLRequest that goes before this login request. Both must have the capability `SSL`.
     pub fn put_ssl_request(&self, out: &mut Vec<u8>) {
         let capabilities = self.effective_capabilities() | Capabilities::SSL;
-        put_login_front(out, capabilities, self.mariadb_extended, self.max_packet_size, self.collation);
+        put_login_front(out, capabilities, self.max_packet_size, self.collation);
     }
 
     fn effective_capabilities(&self) -> Capabilities {
@@ -384,18 +366,12 @@ fn parse_attribute_block<'a>(
 }
 
 /// What login request and SSLRequest share.
-fn put_login_front(
-    out: &mut Vec<u8>,
-    capabilities: Capabilities,
-    mariadb_extended: u32,
-    max_packet_size: u32,
-    collation: u8,
-) {
-    put_u32(out, capabilities.0);
+fn put_login_front(out: &mut Vec<u8>, capabilities: Capabilities, max_packet_size: u32, collation: u8) {
+    put_u32(out, capabilities.word());
     put_u32(out, max_packet_size);
     out.push(collation);
     out.extend_from_slice(&[0; 19]);
-    put_u32(out, if capabilities.contains(Capabilities::LONG_PASSWORD) { 0 } else { mariadb_extended });
+    put_u32(out, capabilities.filler());
 }
 
 /// A string after a length of one byte.

@@ -51,6 +51,8 @@ pub use error::WireError;
 pub use framing::*;
 pub use handshake::*;
 pub use replies::*;
-pub use reply_end::{Expect, Progress, ReplyEvent, ReplyOptions, ReplyReader, ReplySink};
+pub use reply_end::{
+    ClientMetadata, Expect, Progress, ReplyEvent, ReplyOptions, ReplyReader, ReplySink, digest_of_prepared,
+};
 pub use result_set::*;
 pub use status::StatusFlags;

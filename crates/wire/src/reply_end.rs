@@ -21,7 +21,9 @@ use crate::replies::{EOF_HEADER, ERR_HEADER};
 use crate::{EofPacket, ErrPacket, OkPacket, StatusFlags, WireError};
 
 mod decide;
+mod metadata;
 mod outlet;
+pub use metadata::digest_of_prepared;
 use outlet::{Front, Outlet};
 
 /// Which kind of reply a command has.
@@ -54,6 +56,10 @@ pub struct ReplyOptions {
     pub client_deprecate_eof: bool,
     /// Whether the client has `SESSION_TRACK`.
     pub client_session_track: bool,
+    /// Whether the client has MariaDB's `PROGRESS`: progress reports are for it.
+    pub client_progress: bool,
+    /// What the client hears about column definitions.
+    pub client_metadata: ClientMetadata,
     /// How many results at the front of [`Expect::ResultSets`] are the OKs of a prelude of our own, which the client
     /// must not see. Without effect for the other kinds.
     pub skip_results: u8,
@@ -68,9 +74,24 @@ impl Default for ReplyOptions {
             backend_session_track: true,
             client_deprecate_eof: true,
             client_session_track: true,
+            client_progress: true,
+            client_metadata: ClientMetadata::Bare,
             skip_results: 0,
         }
     }
+}
+
+/// How the head of a result set is for a client. No backend has MariaDB's `CACHE_METADATA`: what it has sent last for a
+/// statement may have been for another client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientMetadata {
+    /// The number of columns alone: the client lacks `CACHE_METADATA`.
+    Bare,
+    /// The number of columns, and that definitions follow.
+    Announced,
+    /// Likewise, but definitions whose digest is this one are left out, since the client has them. For replies to
+    /// executions; a digest comes with [`ReplyEvent::Metadata`].
+    Known(Option<u64>),
 }
 
 /// Takes what a [`ReplyReader`] finds.
@@ -107,6 +128,8 @@ pub enum ReplyEvent<'a> {
         /// How many rows it had; none where a cursor was opened.
         rows: u64,
     },
+    /// The client has column definitions of this digest now; only where [`ClientMetadata::Known`] asks for it.
+    Metadata(u64),
     /// A statement was prepared. Column definitions may still follow.
     Prepared {
         /// The backend's id for it.
@@ -129,7 +152,8 @@ pub struct Progress {
 
 /// Reads one reply, in pieces cut anywhere.
 ///
-/// Rows and column definitions pass through as they come; at most five bytes of one are held back. A packet that
+/// Rows and column definitions pass through as they come; at most five bytes of one are held back, but for definitions that
+/// the client may have ([`ClientMetadata::Known`]). A packet that
 /// decides something (OK, ERR, EOF and the like) is held back until it is whole, which takes at most 16 MiB. Where both
 /// sides speak the same, the bytes of one call are relayed in one piece, or a few.
 ///
@@ -149,7 +173,13 @@ pub struct ReplyReader {
     status: StatusFlags,
     /// The front of a packet of which too little is there to decide.
     carry: Vec<u8>,
+    /// Head and column definitions of a result set, until it is known whether the client has these.
+    held: Option<Vec<u8>>,
 }
+
+/// Definitions are held back up to this size: 4,096 columns (`MAX_FIELDS`) with names of 64 characters, five in each, take about
+/// half of it where these have four bytes.
+const LARGEST_HELD: usize = 8 << 20;
 
 /// Where in the reply the next packet stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,6 +244,7 @@ impl ReplyReader {
             prelude_left: if expect == Expect::ResultSets { options.skip_results } else { 0 },
             status: StatusFlags::AUTOCOMMIT,
             carry: Vec::new(),
+            held: None,
         }
     }
 
@@ -246,7 +277,10 @@ impl ReplyReader {
             match self.flow {
                 Flow::Passing { left, continues } => {
                     let taken = left.min(bytes.len() - at);
-                    outlet.input(at..at + taken);
+                    match &mut self.held {
+                        Some(held) => held.extend_from_slice(&bytes[at..at + taken]),
+                        None => outlet.input(at..at + taken),
+                    }
                     at += taken;
                     if taken < left {
                         self.flow = Flow::Passing { left: left - taken, continues };
@@ -368,7 +402,10 @@ impl ReplyReader {
                 self.insert_eof(header.sequence, self.before_rows(), 0, outlet);
                 self.stage = Stage::Rows { count, middle: Middle::Settled };
             }
-            outlet.packet(front, self.shift);
+            match &mut self.held {
+                Some(held) => held.extend_from_slice(front.bytes),
+                None => outlet.packet(front, self.shift),
+            }
             let left = HEADER_LEN + header.length - front.bytes.len();
             self.flow = Flow::Passing { left, continues: header.length == MAX_PAYLOAD };
             return Ok(());
@@ -385,8 +422,16 @@ impl ReplyReader {
         self.flow = Flow::Start;
         match &mut self.stage {
             Stage::Rows { count, .. } => *count += 1,
-            Stage::Definitions { left: 1 } => self.stage = self.after_definitions(),
-            Stage::Definitions { left } => *left -= 1,
+            Stage::Definitions { left: 1 } => {
+                self.stage = self.after_definitions();
+                self.release_held(outlet);
+            }
+            Stage::Definitions { left } => {
+                *left -= 1;
+                if self.held.as_ref().is_some_and(|held| held.len() > LARGEST_HELD) {
+                    self.release_held(outlet);
+                }
+            }
             Stage::PreparedDefinitions { left: 1, columns } => {
                 let columns = *columns;
                 self.after_prepared_definitions(columns, outlet);

@@ -5,7 +5,7 @@
 use crate::codec::{LENENC_NULL, put_lenenc_bytes, put_lenenc_int, put_u16, put_u32};
 use crate::framing::{begin_packet, end_packet};
 use crate::replies::EOF_HEADER;
-use crate::{EofPacket, OkPacket, Reader, StatusFlags, WireError};
+use crate::{Capabilities, EofPacket, OkPacket, Reader, StatusFlags, WireError};
 
 /// The reply to a prepare has two bytes for the number of columns; the servers themselves stop at 4096 (`MAX_FIELDS`).
 const MOST_COLUMNS: u64 = 0xffff;
@@ -69,12 +69,12 @@ pub struct ResultSetWriter<'o> {
     sequence: &'o mut u8,
     columns: usize,
     status: StatusFlags,
-    deprecate_eof: bool,
+    capabilities: Capabilities,
 }
 
 impl<'o> ResultSetWriter<'o> {
     /// Appends the column definitions. `sequence` is the number of the first packet and is advanced; `status` goes into
-    /// the end packets, and `deprecate_eof` (what the client agreed to) decides their form.
+    /// the end packets, whose form and that of the head and the definitions the `capabilities` decide that the client agreed to.
     ///
     /// # Panics
     ///
@@ -84,15 +84,21 @@ impl<'o> ResultSetWriter<'o> {
         sequence: &'o mut u8,
         columns: &[Column<'_>],
         status: StatusFlags,
-        deprecate_eof: bool,
+        capabilities: Capabilities,
     ) -> Self {
         assert!(!columns.is_empty(), "a result set has at least one column");
-        let mut writer = Self { out, sequence, columns: columns.len(), status, deprecate_eof };
-        writer.packet(|out| put_lenenc_int(out, columns.len() as u64));
+        let mut writer = Self { out, sequence, columns: columns.len(), status, capabilities };
+        writer.packet(|out| {
+            put_lenenc_int(out, columns.len() as u64);
+            if capabilities.contains(Capabilities::CACHE_METADATA) {
+                out.push(DEFINITIONS_FOLLOW);
+            }
+        });
+        let extended = capabilities.contains(Capabilities::EXTENDED_METADATA);
         for column in columns {
-            writer.packet(|out| put_column_definition(out, column));
+            writer.packet(|out| put_column_definition(out, column, extended));
         }
-        if !deprecate_eof {
+        if !capabilities.contains(Capabilities::DEPRECATE_EOF) {
             writer.packet(|out| EofPacket { warnings: 0, status }.put(out));
         }
         writer
@@ -118,7 +124,7 @@ impl<'o> ResultSetWriter<'o> {
     /// Appends the end.
     pub fn finish(mut self) {
         let status = self.status;
-        if self.deprecate_eof {
+        if self.capabilities.contains(Capabilities::DEPRECATE_EOF) {
             self.packet(|out| OkPacket { header: EOF_HEADER, ..OkPacket::plain(status) }.put(out, false));
         } else {
             self.packet(|out| EofPacket { warnings: 0, status }.put(out));
@@ -131,6 +137,9 @@ impl<'o> ResultSetWriter<'o> {
         end_packet(self.out, start, self.sequence);
     }
 }
+
+/// Behind the number of columns, where `CACHE_METADATA` was agreed on: their definitions follow.
+pub const DEFINITIONS_FOLLOW: u8 = 1;
 
 /// Reads the head of a result set: the number of columns, from 1 to 65,535.
 ///
@@ -204,7 +213,7 @@ pub fn parse_text_row(payload: &[u8]) -> Result<Vec<Option<&[u8]>>, WireError> {
     Ok(values)
 }
 
-fn put_column_definition(out: &mut Vec<u8>, column: &Column<'_>) {
+fn put_column_definition(out: &mut Vec<u8>, column: &Column<'_>, extended: bool) {
     // Character set, length in bytes and decimals as the servers send them for these types: 45 is utf8mb4_general_ci,
     // 63 binary; 11, 20 and 22 are the widths of an INT, a BIGINT and a DOUBLE; 31 means no fixed number of decimals.
     let usual = |collation, length, decimals| ColumnDescription { collation, length, flags: 0, decimals };
@@ -221,6 +230,9 @@ fn put_column_definition(out: &mut Vec<u8>, column: &Column<'_>) {
     put_lenenc_bytes(out, b""); // original table
     put_lenenc_bytes(out, column.name.as_bytes());
     put_lenenc_bytes(out, b""); // original name
+    if extended {
+        put_lenenc_bytes(out, b""); // of no further type than the one below
+    }
     out.push(12); // bytes of what follows
     put_u16(out, collation);
     put_u32(out, length);
@@ -246,11 +258,11 @@ mod tests {
         payloads
     }
 
-    fn write(deprecate_eof: bool) -> Vec<Vec<u8>> {
+    fn write(capabilities: Capabilities) -> Vec<Vec<u8>> {
         let (mut out, mut sequence) = (Vec::new(), 1);
         let columns = [Column::text("name"), Column::integer("value")];
         let status = StatusFlags::AUTOCOMMIT;
-        let mut writer = ResultSetWriter::begin(&mut out, &mut sequence, &columns, status, deprecate_eof);
+        let mut writer = ResultSetWriter::begin(&mut out, &mut sequence, &columns, status, capabilities);
         writer.row(&[Some(b"threads"), Some(b"4")]);
         writer.row(&[Some(b""), None]);
         writer.finish();
@@ -261,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_is_written_can_be_read() {
-        let packets = write(true);
+        let packets = write(Capabilities::DEPRECATE_EOF);
         assert_eq!(packets.len(), 6);
         assert_eq!(parse_column_count(&packets[0]), Ok(2));
         let definition = parse_column_definition(&packets[2]).unwrap();
@@ -273,10 +285,23 @@ mod tests {
 
     #[test]
     fn old_clients_get_two_eofs() {
-        let packets = write(false);
+        let packets = write(Capabilities::NONE);
         assert_eq!(packets.len(), 7);
         assert_eq!(packets[3], [0xfe, 0, 0, 2, 0]);
         assert_eq!(packets[6], [0xfe, 0, 0, 2, 0]);
+    }
+
+    #[test]
+    fn mariadbs_clients_get_what_they_agreed_to() {
+        let extended = Capabilities::EXTENDED_METADATA | Capabilities::CACHE_METADATA;
+        let (packets, plain) =
+            (write(Capabilities::DEPRECATE_EOF | extended), write(Capabilities::DEPRECATE_EOF));
+        assert_eq!(packets[0], [2, DEFINITIONS_FOLLOW]);
+        // One byte for an empty string, between the names and the length of what follows them.
+        let mut definition = plain[1].clone();
+        definition.insert(definition.len() - 13, 0);
+        assert_eq!(packets[1], definition);
+        assert_eq!(packets[3..], plain[3..]);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::{
-    AuthSwitch, Capabilities, ChangeUser, Command, EofPacket, ErrPacket, Expect, Greeting, LoginRequest,
-    OkPacket, ReplyEvent, ReplyOptions, ReplyReader, ReplySink, StatusFlags, message_len_hint,
+    AuthSwitch, Capabilities, ChangeUser, ClientMetadata, Command, EofPacket, ErrPacket, Expect, Greeting,
+    LoginRequest, OkPacket, ReplyEvent, ReplyOptions, ReplyReader, ReplySink, StatusFlags, message_len_hint,
     parse_attributes, parse_column_count, parse_column_definition, parse_text_row, read_message,
     session_changes,
 };
@@ -12,10 +12,21 @@ use wire::{
 /// Arbitrary bytes, but often with the flags set that make a reader go on.
 fn login_like() -> impl Strategy<Value = Vec<u8>> {
     (any::<u32>(), vec(any::<u8>(), 0..200)).prop_map(|(flags, mut rest)| {
-        let flags = flags | Capabilities::PROTOCOL_41.0;
+        let flags = flags | 1 << 9; // PROTOCOL_41
         rest.splice(0..0, flags.to_le_bytes());
         rest
     })
+}
+
+fn client_metadata() -> impl Strategy<Value = ClientMetadata> {
+    // The digest of no definitions at all, which an ERR in their place may leave.
+    let known = Some(0xcbf2_9ce4_8422_2325);
+    prop_oneof![
+        Just(ClientMetadata::Bare),
+        Just(ClientMetadata::Announced),
+        Just(ClientMetadata::Known(None)),
+        Just(ClientMetadata::Known(known)),
+    ]
 }
 
 /// Arbitrary packets with correct headers, numbered from 1, each starting with a byte that means something.
@@ -100,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn changes_of_user(bytes in vec(any::<u8>(), 0..120), flags in any::<u32>()) {
+    fn changes_of_user(bytes in vec(any::<u8>(), 0..120), flags in any::<u64>()) {
         if let Ok(change) = ChangeUser::parse(&bytes, Capabilities(flags)) {
             let mut again = Vec::new();
             if change.auth_response.len() < 256 && change.auth_plugin.is_some() {
@@ -153,7 +164,8 @@ proptest! {
     fn whole_replies(
         bytes in prop_oneof![packets(), vec(any::<u8>(), 0..100)],
         expect in expect(),
-        flags in any::<[bool; 4]>(),
+        flags in any::<[bool; 5]>(),
+        client_metadata in client_metadata(),
         skip_results in 0..3_u8,
         cut in 1..20_usize,
     ) {
@@ -163,6 +175,8 @@ proptest! {
             backend_session_track: flags[1],
             client_deprecate_eof: flags[2],
             client_session_track: flags[3],
+            client_progress: flags[4],
+            client_metadata,
             skip_results,
         };
         let mut whole = Recorder::default();

@@ -4,8 +4,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::{
-    EofPacket, ErrPacket, Expect, OkPacket, ReplyEvent, ReplyOptions, ReplyReader, ReplySink, StatusFlags,
-    put_message,
+    ClientMetadata, EofPacket, ErrPacket, Expect, OkPacket, ReplyEvent, ReplyOptions, ReplyReader, ReplySink,
+    StatusFlags, put_message,
 };
 
 /// `SELECT 1`'s column.
@@ -181,6 +181,8 @@ fn options() -> impl Strategy<Value = ReplyOptions> {
         backend_session_track: backend_track,
         client_deprecate_eof: client_eof,
         client_session_track: client_track,
+        client_progress: false,
+        client_metadata: ClientMetadata::Bare,
         skip_results: 0,
     })
 }

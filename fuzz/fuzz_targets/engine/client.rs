@@ -103,7 +103,6 @@ pub fn login(user: u8, extra: u8, schema: bool) -> Vec<u8> {
     let mut payload = Vec::new();
     LoginRequest {
         capabilities: if schema { capabilities | Capabilities::CONNECT_WITH_DB } else { capabilities },
-        mariadb_extended: 0,
         max_packet_size: 0,
         collation: if extra & 3 == 0 { 45 } else { 8 },
         user: user_name(user),

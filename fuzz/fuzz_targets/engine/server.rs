@@ -98,7 +98,6 @@ impl Session {
                 .without(Capabilities::SSL)
                 .without(Capabilities::COMPRESS)
                 .without(Capabilities::LONG_PASSWORD),
-            mariadb_extended: 0,
             collation: 8,
             status: StatusFlags::AUTOCOMMIT,
             auth_plugin: b"mysql_native_password",
@@ -270,9 +269,8 @@ impl Session {
     fn rows(&mut self, sequence: &mut u8, rows: &[Vec<Vec<u8>>], more: StatusFlags) {
         let width = rows.first().map_or(1, Vec::len);
         let columns = vec![Column::text("column"); width];
-        let deprecate_eof = self.capabilities.contains(Capabilities::DEPRECATE_EOF);
-        let mut writer =
-            ResultSetWriter::begin(&mut self.outgoing, sequence, &columns, self.status | more, deprecate_eof);
+        let (status, form) = (self.status | more, self.capabilities);
+        let mut writer = ResultSetWriter::begin(&mut self.outgoing, sequence, &columns, status, form);
         for row in rows {
             writer.row(&row.iter().map(|field| Some(field.as_slice())).collect::<Vec<_>>());
         }

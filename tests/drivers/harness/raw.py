@@ -28,6 +28,13 @@ CONNECT_ATTRS = 1 << 20
 PLUGIN_AUTH_LENENC_DATA = 1 << 21
 SESSION_TRACK = 1 << 23
 DEPRECATE_EOF = 1 << 24
+QUERY_ATTRIBUTES = 1 << 27
+
+# MariaDB's own, which travel in the filler of the greeting and the login request where both leave LONG_PASSWORD out.
+PROGRESS = 1 << 32
+BULK_OPERATIONS = 1 << 34
+EXTENDED_METADATA = 1 << 35
+CACHE_METADATA = 1 << 36
 
 # What the usual client libraries ask for.
 USUAL = (LONG_PASSWORD | LONG_FLAG | PROTOCOL_41 | TRANSACTIONS | SECURE_CONNECTION | MULTI_RESULTS | PS_MULTI_RESULTS
@@ -43,6 +50,7 @@ SESSION_STATE_CHANGED = 0x4000
 
 QUIT, INIT_DB, QUERY, FIELD_LIST, STATISTICS, PROCESS_KILL, DEBUG, PING = 1, 2, 3, 4, 9, 12, 13, 14
 CHANGE_USER, STMT_PREPARE, STMT_EXECUTE, STMT_SEND_LONG_DATA = 0x11, 0x16, 0x17, 0x18
+STMT_BULK_EXECUTE = 0xFA
 STMT_CLOSE, STMT_RESET, SET_OPTION, STMT_FETCH, RESET_CONNECTION = 0x19, 0x1A, 0x1B, 0x1C, 0x1F
 
 MAX_PAYLOAD = 0xFFFFFF
@@ -73,10 +81,11 @@ class Column(NamedTuple):
     kind: int
     flags: int
     decimals: int
+    extended: bytes = b""
 
 
 class Rows(NamedTuple):
-    columns: list
+    columns: list  # None where the client has them already (CACHE_METADATA)
     rows: list
     status: int
     warnings: int
@@ -179,7 +188,10 @@ class Greeting:
         self.status = reader.integer(2)
         self.capabilities |= reader.integer(2) << 16
         length = reader.integer(1)
-        reader.bytes(10)
+        reader.bytes(6)
+        filler = reader.integer(4)
+        if not self.capabilities & LONG_PASSWORD:
+            self.capabilities |= filler << 32
         self.scramble += reader.bytes(max(13, length - 8))[:12]
         self.plugin = reader.terminated().decode()
 
@@ -292,9 +304,11 @@ class Connection:
         capabilities = USUAL if capabilities is None else capabilities
         capabilities |= CONNECT_WITH_DB if schema is not None else 0
         capabilities |= CONNECT_ATTRS if attributes is not None else 0
+        if capabilities >> 32:
+            capabilities &= ~LONG_PASSWORD
         self.capabilities = capabilities
         token = native_token(password, self.greeting.scramble) if token is None else token
-        out = struct.pack("<IIB23x", capabilities, 1 << 30, collation) + user.encode() + b"\0"
+        out = struct.pack("<IIB19xI", capabilities & 0xFFFFFFFF, 1 << 30, collation, capabilities >> 32) + user.encode() + b"\0"
         out += bytes([len(token)]) + token
         if schema is not None:
             out += schema.encode() + b"\0"
@@ -407,6 +421,15 @@ class Connection:
         self.command(STMT_EXECUTE, execute_body(statement, values, flags))
         return self.results(binary=True)
 
+    def execute_bulk(self, statement, lists, types=b"", flags=0):
+        """COM_STMT_BULK_EXECUTE: each value as bytes, or the number of its indicator; all of the type VAR_STRING where types are
+        sent (flag 128)."""
+        body = struct.pack("<IH", statement, flags) + types
+        for values in lists:
+            body += b"".join(bytes([value]) if isinstance(value, int) else b"\0" + lenenc_bytes(value) for value in values)
+        self.command(STMT_BULK_EXECUTE, body)
+        return self.results(binary=True)
+
     def fetch(self, statement, count, columns):
         """COM_STMT_FETCH: the rows as raw payloads, then status and warnings."""
         self.command(STMT_FETCH, struct.pack("<II", statement, count))
@@ -428,8 +451,11 @@ class Connection:
             return self.ok_or_error(payload)
         if payload[0] == 0xFB:
             return LocalInfile(payload[1:].decode())
-        count = Reader(payload).lenenc()
-        columns = [self.column(self.receive()) for _ in range(count)]
+        head = Reader(payload)
+        count, columns = head.lenenc(), None
+        if not self.capabilities & CACHE_METADATA or head.integer(1):
+            columns = [self.column(self.receive()) for _ in range(count)]
+        assert not head.more(), "bytes left over in the head of a result set"
         if not self.capabilities & DEPRECATE_EOF:
             middle = self.receive()
             assert middle[0] == 0xFE and len(middle) == 5, middle
@@ -443,7 +469,7 @@ class Connection:
             limit = MAX_PAYLOAD if self.capabilities & DEPRECATE_EOF else 9
             if payload[:1] == b"\xfe" and len(payload) < limit:
                 return Rows(columns, rows, *self.end_of_rows(payload))
-            rows.append(binary_row(payload, columns) if binary else text_row(payload, count))
+            rows.append((binary_row(payload, columns) if columns else payload) if binary else text_row(payload, count))
 
     def end_of_rows(self, payload):
         if self.capabilities & DEPRECATE_EOF:
@@ -486,10 +512,11 @@ class Connection:
         reader = Reader(payload)
         assert reader.text() == "def"
         names = [reader.text() for _ in range(5)]
+        extended = reader.lenenc_bytes() if self.capabilities & EXTENDED_METADATA else b""
         assert reader.lenenc() == 12
         charset, length = reader.integer(2), reader.integer(4)
         kind, flags, decimals = reader.integer(1), reader.integer(2), reader.integer(1)
-        return Column(*names, charset, length, kind, flags, decimals)
+        return Column(*names, charset, length, kind, flags, decimals, extended)
 
 
 def connect(site, user="app", password="app-secret", timeout=30, socket_path=None, **options):

@@ -229,7 +229,6 @@ fn greeting() -> Vec<u8> {
             | Capabilities::SECURE_CONNECTION
             | Capabilities::PLUGIN_AUTH
             | Capabilities::DEPRECATE_EOF,
-        mariadb_extended: 0,
         collation: 45,
         status: StatusFlags::AUTOCOMMIT,
         auth_plugin: b"mysql_native_password",

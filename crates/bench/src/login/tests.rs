@@ -20,7 +20,6 @@ fn greeting(plugin: &[u8], capabilities: Capabilities) -> Vec<u8> {
             | Capabilities::PROTOCOL_41
             | Capabilities::SECURE_CONNECTION
             | Capabilities::PLUGIN_AUTH,
-        mariadb_extended: 0,
         collation: 45,
         status: StatusFlags::AUTOCOMMIT,
         auth_plugin: plugin,

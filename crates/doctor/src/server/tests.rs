@@ -2,7 +2,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use wire::{Column, ErrPacket, OkPacket, ResultSetWriter, StatusFlags};
+use wire::{Capabilities, Column, ErrPacket, OkPacket, ResultSetWriter, StatusFlags};
 
 use super::*;
 
@@ -52,7 +52,6 @@ impl Words {
             capabilities: Capabilities::PLUGIN_AUTH
                 | Capabilities::PROTOCOL_41
                 | Capabilities::SECURE_CONNECTION,
-            mariadb_extended: 0,
             collation: COLLATION,
             status: StatusFlags::AUTOCOMMIT,
             auth_plugin: plugin,
@@ -67,8 +66,13 @@ impl Words {
     fn answer(mut self, max_connections: &[u8]) -> Self {
         let columns = [Column::integer("@@max_connections"), Column::text("@@version")];
         let mut sequence = 1;
-        let mut writer =
-            ResultSetWriter::begin(&mut self.0, &mut sequence, &columns, StatusFlags::AUTOCOMMIT, false);
+        let mut writer = ResultSetWriter::begin(
+            &mut self.0,
+            &mut sequence,
+            &columns,
+            StatusFlags::AUTOCOMMIT,
+            Capabilities::NONE,
+        );
         writer.row(&[Some(max_connections), Some(b"10.11.19-MariaDB")]);
         writer.finish();
         self

@@ -14,7 +14,7 @@ use crate::engine::{Engine, Role};
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::places::Origin;
-use crate::server_login::{Credentials, Outcome, ServerLogin};
+use crate::server_login::{Credentials, OF_BACKENDS, Outcome, ServerLogin};
 use crate::session::SessionState;
 use crate::task::{Asker, Finding, Work};
 
@@ -167,7 +167,7 @@ impl Engine {
             private,
             tls,
             collation: backend.login_collation,
-            extra: backend.class & client::CLASS,
+            extra: (backend.class & client::CLASS) | OF_BACKENDS,
         };
         backend.phase = Phase::LoggingIn(Box::new(ServerLogin::new(credentials)));
     }
@@ -274,17 +274,17 @@ impl Engine {
         expect: Expect,
         skip_results: u8,
     ) {
-        let deprecate_eof = match owner {
+        let form = match owner {
             // Kept for the client and sent to it as it is.
-            Owner::SaveDiagnostics { client } => self.clients[client].deprecate_eof(),
-            _ => true,
+            Owner::SaveDiagnostics { client } => self.clients[client].capabilities,
+            _ => Capabilities::DEPRECATE_EOF,
         };
         let backend = &mut self.backends[key];
         let start = wire::begin_packet(&mut backend.out);
         backend.out.push(command as u8);
         backend.out.extend_from_slice(argument);
         wire::end_packet(&mut backend.out, start, &mut 0);
-        let options = super::dispatch::reply_options(backend.capabilities, deprecate_eof, skip_results, 1);
+        let options = super::dispatch::reply_options(backend.capabilities, form, skip_results, 1);
         backend.put_in_flight(
             self.now,
             InFlight {

@@ -1,7 +1,7 @@
 //! From the queue to the server: who runs next, on which backend, and what goes ahead of the statement.
 
 use sql::{Effects, Kind, Reads};
-use wire::{Capabilities, CommandKind, Expect, ReplyOptions, ReplyReader, StatusFlags};
+use wire::{Capabilities, ClientMetadata, CommandKind, Expect, ReplyOptions, ReplyReader, StatusFlags};
 
 use super::preparing::stays;
 use super::{Backend, InFlight, Owner, Permit, Summary};
@@ -439,6 +439,7 @@ impl Engine {
     ) {
         let Client { capabilities, .. } = self.clients[key];
         let status = self.clients[key].reader().status();
+        let known_metadata = self.known_metadata(key, request);
         let backend = &mut self.backends[backend_key];
         match request.text().filter(|_| !ahead.texts.is_empty()) {
             Some(text) => {
@@ -456,9 +457,11 @@ impl Engine {
         self.note_last(backend_key, key);
         let backend = &mut self.backends[backend_key];
         let preludes = ahead.count();
-        let deprecate_eof = capabilities.contains(Capabilities::DEPRECATE_EOF);
         let first_sequence = request.server_answer();
-        let options = reply_options(backend.capabilities, deprecate_eof, preludes, first_sequence);
+        let mut options = reply_options(backend.capabilities, capabilities, preludes, first_sequence);
+        if let Some(known) = known_metadata {
+            options.client_metadata = known;
+        }
         backend.put_in_flight(
             self.now,
             InFlight {
@@ -550,7 +553,7 @@ fn is_unsafe_charset(name: &[u8]) -> bool {
 /// How answers on a backend are to be read for a client.
 pub(crate) fn reply_options(
     backend: Capabilities,
-    client_deprecate_eof: bool,
+    client: Capabilities,
     skip_results: u8,
     first_sequence: u8,
 ) -> ReplyOptions {
@@ -558,8 +561,13 @@ pub(crate) fn reply_options(
         first_sequence,
         backend_deprecate_eof: backend.contains(Capabilities::DEPRECATE_EOF),
         backend_session_track: backend.contains(Capabilities::SESSION_TRACK),
-        client_deprecate_eof,
+        client_deprecate_eof: client.contains(Capabilities::DEPRECATE_EOF),
         client_session_track: false,
+        client_progress: client.contains(Capabilities::PROGRESS),
+        client_metadata: match client.contains(Capabilities::CACHE_METADATA) {
+            true => ClientMetadata::Announced,
+            false => ClientMetadata::Bare,
+        },
         skip_results,
     }
 }

@@ -1,17 +1,23 @@
 //! Answers to questions of our own, kept whole: their packets and rows.
 
+use wire::Capabilities;
+
 /// The first field of the first row of a kept answer.
 pub(crate) fn first_field(kept: &[u8]) -> Option<Vec<u8>> {
     rows_of(kept).first()?.first()?.clone()
 }
 
 /// The only field of an answer of one row and column, as its client reads it; `None` where it is not one.
-pub(crate) fn only_field(answer: &[u8], deprecate_eof: bool) -> Option<Option<Vec<u8>>> {
+pub(crate) fn only_field(answer: &[u8], capabilities: Capabilities) -> Option<Option<Vec<u8>>> {
     let mut packets = Packets(answer);
-    if wire::parse_column_count(packets.next()?).ok()? != 1 {
+    let mut head = packets.next()?;
+    if capabilities.contains(Capabilities::CACHE_METADATA) {
+        head = head.strip_suffix(&[wire::DEFINITIONS_FOLLOW])?;
+    }
+    if wire::parse_column_count(head).ok()? != 1 {
         return None;
     }
-    let row = packets.nth(if deprecate_eof { 1 } else { 2 })?;
+    let row = packets.nth(if capabilities.contains(Capabilities::DEPRECATE_EOF) { 1 } else { 2 })?;
     let fields = wire::parse_text_row(row).ok()?;
     fields.first().map(|field| field.map(<[u8]>::to_vec))
 }

@@ -205,6 +205,8 @@ pub(crate) struct Summary {
     pub(crate) found_rows: Option<u64>,
     /// A statement was prepared, under this id, with so many parameters.
     pub(crate) prepared: Option<(u32, u16)>,
+    /// The digest of the column definitions that the client has got, where that remembers them.
+    pub(crate) metadata: Option<u64>,
     /// Rows of all its result sets, and rows changed by all its statements.
     pub(crate) rows_sent: u64,
     pub(crate) rows_changed: u64,

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use sql::Reads;
-use wire::{CommandKind, Expect, StatusFlags};
+use wire::{Capabilities, CommandKind, Expect, StatusFlags};
 
 use super::dispatch::Ahead;
 use super::prepared::Serves;
@@ -265,6 +265,10 @@ impl Engine {
                 // Behind the header and the byte that says OK.
                 let place = wire::HEADER_LEN + 1;
                 answer[place..place + 4].copy_from_slice(&number.to_le_bytes());
+                let caches = self.clients[client].capabilities.contains(Capabilities::CACHE_METADATA);
+                if let Some(digest) = caches.then(|| wire::digest_of_prepared(&answer)).flatten() {
+                    self.note_metadata(client, number, digest);
+                }
             }
         }
         self.outbox.send(self.clients[client].connection, &answer);

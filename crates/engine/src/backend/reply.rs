@@ -78,6 +78,7 @@ impl ReplySink for Relay<'_> {
                 summary.rows_sent = summary.rows_sent.saturating_add(rows);
                 summary.found_rows = Some(rows);
             }
+            ReplyEvent::Metadata(digest) => summary.metadata = Some(digest),
             ReplyEvent::Prepared { statement, parameters, .. } => {
                 summary.rows = None;
                 summary.prepared = Some((statement, parameters));

@@ -6,6 +6,7 @@
 use sql::{Kind, SessionFunction};
 use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
 
+use super::execution::Execution;
 use super::login::Login;
 use super::{Phase, Running};
 use crate::aftermath::{self, Diagnostics};
@@ -187,7 +188,10 @@ impl Engine {
             Command::ChangeUser(body) => self.change_user(key, body, sequence),
             Command::StmtPrepare(text) => self.prepare(key, text, raw, answer),
             Command::StmtExecute { statement, flags, body } => {
-                self.execute(key, statement, flags, body, raw, answer);
+                self.execute(key, statement, Execution::Once { flags, body }, raw, answer);
+            }
+            Command::StmtBulkExecute { statement, flags, body } => {
+                self.execute(key, statement, Execution::Bulk { flags, body }, raw, answer);
             }
             Command::StmtFetch { statement, .. } => self.fetch(key, statement, raw, answer),
             Command::StmtReset(statement) => self.reset_statement(key, statement, raw, answer),

@@ -249,7 +249,7 @@ impl Engine {
                 let ending = match &summary.error {
                     Some(_) => Ending::Failed,
                     None => {
-                        let answer = only_field(&summary.kept, client.deprecate_eof());
+                        let answer = only_field(&summary.kept, client.capabilities);
                         let took = answer.is_none_or(|field| field.as_deref() == Some(b"1"));
                         Ending::Succeeded { took }
                     }

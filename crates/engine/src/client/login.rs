@@ -100,7 +100,13 @@ const OFFERED: Capabilities = Capabilities(
         | Capabilities::CONNECT_WITH_DB.0
         | Capabilities::CONNECT_ATTRS.0
         | Capabilities::ODBC.0
-        | Capabilities::NO_SCHEMA.0,
+        | Capabilities::NO_SCHEMA.0
+        // Flags that mean nothing on the way; the servers offer all that they know.
+        | Capabilities::IGNORE_SIGPIPE.0
+        | Capabilities::RESERVED.0
+        | Capabilities::REMEMBER_OPTIONS.0
+        | Capabilities::CACHE_METADATA.0
+        | crate::server_login::OF_BACKENDS.0,
 );
 
 /// Before a login, nobody may make us hold more than this: the servers' own limit for that time (net_buffer_length, 16 KiB).
@@ -121,7 +127,6 @@ impl Engine {
             capabilities: (OFFERED & facts.capabilities)
                 | client.security.offered()
                 | compression::offered(&self.settings, facts.capabilities),
-            mariadb_extended: 0,
             collation,
             status: StatusFlags::AUTOCOMMIT,
             auth_plugin: facts.method.name(),

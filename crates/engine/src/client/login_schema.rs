@@ -222,7 +222,7 @@ mod tests {
         let account =
             Account::of_test("app", "%", Credential::Native(wire::native_password::stage2(&stage1)));
         let mut facts =
-            crate::facts::Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u32::MAX)));
+            crate::facts::Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX)));
         facts.accounts = crate::accounts::Accounts::new(vec![account]);
         engine.facts = Some(facts);
         for index in 1..=100_000 {
@@ -235,7 +235,6 @@ mod tests {
             let token = wire::native_password::token(&stage1, &scramble);
             let request = wire::LoginRequest {
                 capabilities: crate::server_login::ALWAYS,
-                mariadb_extended: 0,
                 max_packet_size: 1 << 24,
                 collation: 45,
                 user: b"app",

@@ -18,6 +18,7 @@ pub(crate) mod close;
 pub(crate) mod commands;
 pub(crate) mod compression;
 pub(crate) mod delay;
+pub(crate) mod execution;
 pub(crate) mod holdings;
 pub(crate) mod kill;
 pub(crate) mod known_answers;
@@ -223,7 +224,7 @@ impl Client {
     pub(crate) fn reader(&self) -> Reader {
         let begun = self.unstarted.map_or(StatusFlags::NONE, Unstarted::status);
         let status = self.status.with(begun);
-        Reader { status, collation: self.collation, deprecate_eof: self.deprecate_eof() }
+        Reader { status, collation: self.collation, capabilities: self.capabilities }
     }
 
     /// The capabilities that are fixed at a connection's login and change what statements do: a backend serves only
@@ -234,10 +235,11 @@ impl Client {
 }
 
 /// See [`Client::class`]. CLIENT_FOUND_ROWS changes affected rows, IGNORE_SPACE the parser, LOCAL_FILES whether the server
-/// may ask for files, INTERACTIVE the value of @@wait_timeout.
+/// may ask for files, INTERACTIVE the value of @@wait_timeout, EXTENDED_METADATA the form of column definitions.
 pub(crate) const CLASS: Capabilities = Capabilities(
     Capabilities::FOUND_ROWS.0
         | Capabilities::IGNORE_SPACE.0
         | Capabilities::LOCAL_FILES.0
-        | Capabilities::INTERACTIVE.0,
+        | Capabilities::INTERACTIVE.0
+        | Capabilities::EXTENDED_METADATA.0,
 );

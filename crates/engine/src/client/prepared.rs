@@ -11,10 +11,11 @@
 use std::rc::Rc;
 
 use sql::{KillTarget, Kind};
-use wire::{CommandKind, Expect};
+use wire::{Capabilities, ClientMetadata, Expect};
 
 use crate::aftermath::Literals;
 use crate::backend::prepared::Serves;
+use crate::client::execution::Execution;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::facts::Facts;
@@ -24,15 +25,6 @@ use crate::statements::DefinitionId;
 
 /// MariaDB's name for the statement that was prepared last (`LAST_STMT_ID`, sql_prepare.cc).
 const LAST: u32 = u32::MAX;
-
-/// CURSOR_TYPE_READ_ONLY, CURSOR_TYPE_FOR_UPDATE and CURSOR_TYPE_SCROLLABLE in the flags of COM_STMT_EXECUTE.
-const CURSOR_TYPES: u8 = 7;
-
-/// Where the flags are: behind the header, the command's byte and the statement's number.
-const FLAGS_AT: usize = wire::HEADER_LEN + 5;
-
-/// The iteration count behind the flags.
-const ITERATIONS: usize = 4;
 
 /// What a client has prepared.
 #[derive(Default)]
@@ -49,11 +41,13 @@ pub(crate) struct ClientStatements {
 
 /// One of them.
 pub(crate) struct ClientStatement {
-    number: u32,
+    pub(super) number: u32,
     pub(crate) definition: DefinitionId,
     /// What its latest execution said of its parameters' types, two bytes each.
-    types: Option<Rc<[u8]>>,
+    pub(super) types: Option<Rc<[u8]>>,
     long_data: Option<Box<LongData>>,
+    /// The digest of the column definitions that the client has had for it last, where that wants to be spared the same.
+    metadata: Option<u64>,
     pub(crate) cursor_is_open: bool,
 }
 
@@ -70,8 +64,14 @@ impl ClientStatements {
     pub(crate) fn add(&mut self, definition: DefinitionId) -> u32 {
         let number = self.next_number();
         self.last = Some(number);
-        let (types, long_data) = (None, None);
-        let statement = ClientStatement { number, definition, types, long_data, cursor_is_open: false };
+        let statement = ClientStatement {
+            number,
+            definition,
+            types: None,
+            long_data: None,
+            metadata: None,
+            cursor_is_open: false,
+        };
         // At the end, but for a client that has come to the last number there is.
         let place = self.statements.partition_point(|other| other.number < number);
         self.statements.insert(place, statement);
@@ -122,43 +122,6 @@ impl ClientStatements {
     }
 }
 
-/// The iteration count and the bitmap of NULLs of an execution with parameters, the types that it says, and the values.
-type Execution<'a> = (&'a [u8], Option<&'a [u8]>, &'a [u8]);
-
-/// Finds these; `None` where there are no parameters, or too little is there.
-fn split_execution(body: &[u8], bound: usize, parameters: usize) -> Option<Execution<'_>> {
-    let (&says_types, rest) = body.get(bound..).filter(|_| parameters > 0)?.split_first()?;
-    if says_types == 0 {
-        return Some((&body[..bound], None, rest));
-    }
-    let (types, values) = rest.split_at_checked(2 * parameters)?;
-    Some((&body[..bound], Some(types), values))
-}
-
-/// The types that an execution says, with those of earlier ones for parameters of the type NULL, which are marked as NULL.
-fn with_types_of_nulls(said: &[u8], known: &[u8], nulls: &mut [u8]) -> Vec<u8> {
-    let mut types = said.to_vec();
-    for (place, kind) in types.chunks_exact_mut(2).enumerate() {
-        if kind[0] == TYPE_NULL && known[2 * place] != TYPE_NULL {
-            kind.copy_from_slice(&known[2 * place..2 * place + 2]);
-            nulls[place / 8] |= 1 << (place % 8);
-        }
-    }
-    types
-}
-
-/// MYSQL_TYPE_NULL, of which no value is sent.
-const TYPE_NULL: u8 = 6;
-
-/// The value of a single parameter that is an integer: of MYSQL_TYPE_LONG or MYSQL_TYPE_LONGLONG, as ids are sent.
-fn number_of(types: &[u8], values: &[u8]) -> Option<u64> {
-    match (types, values.len()) {
-        ([3, _], 4) => Some(u64::from(u32::from_le_bytes(values.try_into().ok()?))),
-        ([8, _], 8) => Some(u64::from_le_bytes(values.try_into().ok()?)),
-        _ => None,
-    }
-}
-
 /// Bytes of what has come.
 fn bytes_of(long_data: Option<&LongData>) -> usize {
     if let Some(LongData::Pieces(pieces)) = long_data { pieces.len() } else { 0 }
@@ -173,27 +136,33 @@ impl Engine {
         statements.get_mut(number)
     }
 
-    /// COM_STMT_EXECUTE.
+    /// COM_STMT_EXECUTE and COM_STMT_BULK_EXECUTE.
     pub(crate) fn execute(
         &mut self,
         key: usize,
         number: u32,
-        flags: u8,
-        body: &[u8],
+        execution: Execution<'_>,
         raw: &[u8],
         answer: u8,
     ) {
+        if !execution.is_spoken(self.clients[key].capabilities) {
+            let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
+            let error =
+                if is_mariadb { MySqlError::not_to_be_prepared() } else { MySqlError::unknown_command() };
+            return self.answer_error(key, answer, &error);
+        }
         let Some(statement) = self.client_statement(key, number) else {
             let error = MySqlError::unknown_prepared_statement(number, "mysqld_stmt_execute");
             return self.answer_error(key, answer, &error);
         };
         let (number, definition) = (statement.number, statement.definition);
         let text = self.definitions.get(definition).template.statement.clone();
-        if text.transaction.is_some() && self.answer_transaction_command(key, &text, answer) {
+        let once = matches!(execution, Execution::Once { .. });
+        if once && text.transaction.is_some() && self.answer_transaction_command(key, &text, answer) {
             return;
         }
-        if let Kind::Kill(target) = text.kind
-            && self.execute_kill(key, number, target, body, answer)
+        if let (Kind::Kill(target), true) = (text.kind, once)
+            && self.execute_kill(key, number, target, execution, answer)
         {
             return;
         }
@@ -209,18 +178,16 @@ impl Engine {
         self.buffered -= message.len();
         let long_data = !message.is_empty();
         let begins = message.len();
-        let mut serves = self.put_execution(key, number, body, flags, raw, &mut message);
+        let mut serves = self.put_execution(key, number, execution, raw, &mut message);
         let template = self.definitions.get(definition).template.clone();
         let answered = self.answered_definition(key, definition);
         if answered.is_some() {
             serves = Serves::All;
             // It would have to be kept for the cursor; without one the rows come at once, as clients expect it of statements
             // that have none.
-            if let Some(flags) = message.get_mut(begins + FLAGS_AT) {
-                *flags &= !CURSOR_TYPES;
-            }
+            execution.ask_for_no_cursor(&mut message[begins..]);
         }
-        let cursor = flags & CURSOR_TYPES != 0 && answered.is_none();
+        let cursor = execution.asks_for_cursor() && answered.is_none();
         let definition = answered.unwrap_or(definition);
         let action = Action::Execute { cursor, long_data };
         let request = Request {
@@ -264,69 +231,38 @@ impl Engine {
         }
     }
 
-    /// A prepared KILL of a client's id. False where it concerns none: then the server decides.
-    fn execute_kill(&mut self, key: usize, number: u32, target: KillTarget, body: &[u8], answer: u8) -> bool {
-        let id = target.id.or_else(|| {
-            let statement = self.client_statement(key, number)?;
-            let (definition, known) = (statement.definition, statement.types.clone());
-            let parameters = usize::from(self.definitions.get(definition).parameters);
-            let (_, said, values) = split_execution(body, ITERATIONS + parameters.div_ceil(8), parameters)?;
-            number_of(said.or(known.as_deref())?, values)
-        });
-        self.kill_statement(key, KillTarget { id, ..target }, answer)
+    /// What a client with CACHE_METADATA has heard of the columns of the statement that it executes. What a CALL sends is
+    /// described each time (should_send_column_info).
+    pub(crate) fn known_metadata(&mut self, key: usize, request: &Request) -> Option<ClientMetadata> {
+        let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
+        let caches = self.clients[key].capabilities.contains(Capabilities::CACHE_METADATA);
+        if !caches || request.statement.kind == Kind::Call {
+            return None;
+        }
+        Some(ClientMetadata::Known(self.client_statement(key, about.number)?.metadata))
     }
 
-    /// Appends an execution that says its parameters' types, and tells which of a backend's statements it can have.
-    fn put_execution(
+    /// A client has been told of a statement's columns.
+    pub(crate) fn note_metadata(&mut self, key: usize, number: u32, digest: u64) {
+        if let Some(statement) = self.client_statement(key, number) {
+            statement.metadata = Some(digest);
+        }
+    }
+
+    /// A prepared KILL of a client's id. False where it concerns none: then the server decides.
+    fn execute_kill(
         &mut self,
         key: usize,
         number: u32,
-        body: &[u8],
-        flags: u8,
-        raw: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Serves {
-        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
-        let statement = self.client_statement(key, number).expect("it was found a moment ago");
-        let (definition, known) = (statement.definition, statement.types.clone());
-        let parameters = usize::from(self.definitions.get(definition).parameters);
-        let bound = ITERATIONS + parameters.div_ceil(8);
-        let Some((head, said, values)) = split_execution(body, bound, parameters) else {
-            // Without parameters, or too short for what it should hold: then the server says what is wrong.
-            out.extend_from_slice(raw);
-            return if parameters == 0 { Serves::All } else { Serves::Own(number) };
-        };
-        let mut head = head.to_vec();
-        let types = match (&known, said) {
-            (None, None) => {
-                out.extend_from_slice(raw);
-                return Serves::Own(number);
-            }
-            (Some(known), None) => known.to_vec(),
-            // MySQL goes on with the type that was there where a NULL has none.
-            (Some(known), Some(said)) if !is_mariadb => {
-                with_types_of_nulls(said, known, &mut head[ITERATIONS..])
-            }
-            (_, Some(said)) => said.to_vec(),
-        };
-        if said.is_some_and(|said| *said == *types) {
-            out.extend_from_slice(raw);
-        } else {
-            let number = number.to_le_bytes();
-            let payload =
-                [&[CommandKind::StmtExecute as u8], &number[..], &[flags], &head, &[1], &types, values];
-            wire::put_message(out, &mut 0, &payload.concat());
-        }
-        if known.is_none_or(|known| *known != *types) {
-            let memory = self.settings.prepared_statement_memory;
-            let shared = self.definitions.types(definition, &types, memory);
-            let statement = self.client_statement(key, number).expect("it was found a moment ago");
-            statement.types = Some(shared);
-        }
-        if is_mariadb {
-            return Serves::All;
-        }
-        self.definitions.types_id(definition, &types).map_or(Serves::Own(number), Serves::Typed)
+        target: KillTarget,
+        execution: Execution<'_>,
+        answer: u8,
+    ) -> bool {
+        let id = target.id.or_else(|| {
+            let known = self.client_statement(key, number)?.types.clone();
+            execution.number(known.as_deref())
+        });
+        self.kill_statement(key, KillTarget { id, ..target }, answer)
     }
 
     /// COM_STMT_SEND_LONG_DATA has no answer: what is wrong with it is said by the next execution.

@@ -22,7 +22,6 @@ fn login() -> LoginRequest<'static> {
             | Capabilities::PLUGIN_AUTH
             | Capabilities::CONNECT_WITH_DB
             | Capabilities::CONNECT_ATTRS,
-        mariadb_extended: 0,
         max_packet_size: 16 << 20,
         collation: 45,
         user: b"app",
@@ -40,8 +39,7 @@ fn mariadb_greeting_comes_apart_and_together() {
     assert_eq!(greeting.server_version, b"5.5.5-10.11.6-MariaDB-0+deb12u1");
     assert_eq!(greeting.connection_id, 31);
     assert_eq!(greeting.scramble, SCRAMBLE);
-    assert_eq!(greeting.capabilities, Capabilities(0x81ff_f7fe));
-    assert_eq!(greeting.mariadb_extended, 0x1d);
+    assert_eq!(greeting.capabilities, Capabilities(0x1d_81ff_f7fe));
     assert_eq!((greeting.collation, greeting.status), (45, StatusFlags::AUTOCOMMIT));
     assert_eq!(greeting.auth_plugin, b"mysql_native_password");
     let mut out = Vec::new();
@@ -54,7 +52,7 @@ fn the_filler_of_a_mysql_greeting_means_nothing() {
     let mut bytes = mariadb_greeting();
     let capabilities_at = bytes.windows(2).position(|pair| pair == b"\xfe\xf7").unwrap();
     bytes[capabilities_at] = 0xff;
-    assert_eq!(Greeting::parse(&bytes).unwrap().mariadb_extended, 0);
+    assert_eq!(Greeting::parse(&bytes).unwrap().capabilities & Capabilities::EXTENDED, Capabilities::NONE);
 }
 
 #[test]
@@ -112,8 +110,9 @@ fn capabilities_follow_the_fields() {
 
 #[test]
 fn a_mariadb_client_sends_extended_capabilities() {
-    let capabilities = login().capabilities.without(Capabilities::LONG_PASSWORD);
-    let request = LoginRequest { capabilities, mariadb_extended: 0x1c, ..login() };
+    let extended = Capabilities::EXTENDED_METADATA | Capabilities::CACHE_METADATA;
+    let capabilities = login().capabilities.without(Capabilities::LONG_PASSWORD) | extended;
+    let request = LoginRequest { capabilities, ..login() };
     let mut bytes = Vec::new();
     request.put(&mut bytes);
     assert_eq!(LoginRequest::parse(&bytes), Ok(request));

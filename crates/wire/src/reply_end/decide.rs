@@ -5,6 +5,9 @@ use super::{Expect, Middle, ReplyEvent, ReplyReader, ReplySink, Stage, prepared_
 use crate::replies::{EOF_HEADER, ERR_HEADER, LOCAL_INFILE_HEADER, OK_HEADER};
 use crate::{EofPacket, ErrPacket, OkPacket, Reader, StatusFlags, WireError};
 
+/// The code of an ERR that is a progress report (MariaDB's `net_send_progress_packet`): the reply goes on behind it.
+const PROGRESS_REPORT: u16 = 0xffff;
+
 /// The packet that ends rows or definitions, in the backend's form.
 #[derive(Clone, Copy)]
 enum End<'a> {
@@ -80,7 +83,7 @@ impl ReplyReader {
             }
             (Expect::ResultSets, _) => {
                 let left = crate::parse_column_count(payload)?;
-                outlet.packet(front, self.shift);
+                self.relay_head(front, outlet);
                 self.stage = Stage::Definitions { left };
                 Ok(())
             }
@@ -116,8 +119,13 @@ impl ReplyReader {
         outlet: &mut Outlet<'_, S>,
     ) -> Result<(), WireError> {
         let err = ErrPacket::parse(front.payload())?;
-        if err.code == 0xffff {
-            return Err(WireError::Malformed { what: "progress report that was not asked for" });
+        self.release_held(outlet);
+        if err.code == PROGRESS_REPORT {
+            match self.options.client_progress {
+                true => outlet.packet(front, self.shift),
+                false => self.shift = self.shift.wrapping_sub(1),
+            }
+            return Ok(());
         }
         if self.prelude_left > 0 {
             outlet.event(ReplyEvent::PreludeErr(err));

@@ -85,7 +85,6 @@ impl Bench {
         let mut payload = Vec::new();
         wire::LoginRequest {
             capabilities: ALWAYS,
-            mariadb_extended: 0,
             max_packet_size: 1 << 24,
             collation: 45,
             user: user.as_bytes(),

@@ -1,0 +1,209 @@
+//! What executions of a prepared statement carry behind its number: COM_STMT_EXECUTE, and COM_STMT_BULK_EXECUTE, which MariaDB
+//! has for several lists of values at once.
+//!
+//! A server keeps the types of a statement's parameters from one execution to the next. Here they are kept for each client,
+//! and put into executions that do not say them.
+
+use wire::{BULK_SENDS_TYPES, BULK_UNIT_RESULTS, Capabilities, CommandKind};
+
+use crate::backend::prepared::Serves;
+use crate::engine::Engine;
+use crate::facts::Facts;
+
+/// CURSOR_TYPE_READ_ONLY, CURSOR_TYPE_FOR_UPDATE and CURSOR_TYPE_SCROLLABLE in the flags of COM_STMT_EXECUTE.
+const CURSOR_TYPES: u8 = 7;
+
+/// Where the flags are: behind the header, the command's byte and the statement's number.
+const FLAGS_AT: usize = wire::HEADER_LEN + 5;
+
+/// The iteration count behind the flags of COM_STMT_EXECUTE.
+const ITERATIONS: usize = 4;
+
+/// MYSQL_TYPE_NULL, of which no value is sent.
+const TYPE_NULL: u8 = 6;
+
+/// An execution as its client has sent it.
+#[derive(Clone, Copy)]
+pub(crate) enum Execution<'a> {
+    /// COM_STMT_EXECUTE.
+    Once { flags: u8, body: &'a [u8] },
+    /// COM_STMT_BULK_EXECUTE.
+    Bulk { flags: u16, body: &'a [u8] },
+}
+
+/// What an execution says of its parameters.
+struct Parts<'a> {
+    /// What stands before the byte that says whether types follow: the iteration count and the bitmap of NULLs. Nothing in a
+    /// bulk execution, which says it by a flag.
+    head: Vec<u8>,
+    types: Option<&'a [u8]>,
+    values: &'a [u8],
+}
+
+impl<'a> Execution<'a> {
+    /// Whether a client may ask for it (`mysqld_stmt_bulk_execute` in MariaDB's `sql/sql_prepare.cc`).
+    pub(crate) fn is_spoken(self, capabilities: Capabilities) -> bool {
+        let Self::Bulk { flags, .. } = self else { return true };
+        let known = match capabilities.contains(Capabilities::BULK_UNIT_RESULTS) {
+            true => BULK_SENDS_TYPES | BULK_UNIT_RESULTS,
+            false => BULK_SENDS_TYPES,
+        };
+        capabilities.contains(Capabilities::BULK_OPERATIONS) && flags & !known == 0
+    }
+
+    pub(crate) fn asks_for_cursor(self) -> bool {
+        matches!(self, Self::Once { flags, .. } if flags & CURSOR_TYPES != 0)
+    }
+
+    /// Takes the wish for a cursor out of its message.
+    pub(crate) fn ask_for_no_cursor(self, message: &mut [u8]) {
+        if let (Self::Once { .. }, Some(flags)) = (self, message.get_mut(FLAGS_AT)) {
+            *flags &= !CURSOR_TYPES;
+        }
+    }
+
+    /// The value of the only parameter where that is an integer: of MYSQL_TYPE_LONG or MYSQL_TYPE_LONGLONG, as ids are sent.
+    pub(crate) fn number(self, known: Option<&[u8]>) -> Option<u64> {
+        let parts = self.split(1)?;
+        match (parts.types.or(known)?, parts.values.len()) {
+            ([3, _], 4) => Some(u64::from(u32::from_le_bytes(parts.values.try_into().ok()?))),
+            ([8, _], 8) => Some(u64::from_le_bytes(parts.values.try_into().ok()?)),
+            _ => None,
+        }
+    }
+
+    /// `None` where there are no parameters, or too little is there.
+    fn split(self, parameters: usize) -> Option<Parts<'a>> {
+        if parameters == 0 {
+            return None;
+        }
+        let (head, says_types, rest) = match self {
+            Self::Once { body, .. } => {
+                let (head, rest) = body.split_at_checked(ITERATIONS + parameters.div_ceil(8))?;
+                let (&says_types, rest) = rest.split_first()?;
+                (head, says_types != 0, rest)
+            }
+            Self::Bulk { flags, body } => (&body[..0], flags & BULK_SENDS_TYPES != 0, body),
+        };
+        let (types, values) = match says_types {
+            true => rest.split_at_checked(2 * parameters).map(|(types, values)| (Some(types), values))?,
+            false => (None, rest),
+        };
+        Some(Parts { head: head.to_vec(), types, values })
+    }
+
+    /// Its payload, with these types in it.
+    fn with_types(self, number: u32, parts: &Parts<'_>, types: &[u8]) -> Vec<u8> {
+        let number = number.to_le_bytes();
+        match self {
+            Self::Once { flags, .. } => {
+                let command = CommandKind::StmtExecute as u8;
+                [&[command], &number[..], &[flags], &parts.head, &[1], types, parts.values].concat()
+            }
+            Self::Bulk { flags, .. } => {
+                let flags = (flags | BULK_SENDS_TYPES).to_le_bytes();
+                let command = CommandKind::StmtBulkExecute as u8;
+                [&[command], &number[..], &flags, types, parts.values].concat()
+            }
+        }
+    }
+}
+
+/// The types that an execution says, with those of earlier ones for parameters of the type NULL, which are marked as NULL.
+fn with_types_of_nulls(said: &[u8], known: &[u8], nulls: &mut [u8]) -> Vec<u8> {
+    let mut types = said.to_vec();
+    for (place, kind) in types.chunks_exact_mut(2).enumerate() {
+        if kind[0] == TYPE_NULL && known[2 * place] != TYPE_NULL {
+            kind.copy_from_slice(&known[2 * place..2 * place + 2]);
+            nulls[place / 8] |= 1 << (place % 8);
+        }
+    }
+    types
+}
+
+impl Engine {
+    /// Appends an execution that says its parameters' types, and tells which of a backend's statements it can have.
+    pub(crate) fn put_execution(
+        &mut self,
+        key: usize,
+        number: u32,
+        execution: Execution<'_>,
+        raw: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Serves {
+        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let statement = self.client_statement(key, number).expect("it was found a moment ago");
+        let (definition, known) = (statement.definition, statement.types.clone());
+        let parameters = usize::from(self.definitions.get(definition).parameters);
+        let Some(mut parts) = execution.split(parameters) else {
+            // Without parameters, or too short for what it should hold: then the server says what is wrong.
+            out.extend_from_slice(raw);
+            return if parameters == 0 { Serves::All } else { Serves::Own(number) };
+        };
+        let types = match (&known, parts.types) {
+            (None, None) => {
+                out.extend_from_slice(raw);
+                return Serves::Own(number);
+            }
+            (Some(known), None) => known.to_vec(),
+            // MySQL goes on with the type that was there where a NULL has none.
+            (Some(known), Some(said)) if !is_mariadb => {
+                with_types_of_nulls(said, known, &mut parts.head[ITERATIONS..])
+            }
+            (_, Some(said)) => said.to_vec(),
+        };
+        if parts.types.is_some_and(|said| *said == *types) {
+            out.extend_from_slice(raw);
+        } else {
+            wire::put_message(out, &mut 0, &execution.with_types(number, &parts, &types));
+        }
+        if known.is_none_or(|known| *known != *types) {
+            let memory = self.settings.prepared_statement_memory;
+            let shared = self.definitions.types(definition, &types, memory);
+            let statement = self.client_statement(key, number).expect("it was found a moment ago");
+            statement.types = Some(shared);
+        }
+        if is_mariadb {
+            return Serves::All;
+        }
+        self.definitions.types_id(definition, &types).map_or(Serves::Own(number), Serves::Typed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_found_and_put_in() {
+        let once = Execution::Once { flags: 0, body: &[1, 0, 0, 0, 0, 0, 7, 0, 0, 0] };
+        let parts = once.split(1).unwrap();
+        assert_eq!((parts.types, parts.values), (None, &[7, 0, 0, 0][..]));
+        assert_eq!(once.number(Some(&[3, 0])), Some(7));
+        let with_types = once.with_types(2, &parts, &[3, 0]);
+        assert_eq!(with_types, [0x17, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 0, 7, 0, 0, 0]);
+        let again = Execution::Once { flags: 0, body: &with_types[6..] };
+        assert_eq!(again.split(1).unwrap().types, Some(&[3, 0][..]));
+
+        let bulk = Execution::Bulk { flags: 0, body: &[0, 7, 0, 0, 0, 1] };
+        let parts = bulk.split(1).unwrap();
+        let with_types = bulk.with_types(2, &parts, &[3, 0]);
+        assert_eq!(with_types, [0xfa, 2, 0, 0, 0, 128, 0, 3, 0, 0, 7, 0, 0, 0, 1]);
+        let again = Execution::Bulk { flags: BULK_SENDS_TYPES, body: &with_types[7..] };
+        assert_eq!(again.split(1).unwrap().types, Some(&[3, 0][..]));
+
+        assert!(once.split(0).is_none() && Execution::Once { flags: 0, body: &[1, 0] }.split(1).is_none());
+        assert!(Execution::Bulk { flags: BULK_SENDS_TYPES, body: &[3] }.split(1).is_none());
+    }
+
+    #[test]
+    fn bulk_executions_are_for_those_who_agreed_to_them() {
+        let bulk = |flags| Execution::Bulk { flags, body: &[] };
+        let (bulks, units) = (Capabilities::BULK_OPERATIONS, Capabilities::BULK_UNIT_RESULTS);
+        assert!(bulk(BULK_SENDS_TYPES).is_spoken(bulks) && !bulk(0).is_spoken(units));
+        assert!(
+            !bulk(BULK_UNIT_RESULTS).is_spoken(bulks) && bulk(BULK_UNIT_RESULTS).is_spoken(bulks | units)
+        );
+        assert!(!bulk(1).is_spoken(bulks | units));
+    }
+}
