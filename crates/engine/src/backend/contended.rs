@@ -41,8 +41,8 @@ type KindInSchema = (u64, Option<Box<[u8]>>);
 pub(crate) struct Contention {
     /// And until when.
     kinds: BTreeMap<KindInSchema, Instant>,
-    /// Those that were, by fingerprint alone, and until when that is remembered.
-    former: BTreeMap<u64, Instant>,
+    /// Those that were, and until when that is remembered.
+    former: BTreeMap<KindInSchema, Instant>,
     /// Backends with [`Backend::contends`].
     in_work: u32,
 }
@@ -54,14 +54,13 @@ impl Contention {
     }
 
     fn has(&self, fingerprint: u64, schema: Option<&[u8]>, now: Instant) -> bool {
-        let of_text = (fingerprint, None)..(fingerprint.saturating_add(1), None);
-        self.kinds.range(of_text).any(|((_, of), &until)| of.as_deref() == schema && until > now)
+        holds(&self.kinds, fingerprint, schema, now)
     }
 
     /// Whether a kind was contended a while ago. When a lock is given back there is a backlog, whose statements had better not
     /// wait for each other on a backend: their clients have waited long enough.
-    pub(crate) fn was_there(&self, fingerprint: u64, now: Instant) -> bool {
-        self.former.get(&fingerprint).is_some_and(|&until| until > now)
+    fn was_there(&self, fingerprint: u64, schema: Option<&[u8]>, now: Instant) -> bool {
+        holds(&self.former, fingerprint, schema, now)
     }
 
     /// A backend that was in work is no more.
@@ -75,7 +74,7 @@ impl Contention {
         self.former.retain(|_, until| *until > now);
         for (kind, (running, waiting)) in found {
             if waiting >= FEWEST && waiting * 2 >= running {
-                self.former.insert(kind.0, now + history::REMEMBERED);
+                self.former.insert(kind.clone(), now + history::REMEMBERED);
                 self.kinds.insert(kind, now + REMEMBERED);
             } else if waiting == 0 {
                 self.kinds.remove(&kind);
@@ -84,15 +83,24 @@ impl Contention {
     }
 }
 
+/// Whether a kind is in such a table at present.
+fn holds(
+    kinds: &BTreeMap<KindInSchema, Instant>,
+    fingerprint: u64,
+    schema: Option<&[u8]>,
+    now: Instant,
+) -> bool {
+    let of_text = (fingerprint, None)..(fingerprint.saturating_add(1), None);
+    kinds.range(of_text).any(|((_, of), &until)| of.as_deref() == schema && until > now)
+}
+
 impl Engine {
     /// Who waits for locks is known anew: which kinds are contended is, too.
     pub(crate) fn note_contention(&mut self) {
         let mut found = BTreeMap::new();
         for (_, backend) in &self.backends {
-            let fingerprint = backend.in_flight.front().map_or(0, |statement| statement.fingerprint);
-            if fingerprint != 0 {
-                let schema = self.sessions.state(backend.session).schema.clone();
-                let (running, waiting) = found.entry((fingerprint, schema)).or_insert((0, 0));
+            if let Some(kind) = self.kind_on(backend) {
+                let (running, waiting) = found.entry(kind).or_insert((0, 0));
                 *running += 1;
                 *waiting += u32::from(backend.waits_for_lock);
             }
@@ -100,11 +108,27 @@ impl Engine {
         self.contention.note(self.now, found);
     }
 
+    /// The kind of the first statement in flight on a backend, if it has one. The schema is its client's: the backend's own is
+    /// another one until what went ahead of the statement, in the same text, is answered.
+    fn kind_on(&self, backend: &Backend) -> Option<KindInSchema> {
+        let statement = backend.in_flight.front().filter(|statement| statement.fingerprint != 0)?;
+        let client = self.clients.get(statement.owner.client()?)?;
+        Some((statement.fingerprint, self.sessions.state(client.session?).schema.clone()))
+    }
+
     /// Whether what a client asks for is of a kind that waits for locks in its schema.
     fn is_of_contended_kind(&self, key: usize, request: &Request) -> bool {
-        let session = self.clients[key].session.map(|session| self.sessions.state(session));
-        let schema = session.and_then(|state| state.schema.as_deref());
-        self.contention.has(request.fingerprint(), schema, self.now)
+        self.contention.has(request.fingerprint(), self.schema_of(key), self.now)
+    }
+
+    /// A client's default schema.
+    fn schema_of(&self, key: usize) -> Option<&[u8]> {
+        self.sessions.state(self.clients[key].session?).schema.as_deref()
+    }
+
+    /// Whether what a client asks for was of a kind that waits for locks in its schema, a while ago.
+    pub(crate) fn was_contended(&self, key: usize, request: &Request) -> bool {
+        self.contention.was_there(request.statement.fingerprint, self.schema_of(key), self.now)
     }
 
     /// A statement is about to be queued: notes what it says about its client's transactions to come.
@@ -235,6 +259,8 @@ mod tests {
         assert!(has(&contention, 7, at(1)), "fewer than half still wait");
         contention.note(at(1), found(4, 0));
         assert!(!contention.is_there(at(1)), "none waits any more");
-        assert!(contention.was_there(7, at(9999)) && !contention.was_there(7, at(10_000)));
+        let was_there = |schema: &[u8], now| contention.was_there(7, Some(schema), now);
+        assert!(was_there(b"shop", at(9999)) && !was_there(b"shop", at(10_000)));
+        assert!(!was_there(b"blog", at(0)));
     }
 }

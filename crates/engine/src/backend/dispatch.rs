@@ -239,7 +239,7 @@ impl Engine {
             && self.history.is_harmless(request.statement.fingerprint)
             // One that waits for a lock now and then would hold up those behind it for as long.
             && !self.digests.is_long(request.statement.fingerprint, self.settings.stall_limit)
-            && !self.contention.was_there(request.statement.fingerprint, self.now)
+            && !self.was_contended(key, request)
     }
 
     /// With which kind of reads alone this one may share a backend; `None` for all that are not stuck now and then. One of

@@ -86,13 +86,13 @@ pub enum Heard {
     Part,
 }
 
-/// Reads bytes that the engine has sent to a client of this user. Its sends end at the end of packets.
-pub fn hear(phase: Phase, user: &str, bytes: &[u8]) -> Heard {
+/// Reads bytes that the engine has sent to a client of this user and schema. Its sends end at the end of packets.
+pub fn hear(phase: Phase, user: &str, schema: Option<&str>, bytes: &[u8]) -> Heard {
     let mut rest = bytes;
     let mut first = phase != Phase::Reading;
     while let Some(payload) = next_packet(&mut rest) {
         match payload.first() {
-            Some(10) if phase == Phase::Connecting => return greeting_answer(payload, user),
+            Some(10) if phase == Phase::Connecting => return greeting_answer(payload, user, schema),
             Some(0xff) => return Heard::Error(error_code(payload)),
             Some(0x00) if first => return Heard::Ok,
             Some(0xfe) if !first => return Heard::Ok,
@@ -123,7 +123,7 @@ fn error_code(payload: &[u8]) -> u16 {
 }
 
 /// Protocol::HandshakeResponse41 to a greeting.
-fn greeting_answer(greeting: &[u8], user: &str) -> Heard {
+fn greeting_answer(greeting: &[u8], user: &str, schema: Option<&str>) -> Heard {
     const CAPABILITIES: u32 = 1
         | capability::PROTOCOL_41
         | capability::TRANSACTIONS
@@ -132,13 +132,18 @@ fn greeting_answer(greeting: &[u8], user: &str) -> Heard {
         | capability::PLUGIN_AUTH
         | capability::DEPRECATE_EOF;
     let Some(scramble) = scramble_of(greeting) else { return Heard::Error(0) };
-    let mut out = CAPABILITIES.to_le_bytes().to_vec();
+    let with_schema = schema.map_or(0, |_| capability::CONNECT_WITH_DB);
+    let mut out = (CAPABILITIES | with_schema).to_le_bytes().to_vec();
     out.extend_from_slice(&(16u32 << 20).to_le_bytes());
     out.push(45); // utf8mb4_general_ci
     out.extend_from_slice(&[0; 23]);
     out.extend_from_slice(user.as_bytes());
     out.push(0);
     put_string(&mut out, &native_token(PASSWORD.as_bytes(), &scramble));
+    if let Some(schema) = schema {
+        out.extend_from_slice(schema.as_bytes());
+        out.push(0);
+    }
     out.extend_from_slice(b"mysql_native_password\0");
     Heard::Greeting(packet(1, &out))
 }
@@ -166,15 +171,15 @@ mod tests {
 
     #[test]
     fn answers_are_told_apart() {
-        assert_eq!(hear(Phase::Waiting, "app", &packet(1, &[0, 0, 0, 2, 0, 0, 0])), Heard::Ok);
+        assert_eq!(hear(Phase::Waiting, "app", None, &packet(1, &[0, 0, 0, 2, 0, 0, 0])), Heard::Ok);
         assert_eq!(
-            hear(Phase::Waiting, "app", &packet(1, b"\xff\x10\x04#08004Too many")),
+            hear(Phase::Waiting, "app", None, &packet(1, b"\xff\x10\x04#08004Too many")),
             Heard::Error(1040)
         );
         let head = [packet(1, &[1]), packet(2, b"\x03def")].concat();
-        assert_eq!(hear(Phase::Waiting, "app", &head), Heard::Part);
+        assert_eq!(hear(Phase::Waiting, "app", None, &head), Heard::Part);
         let tail = [packet(3, b"\x01x"), packet(4, &[0xfe, 0, 0, 2, 0, 0, 0])].concat();
-        assert_eq!(hear(Phase::Reading, "app", &tail), Heard::Ok);
-        assert_eq!(hear(Phase::Waiting, "app", &[head, tail].concat()), Heard::Ok);
+        assert_eq!(hear(Phase::Reading, "app", None, &tail), Heard::Ok);
+        assert_eq!(hear(Phase::Waiting, "app", None, &[head, tail].concat()), Heard::Ok);
     }
 }

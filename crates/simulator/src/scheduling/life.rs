@@ -44,10 +44,10 @@ impl World<'_> {
 
     /// The engine has sent something to a client.
     pub(super) fn client_hears(&mut self, id: u32, bytes: &[u8]) {
-        let user = self.group_of(id).user;
+        let Group { user, schema, .. } = *self.group_of(id);
         let client = &mut self.clients[id as usize];
         let stamp = client.stamp;
-        let event = match (client::hear(client.phase, user, bytes), client.phase) {
+        let event = match (client::hear(client.phase, user, schema, bytes), client.phase) {
             (Heard::Greeting(answer), _) => {
                 client.phase = Phase::LoggingIn;
                 let worker = usize::from(client.worker);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub enum Key {
     /// The right to write at all: shared by each write while it runs, taken whole by FLUSH TABLES WITH READ LOCK.
     Global,
-    /// A table: shared by those who use it until their transaction ends, taken whole by LOCK TABLES ... WRITE.
+    /// A table of a schema: shared by those who use it until their transaction ends, taken whole by LOCK TABLES ... WRITE.
     Table(u16),
     /// A row of a table: a writer's until its transaction ends.
     Row(u16, u64),

@@ -128,6 +128,8 @@ pub struct Group {
     pub place: Place,
     /// As whom: a user that the server knows.
     pub user: &'static str,
+    /// Their default schema, if they have one: the same table is another one there.
+    pub schema: Option<&'static str>,
 }
 
 /// Which workers a group's clients connect to.
@@ -199,6 +201,7 @@ impl Group {
             patience: None,
             place: Place::Everywhere,
             user: USER,
+            schema: None,
         }
     }
 }

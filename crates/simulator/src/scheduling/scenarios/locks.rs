@@ -49,6 +49,31 @@ pub fn flush_tables(scale: Scale) -> Scenario {
     }
 }
 
+/// The same with few connections to the server, several kinds of writes, and readers in another schema.
+pub fn flush_tables_few_backends(scale: Scale) -> Scenario {
+    let mut scenario = flush_tables(scale);
+    scenario.name = "flush_tables_few_backends";
+    scenario.title = "FLUSH TABLES WITH READ LOCK with 128 connections to the server";
+    scenario.story = "The same with 128 connections to the server, which the writers would take one after the other, and one worker. \
+        The writers use four tables in turn, each with a statement of its own; the readers are in another schema, so that connections \
+        change schemas all the time.";
+    let write = |table| Step::new("write", Action::Write, table, Row::Own).then(Time::about(20_000));
+    let writers = Group {
+        clients: 500,
+        schema: Some("shop"),
+        think: Time::NONE,
+        program: (0..4).map(write).collect(),
+        ..scenario.groups[0].clone()
+    };
+    let readers = Group { schema: Some("blog"), ..scenario.groups[1].clone() };
+    let backup = Group { schema: Some("shop"), ..scenario.groups[2].clone() };
+    scenario.groups = vec![writers, readers, backup];
+    scenario.server.tables = vec![POINT_SELECT; 4];
+    scenario.adjust = |_, settings| settings.max_backends = 128;
+    scenario.workers = 1;
+    scenario
+}
+
 /// LOCK TABLES with more clients on the table than there may be active threads.
 pub fn lock_tables(scale: Scale) -> Scenario {
     let hold = scale.of(10_000, 3_000);
@@ -89,6 +114,25 @@ pub fn lock_tables(scale: Scale) -> Scenario {
         },
         ..plain("lock_tables", "LOCK TABLES beyond the oversubscribe limit", 4, &[POINT_SELECT, POINT_SELECT])
     }
+}
+
+/// LOCK TABLES, and the same statement about a table of the same name in another schema.
+pub fn lock_tables_other_schema(scale: Scale) -> Scenario {
+    let mut scenario = lock_tables(scale);
+    scenario.name = "lock_tables_other_schema";
+    scenario.title = "LOCK TABLES, and the same statement in another schema";
+    scenario.story = "The same with 500 clients that use the table and 128 connections to the server, and with one worker. The others \
+        send the very same statement, about a table of that name in another schema: whatever a pool remembers of a statement must not be \
+        of its text alone.";
+    scenario.groups[0].clients = 500;
+    scenario.groups[0].think = Time::about(100_000);
+    for (group, schema) in scenario.groups.iter_mut().zip(["shop", "blog", "shop"]) {
+        group.schema = Some(schema);
+    }
+    scenario.groups[1].program[0].table = 0;
+    scenario.adjust = |_, settings| settings.max_backends = 128;
+    scenario.workers = 1;
+    scenario
 }
 
 /// All permits wait for a row whose holder is queued.

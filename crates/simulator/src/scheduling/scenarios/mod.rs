@@ -7,7 +7,10 @@ mod overload;
 use std::time::Duration;
 
 pub use limits::{limit_cpu, limit_disk, limit_locks};
-pub use locks::{flush_tables, lock_tables, pile_up, pile_up_of_updates, queued_holder, user_lock};
+pub use locks::{
+    flush_tables, flush_tables_few_backends, lock_tables, lock_tables_other_schema, pile_up,
+    pile_up_of_updates, queued_holder, user_lock,
+};
 pub use overload::{fair_share, flash_crowd, login_storm, repeat_storm};
 
 use crate::scheduling::figures::{Figure, Outcome};
@@ -39,7 +42,9 @@ pub fn all(scale: Scale) -> Vec<Scenario> {
     vec![
         starvation(scale),
         flush_tables(scale),
+        flush_tables_few_backends(scale),
         lock_tables(scale),
+        lock_tables_other_schema(scale),
         queued_holder(scale),
         user_lock(scale),
         pile_up(scale),

@@ -17,6 +17,8 @@ pub const PASSWORD: &str = "a password";
 pub enum Command {
     /// COM_QUERY: statements that run one after the other.
     Query(Vec<Part>),
+    /// COM_INIT_DB.
+    InitDb(String),
     /// COM_RESET_CONNECTION.
     Reset,
     /// COM_QUIT.
@@ -30,8 +32,10 @@ pub enum Command {
 pub enum Part {
     /// Of a client of the model.
     Work(Statement, Origin),
-    /// SET, USE and the like: answered with an OK.
+    /// SET and the like: answered with an OK.
     Nothing,
+    /// USE.
+    Use(String),
     /// A question about the connection or the server itself.
     Question(Question),
     /// KILL QUERY or KILL, which here both end the statement.
@@ -73,6 +77,7 @@ impl Command {
                 let text = String::from_utf8_lossy(text);
                 Self::Query(text.split(';').map(|part| Part::parse(part.trim())).collect())
             }
+            Some((&command::INIT_DB, schema)) => Self::InitDb(String::from_utf8_lossy(schema).into_owned()),
             Some((&command::RESET_CONNECTION, _)) => Self::Reset,
             Some((&command::QUIT, _)) => Self::Quit,
             _ => Self::Other,
@@ -89,7 +94,10 @@ impl Part {
             let id = target.strip_prefix("QUERY ").unwrap_or(target).parse();
             return id.map_or_else(|_| Self::Unknown(text.to_owned()), Self::Kill);
         }
-        if text.starts_with("SET ") || text.starts_with("USE ") {
+        if let Some(schema) = text.strip_prefix("USE ") {
+            return Self::Use(schema.trim_matches('`').to_owned());
+        }
+        if text.starts_with("SET ") {
             return Self::Nothing;
         }
         match Question::find(text) {
@@ -171,7 +179,7 @@ mod tests {
         let origin = Origin { client: 3, number: 4 };
         let text = format!("\x03SET a=1;USE `b`;{}", statement.text(origin));
         let Command::Query(parts) = Command::parse(text.as_bytes()) else { panic!("a COM_QUERY") };
-        assert_eq!(parts, [Part::Nothing, Part::Nothing, Part::Work(statement, origin)]);
+        assert_eq!(parts, [Part::Nothing, Part::Use("b".to_owned()), Part::Work(statement, origin)]);
         assert_eq!(Command::parse(b"\x03KILL QUERY 7"), Command::Query(vec![Part::Kill(7)]));
         assert_eq!(Command::parse(b"\x1f"), Command::Reset);
     }

@@ -39,6 +39,9 @@ enum Stage {
     Done,
 }
 
+/// Below so many bits of a lock's table stands the number that its statements have, above them its schema's.
+const TABLE_BITS: u16 = 8;
+
 /// What draws of a statement are for.
 const CPU: u64 = 1;
 const WAIT: u64 = 2;
@@ -144,6 +147,9 @@ impl Server {
         match command {
             Command::Query(parts) => session.execution = Some(Execution::new(parts.into())),
             Command::Quit => session.closing = true,
+            Command::InitDb(schema) => {
+                session.execution = Some(Execution::new(VecDeque::from([Part::Use(schema)])));
+            }
             Command::Other => session.execution = Some(Execution::new(VecDeque::from([Part::Nothing]))),
             Command::Reset => {
                 let kept = std::mem::take(&mut session.session_locks);
@@ -169,17 +175,18 @@ impl Server {
         match execution.parts.front() {
             Some(Part::Work(statement, origin)) => {
                 self.effects.begun.push(*origin);
+                let table = session.schema << TABLE_BITS | statement.table;
                 // They are taken from the end.
                 execution.needs = match statement.action {
-                    Action::Read => vec![(Key::Table(statement.table), Mode::Shared)],
+                    Action::Read => vec![(Key::Table(table), Mode::Shared)],
                     Action::Write => vec![
-                        (Key::Row(statement.table, statement.row), Mode::Exclusive),
-                        (Key::Table(statement.table), Mode::Shared),
+                        (Key::Row(table, statement.row), Mode::Exclusive),
+                        (Key::Table(table), Mode::Shared),
                         (Key::Global, Mode::Shared),
                     ],
                     Action::Commit if session.wrote => vec![(Key::Global, Mode::Shared)],
                     Action::GlobalReadLock => vec![(Key::Global, Mode::Exclusive)],
-                    Action::LockTable => vec![(Key::Table(statement.table), Mode::Exclusive)],
+                    Action::LockTable => vec![(Key::Table(table), Mode::Exclusive)],
                     Action::GetLock { .. } => vec![(Key::User(statement.row), Mode::Exclusive)],
                     Action::Begin
                     | Action::Commit
@@ -271,8 +278,13 @@ impl Server {
             self.locks.give(id, key, &mut self.ready);
         }
         let part = execution.parts.pop_front().expect("the part that ran");
-        if let Part::Work(statement, _) = &part {
-            self.take_effect(id, *statement);
+        match &part {
+            Part::Work(statement, _) => self.take_effect(id, *statement),
+            Part::Use(schema) => {
+                let schema = self.schema(schema);
+                self.sessions[id as usize].as_mut().expect("it runs").schema = schema;
+            }
+            _ => {}
         }
         let more = !execution.parts.is_empty();
         self.put_result(id, &part, more, &mut execution.reply);
@@ -301,7 +313,7 @@ impl Server {
             Part::Work(Statement { action: Action::GetLock { .. } | Action::ReleaseLock, .. }, _) => {
                 reply.rows(1, &[vec!["1".to_owned()]], flags);
             }
-            Part::Work(..) | Part::Nothing | Part::Kill(_) => reply.ok(flags),
+            Part::Work(..) | Part::Nothing | Part::Use(_) | Part::Kill(_) => reply.ok(flags),
             Part::Question(question) => {
                 let rows = self.answer(session, *question);
                 reply.rows(question.width(), &rows, flags);

@@ -67,6 +67,8 @@ pub struct Server {
     stages: u64,
     /// Sessions that can go on.
     ready: Vec<u32>,
+    /// Schemas that sessions have been in; the number of each is one more than its place.
+    schemas: Vec<String>,
     unknown: BTreeSet<String>,
     effects: Effects,
 }
@@ -75,6 +77,8 @@ pub struct Server {
 struct Session {
     thread: u32,
     user: Option<String>,
+    /// The number of its default schema, 0 for none.
+    schema: u16,
     input: PacketBuffer,
     commands: VecDeque<Command>,
     execution: Option<Execution>,
@@ -104,6 +108,7 @@ impl Server {
             planned_end: None,
             stages: 0,
             ready: Vec::new(),
+            schemas: Vec::new(),
             unknown: BTreeSet::new(),
             effects: Effects::default(),
         }
@@ -116,6 +121,7 @@ impl Server {
         let session = Session {
             thread,
             user: None,
+            schema: 0,
             input: PacketBuffer::default(),
             commands: VecDeque::new(),
             execution: None,
@@ -206,6 +212,16 @@ impl Server {
                 self.effects.planned.push((end.max(now), Wake::Cores { plan: self.plan }));
             }
         }
+    }
+
+    /// The number of a schema.
+    fn schema(&mut self, name: &str) -> u16 {
+        let known = self.schemas.iter().position(|schema| schema == name);
+        let place = known.unwrap_or_else(|| {
+            self.schemas.push(name.to_owned());
+            self.schemas.len() - 1
+        });
+        u16::try_from(place + 1).expect("few schemas")
     }
 
     /// The session has ended and holds nothing.
