@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use seam::Peer;
+use wire::sha2_password;
 
 use crate::letter::Proved;
 use crate::method::Method;
@@ -136,14 +137,27 @@ fn ed25519_key(stored: &[u8]) -> Option<[u8; 32]> {
 #[derive(Default)]
 pub(crate) struct Accounts {
     sorted: Vec<Rc<Account>>,
+    nobody: Vec<u8>,
 }
+
+/// Stored for `caching_sha2_password` with the fewest rounds that servers make (`$A$005$`); no password has this hash.
+const NOBODY: &[u8] = b"$A$005$saltsaltsaltsaltsaltno-password-has-this-hash---------------43.";
+/// How much of it says how many rounds there are.
+const ROUNDS: std::ops::Range<usize> = 3..6;
 
 impl Accounts {
     pub(crate) fn new(accounts: Vec<Account>) -> Self {
         let mut sorted: Vec<_> = accounts.into_iter().map(Rc::new).collect();
         // Most specific host first, then named users before the anonymous one: the manual's "Access Control, Stage 1".
         sorted.sort_by_key(|account| (specificity(&account.host), account.user.is_empty()));
-        Self { sorted }
+        let nobody = nobody(&sorted);
+        Self { sorted, nobody }
+    }
+
+    /// What the password for an account that is not there is checked against, so that it takes as long as with most of
+    /// those that are.
+    pub(crate) fn nobody(&self) -> &[u8] {
+        if self.nobody.is_empty() { NOBODY } else { &self.nobody }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -162,6 +176,23 @@ impl Accounts {
                 && host_matches(&account.host, peer, name_resolution)
         })
     }
+}
+
+/// As many rounds as most accounts have: MySQL's `caching_sha2_password_digest_rounds` may have changed since some were made.
+fn nobody(accounts: &[Rc<Account>]) -> Vec<u8> {
+    let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();
+    for account in accounts {
+        if let Credential::CachingSha2(stored) = &account.credential
+            && sha2_password::Stored::parse(stored).is_some()
+        {
+            *counts.entry(&stored[ROUNDS]).or_default() += 1;
+        }
+    }
+    let mut nobody = NOBODY.to_vec();
+    if let Some((rounds, _)) = counts.into_iter().max_by_key(|&(_, count)| count) {
+        nobody[ROUNDS].copy_from_slice(rounds);
+    }
+    nobody
 }
 
 /// The host as the server would print it in "Access denied for user 'u'@'host'".
@@ -457,6 +488,21 @@ mod tests {
         let third = hold(&mut identities, b"2", b"two");
         assert!(third != first && third != second, "an account that was dropped and made again");
         assert_eq!(identities.holders(first), 2);
+    }
+
+    #[test]
+    fn nobodys_password_takes_as_many_rounds_as_most() {
+        let of = |rounds: &str, count: usize| {
+            let stored = NOBODY.to_vec();
+            let stored = [&stored[..3], rounds.as_bytes(), &stored[6..]].concat();
+            vec![Account::of_test("u", "%", Credential::CachingSha2(stored)); count]
+        };
+        let accounts = |accounts: Vec<Account>| Accounts::new(accounts).nobody().to_vec();
+        assert_eq!(accounts(Vec::new()), NOBODY);
+        assert_eq!(accounts(vec![account("app", "%")]), NOBODY);
+        let mixed = accounts([of("005", 1), of("00A", 2), of("xyz", 3)].concat());
+        assert_eq!(&mixed[..7], b"$A$00A$");
+        assert!(sha2_password::Stored::parse(&mixed).is_some());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use seam::{ConnectionId, Instant};
 use wire::{CommandKind, ReplyReader};
+use zeroize::Zeroize;
 
 use crate::account_queries::Depth;
 use crate::accounts::Accounts;
@@ -167,7 +168,8 @@ impl Engine {
             && let Some(connection) = self.control.connection
         {
             self.outbox.send(connection, &self.control.out);
-            self.control.out.clear();
+            // The password may be among it.
+            self.control.out.zeroize();
         }
     }
 
@@ -214,7 +216,7 @@ impl Engine {
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
                     let connection = self.control.connection.expect("its bytes have just come");
-                    self.give_task(Asker::Control(connection), Work::Encrypt { bytes, public_key });
+                    self.give_task(Asker::Control(connection), Work::Encrypt { bytes, public_key }, None);
                 }
                 Ok(Some(Outcome::StartTls)) => {
                     let connection = self.control.connection.expect("its bytes have just come");

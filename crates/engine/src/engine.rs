@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use seam::{CloseReason, ConnectionId, Input, Instant, Output, Program, Signal};
+use zeroize::Zeroize;
 
 use crate::accounts::{Identities, IdentityId};
 use crate::backend::Backend;
@@ -56,7 +58,8 @@ pub struct Engine {
     letters: VecDeque<(usize, Letter)>,
     /// Work for other threads, and who waits for what.
     pub(crate) tasks: VecDeque<Task>,
-    pub(crate) askers: BTreeMap<u64, Asker>,
+    /// Who waits for them, and how whoever does them is told that nobody does any more.
+    pub(crate) askers: BTreeMap<u64, (Asker, Arc<AtomicBool>)>,
     pub(crate) last_task: u64,
     /// Refused logins that are told so at a time, in the order of that and of their coming.
     pub(crate) late_refusals: BTreeMap<(Instant, u64), LateRefusal>,
@@ -447,6 +450,10 @@ impl Engine {
             let backend = &mut self.backends[key];
             if let Some(connection) = backend.connection {
                 self.outbox.send(connection, &backend.out);
+                if !backend.is_ready() {
+                    // Its password may be among it.
+                    backend.out.zeroize();
+                }
                 backend.out.clear();
                 backend.out.shrink_to(BACKEND_BUFFER_KEPT);
             }

@@ -1,10 +1,11 @@
 //! Wrong passwords are answered later and later, so that guessing takes its time.
 //!
 //! Counted are wrong answers of each user from each address, and of each address. A right one forgets those of its user from
-//! its address, and no others: whoever has an account of his own cannot use it to guess on.
+//! its address, and no others: whoever has an account of his own cannot use it to guess on. Addresses of IPv6 count by their
+//! first 64 bits, of which a site's each host has 2^64.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,7 +39,14 @@ impl Default for FailedLoginSettings {
 /// Who has given wrong answers, on all workers.
 #[derive(Debug, Default)]
 pub(crate) struct FailedLogins {
-    table: Mutex<BTreeMap<Whom, Failures>>,
+    table: Mutex<Table>,
+}
+
+/// Those that are counted, and the order in which they were last heard of, so that neither is ever gone through.
+#[derive(Debug, Default)]
+struct Table {
+    failures: BTreeMap<Whom, Failures>,
+    by_time: BTreeSet<(Instant, Whom)>,
 }
 
 /// An address (none for the Unix sockets of this machine), and a user from there or all of them.
@@ -70,53 +78,63 @@ impl FailedLogins {
         }
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let [of_user, of_address] = whom(peer, user);
-        let count =
-            count(&mut table, now, of_user, settings).max(count(&mut table, now, of_address, settings));
+        let count = table.count(now, of_user, settings.size).max(table.count(now, of_address, settings.size));
         delay(count, settings)
     }
 
     /// A right answer.
     pub(crate) fn succeeded(&self, peer: &Peer, user: &[u8]) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        if table.is_empty() {
+        if table.failures.is_empty() {
             return;
         }
         let [of_user, of_address] = whom(peer, user);
-        let forgiven = table.remove(&of_user).map_or(0, |failures| failures.count);
-        if let Some(failures) = table.get_mut(&of_address) {
+        let forgiven = table.remove(&of_user);
+        if let Some(failures) = table.failures.get_mut(&of_address) {
             failures.count = failures.count.saturating_sub(forgiven);
         }
     }
 }
 
-fn whom(peer: &Peer, user: &[u8]) -> [Whom; 2] {
-    let address = match peer {
-        Peer::Tcp(address) => Some(address.ip().to_canonical()),
-        Peer::Unix { .. } => None,
-    };
-    [(address, Some(user[..user.len().min(LONGEST_NAME)].to_vec())), (address, None)]
+impl Table {
+    /// One more. Returns how many it has been in a row.
+    fn count(&mut self, now: Instant, whom: Whom, size: u32) -> u32 {
+        let before = match self.failures.get(&whom) {
+            Some(failures) if now.since(failures.last) < FORGOTTEN_AFTER => failures.count,
+            _ => 0,
+        };
+        self.remove(&whom);
+        while self.failures.len() >= size.max(1) as usize {
+            let Some((_, quietest)) = self.by_time.pop_first() else { break };
+            self.failures.remove(&quietest);
+        }
+        let count = before.saturating_add(1);
+        self.by_time.insert((now, whom.clone()));
+        self.failures.insert(whom, Failures { count, last: now });
+        count
+    }
+
+    /// It is counted no more. Returns how many it was.
+    fn remove(&mut self, whom: &Whom) -> u32 {
+        let Some(Failures { count, last }) = self.failures.remove(whom) else { return 0 };
+        self.by_time.remove(&(last, whom.clone()));
+        count
+    }
 }
 
-fn count(
-    table: &mut BTreeMap<Whom, Failures>,
-    now: Instant,
-    whom: Whom,
-    settings: &FailedLoginSettings,
-) -> u32 {
-    if !table.contains_key(&whom) && table.len() >= settings.size as usize {
-        table.retain(|_, failures| now.since(failures.last) < FORGOTTEN_AFTER);
-        let oldest = table.iter().min_by_key(|(_, failures)| failures.last).map(|(whom, _)| whom.clone());
-        if let Some(oldest) = oldest.filter(|_| table.len() >= settings.size as usize) {
-            table.remove(&oldest);
-        }
-    }
-    let failures = table.entry(whom).or_insert(Failures { count: 0, last: now });
-    if now.since(failures.last) >= FORGOTTEN_AFTER {
-        failures.count = 0;
-    }
-    failures.count = failures.count.saturating_add(1);
-    failures.last = now;
-    failures.count
+fn whom(peer: &Peer, user: &[u8]) -> [Whom; 2] {
+    let network = network(peer);
+    [(network, Some(user[..user.len().min(LONGEST_NAME)].to_vec())), (network, None)]
+}
+
+/// By what clients are told apart: an address, or the first of a /64 of IPv6, since each site has at least one of these (RFC
+/// 6177). None for whoever is on this machine.
+pub(crate) fn network(peer: &Peer) -> Option<IpAddr> {
+    let Peer::Tcp(address) = peer else { return None };
+    Some(match address.ip().to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+    })
 }
 
 fn delay(count: u32, settings: &FailedLoginSettings) -> Duration {
@@ -139,9 +157,10 @@ pub(crate) struct LateRefusal {
 impl Engine {
     /// Tells a client later that its login is refused; it waits without any work.
     pub(crate) fn refuse_later(&mut self, delay: Duration, refusal: LateRefusal) {
-        self.clients[refusal.client.0].phase = Phase::Login(Login::Refused);
         self.last_refusal += 1;
-        self.late_refusals.insert((self.now + delay, self.last_refusal), refusal);
+        let place = (self.now + delay, self.last_refusal);
+        self.clients[refusal.client.0].phase = Phase::Login(Login::Refused(place));
+        self.late_refusals.insert(place, refusal);
     }
 
     /// Tells those whose time has come.
@@ -153,7 +172,7 @@ impl Engine {
             let refusal = first.remove();
             let (key, id) = refusal.client;
             let waits = self.clients.get(key).is_some_and(|client| {
-                client.id == id && matches!(client.phase, Phase::Login(Login::Refused))
+                client.id == id && matches!(client.phase, Phase::Login(Login::Refused(_)))
             });
             if waits {
                 self.tell_refusal(key, refusal.sequence, &refusal.error);
@@ -222,7 +241,7 @@ mod tests {
         for last in 0..100 {
             logins.failed(at(u32::from(last)), &tcp(last), b"app", &settings);
         }
-        assert_eq!(logins.table.lock().unwrap().len(), 10);
+        assert_eq!(logins.table.lock().unwrap().failures.len(), 10);
         for _ in 0..4 {
             logins.failed(at(100), &tcp(99), b"app", &settings);
         }
@@ -230,10 +249,45 @@ mod tests {
     }
 
     #[test]
+    fn the_quietest_are_forgotten_first() {
+        let logins = FailedLogins::default();
+        let settings = FailedLoginSettings { size: 4, ..FailedLoginSettings::default() };
+        let fail = |seconds, last| logins.failed(at(seconds), &tcp(last), b"app", &settings);
+        for seconds in 0..4 {
+            fail(seconds, 1);
+        }
+        fail(4, 2);
+        fail(5, 1);
+        fail(6, 3);
+        assert!(!fail(7, 1).is_zero(), "heard of after the second one");
+        let table = logins.table.lock().unwrap();
+        assert_eq!(table.by_time.len(), table.failures.len());
+        assert!(!table.failures.contains_key(&(network(&tcp(2)), None)));
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address() {
+        let (logins, settings) = (FailedLogins::default(), FailedLoginSettings::default());
+        let fail = |address: &str| {
+            let peer = Peer::Tcp((address.parse::<IpAddr>().unwrap(), 1024).into());
+            logins.failed(at(0), &peer, b"app", &settings)
+        };
+        for last in 1..4 {
+            assert!(fail(&format!("2001:db8:0:1::{last}")).is_zero());
+        }
+        assert!(!fail("2001:db8:0:1:ffff::1").is_zero());
+        assert!(fail("2001:db8:0:2::1").is_zero());
+        for _ in 0..3 {
+            assert!(fail("::ffff:10.0.0.1").is_zero());
+        }
+        assert!(fail("::ffff:10.0.0.2").is_zero(), "these are addresses of IPv4");
+    }
+
+    #[test]
     fn it_can_be_turned_off() {
         let settings = FailedLoginSettings { delay: Duration::ZERO, ..FailedLoginSettings::default() };
         let logins = FailedLogins::default();
         assert!((0..100).all(|_| logins.failed(at(0), &tcp(1), b"app", &settings).is_zero()));
-        assert!(logins.table.lock().unwrap().is_empty());
+        assert!(logins.table.lock().unwrap().failures.is_empty());
     }
 }

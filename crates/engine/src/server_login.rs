@@ -70,6 +70,8 @@ struct Exchange {
     scramble: [u8; 20],
     /// Of our next packet.
     sequence: u8,
+    /// The server's public key has been asked for. Any other that comes would be of somebody on the way, who wants the password.
+    awaits_key: bool,
     /// Inside TLS, `sha256_password` sends the password as it is (sha256_password_auth_client).
     encrypted: bool,
 }
@@ -243,6 +245,7 @@ impl ServerLogin {
             method: Some(method),
             scramble: greeting.scramble,
             sequence,
+            awaits_key: false,
             encrypted: self.encrypted,
         };
         let mut payload = Vec::new();
@@ -288,7 +291,7 @@ impl Exchange {
     }
 
     /// The first answer of a method.
-    fn response(&self, credentials: &Credentials) -> Zeroizing<Vec<u8>> {
+    fn response(&mut self, credentials: &Credentials) -> Zeroizing<Vec<u8>> {
         let plain = |bytes: &[u8]| Zeroizing::new(bytes.to_vec());
         match (self.method, &credentials.secret) {
             (Some(Method::Native), secret) => Zeroizing::new(secret.native_token(&self.scramble)),
@@ -302,7 +305,10 @@ impl Exchange {
                 plain(&sha2_password::token(password.digest1(), &self.scramble))
             }
             (Some(Method::Sha256), Secret::Password(password)) if self.encrypted => password.terminated(),
-            (Some(Method::Sha256), _) => plain(&[sha2_password::REQUEST_PUBLIC_KEY_SHA256]),
+            (Some(Method::Sha256), _) => {
+                self.awaits_key = true;
+                plain(&[sha2_password::REQUEST_PUBLIC_KEY_SHA256])
+            }
         }
     }
 
@@ -315,15 +321,16 @@ impl Exchange {
                 self.put(out, &password.terminated());
             }
             ([sha2_password::FULL_AUTHENTICATION], Some(_)) => {
+                self.awaits_key = true;
                 self.put(out, &[sha2_password::REQUEST_PUBLIC_KEY]);
             }
-            (public_key, Some(password)) => {
+            (public_key, Some(password)) if std::mem::take(&mut self.awaits_key) => {
                 let mut bytes = password.terminated();
                 sha2_password::mix_with_scramble(&mut bytes, &self.scramble);
                 return Some(Outcome::Encrypt { bytes, public_key: public_key.to_vec() });
             }
             // Nothing to send: the server will refuse it in its own words.
-            (_, None) => self.put(out, &[]),
+            _ => self.put(out, &[]),
         }
         None
     }

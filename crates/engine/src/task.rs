@@ -2,7 +2,9 @@
 //! other threads than a worker's, and hands back what came of it.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use seam::ConnectionId;
 use wire::sha2_password::{self, Stored};
@@ -18,10 +20,35 @@ pub struct Task {
     pub number: u64,
     /// What is to be done.
     pub work: Work,
+    /// Where the client is for whom it is done, so that those of one network do not hold up all others: an address, or the
+    /// first of a /64 of IPv6. None for whoever is on this machine.
+    pub network: Option<IpAddr>,
+    given_up: Arc<AtomicBool>,
+}
+
+impl Task {
+    /// One that somebody waits for.
+    pub fn new(number: u64, work: Work, network: Option<IpAddr>) -> Self {
+        Self { number, work, network, given_up: Arc::default() }
+    }
+
+    /// Whether anybody still waits for it: a client that hangs up in the middle of its login does not.
+    pub fn is_wanted(&self) -> bool {
+        !self.given_up.load(Ordering::Relaxed)
+    }
+
+    /// Nobody does any more.
+    pub fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is for a connection to the server, and not for a client that is not known yet: such go first.
+    pub fn is_our_own(&self) -> bool {
+        matches!(self.work, Work::Encrypt { .. })
+    }
 }
 
 /// What is to be done.
-#[derive(Debug)]
 pub enum Work {
     /// Check a password against what a server stores: [`Finding::Password`].
     Check {
@@ -39,7 +66,7 @@ pub enum Work {
         /// What we had sent.
         nonce: [u8; 32],
         /// What the client sent.
-        signature: Vec<u8>,
+        signature: Zeroizing<Vec<u8>>,
     },
     /// Say the name of a user of this machine: [`Finding::UserName`].
     UserName {
@@ -66,6 +93,19 @@ pub enum Proof {
         /// What we had sent.
         scramble: [u8; 20],
     },
+}
+
+impl fmt::Debug for Work {
+    /// Without what it is about: passwords in one form or another.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Check { .. } => "Check",
+            Self::PublicKey => "PublicKey",
+            Self::Verify { .. } => "Verify",
+            Self::UserName { .. } => "UserName",
+            Self::Encrypt { .. } => "Encrypt",
+        })
+    }
 }
 
 impl fmt::Debug for Proof {
@@ -135,7 +175,7 @@ impl Engine {
 
     /// Takes in what came of a task. A turn has to follow, with an end.
     pub fn take_finding(&mut self, number: u64, finding: Finding) {
-        match self.askers.remove(&number) {
+        match self.askers.remove(&number).map(|(asker, _)| asker) {
             Some(Asker::Client(key, id)) => self.client_finding(key, id, finding),
             Some(Asker::Backend(token)) => self.backend_finding(token, finding),
             Some(Asker::Control(connection)) => self.control_finding(connection, finding),
@@ -143,10 +183,20 @@ impl Engine {
         }
     }
 
-    pub(crate) fn give_task(&mut self, asker: Asker, work: Work) {
+    /// Has something done, for somebody from this network where it is a client. Returns the task's number.
+    pub(crate) fn give_task(&mut self, asker: Asker, work: Work, network: Option<IpAddr>) -> u64 {
         self.last_task += 1;
         let number = self.last_task;
-        self.askers.insert(number, asker);
-        self.tasks.push_back(Task { number, work });
+        let task = Task::new(number, work, network);
+        self.askers.insert(number, (asker, Arc::clone(&task.given_up)));
+        self.tasks.push_back(task);
+        number
+    }
+
+    /// Whoever waited for it has gone: it need not be done, and nobody is to wait behind it.
+    pub(crate) fn give_up_task(&mut self, number: u64) {
+        if let Some((_, given_up)) = self.askers.remove(&number) {
+            given_up.store(true, Ordering::Relaxed);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The threads that do what takes too long for a worker: check passwords against thousands of rounds of hashing, and RSA.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,12 +19,94 @@ const THREADS: usize = 2;
 /// Takes tasks of all workers. The threads end when the last of its copies has gone.
 #[derive(Clone)]
 pub(crate) struct Helpers {
-    tasks: Sender<Job>,
+    jobs: Arc<Mutex<Jobs<Asker>>>,
+    /// One for each job.
+    calls: Sender<()>,
 }
 
-/// A task, and where its finding goes.
-struct Job {
-    task: Task,
+/// What is to be done. A client has one of these at most, so that there are no more than clients and backends, and as many
+/// again that nobody waits for any more.
+struct Jobs<A> {
+    /// Of connections to the server: these go first.
+    own: VecDeque<(Task, A)>,
+    /// Of clients that log in, network by network.
+    clients: BTreeMap<Option<IpAddr>, VecDeque<(Task, A)>>,
+    /// Whose turn it is: each network that has something to be done, once.
+    turns: VecDeque<Option<IpAddr>>,
+    /// How many there are of clients.
+    count: usize,
+    /// With so many, those that nobody waits for are taken out.
+    tidy_at: usize,
+}
+
+/// With fewer, tidying is not worth it.
+const FEW: usize = 1024;
+
+impl<A> Jobs<A> {
+    const fn new() -> Self {
+        Self {
+            own: VecDeque::new(),
+            clients: BTreeMap::new(),
+            turns: VecDeque::new(),
+            count: 0,
+            tidy_at: FEW,
+        }
+    }
+
+    fn put(&mut self, task: Task, asker: A) {
+        if task.is_our_own() {
+            return self.own.push_back((task, asker));
+        }
+        if self.count >= self.tidy_at {
+            self.tidy();
+        }
+        let network = task.network;
+        let of_network = self.clients.entry(network).or_default();
+        if of_network.is_empty() {
+            self.turns.push_back(network);
+        }
+        of_network.push_back((task, asker));
+        self.count += 1;
+    }
+
+    /// The next one that somebody waits for: of each network one, in turn, so that a crowd of one holds up no other.
+    fn take(&mut self) -> Option<(Task, A)> {
+        while let Some(job) = self.own.pop_front().or_else(|| self.take_of_clients()) {
+            if job.0.is_wanted() {
+                return Some(job);
+            }
+        }
+        None
+    }
+
+    fn take_of_clients(&mut self) -> Option<(Task, A)> {
+        let network = self.turns.pop_front()?;
+        let of_network = self.clients.get_mut(&network)?;
+        let job = of_network.pop_front();
+        if of_network.is_empty() {
+            self.clients.remove(&network);
+        } else {
+            self.turns.push_back(network);
+        }
+        self.count -= usize::from(job.is_some());
+        job
+    }
+
+    /// Doubling keeps its cost small for each that is put in.
+    fn tidy(&mut self) {
+        self.clients.retain(|_, of_network| {
+            of_network.retain(|(task, _)| task.is_wanted());
+            !of_network.is_empty()
+        });
+        let clients = &self.clients;
+        self.turns.retain(|network| clients.contains_key(network));
+        self.count = self.clients.values().map(VecDeque::len).sum();
+        self.tidy_at = (self.count * 2).max(FEW);
+    }
+}
+
+/// Where findings go.
+struct Asker {
     findings: Sender<(u64, Finding)>,
     signaller: Signaller,
 }
@@ -41,17 +125,18 @@ impl Helpers {
     /// # Errors
     /// Where the system has no threads left.
     pub(crate) fn start() -> Result<Self, String> {
-        let (tasks, jobs) = channel();
-        let jobs = Arc::new(Mutex::new(jobs));
+        let (calls, called) = channel();
+        let called = Arc::new(Mutex::new(called));
+        let jobs = Arc::new(Mutex::new(Jobs::new()));
         let key = Arc::new(OnceLock::new());
         for _ in 0..THREADS {
-            let (jobs, key) = (Arc::clone(&jobs), Arc::clone(&key));
+            let (called, jobs, key) = (Arc::clone(&called), Arc::clone(&jobs), Arc::clone(&key));
             std::thread::Builder::new()
                 .name(String::from("logins"))
-                .spawn(move || help(&jobs, &key))
+                .spawn(move || help(&called, &jobs, &key))
                 .map_err(|error| format!("no thread for logins: {error}"))?;
         }
-        Ok(Self { tasks })
+        Ok(Self { jobs, calls })
     }
 
     /// A worker's end, which is woken by this.
@@ -64,9 +149,10 @@ impl Helpers {
 impl HelpDesk {
     /// Has something done. What comes of it comes with [`Signal::Wake`].
     pub(crate) fn give(&self, task: Task) {
-        let job = Job { task, findings: self.to_us.clone(), signaller: self.signaller.clone() };
+        let asker = Asker { findings: self.to_us.clone(), signaller: self.signaller.clone() };
+        self.helpers.jobs.lock().unwrap_or_else(PoisonError::into_inner).put(task, asker);
         // The threads live as long as we do.
-        let _ = self.helpers.tasks.send(job);
+        let _ = self.helpers.calls.send(());
     }
 
     /// The next thing that has been found.
@@ -79,10 +165,13 @@ impl HelpDesk {
 /// come by Unix sockets, never need it.
 type Key = OnceLock<Option<KeyPair>>;
 
-fn help(jobs: &Mutex<Receiver<Job>>, key: &Key) {
+fn help(called: &Mutex<Receiver<()>>, jobs: &Mutex<Jobs<Asker>>, key: &Key) {
     loop {
-        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { task, findings, signaller }) = job else { return };
+        let call = called.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(()) = call else { return };
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // None where those before it were passed over.
+        let Some((task, Asker { findings, signaller })) = job else { continue };
         // A worker that has ended needs no answer.
         if findings.send((task.number, carry_out(task.work, key))).is_ok() {
             signaller.send(Signal::Wake);
@@ -163,6 +252,49 @@ mod tests {
         let proof = Proof::Encrypted { bytes, scramble: [b'x'; 20] };
         let found = carry_out(Work::Check { stored, proof }, &key);
         assert!(!matches!(found, Finding::Password(Some((_, true)))), "for another scramble");
+    }
+
+    fn order(jobs: &mut Jobs<()>) -> Vec<u64> {
+        std::iter::from_fn(|| jobs.take()).map(|(task, ())| task.number).collect()
+    }
+
+    #[test]
+    fn connections_to_the_server_go_first() {
+        let own = || Work::Encrypt { bytes: Zeroizing::default(), public_key: Vec::new() };
+        let mut jobs = Jobs::new();
+        for (number, work) in
+            [Work::PublicKey, own(), Work::UserName { uid: 0 }, own()].into_iter().enumerate()
+        {
+            jobs.put(Task::new(number as u64, work, None), ());
+        }
+        assert_eq!(order(&mut jobs), [1, 3, 0, 2]);
+    }
+
+    fn from(number: u64, last: u8) -> Task {
+        Task::new(number, Work::PublicKey, Some(IpAddr::from([10, 0, 0, last])))
+    }
+
+    #[test]
+    fn networks_take_turns() {
+        let mut jobs = Jobs::new();
+        for (number, last) in [(0, 1), (1, 1), (2, 1), (3, 2), (4, 2), (5, 3)] {
+            jobs.put(from(number, last), ());
+        }
+        assert_eq!(order(&mut jobs), [0, 3, 5, 1, 4, 2]);
+        assert!(jobs.clients.is_empty() && jobs.turns.is_empty() && jobs.count == 0);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_does_not_heap_up() {
+        let mut jobs = Jobs::new();
+        jobs.put(from(0, 1), ());
+        for number in 1..10 * FEW as u64 {
+            let task = from(number, 2);
+            task.give_up();
+            jobs.put(task, ());
+        }
+        assert!(jobs.count <= FEW, "{} are kept", jobs.count);
+        assert_eq!(order(&mut jobs), [0]);
     }
 
     #[test]

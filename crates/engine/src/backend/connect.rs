@@ -197,7 +197,7 @@ impl Engine {
             }
             Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
                 let asker = Asker::Backend(backend.token);
-                self.give_task(asker, Work::Encrypt { bytes, public_key });
+                self.give_task(asker, Work::Encrypt { bytes, public_key }, None);
             }
             Ok(Some(Outcome::StartTls)) => {
                 let (connection, out) = (backend.connection, std::mem::take(&mut backend.out));

@@ -19,6 +19,7 @@ use super::login::{Attempt, Login};
 use super::{Client, Phase};
 use crate::accounts::{Account, Credential};
 use crate::engine::Engine;
+use crate::failed_logins::network;
 use crate::method::Method;
 use crate::secret::{Password, Secret};
 use crate::task::{Asker, Finding, Proof, Work};
@@ -26,13 +27,13 @@ use crate::task::{Asker, Finding, Proof, Work};
 /// What a client has sent to prove its password.
 pub(crate) enum Answer {
     /// Its answer to the scramble.
-    Token(Vec<u8>),
+    Token(Zeroizing<Vec<u8>>),
     /// The password, in a form that is to be looked at.
     Sent(Proof),
     /// The password, and whether it belongs to what the server stored.
     Checked { password: Arc<Password>, stored: Vec<u8>, right: bool },
     /// A signature, and whether it is that of this key's owner.
-    Signed { signature: Vec<u8>, public_key: [u8; 32], right: bool },
+    Signed { signature: Zeroizing<Vec<u8>>, public_key: [u8; 32], right: bool },
     /// Nothing that can be understood.
     Nonsense,
 }
@@ -69,10 +70,6 @@ pub(crate) enum Verdict {
     /// It has, and is to be checked against this.
     NeedsCheck(Vec<u8>),
 }
-
-/// What the password of an account that is not there is checked against, so that it takes as long as any: no password has
-/// this hash.
-const NOBODY: &[u8] = b"$A$005$saltsaltsaltsaltsaltno-password-has-this-hash---------------43.";
 
 /// Bytes of an Ed25519 signature (RFC 8032).
 const SIGNATURE_LEN: usize = 64;
@@ -139,11 +136,9 @@ impl Engine {
         attempt.answer = if self.may_send_password(key, method) {
             let clear = payload.strip_suffix(&[0]).unwrap_or(payload);
             Answer::Sent(Proof::Clear(Arc::new(Password::new(Zeroizing::new(clear.to_vec())))))
-        } else if payload == asks_for_key {
-            let asker = Asker::Client(key, self.clients[key].id);
-            self.give_task(asker, Work::PublicKey);
-            self.clients[key].phase = Phase::Login(Login::AwaitingFinding(attempt));
-            return;
+        } else if payload == asks_for_key && !attempt.has_asked_for_key {
+            attempt.has_asked_for_key = true;
+            return self.have_done(key, attempt, Work::PublicKey);
         } else {
             Answer::Sent(Proof::Encrypted { bytes: payload.to_vec(), scramble: attempt.scramble })
         };
@@ -209,11 +204,7 @@ impl Engine {
             }
             Verdict::NeedsPassword => self.ask_for_password(key, attempt),
             Verdict::NeedsSignature(public_key) => self.check_signature(key, attempt, public_key),
-            Verdict::NeedsUserName(uid) => {
-                let asker = Asker::Client(key, self.clients[key].id);
-                self.give_task(asker, Work::UserName { uid });
-                self.clients[key].phase = Phase::Login(Login::AwaitingFinding(attempt));
-            }
+            Verdict::NeedsUserName(uid) => self.have_done(key, attempt, Work::UserName { uid }),
             Verdict::NeedsCheck(stored) => self.check_password(key, attempt, stored),
             verdict => {
                 if attempt.needs_copy == 0 {
@@ -248,9 +239,8 @@ impl Engine {
         };
         attempt.answer = Answer::Token(signature.clone());
         attempt.checking = public_key.to_vec();
-        let asker = Asker::Client(key, self.clients[key].id);
-        self.give_task(asker, Work::Verify { public_key, nonce: attempt.nonce, signature });
-        self.clients[key].phase = Phase::Login(Login::AwaitingFinding(attempt));
+        let nonce = attempt.nonce;
+        self.have_done(key, attempt, Work::Verify { public_key, nonce, signature });
     }
 
     fn check_password(&mut self, key: usize, mut attempt: Box<Attempt>, stored: Vec<u8>) {
@@ -260,8 +250,14 @@ impl Engine {
             Answer::Token(_) | Answer::Signed { .. } | Answer::Nonsense => return self.judge(key, attempt),
         };
         attempt.checking.clone_from(&stored);
-        let asker = Asker::Client(key, self.clients[key].id);
-        self.give_task(asker, Work::Check { stored, proof });
+        self.have_done(key, attempt, Work::Check { stored, proof });
+    }
+
+    /// The login goes on once another thread has done this for it.
+    fn have_done(&mut self, key: usize, mut attempt: Box<Attempt>, work: Work) {
+        let client = &self.clients[key];
+        let (asker, network) = (Asker::Client(key, client.id), network(&client.peer));
+        attempt.task = self.give_task(asker, work, network);
         self.clients[key].phase = Phase::Login(Login::AwaitingFinding(attempt));
     }
 
@@ -272,7 +268,7 @@ impl Engine {
             return match facts.method {
                 _ if attempt.answer.is_empty() => Verdict::Denied,
                 Method::Native => Verdict::Denied,
-                method if attempt.method == Some(method) => check(attempt, NOBODY),
+                method if attempt.method == Some(method) => check(attempt, facts.accounts.nobody()),
                 _ => Verdict::Denied,
             };
         };

@@ -1,5 +1,6 @@
 //! The end of a client, whoever wants it.
 
+use super::login::Login;
 use super::{Lost, Phase};
 use crate::backend::{Afterwards, Owner};
 use crate::client::commands::key_u32;
@@ -30,13 +31,20 @@ impl Engine {
 
     /// Takes a client out of everything. A statement of it that waits never runs; one that runs is answered to nobody.
     fn forget_client(&mut self, key: usize) {
-        match self.clients[key].phase {
+        match &self.clients[key].phase {
             Phase::Queued => {
                 self.totals.cancelled += 1;
                 self.leave_group(key);
                 self.scheduler.remove(key_u32(key));
             }
             Phase::Preparing | Phase::Running(_) | Phase::Settling => self.abandon_statement(key),
+            Phase::Login(Login::AwaitingFinding(attempt)) => {
+                let task = attempt.task;
+                self.give_up_task(task);
+            }
+            &Phase::Login(Login::Refused(place)) => {
+                self.late_refusals.remove(&place);
+            }
             Phase::AwaitingServer
             | Phase::Login(_)
             | Phase::Idle

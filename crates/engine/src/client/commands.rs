@@ -5,6 +5,7 @@
 
 use sql::{Kind, SessionFunction};
 use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
+use zeroize::Zeroize;
 
 use super::execution::Execution;
 use super::login::Login;
@@ -54,7 +55,12 @@ impl Engine {
     }
 
     fn work_off(&mut self, key: usize, mut input: Vec<u8>) {
+        let logs_in = matches!(self.clients[key].phase, Phase::Login(_));
         let used = self.client_messages(key, &input);
+        if logs_in {
+            // Its password may be among it.
+            input[..used].zeroize();
+        }
         if self.clients.contains(key) && used < input.len() {
             input.drain(..used);
             self.keep_input(key, input);

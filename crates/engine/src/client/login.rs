@@ -4,8 +4,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use seam::Peer;
+use seam::{Instant, Peer};
 use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, StatusFlags, WireError};
+use zeroize::Zeroizing;
 
 use super::authentication::{Answer, Verdict};
 use super::compression;
@@ -42,8 +43,8 @@ pub(crate) enum Login {
     AwaitingFinding(Box<Attempt>),
     /// The answer is wrong by our copy of the accounts; a fresh one is being read.
     AwaitingAccounts(Box<Attempt>),
-    /// It will be told later that it is refused.
-    Refused,
+    /// It will be told later that it is refused: its place in [`Engine::late_refusals`].
+    Refused((Instant, u64)),
     /// The server is being asked about its schema, in the name of another client.
     AwaitingSchema,
 }
@@ -52,9 +53,10 @@ impl Login {
     /// Whether the client has nothing to say before it is answered.
     pub(crate) fn is_ours_to_go_on(&self) -> bool {
         match self {
-            Self::AwaitingFinding(_) | Self::AwaitingAccounts(_) | Self::Refused | Self::AwaitingSchema => {
-                true
-            }
+            Self::AwaitingFinding(_)
+            | Self::AwaitingAccounts(_)
+            | Self::Refused(_)
+            | Self::AwaitingSchema => true,
             Self::Greeted
             | Self::StartingTls
             | Self::Secured
@@ -74,6 +76,10 @@ pub(crate) struct Attempt {
     pub(super) answer: Answer,
     /// The name of the user of this machine that the client is, once it was looked up.
     pub(super) socket_user: Option<Option<Vec<u8>>>,
+    /// It was given our public key; once is enough.
+    pub(super) has_asked_for_key: bool,
+    /// What another thread was last asked to do for it.
+    pub(super) task: u64,
     /// What the server stores, while another thread checks the password against it.
     pub(super) checking: Vec<u8>,
     pub(super) scramble: [u8; 20],
@@ -150,7 +156,7 @@ impl Engine {
                 }
             },
             Phase::Login(Login::Switched(mut attempt)) => {
-                attempt.answer = Answer::Token(payload.to_vec());
+                attempt.answer = Answer::Token(Zeroizing::new(payload.to_vec()));
                 attempt.sequence = sequence.wrapping_add(1);
                 self.judge(key, attempt);
             }
@@ -188,8 +194,10 @@ impl Engine {
             collation: login.collation,
             // A client that names no method answers by the one that all know.
             method: Method::of_name(login.auth_plugin.unwrap_or_default()),
-            answer: Answer::Token(login.auth_response.to_vec()),
+            answer: Answer::Token(Zeroizing::new(login.auth_response.to_vec())),
             socket_user: None,
+            has_asked_for_key: false,
+            task: 0,
             nonce: [0; 32],
             checking: Vec::new(),
             scramble: client.scramble,
@@ -215,8 +223,10 @@ impl Engine {
             schema: change.schema.map(<[u8]>::to_vec),
             collation: change.collation.and_then(|id| u8::try_from(id).ok()).unwrap_or(client.collation),
             method: Method::of_name(change.auth_plugin.unwrap_or_default()),
-            answer: Answer::Token(change.auth_response.to_vec()),
+            answer: Answer::Token(Zeroizing::new(change.auth_response.to_vec())),
             socket_user: None,
+            has_asked_for_key: false,
+            task: 0,
             nonce: [0; 32],
             checking: Vec::new(),
             scramble: client.scramble,
@@ -422,7 +432,7 @@ impl Engine {
                     self.close_client(key, "the server could not be reached before connect_timeout");
                 }
                 // It will hear of it in time.
-                Phase::Login(Login::Refused) => {}
+                Phase::Login(Login::Refused(_)) => {}
                 Phase::Login(_) => self.close_client(key, "its login took longer than connect_timeout"),
                 _ => {}
             }
