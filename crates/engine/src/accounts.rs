@@ -70,9 +70,25 @@ pub(crate) enum Credential {
     Ed25519([u8; 32]),
     /// No password at all: only whom the account's socket users are.
     Socket,
+    /// Somebody behind the server knows whether a password is right (PAM, LDAP): the server is asked with it. What the server
+    /// stores, which says whom it asks.
+    Delegated(Vec<u8>),
     /// Another plugin, by name.
     Other(Vec<u8>),
 }
+
+/// The plugins that take a password as it is (`mysql_clear_password`, `dialog`): MariaDB's `pam`; `authentication_pam` of MySQL
+/// Enterprise; `auth_pam` and its like of Percona Server; simple binds of LDAP by MySQL and Percona Server; IAM of Amazon RDS,
+/// whose passwords are good for 15 minutes.
+const DELEGATED: [&[u8]; 7] = [
+    b"pam",
+    b"pam_v1",
+    b"authentication_pam",
+    b"auth_pam",
+    b"auth_pam_compat",
+    b"authentication_ldap_simple",
+    b"AWSAuthenticationPlugin",
+];
 
 impl Credential {
     /// From the columns `plugin` and `authentication_string` of the server's table. An empty plugin is the native one.
@@ -86,6 +102,7 @@ impl Credential {
             b"sha256_password" => Self::Sha256(stored.into()),
             b"ed25519" => ed25519_key(stored).map_or(Self::Unmatchable, Self::Ed25519),
             b"unix_socket" | b"auth_socket" => Self::Socket,
+            delegated if DELEGATED.contains(&delegated) => Self::Delegated(stored.into()),
             other => Self::Other(other.into()),
         }
     }
@@ -99,7 +116,16 @@ impl Credential {
             | Self::Unmatchable
             | Self::Ed25519(_)
             | Self::Socket
+            | Self::Delegated(_)
             | Self::Other(_) => None,
+        }
+    }
+
+    /// What the server stores of a password that it asks others about.
+    pub(crate) fn delegated(&self) -> Option<&Vec<u8>> {
+        match self {
+            Self::Delegated(stored) => Some(stored),
+            _ => None,
         }
     }
 
@@ -110,6 +136,7 @@ impl Credential {
             Self::CachingSha2(_) => Some(Method::CachingSha2),
             Self::Sha256(_) => Some(Method::Sha256),
             Self::Ed25519(_) => Some(Method::Ed25519),
+            Self::Delegated(_) => Some(Method::Clear),
             Self::Socket | Self::Other(_) => None,
         }
     }
@@ -290,12 +317,14 @@ pub(crate) struct Identity {
     pub(crate) refused_until: Option<seam::Instant>,
     /// Its rights have changed: those who are logged in keep their backends, and whoever logs in gets others.
     former: bool,
+    /// Nobody has proved it yet: a backend logs in with it to find out.
+    claimed: bool,
     holders: u32,
 }
 
 impl Identity {
     fn is(&self, (user, account_user, account_host): &IdentityKey) -> bool {
-        self.user == *user && self.account.user == *account_user && self.account.host == *account_host
+        !self.claimed && self.user == *user && self.account.user == *account_user && self.account.host == *account_host
     }
 
     fn prove(&mut self, secret: Secret) {
@@ -328,17 +357,25 @@ impl Identities {
             return self.hold_again(id);
         }
         self.renew(&Proved { identity: key.clone(), secret: secret.clone() });
+        let id = self.claim(account, user, secret);
+        self.entries[id.0 as usize].claimed = false;
+        self.ids.insert(key, id);
+        id
+    }
+
+    /// An identity by itself, with one holder: whether its secret is right the server is to say. Nobody else becomes it, and no
+    /// other's secret changes by it.
+    pub(crate) fn claim(&mut self, account: &Rc<Account>, user: &[u8], secret: Secret) -> IdentityId {
         let index = self.entries.insert(Identity {
             account: Rc::clone(account),
             user: user.to_vec(),
             secret,
             refused_until: None,
             former: false,
+            claimed: true,
             holders: 1,
         });
-        let id = IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"));
-        self.ids.insert(key, id);
-        id
+        IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"))
     }
 
     /// A new copy of the accounts: whoever logs in to one whose rights have changed is another than those who are in.

@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::facts::{COLLATIONS_QUERY, Facts, SERVER_QUERY, account_of_row};
 use crate::lock_waits::{GATE_QUERY, LockWaits, waits_at_gate, waits_of_rows};
 use crate::secret::Secret;
-use crate::server_login::{Credentials, Outcome, ServerLogin};
+use crate::server_login::{Clear, Credentials, Outcome, ServerLogin};
 use crate::task::{Asker, Finding, Work};
 
 /// Names the service account's connection towards the driver; backends count up from 1.
@@ -199,6 +199,7 @@ impl Engine {
             secret,
             private: self.server_is_private(),
             tls: self.wanted_server_tls(),
+            clear: Clear::Never,
             // utf8mb4_general_ci: names of accounts and schemas come as UTF-8.
             collation: 45,
             extra: wire::Capabilities(0),

@@ -16,6 +16,7 @@ use crate::backend::lost::ServerFull;
 use crate::backend::rescue::Rescues;
 use crate::client::delay::Delayed;
 use crate::client::known_answers::KnownSets;
+use crate::client::delegation::Claims;
 use crate::client::login_schema::SchemaCheck;
 use crate::client::{Client, Phase};
 use crate::coalescing::Coalescer;
@@ -61,6 +62,7 @@ pub struct Engine {
     /// Who waits for them, and how whoever does them is told that nobody does any more.
     pub(crate) askers: BTreeMap<u64, (Asker, Arc<AtomicBool>)>,
     pub(crate) last_task: u64,
+    pub(crate) claims: Claims,
     /// Refused logins that are told so at a time, in the order of that and of their coming.
     pub(crate) late_refusals: BTreeMap<(Instant, u64), LateRefusal>,
     pub(crate) last_refusal: u64,
@@ -208,6 +210,7 @@ impl Engine {
             tasks: VecDeque::new(),
             askers: BTreeMap::new(),
             last_task: 0,
+            claims: Claims::default(),
             late_refusals: BTreeMap::new(),
             last_refusal: 0,
             wanting_since: None,
@@ -428,7 +431,9 @@ impl Engine {
                 self.give_up_kills();
             }
             self.sweep_backends();
+            self.claims.look_again();
         }
+        self.go_on_with_claims();
         self.drain_turn();
         while let Some(key) = self.resume.pop() {
             if self.clients.contains(key) && !self.clients[key].input.is_empty() {
@@ -571,7 +576,7 @@ impl Program for Engine {
             self.draining,
             starting(server),
             starting(full),
-            (!self.resume.is_empty()).then_some(self.now),
+            (!self.resume.is_empty() || self.has_claims_to_look_at()).then_some(self.now),
         ]
         .into_iter()
         .flatten()

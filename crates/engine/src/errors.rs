@@ -85,6 +85,15 @@ impl MySqlError {
         Self::new(3159, b"HY000", "Connections using insecure transport are prohibited while tls = required")
     }
 
+    /// Likewise: the account's password comes as it is.
+    pub(crate) fn clear_password_in_the_open() -> Self {
+        Self::new(
+            3159,
+            b"HY000",
+            "The password of this account is sent as it is: connect with TLS or over Onramp's Unix socket",
+        )
+    }
+
     /// ER_NET_PACKET_TOO_LARGE.
     pub(crate) fn packet_too_large() -> Self {
         Self::new(1153, b"08S01", "Got a packet bigger than 'max_allowed_packet' bytes")

@@ -12,6 +12,11 @@ pub(crate) enum Method {
     Sha256,
     /// MariaDB's `ed25519`: a signature, from which nothing can be learned that a login on the server could use.
     Ed25519,
+    /// `mysql_clear_password`: the password as it is, for a server that asks somebody else about it (PAM, LDAP).
+    Clear,
+    /// MariaDB's `dialog`: questions of a server that does so, of which the first is for the password
+    /// (`plugin/auth_dialog`, `auth_pam_base.c`).
+    Dialog,
 }
 
 impl Method {
@@ -22,6 +27,8 @@ impl Method {
             Self::CachingSha2 => b"caching_sha2_password",
             Self::Sha256 => b"sha256_password",
             Self::Ed25519 => b"client_ed25519",
+            Self::Clear => b"mysql_clear_password",
+            Self::Dialog => b"dialog",
         }
     }
 
@@ -32,6 +39,8 @@ impl Method {
             b"caching_sha2_password" => Some(Self::CachingSha2),
             b"sha256_password" => Some(Self::Sha256),
             b"client_ed25519" => Some(Self::Ed25519),
+            b"mysql_clear_password" => Some(Self::Clear),
+            b"dialog" => Some(Self::Dialog),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use seam::Instant;
 use wire::sha2_password::{self, Digest1};
 use zeroize::Zeroizing;
 
@@ -104,8 +105,8 @@ pub(crate) struct KnownPasswords {
     table: Mutex<Table>,
 }
 
-/// What the server stored when the password was right, and the password.
-type Known = (Vec<u8>, Weak<Password>);
+/// What the server stored when the password was right, the password, and when that was.
+type Known = (Vec<u8>, Weak<Password>, Instant);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -119,19 +120,38 @@ impl KnownPasswords {
     /// The password that belongs to what the server stores for this account now.
     pub(crate) fn find(&self, user: &[u8], host: &str, stored: &[u8]) -> Option<Arc<Password>> {
         let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let (checked, password) = table.entries.get(&(user.to_vec(), host.to_owned()))?;
+        let (checked, password, _) = table.entries.get(&(user.to_vec(), host.to_owned()))?;
         password.upgrade().filter(|_| checked == stored)
     }
 
-    /// It was checked against what the server stores.
-    pub(crate) fn remember(&self, user: &[u8], host: &str, stored: &[u8], password: &Arc<Password>) {
+    /// Likewise, and when it was found right.
+    pub(crate) fn find_with_time(
+        &self,
+        user: &[u8],
+        host: &str,
+        stored: &[u8],
+    ) -> Option<(Arc<Password>, Instant)> {
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let (checked, password, at) = table.entries.get(&(user.to_vec(), host.to_owned()))?;
+        password.upgrade().filter(|_| checked == stored).zip(Some(*at))
+    }
+
+    /// It was checked against what the server stores, or by the server, with what was known at this time.
+    pub(crate) fn remember(
+        &self,
+        user: &[u8],
+        host: &str,
+        stored: &[u8],
+        password: &Arc<Password>,
+        at: Instant,
+    ) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if table.entries.len() >= table.tidy_at {
-            table.entries.retain(|_, (_, password)| password.strong_count() > 0);
+            table.entries.retain(|_, (_, password, _)| password.strong_count() > 0);
             // Doubling keeps the cost of tidying small for each login; 64 are next to nothing.
             table.tidy_at = (table.entries.len() * 2).max(64);
         }
-        let known = (stored.to_vec(), Arc::downgrade(password));
+        let known = (stored.to_vec(), Arc::downgrade(password), at);
         table.entries.insert((user.to_vec(), host.to_owned()), known);
     }
 }
@@ -148,7 +168,7 @@ mod tests {
     fn a_password_is_known_as_long_as_somebody_holds_it() {
         let known = KnownPasswords::default();
         let held = password("secret");
-        known.remember(b"app", "%", b"stored", &held);
+        known.remember(b"app", "%", b"stored", &held, Instant::START);
         assert!(known.find(b"app", "%", b"stored").is_some());
         assert!(known.find(b"app", "%", b"another password").is_none());
         assert!(known.find(b"app", "localhost", b"stored").is_none());
@@ -160,9 +180,9 @@ mod tests {
     fn passwords_that_have_gone_leave_the_table() {
         let known = KnownPasswords::default();
         let held = password("secret");
-        known.remember(b"app", "%", b"stored", &held);
+        known.remember(b"app", "%", b"stored", &held, Instant::START);
         for number in 0..1000 {
-            known.remember(format!("user{number}").as_bytes(), "%", b"stored", &password("other"));
+            known.remember(format!("user{number}").as_bytes(), "%", b"stored", &password("other"), Instant::START);
         }
         assert!(known.table.lock().unwrap().entries.len() <= 65);
         assert!(known.find(b"app", "%", b"stored").is_some());

@@ -13,12 +13,25 @@ pub(crate) struct Credentials {
     pub(crate) secret: Secret,
     /// Nobody can listen to the connection, so that the password itself may be sent.
     pub(crate) private: bool,
+    /// Whether a server that asks for the password as it is gets it.
+    pub(crate) clear: Clear,
     /// Whether TLS comes first.
     pub(crate) tls: ServerTls,
     /// The collation number for the handshake.
     pub(crate) collation: u8,
     /// Capabilities beyond those that every connection of ours has.
     pub(crate) extra: Capabilities,
+}
+
+/// Whether a password may be given to a server that asks for it as it is. Only where the account is known to want that: else whoever
+/// can answer in the server's place has all passwords for the asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clear {
+    Never,
+    /// By TLS or a Unix socket.
+    WherePrivate,
+    /// The server is on this machine.
+    Always,
 }
 
 /// What every connection to a server asks for: the trackers and the short ends of result sets above all.
@@ -176,7 +189,11 @@ impl ServerLogin {
                     [0x00, ..] => Ok(Some(Outcome::Established(exchange.established.clone()))),
                     [0xfe, ..] => {
                         let switch = AuthSwitch::parse(payload)?;
-                        exchange.answer_switch(&self.credentials, &switch, out);
+                        Ok(exchange.answer_switch(&self.credentials, &switch, out))
+                    }
+                    // The first question has come with the switch; to others, of a second factor, there is no answer.
+                    [question, ..] if exchange.method == Some(Method::Dialog) && QUESTIONS.contains(question) => {
+                        exchange.put(out, &[0]);
                         Ok(None)
                     }
                     [sha2_password::MORE_DATA_HEADER, more @ ..] => {
@@ -228,7 +245,10 @@ impl ServerLogin {
 
     fn answer_greeting(&self, greeting: &Greeting<'_>, sequence: u8, out: &mut Vec<u8>) -> Exchange {
         let capabilities = self.capabilities(greeting);
-        let greeted = Method::of_name(greeting.auth_plugin).unwrap_or(Method::Native);
+        // What is asked for as it is comes with a switch, if at all.
+        let greeted = Method::of_name(greeting.auth_plugin)
+            .filter(|method| !matches!(method, Method::Clear | Method::Dialog))
+            .unwrap_or(Method::Native);
         // What only recovers SHA1(password) cannot answer otherwise; the server asks for the account's method then.
         let method = match self.credentials.secret {
             Secret::Native(_) => Method::Native,
@@ -281,13 +301,28 @@ impl ServerLogin {
 }
 
 impl Exchange {
-    fn answer_switch(&mut self, credentials: &Credentials, switch: &AuthSwitch<'_>, out: &mut Vec<u8>) {
+    fn answer_switch(
+        &mut self,
+        credentials: &Credentials,
+        switch: &AuthSwitch<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<Outcome> {
         self.scramble = switch.data.first_chunk().copied().unwrap_or_default();
         // unix_socket and auth_socket look at the socket's owner and want no bytes; any other plugin will refuse an empty
         // answer with an error of its own.
         self.method = Method::of_name(switch.plugin);
+        let is_clear = matches!(self.method, Some(Method::Clear | Method::Dialog));
+        if is_clear && !credentials.may_be_clear() {
+            return Some(Outcome::Refused {
+                code: SECURE_TRANSPORT_REQUIRED,
+                message: b"the server asks for the password as it is, which it gets only over TLS (backend_tls), over a \
+                    Unix socket or on this machine, and only for accounts that are known to want that"
+                    .to_vec(),
+            });
+        }
         let response = self.response(credentials);
         self.put(out, &response);
+        None
     }
 
     /// The first answer of a method.
@@ -301,6 +336,8 @@ impl Exchange {
             }
             // A zero byte says that there is no password (sha256_password_auth_client).
             (Some(_), Secret::None) => plain(&[0]),
+            (Some(Method::Clear | Method::Dialog), Secret::Password(password)) => password.terminated(),
+            (Some(Method::Clear | Method::Dialog), Secret::Native(_)) => plain(&[0]),
             (Some(Method::CachingSha2), Secret::Password(password)) => {
                 plain(&sha2_password::token(password.digest1(), &self.scramble))
             }
@@ -339,6 +376,23 @@ impl Exchange {
         wire::put_message(out, &mut self.sequence, payload);
     }
 }
+
+impl Credentials {
+    fn may_be_clear(&self) -> bool {
+        match self.clear {
+            Clear::Never => false,
+            Clear::WherePrivate => self.private,
+            Clear::Always => true,
+        }
+    }
+}
+
+/// How the questions of MariaDB's `dialog` begin: for something that may be seen or for a password, and either as the last one
+/// (`ORDINARY_QUESTION`, `LAST_QUESTION`, `PASSWORD_QUESTION`, `LAST_PASSWORD` of `plugin_auth.h`).
+const QUESTIONS: std::ops::RangeInclusive<u8> = 2..=5;
+
+/// ER_SECURE_TRANSPORT_REQUIRED.
+const SECURE_TRANSPORT_REQUIRED: u16 = 3159;
 
 /// Nothing may come between the request for TLS and its beginning: it would be somebody else's on the way.
 const EARLY: WireError = WireError::Malformed { what: "bytes before TLS has begun" };

@@ -8,13 +8,14 @@ use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 
 use super::prepared::Prepared;
 use super::{Afterwards, Backend, InFlight, Owner, Permit, Phase, Summary};
-use crate::accounts::IdentityId;
-use crate::client;
+use crate::accounts::{Credential, IdentityId};
+use crate::client::delegation::Unproved;
+use crate::client::{self};
 use crate::engine::{Engine, Role};
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::places::Origin;
-use crate::server_login::{Credentials, OF_BACKENDS, Outcome, ServerLogin};
+use crate::server_login::{Clear, Credentials, OF_BACKENDS, Outcome, ServerLogin};
 use crate::session::SessionState;
 use crate::task::{Asker, Finding, Work};
 
@@ -158,14 +159,21 @@ impl Engine {
         let Some(key) = self.backend_of(token) else { return self.outbox.close(connection) };
         self.set_role(connection, Role::Backend(key));
         let (private, tls) = (self.server_is_private(), self.wanted_server_tls());
+        let stays_here = super::security::stays_here(&self.settings.server[self.server.address]);
         let backend = &mut self.backends[key];
         backend.connection = Some(connection);
         let identity = self.identities.identity(backend.identity);
+        let clear = match identity.account.credential {
+            Credential::Delegated(_) if stays_here => Clear::Always,
+            Credential::Delegated(_) => Clear::WherePrivate,
+            _ => Clear::Never,
+        };
         let credentials = Credentials {
             user: identity.user.clone(),
             secret: identity.secret.clone(),
             private,
             tls,
+            clear,
             collation: backend.login_collation,
             extra: (backend.class & client::CLASS) | OF_BACKENDS,
         };
@@ -258,9 +266,13 @@ impl Engine {
             // ER_ACCESS_DENIED_ERROR: the client must not get another account's rights.
             return self.backend_refused(key, 1045, message);
         }
+        self.server_full = None;
+        if !self.claim_proved(key) {
+            return;
+        }
+        let backend = &mut self.backends[key];
         backend.phase = Phase::Ready;
         backend.trackers = true;
-        self.server_full = None;
         self.free_backend(key);
     }
 
@@ -349,6 +361,7 @@ impl Engine {
         if let Some(connection) = backend.connection {
             self.set_role(connection, Role::Free);
         }
+        self.claim_failed(backend.token, Unproved::Lost);
     }
 
     /// Gives up attempts that have taken longer than `backend_connect_timeout`.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::{Owner, Phase};
+use crate::client::delegation::Unproved;
 use crate::client::{Lost, Phase as ClientPhase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -17,6 +18,10 @@ const SERVER_FULL: u16 = 1040;
 
 /// ER_TOO_MANY_USER_CONNECTIONS and ER_USER_LIMIT_REACHED: it takes no more of this user.
 const USER_FULL: [u16; 2] = [1203, 1226];
+
+/// ER_ACCESS_DENIED_ERROR, and ER_ACCESS_DENIED_NO_PASSWORD_ERROR of plugins that say nothing of passwords.
+const WRONG_PASSWORD: u16 = 1045;
+const WRONG_PASSWORD_UNSAID: u16 = 1698;
 
 /// How long a server that takes no more is left alone: connections of others end all the time, so not long.
 const NO_ROOM_PAUSE: Duration = Duration::from_secs(1);
@@ -161,6 +166,7 @@ impl Engine {
         if let Some(connection) = connection {
             self.outbox.close(connection);
         }
+        self.claim_refused(key, code, &message);
         // Those that there are go on, as logged-in connections do; others wait for them, or for the server to take more.
         if code == SERVER_FULL {
             return self.server_refused_for_room(key, message);
@@ -188,6 +194,20 @@ impl Engine {
         for key in waiting {
             self.cancel_queued(key, &error);
         }
+    }
+
+    /// Where the login was to find out whether a client's password is right, that is found out.
+    fn claim_refused(&mut self, key: usize, code: u16, message: &str) {
+        let backend = &self.backends[key];
+        let how = match code {
+            SERVER_FULL => Unproved::NoRoom,
+            // Once it is logged in, only the account can be the wrong one.
+            WRONG_PASSWORD | WRONG_PASSWORD_UNSAID if matches!(backend.phase, Phase::LoggingIn(_)) => {
+                Unproved::Wrong
+            }
+            _ => Unproved::Refused(MySqlError { code, sql_state: b"28000", message: message.to_owned() }),
+        };
+        self.claim_failed(backend.token, how);
     }
 
     /// The server has as many connections as it takes: what stands is our limit now, which others share with us.

@@ -141,7 +141,7 @@ impl Engine {
         }
     }
 
-    fn take_place(&self) -> Option<Origin> {
+    pub(crate) fn take_place(&self) -> Option<Origin> {
         self.workers.places.take(self.now, self.worker, 0)
     }
 
@@ -163,8 +163,12 @@ impl Engine {
 
     fn may_open_as(&self, identity: IdentityId) -> bool {
         let refused = self.identities.identity(identity).refused_until;
+        self.may_connect_now() && refused.is_none_or(|until| until <= self.now)
+    }
+
+    pub(crate) fn may_connect_now(&self) -> bool {
         let full = self.server_full.as_ref().is_some_and(|full| full.until > self.now);
-        self.server.may_connect(self.now) && !full && refused.is_none_or(|until| until <= self.now)
+        self.server.may_connect(self.now) && !full
     }
 
     /// Closes the backend that has been idle longest; false where none is.

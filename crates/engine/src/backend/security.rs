@@ -38,7 +38,7 @@ impl Engine {
 }
 
 /// Nothing of it leaves the machine.
-fn stays_here(address: &Address) -> bool {
+pub(crate) fn stays_here(address: &Address) -> bool {
     match address {
         Address::Unix(_) => true,
         Address::Tcp { remote, .. } => remote.ip().to_canonical().is_loopback(),

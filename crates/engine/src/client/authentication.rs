@@ -69,6 +69,10 @@ pub(crate) enum Verdict {
     NeedsPassword,
     /// It has, and is to be checked against this.
     NeedsCheck(Vec<u8>),
+    /// It has, and the server is to check it.
+    NeedsServer,
+    /// It would have to come as it is, where others can listen.
+    InTheOpen,
 }
 
 /// Bytes of an Ed25519 signature (RFC 8032).
@@ -90,7 +94,10 @@ impl Engine {
     fn method_for(&self, key: usize, attempt: &Attempt) -> Option<Method> {
         let facts = self.facts.as_ref()?;
         match facts.accounts.find(&attempt.user, &self.clients[key].peer, facts.name_resolution) {
-            Some(account) => account.credential.method(),
+            Some(account) => account
+                .credential
+                .method()
+                .filter(|&method| method != Method::Clear || self.clients[key].may_send_password(method)),
             None => Some(facts.method),
         }
     }
@@ -132,8 +139,8 @@ impl Engine {
             Some(Method::Sha256) => [sha2_password::REQUEST_PUBLIC_KEY_SHA256],
             _ => [sha2_password::REQUEST_PUBLIC_KEY],
         };
-        let method = attempt.method;
-        attempt.answer = if self.may_send_password(key, method) {
+        let method = attempt.method.unwrap_or(Method::CachingSha2);
+        attempt.answer = if self.clients[key].may_send_password(method) {
             let clear = payload.strip_suffix(&[0]).unwrap_or(payload);
             Answer::Sent(Proof::Clear(Arc::new(Password::new(Zeroizing::new(clear.to_vec())))))
         } else if payload == asks_for_key && !attempt.has_asked_for_key {
@@ -143,13 +150,6 @@ impl Engine {
             Answer::Sent(Proof::Encrypted { bytes: payload.to_vec(), scramble: attempt.scramble })
         };
         self.judge(key, attempt);
-    }
-
-    /// Whether nobody can listen to the client, by the reading of its method: `sha256_password` does not count Unix sockets
-    /// (my_vio_is_encrypted), the newer method does (my_vio_is_secure).
-    fn may_send_password(&self, key: usize, method: Option<Method>) -> bool {
-        let client = &self.clients[key];
-        client.is_encrypted() || matches!(client.peer, Peer::Unix { .. }) && method != Some(Method::Sha256)
     }
 
     /// What another thread has found for a client's login.
@@ -206,6 +206,7 @@ impl Engine {
             Verdict::NeedsSignature(public_key) => self.check_signature(key, attempt, public_key),
             Verdict::NeedsUserName(uid) => self.have_done(key, attempt, Work::UserName { uid }),
             Verdict::NeedsCheck(stored) => self.check_password(key, attempt, stored),
+            Verdict::NeedsServer => self.claim(key, attempt),
             verdict => {
                 if attempt.needs_copy == 0 {
                     attempt.needs_copy = self.control.next_accounts_copy();
@@ -272,7 +273,7 @@ impl Engine {
                 _ => Verdict::Denied,
             };
         };
-        let proof = match self.proof_of_either(account, attempt) {
+        let proof = match self.proof_of_either(account, client, attempt) {
             Verdict::Denied if !account.socket_users.is_empty() => {
                 self.proof_by_socket(account, client, attempt)
             }
@@ -316,17 +317,17 @@ impl Engine {
     }
 
     /// By the account's password or, where that is not it, by its former one.
-    fn proof_of_either(&self, account: &Rc<Account>, attempt: &Attempt) -> Verdict {
+    fn proof_of_either(&self, account: &Rc<Account>, client: &Client, attempt: &Attempt) -> Verdict {
         let Some(second) = &account.second else {
-            return self.proof(account, &account.credential, attempt);
+            return self.proof(account, &account.credential, client, attempt);
         };
         // The former one is checked when the other was found wrong.
         if matches!(&attempt.answer, Answer::Checked { stored, .. } if second.stored() == Some(stored)) {
-            return self.proof(account, second, attempt);
+            return self.proof(account, second, client, attempt);
         }
-        match self.proof(account, &account.credential, attempt) {
-            Verdict::Denied => self.proof(account, second, attempt),
-            Verdict::NeedsPassword => match self.proof(account, second, attempt) {
+        match self.proof(account, &account.credential, client, attempt) {
+            Verdict::Denied => self.proof(account, second, client, attempt),
+            Verdict::NeedsPassword => match self.proof(account, second, client, attempt) {
                 accepted @ Verdict::Accepted(..) => accepted,
                 _ => Verdict::NeedsPassword,
             },
@@ -335,11 +336,18 @@ impl Engine {
     }
 
     /// What an attempt proves of one password.
-    fn proof(&self, account: &Rc<Account>, credential: &Credential, attempt: &Attempt) -> Verdict {
+    fn proof(
+        &self,
+        account: &Rc<Account>,
+        credential: &Credential,
+        client: &Client,
+        attempt: &Attempt,
+    ) -> Verdict {
         let accepted = |secret| Verdict::Accepted(Rc::clone(account), secret);
         match (credential, &attempt.answer) {
             (Credential::Other(plugin), _) => Verdict::Unsupported(plugin.clone()),
             (Credential::Socket, _) => Verdict::Denied,
+            (Credential::Delegated(_), _) if !client.may_send_password(Method::Clear) => Verdict::InTheOpen,
             (credential, _) if credential.method() != attempt.method => Verdict::TooOld,
             (Credential::Ed25519(public_key), Answer::Token(signature))
                 if signature.len() == SIGNATURE_LEN =>
@@ -352,6 +360,17 @@ impl Engine {
                 false => Verdict::Denied,
             },
             (Credential::Ed25519(_), _) => Verdict::Denied,
+            (Credential::Delegated(stored), answer) => match answer {
+                Answer::Checked { password, stored: asked_about, right } if asked_about == stored => {
+                    match (right, password.clear().is_empty()) {
+                        (false, _) => Verdict::Denied,
+                        (true, true) => accepted(Secret::None),
+                        (true, false) => accepted(Secret::Password(Arc::clone(password))),
+                    }
+                }
+                Answer::Token(_) | Answer::Checked { .. } => Verdict::NeedsServer,
+                Answer::Sent(_) | Answer::Signed { .. } | Answer::Nonsense => Verdict::Denied,
+            },
             (Credential::Empty, answer) if answer.is_empty() => accepted(Secret::None),
             (Credential::Native(stage2), Answer::Token(token)) => {
                 match wire::native_password::verify(token, &attempt.scramble, stage2) {
@@ -381,7 +400,7 @@ impl Engine {
             }
             (Credential::CachingSha2(stored) | Credential::Sha256(stored), answer) => match answer {
                 Answer::Checked { password, stored: checked, right: true } if checked == stored => {
-                    self.workers.passwords.remember(&account.user, &account.host, stored, password);
+                    self.workers.passwords.remember(&account.user, &account.host, stored, password, self.now);
                     accepted(Secret::Password(Arc::clone(password)))
                 }
                 _ => check(attempt, stored),
@@ -402,6 +421,14 @@ impl Engine {
         self.begin_login(key);
         // It may have sent ahead.
         self.resume.push(key);
+    }
+}
+
+impl Client {
+    /// Whether nobody can listen to it, by the reading of its method: `sha256_password` does not count Unix sockets
+    /// (my_vio_is_encrypted), the newer method does (my_vio_is_secure).
+    fn may_send_password(&self, method: Method) -> bool {
+        self.is_encrypted() || matches!(self.peer, Peer::Unix { .. }) && method != Method::Sha256
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) enum Login {
     AwaitingFinding(Box<Attempt>),
     /// The answer is wrong by our copy of the accounts; a fresh one is being read.
     AwaitingAccounts(Box<Attempt>),
+    /// The server is being asked whether its password is right, see [`super::delegation`].
+    AwaitingServer(Box<Attempt>),
     /// It will be told later that it is refused: its place in [`Engine::late_refusals`].
     Refused((Instant, u64)),
     /// The server is being asked about its schema, in the name of another client.
@@ -55,6 +57,7 @@ impl Login {
         match self {
             Self::AwaitingFinding(_)
             | Self::AwaitingAccounts(_)
+            | Self::AwaitingServer(_)
             | Self::Refused(_)
             | Self::AwaitingSchema => true,
             Self::Greeted
@@ -70,7 +73,7 @@ impl Login {
 pub(crate) struct Attempt {
     pub(super) user: Vec<u8>,
     schema: Option<Vec<u8>>,
-    collation: u8,
+    pub(super) collation: u8,
     /// How it answers; `None` for a method that is not spoken here.
     pub(super) method: Option<Method>,
     pub(super) answer: Answer,
@@ -250,6 +253,7 @@ impl Engine {
             }
             Verdict::Locked => MySqlError::account_locked(&attempt.user, &host),
             Verdict::Expired => MySqlError::password_expired(),
+            Verdict::InTheOpen => MySqlError::clear_password_in_the_open(),
             Verdict::NotThatUser => MySqlError::access_denied_by_name(&attempt.user, &host),
             _ if is_malformed(attempt) => MySqlError::handshake(),
             _ => MySqlError::access_denied(&attempt.user, &host, !attempt.answer.is_empty()),

@@ -19,6 +19,7 @@ pub(crate) mod commands;
 pub(crate) mod compression;
 pub(crate) mod delay;
 pub(crate) mod execution;
+pub(crate) mod delegation;
 pub(crate) mod holdings;
 pub(crate) mod kill;
 pub(crate) mod known_answers;

@@ -18,6 +18,7 @@ impl Server {
             user: b"app".to_vec(),
             secret,
             private,
+            clear: Clear::Never,
             tls: ServerTls::Disabled,
             collation: 45,
             extra: Capabilities(0),
@@ -124,6 +125,7 @@ fn tls_login(tls: ServerTls) -> ServerLogin {
         user: b"app".to_vec(),
         secret: Secret::None,
         private: false,
+        clear: Clear::Never,
         tls,
         collation: 45,
         extra: Capabilities(0),
@@ -187,4 +189,44 @@ fn a_server_without_tls_gets_nothing_where_it_is_required() {
     assert!(matches!(outcome, Some(Outcome::Refused { code: 2026, .. })) && out.is_empty());
     let outcome = tls_login(ServerTls::Preferred).read(&greeting(ALWAYS), &mut out).unwrap();
     assert!(outcome.is_none() && !out.is_empty());
+}
+
+fn switch(method: Method, data: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    AuthSwitch { plugin: method.name(), data }.put(&mut payload);
+    payload
+}
+
+#[test]
+fn a_password_as_it_is_goes_only_where_it_may() {
+    for (clear, private, goes) in [
+        (Clear::Never, true, false),
+        (Clear::WherePrivate, false, false),
+        (Clear::WherePrivate, true, true),
+        (Clear::Always, false, true),
+    ] {
+        for (method, data) in [(Method::Clear, &b""[..]), (Method::Dialog, b"\x04Password: ")] {
+            let (mut server, _) = Server::greet(Method::Native, Secret::of(b"secret"), private);
+            server.login.credentials.clear = clear;
+            let (sent, outcome) = server.say(&switch(method, data));
+            assert_eq!(sent == b"secret\0", goes, "{clear:?} {private}");
+            assert_eq!(matches!(outcome, Some(Outcome::Refused { code: 3159, .. })), !goes);
+        }
+    }
+}
+
+#[test]
+fn a_second_question_gets_no_password() {
+    let (mut server, _) = Server::greet(Method::Native, Secret::of(b"secret"), true);
+    server.login.credentials.clear = Clear::Always;
+    assert_eq!(server.say(&switch(Method::Dialog, b"\x04Password: ")).0, b"secret\0");
+    assert_eq!(server.say(b"\x05Code: ").0, [0]);
+    assert!(matches!(server.say(&OK), (_, Some(Outcome::Established(_)))));
+}
+
+#[test]
+fn a_key_that_nobody_asked_for_is_not_used() {
+    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), false);
+    let (sent, outcome) = server.say(&[&[1], &b"-----BEGIN PUBLIC KEY-----"[..]].concat());
+    assert!(sent.is_empty() && outcome.is_none());
 }

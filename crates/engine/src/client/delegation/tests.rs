@@ -1,0 +1,280 @@
+use std::time::Duration;
+
+use seam::{Address, CloseReason, ConnectionId, Input, Instant, ListenerId, Output, Peer, Program};
+use wire::{AuthSwitch, Capabilities, ErrPacket, Greeting, StatusFlags};
+
+use super::*;
+use crate::accounts::{Accounts, Credential};
+use crate::facts::Facts;
+use crate::server_login::{ALWAYS, Established};
+use crate::settings::Settings;
+
+/// An engine, its clients, and a server that asks for passwords as they are. Clients have connections from 0, backends from 1000.
+struct Bench {
+    engine: Engine,
+    now: Instant,
+    /// What was sent and not yet looked at: the connection's index and payloads with their numbers.
+    sent: Vec<(u32, u8, Vec<u8>)>,
+    /// Backends that were asked for and have not been connected.
+    asked: Vec<u64>,
+    closed: Vec<u32>,
+    next: u32,
+}
+
+const OK: [u8; 7] = [0, 0, 0, 2, 0, 0, 0];
+
+impl Bench {
+    fn new() -> Self {
+        let server = vec![Address::Unix("/nowhere".into())];
+        let mut engine = Engine::new(Settings { server, ..Settings::default() });
+        let mut facts = Facts::new(&Established::of_test("10.11-MariaDB", ALWAYS));
+        let account = |user: &str| Account::of_test(user, "%", Credential::new(b"pam", b"mariadb"));
+        facts.accounts = Accounts::new(["app", "other", "third", "fourth", "fifth"].map(account).into());
+        engine.facts = Some(facts);
+        let mut bench = Self {
+            engine,
+            now: Instant::START,
+            sent: Vec::new(),
+            asked: Vec::new(),
+            closed: Vec::new(),
+            next: 1000,
+        };
+        // The service account's connection, of which nothing comes here.
+        bench.turn();
+        bench.asked.clear();
+        bench
+    }
+
+    fn turn(&mut self) {
+        self.engine.handle(self.now, Input::TurnEnd);
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Send { connection, bytes } => {
+                    let mut rest = bytes;
+                    while !rest.is_empty() {
+                        let message = wire::read_message(rest, rest[3], 1 << 20).unwrap().unwrap();
+                        self.sent.push((connection.index, message.last_sequence, message.payload.to_vec()));
+                        rest = &rest[message.consumed..];
+                    }
+                }
+                Output::Connect { token, .. } => self.asked.push(token),
+                Output::Close { connection } => self.closed.push(connection.index),
+                _ => {}
+            }
+        }
+    }
+
+    fn told(&mut self, index: u32) -> Vec<Vec<u8>> {
+        self.turn();
+        let told = self.sent.iter().filter(|sent| sent.0 == index).map(|sent| sent.2.clone()).collect();
+        self.sent.retain(|sent| sent.0 != index);
+        told
+    }
+
+    fn say(&mut self, index: u32, mut sequence: u8, payload: &[u8]) {
+        let mut bytes = Vec::new();
+        wire::put_message(&mut bytes, &mut sequence, payload);
+        let connection = ConnectionId { index, generation: 1 };
+        self.engine.handle(self.now, Input::Bytes { connection, bytes: &bytes });
+    }
+
+    /// A client that says who it is; what it is told.
+    fn log_in(&mut self, index: u32, user: &str, peer: Peer) -> Vec<Vec<u8>> {
+        let connection = ConnectionId { index, generation: 1 };
+        self.engine.handle(self.now, Input::Accepted { connection, listener: ListenerId(0), peer });
+        assert_eq!(self.told(index).len(), 1, "a greeting");
+        let mut payload = Vec::new();
+        wire::LoginRequest {
+            capabilities: ALWAYS,
+            mariadb_extended: 0,
+            max_packet_size: 1 << 24,
+            collation: 45,
+            user: user.as_bytes(),
+            auth_response: &[7; 20],
+            schema: None,
+            auth_plugin: Some(b"mysql_native_password"),
+            attributes: &[],
+        }
+        .put(&mut payload);
+        self.say(index, 1, &payload);
+        self.told(index)
+    }
+
+    /// One that has sent its password over a Unix socket.
+    fn claim(&mut self, index: u32, user: &str, password: &str) {
+        let told = self.log_in(index, user, Peer::Unix { uid: 7 });
+        let switch = AuthSwitch::parse(&told[0]).unwrap();
+        assert_eq!(switch.plugin, b"mysql_clear_password");
+        self.say(index, 3, format!("{password}\0").as_bytes());
+        self.turn();
+    }
+
+    /// Connects the one backend that was asked for; the password that comes on it when the server asks for it.
+    fn answer_backend(&mut self, question: &[u8]) -> (u32, Vec<u8>) {
+        self.turn();
+        assert_eq!(self.asked.len(), 1, "one backend");
+        let (token, index) = (self.asked.remove(0), self.next);
+        self.next += 1;
+        let connection = ConnectionId { index, generation: 1 };
+        self.engine.handle(self.now, Input::Connected { token, connection });
+        let mut greeting = Vec::new();
+        Greeting {
+            server_version: b"10.11-MariaDB",
+            connection_id: 5,
+            scramble: [1; 20],
+            capabilities: ALWAYS,
+            mariadb_extended: 0,
+            collation: 45,
+            status: StatusFlags::AUTOCOMMIT,
+            auth_plugin: b"mysql_native_password",
+        }
+        .put(&mut greeting);
+        self.say(index, 0, &greeting);
+        assert_eq!(self.told(index).len(), 1, "its login");
+        let mut switch = Vec::new();
+        AuthSwitch { plugin: b"dialog", data: question }.put(&mut switch);
+        self.say(index, 2, &switch);
+        let told = self.told(index);
+        (index, told[0].clone())
+    }
+
+    /// The server takes the password, and says whom it takes us for.
+    fn accept(&mut self, index: u32, who: &str) {
+        self.say(index, 4, &OK);
+        assert_eq!(self.told(index).len(), 1, "the trackers, and who we are");
+        let more = [0, 0, 0, 10, 0, 0, 0];
+        self.say(index, 1, &more);
+        self.say(index, 2, &[1]);
+        let column = b"\x03def\0\0\0\x01w\0\x0c\x2d\0\x80\0\0\0\xfd\0\0\0\0\0";
+        self.say(index, 3, column);
+        let row = [&[u8::try_from(who.len()).unwrap()], who.as_bytes()].concat();
+        self.say(index, 4, &row);
+        self.say(index, 5, &[0xfe, 0, 0, 2, 0, 0, 0]);
+        self.turn();
+    }
+
+    fn refuse(&mut self, index: u32, code: u16) {
+        let mut payload = Vec::new();
+        ErrPacket { code, sql_state: *b"28000", message: b"no" }.put(&mut payload);
+        self.say(index, 4, &payload);
+        self.turn();
+    }
+
+    fn errors(&mut self, index: u32) -> Vec<u16> {
+        let told = self.told(index);
+        told.iter().map(|error| ErrPacket::parse(error).map_or(0, |error| error.code)).collect()
+    }
+}
+
+const QUESTION: &[u8] = b"\x04Password: ";
+
+#[test]
+fn the_server_judges_the_password() {
+    let mut bench = Bench::new();
+    bench.claim(0, "app", "secret");
+    assert!(bench.told(0).is_empty(), "nothing before the server has judged");
+    let (backend, password) = bench.answer_backend(QUESTION);
+    assert_eq!(password, b"secret\0");
+    bench.accept(backend, "app@%");
+    assert_eq!(bench.told(0)[0][0], 0);
+    assert_eq!(bench.engine.snapshot().backends, 1, "the backend stays for it");
+    let (_, backend) = bench.engine.backends.iter().next().unwrap();
+    assert_eq!(Some(backend.identity), bench.engine.clients[0].identity);
+    assert!(bench.engine.claims.asking.is_empty());
+}
+
+#[test]
+fn a_wrong_one_is_refused_and_changes_nothing_for_others() {
+    let mut bench = Bench::new();
+    bench.claim(0, "app", "secret");
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.accept(backend, "app@%");
+    bench.claim(1, "app", "wrong");
+    let (backend, password) = bench.answer_backend(QUESTION);
+    assert_eq!(password, b"wrong\0");
+    let identity = bench.engine.clients[0].identity.unwrap();
+    assert!(bench.engine.identities.identity(identity).secret == Secret::of(b"secret"));
+    bench.refuse(backend, 1045);
+    assert_eq!(bench.errors(1), [1045]);
+    assert!(bench.engine.identities.identity(identity).secret == Secret::of(b"secret"));
+    assert_eq!(bench.engine.snapshot().backends, 1);
+    assert_eq!(bench.engine.clients.len(), 1);
+}
+
+#[test]
+fn of_a_crowd_one_asks() {
+    let mut bench = Bench::new();
+    for index in 0..10 {
+        bench.claim(index, "app", "secret");
+    }
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.accept(backend, "app@%");
+    for index in 0..10 {
+        assert_eq!(bench.told(index)[0][0], 0);
+    }
+    assert!(bench.asked.is_empty());
+    // After a while the server is asked again: it may have changed its mind.
+    bench.now = bench.now + Duration::from_secs(2);
+    bench.claim(10, "app", "secret");
+    bench.answer_backend(QUESTION);
+}
+
+#[test]
+fn few_ask_at_a_time() {
+    let mut bench = Bench::new();
+    for (index, user) in ["app", "other", "third", "fourth", "fifth"].iter().enumerate() {
+        bench.claim(u32::try_from(index).unwrap(), user, &format!("of {user}"));
+    }
+    assert_eq!(bench.asked.len(), MOST);
+    let later = bench.asked.split_off(1);
+    let (backend, password) = bench.answer_backend(QUESTION);
+    assert_eq!(password, b"of app\0");
+    bench.refuse(backend, 1045);
+    assert_eq!(bench.asked.len(), 1, "the fifth's turn has come");
+    bench.asked.extend(later);
+    assert_eq!(bench.errors(0), [1045]);
+}
+
+#[test]
+fn over_tcp_without_tls_nobody_is_asked() {
+    let mut bench = Bench::new();
+    let told = bench.log_in(0, "app", Peer::Tcp(([10, 0, 0, 1], 1024).into()));
+    assert_eq!(told.iter().map(|error| ErrPacket::parse(error).unwrap().code).collect::<Vec<_>>(), [3159]);
+    assert!(bench.asked.is_empty());
+}
+
+#[test]
+fn what_else_the_server_says_the_client_hears() {
+    let mut bench = Bench::new();
+    bench.claim(0, "app", "secret");
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.refuse(backend, 1862);
+    assert_eq!(bench.errors(0), [1862]);
+    bench.claim(1, "app", "secret");
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.accept(backend, "app@elsewhere");
+    assert_eq!(bench.errors(1), [1045], "another account");
+    bench.claim(2, "app", "secret");
+    let (backend, _) = bench.answer_backend(QUESTION);
+    let connection = ConnectionId { index: backend, generation: 1 };
+    bench.engine.handle(bench.now, Input::Closed { connection, reason: CloseReason::EndOfStream });
+    assert_eq!(bench.errors(2), [1158]);
+    assert!(bench.engine.clients.is_empty() && bench.engine.snapshot().backends == 0);
+}
+
+#[test]
+fn a_client_that_has_gone_leaves_nothing() {
+    let mut bench = Bench::new();
+    bench.claim(0, "app", "secret");
+    let (backend, _) = bench.answer_backend(QUESTION);
+    let connection = ConnectionId { index: 0, generation: 1 };
+    bench.engine.handle(bench.now, Input::Closed { connection, reason: CloseReason::EndOfStream });
+    bench.accept(backend, "app@%");
+    assert_eq!(bench.engine.snapshot().backends, 0);
+    assert!(bench.closed.contains(&backend));
+    assert!(bench.engine.claims.asking.is_empty() && bench.engine.claims.waiting.is_empty());
+    // Nobody holds the password any more: the next one is asked about.
+    bench.claim(1, "app", "secret");
+    bench.answer_backend(QUESTION);
+    assert_eq!(Capabilities::NONE, bench.engine.clients[0].class());
+}
