@@ -324,7 +324,10 @@ pub(crate) struct Identity {
 
 impl Identity {
     fn is(&self, (user, account_user, account_host): &IdentityKey) -> bool {
-        !self.claimed && self.user == *user && self.account.user == *account_user && self.account.host == *account_host
+        !self.claimed
+            && self.user == *user
+            && self.account.user == *account_user
+            && self.account.host == *account_host
     }
 
     fn prove(&mut self, secret: Secret) {

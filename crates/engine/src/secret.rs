@@ -151,8 +151,17 @@ impl KnownPasswords {
             // Doubling keeps the cost of tidying small for each login; 64 are next to nothing.
             table.tidy_at = (table.entries.len() * 2).max(64);
         }
+        let of_account = (user.to_vec(), host.to_owned());
+        // Of two copies, the one that is known is what others hold.
+        if let Some((checked, known, found)) = table.entries.get_mut(&of_account)
+            && checked == stored
+            && known.upgrade().is_some_and(|known| known.digest1() == password.digest1())
+        {
+            *found = at;
+            return;
+        }
         let known = (stored.to_vec(), Arc::downgrade(password), at);
-        table.entries.insert((user.to_vec(), host.to_owned()), known);
+        table.entries.insert(of_account, known);
     }
 }
 
@@ -177,12 +186,32 @@ mod tests {
     }
 
     #[test]
+    fn a_second_copy_takes_no_place() {
+        let known = KnownPasswords::default();
+        let held = password("secret");
+        known.remember(b"app", "%", b"stored", &held, Instant::START);
+        let later = Instant::from_micros(7);
+        known.remember(b"app", "%", b"stored", &password("secret"), later);
+        let (found, at) = known.find_with_time(b"app", "%", b"stored").expect("the first is held");
+        assert!(Arc::ptr_eq(&found, &held) && at == later);
+        let other = password("other");
+        known.remember(b"app", "%", b"stored", &other, later);
+        assert!(known.find(b"app", "%", b"stored").is_some_and(|found| Arc::ptr_eq(&found, &other)));
+    }
+
+    #[test]
     fn passwords_that_have_gone_leave_the_table() {
         let known = KnownPasswords::default();
         let held = password("secret");
         known.remember(b"app", "%", b"stored", &held, Instant::START);
         for number in 0..1000 {
-            known.remember(format!("user{number}").as_bytes(), "%", b"stored", &password("other"), Instant::START);
+            known.remember(
+                format!("user{number}").as_bytes(),
+                "%",
+                b"stored",
+                &password("other"),
+                Instant::START,
+            );
         }
         assert!(known.table.lock().unwrap().entries.len() <= 65);
         assert!(known.find(b"app", "%", b"stored").is_some());

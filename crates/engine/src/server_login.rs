@@ -192,7 +192,9 @@ impl ServerLogin {
                         Ok(exchange.answer_switch(&self.credentials, &switch, out))
                     }
                     // The first question has come with the switch; to others, of a second factor, there is no answer.
-                    [question, ..] if exchange.method == Some(Method::Dialog) && QUESTIONS.contains(question) => {
+                    [question, ..]
+                        if exchange.method == Some(Method::Dialog) && QUESTIONS.contains(question) =>
+                    {
                         exchange.put(out, &[0]);
                         Ok(None)
                     }

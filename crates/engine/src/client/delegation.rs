@@ -142,7 +142,10 @@ impl Engine {
             return false;
         }
         let stored = stored.clone();
-        self.judge_claim((key, self.clients[key].id), Answer::Checked { password: known, stored, right: true });
+        self.judge_claim(
+            (key, self.clients[key].id),
+            Answer::Checked { password: known, stored, right: true },
+        );
         true
     }
 
@@ -162,11 +165,8 @@ impl Engine {
             return self.judge_claim(client, Answer::Nonsense);
         };
         let (collation, class) = (attempt.collation, self.clients[client.0].class());
-        let secret = if password.clear().is_empty() {
-            Secret::None
-        } else {
-            Secret::Password(Arc::clone(&password))
-        };
+        let secret =
+            if password.clear().is_empty() { Secret::None } else { Secret::Password(Arc::clone(&password)) };
         let identity = self.identities.claim(&account, &attempt.user, secret);
         self.open_backend_as(identity, class, collation, origin);
         self.claims.asking.insert(self.last_token, Claim { client, password });
@@ -196,7 +196,8 @@ impl Engine {
             let (one, other) = (self.identities.identity(identity), self.identities.identity(claimed));
             // What it may do is what it could when it was asked for.
             let (new, old) = (&one.account, &other.account);
-            one.user == other.user && (&new.user, &new.host, &new.rights) == (&old.user, &old.host, &old.rights)
+            one.user == other.user
+                && (&new.user, &new.host, &new.rights) == (&old.user, &old.host, &old.rights)
         });
         let Some(identity) = identity else {
             // It has gone, or may not log in for another reason.
@@ -213,7 +214,8 @@ impl Engine {
         let Some(Claim { client, password }) = self.claims.end(token) else { return false };
         match how {
             Unproved::Wrong => {
-                let stored = self.account_of(client).and_then(|account| account.credential.delegated().cloned());
+                let stored =
+                    self.account_of(client).and_then(|account| account.credential.delegated().cloned());
                 let stored = stored.unwrap_or_default();
                 self.judge_claim(client, Answer::Checked { password, stored, right: false });
             }

@@ -216,7 +216,11 @@ fn of_a_crowd_one_asks() {
     // After a while the server is asked again: it may have changed its mind.
     bench.now = bench.now + Duration::from_secs(2);
     bench.claim(10, "app", "secret");
-    bench.answer_backend(QUESTION);
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.accept(backend, "app@%");
+    assert_eq!(bench.told(10)[0][0], 0);
+    bench.claim(11, "app", "secret");
+    assert_eq!(bench.told(11)[0][0], 0, "and then not for a while");
 }
 
 #[test]
