@@ -75,6 +75,31 @@ def test_accounts_match_by_the_announced_address(sites):
     connection.close()
 
 
+@pytest.mark.parametrize("by_socket", [False, True])
+def test_the_server_chooses_by_the_clients_address(sites, folder, by_socket):
+    """Accounts that do not cover Onramp's address, direct by the same header and through Onramp."""
+    onramp = Onramp(sites["server"], folder, by_socket=by_socket, proxy_protocol_networks="127.0.0.1",
+                    backend_proxy_protocol="v2").start()
+    try:
+        for address, account in [("192.0.2.1", "192.0.2.%"), ("192.0.2.77", "192.0.2.%"), ("198.51.100.7", "198.51.100.7")]:
+            for site in (sites["server"], onramp):
+                connection, answer = login(site, version_2(address), "proxied", f"for {account}")
+                assert isinstance(answer, Ok), answer
+                assert connection.value("SELECT CURRENT_USER()") == f"proxied@{account}".encode()
+                connection.quit()
+        # Of the two clients of one account, that for which the backend was opened.
+        connection, _ = login(onramp, version_2("192.0.2.77"), "proxied", "for 192.0.2.%")
+        assert connection.value("SELECT USER()") in (b"proxied@192.0.2.1", b"proxied@192.0.2.77")
+        connection.quit()
+        # Who comes without a header is not at a loss.
+        connection, answer = login(onramp, b"")
+        assert isinstance(answer, Ok), answer
+        assert connection.value("SELECT CURRENT_USER()") == b"covered@%"
+        connection.quit()
+    finally:
+        onramp.stop()
+
+
 def test_the_header_cut_anywhere(sites):
     for header in (version_1("192.0.2.1"), version_2("192.0.2.1")):
         connection = raw.Connection(sites["trusting"])

@@ -69,6 +69,7 @@ macro_rules! assert_same_defaults {
 #[test]
 fn the_defaults_of_the_table_are_those_of_the_engine() {
     assert_same_defaults!(
+        proxy_to_server,
         server_tls,
         compression,
         thread_handling,

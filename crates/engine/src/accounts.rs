@@ -1,7 +1,7 @@
 //! The server's own accounts, as the service account reads them: who may log in, and with which password.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use seam::Peer;
@@ -317,6 +317,8 @@ pub(crate) struct Identity {
     pub(crate) refused_until: Option<seam::Instant>,
     /// Its rights have changed: those who are logged in keep their backends, and whoever logs in gets others.
     former: bool,
+    /// Where its latest login came from, where that was by TCP.
+    pub(crate) address: Option<SocketAddr>,
     /// Nobody has proved it yet: a backend logs in with it to find out.
     claimed: bool,
     holders: u32,
@@ -375,10 +377,19 @@ impl Identities {
             secret,
             refused_until: None,
             former: false,
+            address: None,
             claimed: true,
             holders: 1,
         });
         IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"))
+    }
+
+    /// Its latest login came from there.
+    pub(crate) fn came_from(&mut self, id: IdentityId, peer: &Peer) {
+        self.entries[id.0 as usize].address = match peer {
+            Peer::Tcp(address) => Some(*address),
+            Peer::Unix { .. } => None,
+        };
     }
 
     /// A new copy of the accounts: whoever logs in to one whose rights have changed is another than those who are in.

@@ -192,6 +192,7 @@ impl Engine {
         }
         self.control.connection = Some(connection);
         self.set_role(connection, Role::Control);
+        self.control.out.extend_from_slice(&self.proxy_header(None));
         let password = self.settings.service_password.as_bytes();
         let secret = Secret::of(password);
         self.control.state = State::LoggingIn(Box::new(ServerLogin::new(Credentials {

@@ -19,6 +19,9 @@ pub struct Settings {
     pub server: Vec<Address>,
     /// The host of each of these, which its certificate has to be for where that is checked; those beyond are `localhost`.
     pub server_names: Vec<Arc<str>>,
+    /// Whether the server is told, by a header of the PROXY protocol, from which address the client comes whose account a
+    /// connection is for: the latest that has logged in to it.
+    pub proxy_to_server: bool,
     /// Whether connections to the server use TLS. What of its certificate is checked, others know.
     pub server_tls: ServerTls,
     /// The service account: reads the accounts table and asks the server for its version and limits.
@@ -281,6 +284,7 @@ impl Default for Settings {
         Self {
             server: Vec::new(),
             server_names: Vec::new(),
+            proxy_to_server: false,
             server_tls: ServerTls::Preferred,
             service_user: String::from("root"),
             service_password: Zeroizing::default(),

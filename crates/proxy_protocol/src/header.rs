@@ -51,6 +51,32 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
     }
 }
 
+/// Appends a header of version 2 that says for whom a connection to `destination` is.
+pub fn put(out: &mut Vec<u8>, source: SocketAddr, destination: SocketAddr) {
+    out.extend_from_slice(&SIGNATURE);
+    match (source.ip().to_canonical(), destination.ip().to_canonical()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            out.extend_from_slice(&[0x21, 0x11, 0, 12]);
+            out.extend_from_slice(&from.octets());
+            out.extend_from_slice(&to.octets());
+        }
+        (from, to) => {
+            out.extend_from_slice(&[0x21, 0x21, 0, 36]);
+            out.extend_from_slice(&version_6(from).octets());
+            out.extend_from_slice(&version_6(to).octets());
+        }
+    }
+    out.extend_from_slice(&source.port().to_be_bytes());
+    out.extend_from_slice(&destination.port().to_be_bytes());
+}
+
+fn version_6(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    }
+}
+
 /// Appends a header of version 2 that says nothing of anybody (`LOCAL`).
 pub fn put_local(out: &mut Vec<u8>) {
     out.extend_from_slice(&SIGNATURE);
@@ -162,6 +188,22 @@ mod tests {
         let mut local = Vec::new();
         put_local(&mut local);
         assert_eq!(parse(&local), header(None, 16));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for (source, destination) in [
+            ("192.0.2.1:7", "10.0.0.1:3306"),
+            ("[2001:db8::1]:7", "[::1]:3306"),
+            ("[2001:db8::1]:7", "10.0.0.1:3306"),
+        ] {
+            let mut bytes = Vec::new();
+            put(&mut bytes, source.parse().unwrap(), destination.parse().unwrap());
+            assert_eq!(parse(&bytes), header(Some(source), bytes.len()));
+        }
+        let mut bytes = Vec::new();
+        put(&mut bytes, "[::ffff:192.0.2.1]:7".parse().unwrap(), "10.0.0.1:3306".parse().unwrap());
+        assert_eq!(parse(&bytes), header(Some("192.0.2.1:7"), 28));
     }
 
     #[test]

@@ -19,7 +19,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("seam", &[]),
     ("wire", &[]),
     ("sql", &[]),
-    ("engine", &["seam", "sql", "wire"]),
+    ("engine", &["proxy_protocol", "seam", "sql", "wire"]),
     ("admin", &["wire"]),
     ("config", &["drivers", "engine", "proxy_protocol"]),
     ("differential", &["private_server", "wire"]),

@@ -52,6 +52,17 @@ pub(super) const ADDRESSES: &[OptionSpec] = &[
         section: Section::Addresses,
     },
     OptionSpec {
+        name: "backend_proxy_protocol",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.engine.proxy_to_server = false),
+            ("v2", |configuration| configuration.engine.proxy_to_server = true),
+        ]),
+        default: "off",
+        example: "v2",
+        doc: "Whether connections to the server begin with a header of the PROXY protocol, version 2. It says the address of the               client of that account that logged in latest, so that the server chooses the account by the client's address               and not by Onramp's; many clients share the connection after that. The server has to trust Onramp's address               (proxy_protocol_networks of MariaDB and Percona Server); MySQL knows no such header. See docs/ACCOUNTS.md.",
+        section: Section::Addresses,
+    },
+    OptionSpec {
         name: "compression",
         kind: Kind::Word(&[
             ("on", |configuration| configuration.engine.compression = true),

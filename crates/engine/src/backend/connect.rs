@@ -178,6 +178,9 @@ impl Engine {
             extra: (backend.class & client::CLASS) | OF_BACKENDS,
         };
         backend.phase = Phase::LoggingIn(Box::new(ServerLogin::new(credentials)));
+        let address = identity.address;
+        let header = self.proxy_header(address);
+        self.put_to_backend(key, &header);
     }
 
     pub(crate) fn backend_connect_failed(&mut self, token: u64, errno: i32) {

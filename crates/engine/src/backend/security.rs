@@ -1,5 +1,6 @@
 //! TLS with the server: asked for with an SSLRequest after its greeting, and from then on the layer's affair below us.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use seam::{Address, ConnectionId};
@@ -17,6 +18,21 @@ impl Engine {
             }
             wanted => wanted,
         }
+    }
+
+    /// What a connection to the server begins with, where that is told for whom it is. Nothing is said of whom it cannot be told.
+    pub(crate) fn proxy_header(&self, client: Option<SocketAddr>) -> Vec<u8> {
+        let mut header = Vec::new();
+        match (&self.settings.server[self.server.address], client) {
+            _ if !self.settings.proxy_to_server => {}
+            (_, None) => proxy_protocol::put_local(&mut header),
+            (Address::Tcp { remote, .. }, Some(client)) => proxy_protocol::put(&mut header, client, *remote),
+            (Address::Unix(_), Some(client)) => {
+                // A Unix socket has no address; MariaDB does not look at this one.
+                proxy_protocol::put(&mut header, client, SocketAddr::from(([127, 0, 0, 1], 0)));
+            }
+        }
+        header
     }
 
     /// Sends what goes before TLS, and has it begin.

@@ -168,6 +168,7 @@ impl Engine {
         let secret =
             if password.clear().is_empty() { Secret::None } else { Secret::Password(Arc::clone(&password)) };
         let identity = self.identities.claim(&account, &attempt.user, secret);
+        self.identities.came_from(identity, &self.clients[client.0].peer);
         self.open_backend_as(identity, class, collation, origin);
         self.claims.asking.insert(self.last_token, Claim { client, password });
         // The backend alone holds it.

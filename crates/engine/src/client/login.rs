@@ -312,6 +312,7 @@ impl Engine {
         }
         let Some(facts) = &self.facts else { return };
         let identity = self.identities.hold(account, &attempt.user, secret);
+        self.identities.came_from(identity, &self.clients[key].peer);
         self.waits.record(WaitReason::Login, self.now.since(self.clients[key].last_heard));
         let state =
             SessionState { schema: attempt.schema.clone().map(Into::into), charset, ..Default::default() };
