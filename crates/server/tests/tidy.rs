@@ -84,7 +84,8 @@ const DOORS: [&str; 19] = [
 ];
 
 /// Crates from elsewhere that the core may use: none of them touches the system.
-const PURE_DEPENDENCIES: [&str; 8] = ["memchr", "sha1", "sha2", "slab", "zeroize", "seam", "sql", "wire"];
+const PURE_DEPENDENCIES: [&str; 9] =
+    ["memchr", "sha1", "sha2", "slab", "zeroize", "proxy_protocol", "seam", "sql", "wire"];
 
 #[test]
 fn files_hold_one_thing() {
