@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use seam::{CloseReason, ConnectionId, Input, Instant, Output, Program, Signal};
@@ -15,8 +14,8 @@ use crate::backend::contended::Contention;
 use crate::backend::lost::ServerFull;
 use crate::backend::rescue::Rescues;
 use crate::client::delay::Delayed;
-use crate::client::known_answers::KnownSets;
 use crate::client::delegation::Claims;
+use crate::client::known_answers::KnownSets;
 use crate::client::login_schema::SchemaCheck;
 use crate::client::{Client, Phase};
 use crate::coalescing::Coalescer;
@@ -42,7 +41,7 @@ use crate::settings::Settings;
 use crate::shares::Shares;
 use crate::snapshot::Totals;
 use crate::statements::Definitions;
-use crate::task::{Asker, Task};
+use crate::task::Tasks;
 use crate::waits::{Holdups, WaitReason, Waits};
 use crate::workers::Workers;
 
@@ -57,11 +56,8 @@ pub struct Engine {
     /// Which of them this is.
     pub(crate) worker: usize,
     letters: VecDeque<(usize, Letter)>,
-    /// Work for other threads, and who waits for what.
-    pub(crate) tasks: VecDeque<Task>,
-    /// Who waits for them, and how whoever does them is told that nobody does any more.
-    pub(crate) askers: BTreeMap<u64, (Asker, Arc<AtomicBool>)>,
-    pub(crate) last_task: u64,
+    /// Work for other threads.
+    pub(crate) tasks: Tasks,
     pub(crate) claims: Claims,
     /// Refused logins that are told so at a time, in the order of that and of their coming.
     pub(crate) late_refusals: BTreeMap<(Instant, u64), LateRefusal>,
@@ -207,9 +203,7 @@ impl Engine {
             workers,
             worker,
             letters: VecDeque::new(),
-            tasks: VecDeque::new(),
-            askers: BTreeMap::new(),
-            last_task: 0,
+            tasks: Tasks::default(),
             claims: Claims::default(),
             late_refusals: BTreeMap::new(),
             last_refusal: 0,

@@ -1,6 +1,7 @@
 //! The work of logins that takes milliseconds: hashes of thousands of rounds, and RSA. Whoever runs the engine does it on
 //! other threads than a worker's, and hands back what came of it.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -166,16 +167,25 @@ pub(crate) enum Asker {
     Control(ConnectionId),
 }
 
+/// Tasks that are to be handed out, and who waits for what.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    queue: VecDeque<Task>,
+    /// Who waits for them, and how whoever does them is told that nobody does any more.
+    askers: BTreeMap<u64, (Asker, Arc<AtomicBool>)>,
+    last: u64,
+}
+
 impl Engine {
     /// The next thing to be done on another thread than a worker's; its outcome goes to [`Self::take_finding`], whoever waits
     /// for it by then. To be asked for at the end of each turn.
     pub fn poll_task(&mut self) -> Option<Task> {
-        self.tasks.pop_front()
+        self.tasks.queue.pop_front()
     }
 
     /// Takes in what came of a task. A turn has to follow, with an end.
     pub fn take_finding(&mut self, number: u64, finding: Finding) {
-        match self.askers.remove(&number).map(|(asker, _)| asker) {
+        match self.tasks.askers.remove(&number).map(|(asker, _)| asker) {
             Some(Asker::Client(key, id)) => self.client_finding(key, id, finding),
             Some(Asker::Backend(token)) => self.backend_finding(token, finding),
             Some(Asker::Control(connection)) => self.control_finding(connection, finding),
@@ -185,17 +195,17 @@ impl Engine {
 
     /// Has something done, for somebody from this network where it is a client. Returns the task's number.
     pub(crate) fn give_task(&mut self, asker: Asker, work: Work, network: Option<IpAddr>) -> u64 {
-        self.last_task += 1;
-        let number = self.last_task;
+        self.tasks.last += 1;
+        let number = self.tasks.last;
         let task = Task::new(number, work, network);
-        self.askers.insert(number, (asker, Arc::clone(&task.given_up)));
-        self.tasks.push_back(task);
+        self.tasks.askers.insert(number, (asker, Arc::clone(&task.given_up)));
+        self.tasks.queue.push_back(task);
         number
     }
 
     /// Whoever waited for it has gone: it need not be done, and nobody is to wait behind it.
     pub(crate) fn give_up_task(&mut self, number: u64) {
-        if let Some((_, given_up)) = self.askers.remove(&number) {
+        if let Some((_, given_up)) = self.tasks.askers.remove(&number) {
             given_up.store(true, Ordering::Relaxed);
         }
     }

@@ -86,7 +86,6 @@ impl Bench {
         let mut payload = Vec::new();
         wire::LoginRequest {
             capabilities: ALWAYS,
-            mariadb_extended: 0,
             max_packet_size: 1 << 24,
             collation: 45,
             user: user.as_bytes(),
@@ -123,7 +122,6 @@ impl Bench {
             connection_id: 5,
             scramble: [1; 20],
             capabilities: ALWAYS,
-            mariadb_extended: 0,
             collation: 45,
             status: StatusFlags::AUTOCOMMIT,
             auth_plugin: b"mysql_native_password",
