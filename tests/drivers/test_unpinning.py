@@ -92,6 +92,30 @@ PROGRAMS = {
     "user variables in a function": ["A: SET @on = 'a'", "B: SELECT 1", "A: SELECT on_is()"],
     "user variables under another character set": [
         "A: SET @n = 1", "A: SET NAMES latin1", "B: SELECT @n", "A: SELECT @n, CHARSET(@n)", "A: SET @s = 'x'", "B: SELECT @s", "A: SELECT CHARSET(@s), COLLATION(@s)"],
+    "variables set with two signs": [
+        "A: SET @@sql_mode = 'ANSI'", "B: SELECT @@sql_mode", "A: SELECT @@sql_mode", "A: SET @@time_zone = '+03:00', @@session.lc_time_names = 'de_DE', @@innodb_tmpdir = NULL",
+        "B: SELECT @@time_zone", "A: SELECT @@time_zone, DATE_FORMAT('2026-05-04', '%W')", "A: SET @@time_zone = 'nowhere'", "A: SET @@sql_mode = DEFAULT", "B: SELECT @@sql_mode", "A: SELECT @@sql_mode"],
+    "variables of one statement": [
+        "A: SET STATEMENT sql_mode = '', time_zone = '+02:00' FOR SELECT @@sql_mode, @@time_zone", "B: SELECT @@sql_mode, @@time_zone", "A: SELECT @@sql_mode, @@time_zone",
+        "A: SET STATEMENT sql_mode = '' FOR SELECT missing", "B: SELECT @@sql_mode", "A: SELECT @@sql_mode", "A: SELECT @@warning_count"],
+    "escapes in one statement": [
+        "A: SET STATEMENT sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES' FOR SELECT 1", "A: SELECT 'a\\'; SELECT 2 -- ', \"x\"", "B: SELECT 'a\\'; SELECT 2 -- '"],
+    "a limit that sets another variable": ["A: SET sql_big_selects = 1", "A: SET max_join_size = 10", "B: SELECT @@sql_big_selects", "A: SELECT @@sql_big_selects, @@max_join_size"],
+    "character set under a pin": [
+        "A: SELECT GET_LOCK('one', 0)", "A: SET CHARACTER SET latin1", "A: SELECT RELEASE_LOCK('one')", "B: SELECT @@character_set_client, @@collation_connection",
+        "A: SELECT @@character_set_client, @@character_set_connection, @@collation_connection"],
+    "character set in a text that fails": [
+        "A: SET NAMES utf8mb3 COLLATE utf8mb3_unicode_ci; SELECT missing", "B: SELECT @@collation_connection", "A: SELECT @@character_set_client, @@collation_connection"],
+    "savepoint without autocommit": ["A: SET autocommit = 0", "A: SAVEPOINT s", "A: SET autocommit = DEFAULT", "B: SELECT 1", "A: SELECT @@autocommit"],
+    "savepoint without autocommit and a definition": ["A: SET autocommit = 0", "A: SAVEPOINT s", "A: CREATE TABLE y (a INT)", "B: SELECT 1", "A: DROP TABLE y"],
+    "id of an insert among others": [
+        "A: DO 1; INSERT INTO t0 (v) VALUES ('a') RETURNING v; SELECT 1", "B: SELECT 1", "A: SELECT LAST_INSERT_ID() = MAX(id) FROM t0"],
+    "id of an insert before a transaction": [
+        "A: INSERT INTO t0 (v) VALUES ('a')", "A: SET autocommit = 0", "A: DO 1; INSERT INTO t0 VALUES (500, 'explicit', 1)", "A: SAVEPOINT s", "A: COMMIT", "A: SET autocommit = 1",
+        "A: SELECT LAST_INSERT_ID() = MIN(id) FROM t0"],
+    "rows found among others": ["A: SET @@sql_notes = 0; SELECT id FROM words WHERE id IS NULL; DO 1", "B: SELECT 1", "A: SELECT FOUND_ROWS()"],
+    "status behind an error under a pin": [
+        "A: SELECT GET_LOCK('one', 0)", "A: BEGIN", "A: INSERT INTO t0 (v) VALUES ('a')", "A: DROP DATABASE missing", "A: SELECT RELEASE_LOCK('one')", "B: SELECT COUNT(*) FROM t0"],
     "next transaction": [
         "A: SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "A: SELECT GET_LOCK('one', 0)", "A: BEGIN", "A: COMMIT", "A: SELECT RELEASE_LOCK('one')", "B: SELECT @@tx_isolation"],
 }
@@ -114,12 +138,13 @@ def test_given_back(site, client, admin, note, name, deprecate_eof):
     prepare_schemas(admin, 2)
     admin.query("SELECT GET_LOCK('taken', 0)")
     prepare_triggers(admin)
-    capabilities = raw.USUAL if deprecate_eof else raw.USUAL & ~raw.DEPRECATE_EOF
+    capabilities = raw.USUAL | raw.MULTI_STATEMENTS
+    capabilities = capabilities if deprecate_eof else capabilities & ~raw.DEPRECATE_EOF
     clients = {who: client(schema="onramp_a", capabilities=capabilities) for who in "AB"}
     for number, step in enumerate(PROGRAMS[name]):
         who, text = step.split(": ", 1)
-        answer = clients[who].query(text)
-        seen = answer.rows if isinstance(answer, raw.Rows) else answer
+        answers = clients[who].query_all(text)
+        seen = [answer.rows if isinstance(answer, raw.Rows) else answer for answer in answers]
         note(f"{number} {step}", seen)
 
 

@@ -64,7 +64,9 @@ const KNOWN_AT_THE_END: StatusFlags = StatusFlags(
         // Without autocommit the statement itself may have opened the transaction.
         | StatusFlags::IN_TRANS.0
         | StatusFlags::IN_TRANS_READONLY.0
-        // SERVER_STATUS_ANSI_QUOTES of MariaDB: SET STATEMENT changes it for one statement.
+        // These and SERVER_STATUS_ANSI_QUOTES of MariaDB: SET STATEMENT changes them for one statement.
+        | StatusFlags::NO_BACKSLASH_ESCAPES.0
+        | StatusFlags::SESSION_STATE_CHANGED.0
         | 1 << 15,
 );
 

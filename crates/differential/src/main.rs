@@ -106,9 +106,15 @@ impl Session<'_> {
 
     fn seeds(&mut self) -> Result<(), String> {
         let end = Instant::now() + self.options.duration;
+        let mut left = self.options.programs;
         let mut seed = self.options.seed;
-        while Instant::now() < end && self.failed.len() < self.options.stop_at {
-            self.one(&format!("seed {seed}"), &Program::draw(seed, self.options.steps))?;
+        let goes_on = |left: Option<u64>| left.map_or_else(|| Instant::now() < end, |left| left > 0);
+        while goes_on(left) && self.failed.len() < self.options.stop_at {
+            let program = Program::draw(seed, self.options.steps);
+            if !(program.setting.at_once && self.options.in_order) {
+                self.one(&format!("seed {seed}"), &program)?;
+                left = left.map(|left| left - 1);
+            }
             seed += 1;
         }
         Ok(())

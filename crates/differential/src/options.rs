@@ -5,16 +5,18 @@ use std::time::Duration;
 
 const USAGE: &str = "\
 differential [--onramp PROGRAM] [--seed N] [--seconds N | --minutes N] [--steps N] [--stop-at N] [--kept FOLDER]
-             [--found FOLDER] [--replay FILE] [--twins]
+             [--programs N] [--found FOLDER] [--replay FILE] [--in-order] [--twins]
 
   --onramp    the program under test; default: onramp beside this program
   --seed      the first seed; the next ones follow; default 1
   --seconds   no new program is begun after this long; default 120
+  --programs  this many programs, however long they take, instead of --seconds
   --steps     steps of a program, of all clients together; default 300
   --stop-at   stop after this many programs with differences; default 3
   --kept      a folder with programs that run first
   --found     where programs with differences are written; default: target/differential
   --replay    run this program alone
+  --in-order  no programs in which all clients go on at once: the same happens in each run
   --twins     without Onramp: what differs between the two servers is a mistake in the programs";
 
 /// What a run is asked for.
@@ -23,11 +25,13 @@ pub(crate) struct Options {
     pub(crate) onramp: PathBuf,
     pub(crate) seed: u64,
     pub(crate) duration: Duration,
+    pub(crate) programs: Option<u64>,
     pub(crate) steps: usize,
     pub(crate) stop_at: usize,
     pub(crate) kept: Option<PathBuf>,
     pub(crate) found: PathBuf,
     pub(crate) replay: Option<PathBuf>,
+    pub(crate) in_order: bool,
     pub(crate) twins: bool,
 }
 
@@ -42,16 +46,23 @@ impl Options {
             onramp: beside.unwrap_or_else(|| PathBuf::from("onramp")),
             seed: 1,
             duration: Duration::from_secs(120),
+            programs: None,
             steps: 300,
             stop_at: 3,
             kept: None,
             found: PathBuf::from("target/differential"),
             replay: None,
+            in_order: false,
             twins: false,
         };
         while let Some(name) = arguments.next() {
-            if name == "--twins" {
-                options.twins = true;
+            let switch = match name.as_str() {
+                "--twins" => Some(&mut options.twins),
+                "--in-order" => Some(&mut options.in_order),
+                _ => None,
+            };
+            if let Some(switch) = switch {
+                *switch = true;
                 continue;
             }
             let value = arguments.next().ok_or_else(|| format!("{name} has no value\n\n{USAGE}"))?;
@@ -62,6 +73,7 @@ impl Options {
                 "--seed" => options.seed = u64::from(number()?),
                 "--seconds" => options.duration = Duration::from_secs(u64::from(number()?)),
                 "--minutes" => options.duration = Duration::from_secs(60 * u64::from(number()?)),
+                "--programs" => options.programs = Some(u64::from(number()?)),
                 "--steps" => options.steps = number()? as usize,
                 "--stop-at" => options.stop_at = number()? as usize,
                 "--kept" => options.kept = Some(PathBuf::from(&value)),
@@ -85,6 +97,8 @@ mod tests {
         let options = parse(&["--seed", "7", "--minutes", "2", "--replay", "a.txt"]).unwrap();
         assert_eq!((options.seed, options.duration), (7, Duration::from_secs(120)));
         assert_eq!(options.replay, Some(PathBuf::from("a.txt")));
+        let options = parse(&["--in-order", "--programs", "5"]).unwrap();
+        assert!(options.in_order && !options.twins && options.programs == Some(5));
         assert!(parse(&["--seed"]).is_err_and(|error| error.contains("no value")));
         assert!(parse(&["--seed", "x"]).is_err_and(|error| error.contains("not a number")));
         assert!(parse(&["--sede", "1"]).is_err_and(|error| error.contains("not known")));

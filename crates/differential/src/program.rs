@@ -268,12 +268,10 @@ impl Draft<'_> {
         match section {
             Section::Pinned => match self.random.below(10) {
                 0..=3 => query(&draw(Kind::Pinning, client, &mut self.random)),
-                // ROW_COUNT() is wrong after preparing: an open defect.
-                4..=6 if self.several => self.prepared(client),
+                4..=6 => self.prepared(client),
                 _ => self.free(client),
             },
-            // Not without autocommit, where LAST_INSERT_ID() may be lost and the backend is held too long: open defects.
-            Section::Transaction if self.random.chance(15) => {
+            Section::Transaction | Section::WithoutAutocommit if self.random.chance(15) => {
                 self.query_of(&["SAVEPOINT s", "ROLLBACK TO s", "RELEASE SAVEPOINT s", "SAVEPOINT r"])
             }
             _ => self.text_step(client),
@@ -297,8 +295,7 @@ impl Draft<'_> {
                     query(&format!("USE {schema}"))
                 }
             }
-            // Inside a transaction its status is wrong where an error has ended that: an open defect.
-            6 if self.sections[client].is_none() => Step::Ping,
+            6 => Step::Ping,
             7 => Step::Reset,
             8 => self.change_user(true),
             9 => Step::Reconnect,
@@ -324,11 +321,7 @@ impl Draft<'_> {
         let pinned = self.sections[client].is_some_and(|begun| begun.section == Section::Pinned);
         if self.several && (pinned || self.setting.at_once) && self.random.chance(10) {
             let count = 2 + self.random.below(3);
-            // Collations that a text of several statements sets are lost with the backend, and so are ids of inserts
-            // that return rows: open defects.
-            let is_kept =
-                |text: &String| !["NAMES", "collation", "RETURNING"].iter().any(|word| text.contains(word));
-            let texts: Vec<String> = (0..count).map(|_| self.text(client)).filter(is_kept).collect();
+            let texts: Vec<String> = (0..count).map(|_| self.text(client)).collect();
             return query(&texts.join(";"));
         }
         // Which statements leave the list of those before them is the server's secret: it is looked at right behind

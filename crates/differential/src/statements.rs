@@ -89,6 +89,9 @@ const SETTINGS: &[&str] = &[
     "-- nothing",
     "SET PASSWORD FOR nobody = ''",
     "SET DEFAULT ROLE none_such",
+    "SET @@sql_mode = 'ANSI_QUOTES', @@session.sql_notes = 1",
+    "SET @n = 3",
+    "SET @n := 1",
 ];
 
 /// Each names what it reads, so that state of another client shows.
@@ -150,11 +153,17 @@ const PROBES: &[&str] = &[
     "SHOW DATABASES LIKE 'onramp\\_%'",
     "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE 'onramp\\_%' ORDER BY 1",
     "CHECKSUM TABLE words",
+    "SELECT w FROM words WHERE id = @n",
+    "SET STATEMENT sql_mode = 'ANSI', time_zone = '+02:00' FOR SELECT @@sql_mode, @@time_zone",
 ];
 
-/// Not SHOW COUNT(*), behind which ROW_COUNT() is wrong (an open defect); not SHOW ERRORS and LIMIT: where Onramp refuses them (docs/DIFFERENCES.md) the refusal is the next diagnostics.
-const DIAGNOSTICS: &[&str] =
-    &["SHOW WARNINGS", "SELECT @@warning_count", "SELECT @@error_count, @@warning_count"];
+/// Not SHOW ERRORS and LIMIT: where Onramp refuses them (docs/DIFFERENCES.md) the refusal is the next diagnostics.
+const DIAGNOSTICS: &[&str] = &[
+    "SHOW WARNINGS",
+    "SHOW COUNT(*) WARNINGS",
+    "SELECT @@warning_count",
+    "SELECT @@error_count, @@warning_count",
+];
 
 const FAILING: &[&str] = &[
     "SELEC",
@@ -192,8 +201,7 @@ const COUNTS: &[&str] = &[
     "SELECT FOUND_ROWS() AS `own found_rows()`, 2 AS two",
 ];
 
-/// What leaves something on the connection, and its uses; not `CALL warn()`, behind which a prepared statement gets another
-/// sql_mode (an open defect). `{t}` is the client's table, `{n}` its number.
+/// What leaves something on the connection, and its uses. `{t}` is the client's table, `{n}` its number.
 const PINNING: &[&str] = &[
     "LOAD DATA LOCAL INFILE 'malformed' IGNORE INTO TABLE {t} FIELDS TERMINATED BY ',' (v, n)",
     "SET @a = 1",
@@ -206,6 +214,7 @@ const PINNING: &[&str] = &[
     "SELECT bump()",
     "SELECT onramp_b.bump()",
     "CALL modes()",
+    "CALL warn()",
     "CALL several()",
     "CALL answers(@a)",
     "CREATE TEMPORARY TABLE scratch (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(10))",
@@ -359,7 +368,12 @@ fn assignment(random: &mut Random) -> String {
         1 => values[values.len() - 1],
         _ => values[random.below(values.len().max(2) - 1)],
     };
-    let form = random.one_of(&["{}", "{}", "SESSION {}", "@@session.{}", "LOCAL {}", "@@LOCAL.{}", "`{}`"]);
+    let forms = ["{}", "{}", "SESSION {}", "@@session.{}", "LOCAL {}", "@@LOCAL.{}", "`{}`", "@@{}"];
+    let form = match random.one_of(&forms) {
+        // That would be about the next transaction.
+        &"@@{}" if *name == "tx_isolation" => "{}",
+        form => form,
+    };
     format!("{} {} {value}", form.replace("{}", name), random.one_of(&["=", ":="]))
 }
 

@@ -149,11 +149,11 @@ impl Reader {
 }
 
 /// See [`Reader::status`].
-const SESSION_STATUS: u16 = StatusFlags::IN_TRANS.0
-    | StatusFlags::AUTOCOMMIT.0
-    | StatusFlags::NO_BACKSLASH_ESCAPES.0
-    | StatusFlags::IN_TRANS_READONLY.0
-    | ANSI_QUOTES;
+const SESSION_STATUS: u16 =
+    StatusFlags::IN_TRANS.0 | StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS_READONLY.0 | OF_SQL_MODE;
+
+/// Those of them that repeat what `sql_mode` says.
+pub(crate) const OF_SQL_MODE: u16 = StatusFlags::NO_BACKSLASH_ESCAPES.0 | ANSI_QUOTES;
 
 /// SERVER_STATUS_ANSI_QUOTES, MariaDB's.
 const ANSI_QUOTES: u16 = 1 << 15;

@@ -30,12 +30,16 @@ impl Pins {
     /// A cursor is open.
     pub const CURSOR: Self = Self::own(1 << 4);
 
-    const NAMES: [(Self, &'static str); 5] = [
+    /// Without autocommit, a savepoint may be all there is of a transaction.
+    pub const SAVEPOINT: Self = Self::own(1 << 5);
+
+    const NAMES: [(Self, &'static str); 6] = [
         (Self::PREPARED_STATEMENT, "prepared_statement"),
         (Self::THREAD_HANDLING, "thread_handling"),
         (Self::CHARACTER_SET, "character_set"),
         (Self::STATE_CHANGE, "state_change"),
         (Self::CURSOR, "cursor"),
+        (Self::SAVEPOINT, "savepoint"),
     ];
 
     const fn own(own: u8) -> Self {
@@ -77,7 +81,8 @@ impl Pins {
         let harmless = Self::PREPARED_STATEMENT.own
             | Self::CHARACTER_SET.own
             | Self::THREAD_HANDLING.own
-            | Self::CURSOR.own;
+            | Self::CURSOR.own
+            | Self::SAVEPOINT.own;
         let own = self.own & !harmless;
         !self.effects.without(HARMLESS).is_empty() || own != 0
     }

@@ -124,6 +124,9 @@ pub(crate) struct Statement {
     /// COMMIT RELEASE and its like: the server closes the connection after its answer.
     pub(crate) releases_connection: bool,
     pub(crate) sets_pool_variable: bool,
+    pub(crate) inserts: bool,
+    pub(crate) unreported: Vec<Box<[u8]>>,
+    pub(crate) sets_for_itself: bool,
     /// More than one statement, or not sure.
     pub(crate) several: bool,
     /// It begins or ends a transaction, and does nothing else.
@@ -145,6 +148,9 @@ impl Statement {
             sets_last_insert_id: false,
             releases_connection: false,
             sets_pool_variable: false,
+            inserts: false,
+            unreported: Vec::new(),
+            sets_for_itself: false,
             several: false,
             transaction: None,
         }
@@ -166,6 +172,9 @@ impl Statement {
             sets_last_insert_id: found.sets_last_insert_id,
             releases_connection: found.releases_connection,
             sets_pool_variable: found.sets_pool_variable,
+            inserts: found.inserts,
+            unreported: found.unreported,
+            sets_for_itself: found.sets_for_itself,
             several: found.several,
             transaction: plain.then(|| sql::transaction_command(text)).flatten(),
         }
@@ -270,7 +279,7 @@ impl Request {
                 || self.command == RequestKind::Other)
     }
 
-    /// Neither preparing a statement, nor COM_STATISTICS, nor GET DIAGNOSTICS touches ROW_COUNT().
+    /// Neither preparing a statement with success, nor COM_STATISTICS, nor GET DIAGNOSTICS touches ROW_COUNT().
     pub(crate) fn sets_row_count(&self) -> bool {
         self.statement.kind != Kind::ShowDiagnostics
             && self.command != RequestKind::Prepare

@@ -49,6 +49,14 @@ pub struct Classification {
     pub sets_pool_variable: bool,
     /// `COMMIT RELEASE`, `ROLLBACK RELEASE`: the server closes the connection afterwards.
     pub releases_connection: bool,
+    /// One of the statements is [`Kind::Insert`], [`Kind::Replace`] or [`Kind::Load`].
+    pub inserts: bool,
+    /// Session variables, in lower case, that the text sets without a report of the server that could be relied on:
+    /// MariaDB's tracker passes over `SET @@name = value`, and tells of the values in `SET STATEMENT` but not always that they
+    /// have gone back.
+    pub unreported: Vec<Box<[u8]>>,
+    /// One statement, `SET STATEMENT ... FOR`: what it sets goes back at its end.
+    pub sets_for_itself: bool,
 }
 
 /// Which statement it is.
@@ -189,6 +197,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     let mut charset_changes = false;
     let mut lex_mode_changes = false;
     let mut releases_connection = false;
+    let mut inserts = false;
     while scanner.current.kind() != TokenKind::End {
         if scanner.current.is(b';') {
             scanner.bump();
@@ -198,6 +207,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         charset_changes |= next.charset != CharsetSetting::Untouched;
         lex_mode_changes |= next.sets_lex_mode;
         releases_connection |= next.releases_connection;
+        inserts |= matches!(next.kind, Kind::Insert | Kind::Replace | Kind::Load);
         several |= first.is_some();
         kinds.push((scanner.current.start(), next.kind));
         first.get_or_insert(next);
@@ -209,7 +219,8 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     several |= scanner.is_doubtful();
     let first = first.unwrap_or(Statement::EMPTY);
     let fingerprint = scanner.fingerprint();
-    let Findings { effects, reads, mut calls, sets_last_insert_id, sets_pool_variable } = scanner.findings;
+    let Findings { effects, reads, mut calls, sets_last_insert_id, sets_pool_variable, unreported } =
+        scanner.findings;
     for call in &mut calls {
         let earlier = kinds.iter().take_while(|(end, _)| *end <= call.span.start);
         call.left_by_text = earlier.into_iter().any(|(_, kind)| leaves_behind(*kind, call.function));
@@ -234,6 +245,9 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         sets_last_insert_id,
         sets_pool_variable,
         releases_connection,
+        inserts,
+        unreported,
+        sets_for_itself: !several && first.sets_for_itself,
     }
 }
 

@@ -141,6 +141,7 @@ pub(crate) struct Findings {
     pub calls: Vec<SessionCall>,
     pub sets_last_insert_id: bool,
     pub sets_pool_variable: bool,
+    pub unreported: Vec<Box<[u8]>>,
 }
 
 /// What was found in the statement at hand.
@@ -202,6 +203,7 @@ impl<'a> Scanner<'a> {
                 calls: Vec::new(),
                 sets_last_insert_id: false,
                 sets_pool_variable: false,
+                unreported: Vec::new(),
             },
             remarks: Remarks::default(),
             depth: 0,

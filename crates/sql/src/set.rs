@@ -43,19 +43,38 @@ pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind
 /// MariaDB's `SET STATEMENT a = 1, b = 2 FOR statement`: the values go back when the statement ends.
 fn set_statement(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
     let depth = scanner.depth;
+    scanner.bump();
+    let mut begins = true;
     while !(scanner.keyword == Keyword::For && scanner.depth == depth) {
         if scanner.current.ends_statement() {
             return Kind::Other;
         }
+        if begins {
+            // MariaDB reports the values, and that they have gone back only now and then.
+            note_unreported(scanner, without_quotes(scanner.bytes(scanner.current)));
+        }
+        begins = scanner.current.is(b',') && scanner.depth == depth;
         scanner.bump();
     }
     scanner.bump();
     let kind = statement::kind(scanner, statement);
     statement.only_reads = false; // the values may change what it does
-    // MariaDB reports the values, and that they have gone back only now and then.
-    scanner.add_effect(Effects::SESSION_VARIABLE);
+    statement.sets_for_itself = true;
     kind
 }
+
+/// The server does not say what becomes of this variable. One that cannot be asked for keeps its session where it is.
+fn note_unreported(scanner: &mut Scanner<'_>, name: &[u8]) {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    if !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(plain) {
+        scanner.findings.unreported.push(name.to_ascii_lowercase().into());
+    } else {
+        scanner.add_effect(Effects::SESSION_VARIABLE);
+    }
+}
+
+/// Of a variable, in bytes (`NAME_LEN` of both servers is 64 characters).
+const LONGEST_NAME: usize = 64;
 
 /// The forms that are no assignments, as far as they stand alone; the effect they have.
 fn special_form(scanner: &mut Scanner<'_>) -> Option<Effects> {
@@ -179,8 +198,11 @@ fn system_variable(
     if target.with_at_signs && target.scope == Scope::Unsaid {
         // MariaDB's tracker says nothing about `SET @@name = value` (OPT_DEFAULT), though it is the session's value that
         // changes; `SET name`, `SET SESSION name` and `SET @@session.name` are reported.
-        let next = of_transaction.into_iter().any(is);
-        scanner.add_effect(if next { Effects::NEXT_TRANSACTION } else { Effects::SESSION_VARIABLE });
+        if of_transaction.into_iter().any(is) {
+            scanner.add_effect(Effects::NEXT_TRANSACTION);
+        } else if !cannot_be_replayed(target.name) {
+            note_unreported(scanner, target.name);
+        }
     }
     statement.sets_lex_mode |= is("sql_mode");
     let value = value(scanner);

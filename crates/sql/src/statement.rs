@@ -16,6 +16,8 @@ pub(crate) struct Statement {
     pub repeatable: bool,
     pub wait_free: bool,
     pub releases_connection: bool,
+    /// MariaDB's `SET STATEMENT ... FOR`.
+    pub sets_for_itself: bool,
 }
 
 impl Statement {
@@ -28,6 +30,7 @@ impl Statement {
         repeatable: false,
         wait_free: false,
         releases_connection: false,
+        sets_for_itself: false,
     };
 }
 

@@ -400,8 +400,7 @@ fn assignments() {
         &[
             "SET timestamp = 5",
             "SET @@timestamp = DEFAULT",
-            "SET @@sql_mode = ''",
-            "SET SESSION time_zone = 'UTC', @@autocommit = 0",
+            "SET @@hot.key_buffer_size = 1",
             "SET autocommit = 1, `insert_id` = 5",
             "SET LOCAL pseudo_thread_id = 5",
             "SET gtid_next = 'AUTOMATIC'",
@@ -427,10 +426,41 @@ fn assignments() {
             "SET autocommit = 1, @@transaction_read_only = 1",
         ],
     );
-    check("SET STATEMENT timestamp = 5 FOR UPDATE t SET a = 1", Kind::Update, "session_variable", "");
     check("SIGNAL SQLSTATE '45000'", Kind::Do, "", "");
-    let read = "SET STATEMENT max_statement_time=1 FOR SELECT 1";
-    assert!(!check(read, Kind::Select, "session_variable", "").plain_read);
+}
+
+#[test]
+fn what_the_server_does_not_report() {
+    let unreported = |text: &str| -> Vec<String> {
+        let names = plain(text).unreported;
+        names.iter().map(|name| String::from_utf8(name.to_vec()).unwrap()).collect()
+    };
+    check("SET @@sql_mode = ''", Kind::Set, "", "");
+    assert_eq!(unreported("SET @@SQL_mode = ''"), ["sql_mode"]);
+    assert_eq!(
+        unreported("SET SESSION time_zone = 'UTC', @@autocommit = 0, @@`wait_timeout` := 5"),
+        ["autocommit", "wait_timeout"]
+    );
+    assert_eq!(unreported("SET @@session.sql_mode = '', sql_notes = 0, @@global.x = 1"), [""; 0]);
+    assert_eq!(unreported("SET @@timestamp = 1"), [""; 0]);
+    let read = "SET STATEMENT max_statement_time=1, `sql_mode` = IF(1, 'a', 'b') FOR SELECT 1";
+    assert_eq!(unreported(read), ["max_statement_time", "sql_mode"]);
+    let found = check(read, Kind::Select, "", "");
+    assert!(!found.plain_read && found.sets_for_itself);
+    assert!(!plain("SET STATEMENT sql_mode = '' FOR SELECT 1; SELECT 2").sets_for_itself);
+    check("SET STATEMENT timestamp = 5 FOR UPDATE t SET a = 1", Kind::Update, "", "");
+    check("SET STATEMENT a.b = 5 FOR CALL p()", Kind::Call, "routine", "");
+    check("SET STATEMENT max_statement_time = 5", Kind::Other, "unknown", "");
+}
+
+#[test]
+fn inserts_in_any_statement_of_a_text() {
+    for text in
+        ["INSERT INTO t VALUES (1)", "SELECT 1; REPLACE t VALUES (1)", "LOAD DATA INFILE 'f' INTO TABLE t"]
+    {
+        assert!(plain(text).inserts, "{text}");
+    }
+    assert!(!plain("UPDATE t SET a = 1; DELETE FROM t").inserts);
 }
 
 #[test]

@@ -375,7 +375,7 @@ impl Engine {
         // that nobody holds it is 0.
         let pins = !self.pins_of(key, request).is_empty();
         let reads_id = request.statement.reads.contains(Reads::LAST_INSERT_ID);
-        let inserts = matches!(request.statement.kind, Kind::Insert | Kind::Replace | Kind::Load);
+        let inserts = request.statement.inserts || request.statement.sets_last_insert_id;
         // Without autocommit an insert may begin a transaction itself.
         let autocommit = client.status.contains(StatusFlags::AUTOCOMMIT);
         let begun = client.in_transaction() || client.unstarted.is_some() || !autocommit;
@@ -502,7 +502,7 @@ impl Engine {
         // Without autocommit a savepoint may be all there is of a transaction, which the status does not show then.
         let autocommit = self.clients[key].status.contains(StatusFlags::AUTOCOMMIT);
         if request.statement.kind == Kind::Savepoint && !autocommit {
-            pins |= Pins::from(Effects::NEXT_TRANSACTION);
+            pins |= Pins::SAVEPOINT;
         }
         if self.settings.thread_handling == ThreadHandling::OneThreadPerConnection {
             pins |= Pins::THREAD_HANDLING;

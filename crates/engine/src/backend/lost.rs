@@ -82,9 +82,13 @@ impl Engine {
                 Owner::ApplyState { client }
                 | Owner::ApplyDefinition { client }
                 | Owner::Prepare { client } => self.statement_lost(client, false),
+                Owner::ReadVariables { client } if self.prepares(client) => {
+                    self.statement_lost(client, false);
+                }
                 Owner::SaveDiagnostics { client }
                 | Owner::SaveInsertId { client }
-                | Owner::ReadCharset { client } => self.holder_lost(client),
+                | Owner::ReadStatus { client }
+                | Owner::ReadVariables { client } => self.holder_lost(client),
                 Owner::Abandoned | Owner::Setup | Owner::Reset | Owner::SetOption => {}
             }
             if let Some(group) = &statement.group {
@@ -99,6 +103,11 @@ impl Engine {
         if !quiet {
             self.event(Event::BackendClosed { thread_id, reason: reason.to_owned() });
         }
+    }
+
+    /// Something still goes ahead of the client's statement.
+    fn prepares(&self, key: usize) -> bool {
+        self.clients.get(key).is_some_and(|client| matches!(client.phase, ClientPhase::Preparing))
     }
 
     /// The statement was with the server: whether it ran, and how far, nobody knows, so it is not sent again.

@@ -3,6 +3,7 @@
 pub(crate) mod connect;
 pub(crate) mod contended;
 pub(crate) mod dispatch;
+pub(crate) mod doubts;
 pub(crate) mod kept;
 pub(crate) mod leftovers;
 pub(crate) mod long;
@@ -166,8 +167,10 @@ pub(crate) enum Owner {
     SaveDiagnostics { client: usize },
     /// SELECT LAST_INSERT_ID() likewise.
     SaveInsertId { client: usize },
-    /// The character sets after a SET that the trackers do not report in full.
-    ReadCharset { client: usize },
+    /// COM_PING behind an error of the holder's.
+    ReadStatus { client: usize },
+    /// Session variables that the trackers do not report in full, for the holder.
+    ReadVariables { client: usize },
     /// COM_RESET_CONNECTION.
     Reset,
     /// COM_SET_OPTION ahead of a statement; it cannot fail.
@@ -183,7 +186,8 @@ impl Owner {
             | Self::Prepare { client }
             | Self::SaveDiagnostics { client }
             | Self::SaveInsertId { client }
-            | Self::ReadCharset { client } => Some(client),
+            | Self::ReadStatus { client }
+            | Self::ReadVariables { client } => Some(client),
             Self::Abandoned | Self::Setup | Self::Reset | Self::SetOption => None,
         }
     }

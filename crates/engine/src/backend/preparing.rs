@@ -63,6 +63,13 @@ impl Engine {
         ahead: &Ahead,
     ) {
         self.begin_on(key, backend_key, false, None);
+        if self.clients[key].doubts.is_some() {
+            self.buffered += request.raw.len();
+            self.clients[key].request = Some(request);
+            self.clients[key].phase = ClientPhase::Preparing;
+            self.ask_doubts(backend_key, key);
+            return;
+        }
         let wanted = self.sessions.state(self.definitions.get(definition).session);
         let client = self.clients[key].session.expect("a client with requests has logged in");
         let stands = self.sessions.state(self.backends[backend_key].session).prepares_like(wanted);

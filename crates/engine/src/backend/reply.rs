@@ -216,7 +216,8 @@ impl Engine {
                 }
             }
             Owner::SaveInsertId { client } => self.insert_id_saved(key, client, &statement.summary),
-            Owner::ReadCharset { client } => self.charset_read(key, client, &statement.summary),
+            Owner::ReadStatus { client } => self.status_told(key, client, &mut statement.summary),
+            Owner::ReadVariables { client } => self.doubts_answered(key, client, &mut statement.summary),
             Owner::Reset => self.backend_was_reset(key, &statement.summary),
             Owner::Abandoned | Owner::SetOption => {}
         }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use sql::{CharsetSetting, Effects, Kind};
+use sql::{Effects, Kind};
 use wire::{CommandKind, Expect, StatusFlags};
 
 use super::kept::rows_of;
-use super::{Afterwards, Change, InFlight, Owner, ServerError, Summary};
-use crate::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId};
+use super::{Afterwards, InFlight, Owner, ServerError, Summary};
+use crate::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, OF_SQL_MODE};
 use crate::client::Phase as ClientPhase;
 use crate::client::priority::Priority;
 use crate::digests::Execution;
@@ -89,19 +89,16 @@ impl Engine {
         self.note_pins(client, &request, pins, summary);
         let state = &mut self.clients[client];
         if let Some(status) = summary.status {
-            state.status =
+            let status =
                 status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
+            // What it says of sql_mode was true for the statement alone.
+            let own = if request.statement.sets_for_itself { OF_SQL_MODE } else { 0 };
+            state.status = StatusFlags((status.0 & !own) | (state.status.0 & own));
         }
         self.note_ended(client, &request);
         self.note_aftermath(key, client, &request, statement);
         if let Some(before) = before {
             self.remember_set(client, &mut request, before, &statement.summary);
-        }
-        let charset_unsure =
-            request.statement.charset == CharsetSetting::Unsure && statement.summary.error.is_none();
-        // On a backend of its own the server knows, and a question would only disturb FOUND_ROWS() there.
-        if charset_unsure && self.clients[client].pins.is_empty() {
-            return self.read_charset(key, client);
         }
         if request.statement.releases_connection && statement.summary.error.is_none() {
             self.backends[key].afterwards = Afterwards::Close;
@@ -206,49 +203,6 @@ impl Engine {
         self.send_request(client, key);
     }
 
-    /// Session state that the statement changed, by the server's own word. True where the server reports a change
-    /// that nothing explains.
-    fn take_in_changes(
-        &mut self,
-        key: usize,
-        client: usize,
-        request: &Request,
-        summary: &mut Summary,
-    ) -> bool {
-        let changes = std::mem::take(&mut summary.changes);
-        if changes.is_empty() && request.collation.is_none() {
-            return false;
-        }
-        let session = self.clients[client].session.expect("a client with requests has logged in");
-        let mut state: SessionState = self.sessions.state(session).clone();
-        // MySQL reports that a temporary table has been changed or dropped.
-        let of_table = request.statement.kind == Kind::Ddl && self.clients[client].holds_tables();
-        let mut explained = matches!(request.statement.kind, Kind::Set | Kind::Use)
-            || !request.explained_effects().is_empty()
-            || of_table;
-        let mut reported = false;
-        for change in changes {
-            match change {
-                Change::Variable { name, value } => {
-                    explained = true;
-                    state.set_variable(&name, &value);
-                }
-                Change::Schema(name) => {
-                    explained = true;
-                    state.schema = (!name.is_empty()).then_some(name);
-                }
-                Change::State => reported = true,
-            }
-        }
-        if summary.error.is_none()
-            && let Some(collation) = &request.collation
-        {
-            state.charset.collation = collation.clone();
-        }
-        self.move_session(key, client, state);
-        reported && !explained
-    }
-
     /// COM_RESET_CONNECTION went through to the client's backend: both are as after a login.
     fn client_was_reset(&mut self, key: usize, client: usize, summary: &Summary) {
         self.forget_state(client);
@@ -295,7 +249,7 @@ impl Engine {
         let in_transaction = state.in_transaction();
         let shared = self.backends[key].holder != Some(client);
         if !shared && !state.pins.is_empty() {
-            return self.hold_on(key, client);
+            return if error { self.ask_status(key, client) } else { self.hold_on(key, client) };
         }
         // After an error nobody has said whether the transaction is still open: the answer to SHOW WARNINGS does.
         let ask = error || (!in_transaction && !matches!(state.aftermath.diagnostics, Diagnostics::None));
@@ -304,6 +258,11 @@ impl Engine {
             state.phase = ClientPhase::Settling;
             let owner = Owner::SaveDiagnostics { client };
             return self.send_own(key, owner, CommandKind::Query, b"SHOW WARNINGS", Expect::ResultSets, 0);
+        }
+        if !shared && state.doubts.is_some() {
+            state.phase = ClientPhase::Settling;
+            self.ask_doubts(key, client);
+            return;
         }
         if !shared && in_transaction {
             return self.hold_on(key, client);
@@ -365,12 +324,7 @@ impl Engine {
         } else {
             state.aftermath.diagnostics = Diagnostics::None;
         }
-        if let Some(status) = summary.status {
-            state.status = status.without(StatusFlags::SESSION_STATE_CHANGED);
-        }
-        // What a failed statement had changed comes with this answer.
-        let request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
-        self.take_in_changes(key, client, &request, summary);
+        self.take_in_rest(key, client, summary);
         self.settle(key, client, false);
     }
 
@@ -392,35 +346,8 @@ impl Engine {
         self.settle(key, client, false);
     }
 
-    /// SET CHARACTER SET and its like bring the collation of the schema, which no tracker reports: ask.
-    fn read_charset(&mut self, key: usize, client: usize) {
-        self.clients[client].phase = ClientPhase::Settling;
-        let text = b"SELECT @@character_set_client,@@character_set_results,@@character_set_connection,\
-            @@collation_connection";
-        let owner = Owner::ReadCharset { client };
-        self.send_own(key, owner, CommandKind::Query, text, Expect::ResultSets, 0);
-    }
-
-    pub(crate) fn charset_read(&mut self, key: usize, client: usize, summary: &Summary) {
-        let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
-        let Ok([charset, results, connection, collation]) = <[Option<Vec<u8>>; 4]>::try_from(row) else {
-            return self.close_backend(key, "it did not tell its character sets");
-        };
-        let boxed = |name: Option<Vec<u8>>| name.unwrap_or_default().into_boxed_slice();
-        let session = self.clients[client].session.expect("a client with requests has logged in");
-        let mut state = self.sessions.state(session).clone();
-        state.charset = Charset {
-            client: boxed(charset),
-            results: boxed(results),
-            connection: boxed(connection),
-            collation: boxed(collation),
-        };
-        self.move_session(key, client, state);
-        self.settle(key, client, false);
-    }
-
     /// The client's session state has changed, on its backend too.
-    fn move_session(&mut self, key: usize, client: usize, state: SessionState) {
+    pub(crate) fn move_session(&mut self, key: usize, client: usize, state: SessionState) {
         let before = self.clients[client].session.map(|session| &self.sessions.state(session).charset);
         if before.is_some_and(|before| self.variables_depend_on(client, before, &state.charset)) {
             self.clients[client].pins |= Effects::USER_VARIABLE.into();
@@ -447,13 +374,15 @@ impl Engine {
         let reader = self.clients[client].reader();
         let aftermath = &mut self.clients[client].aftermath;
         let about_diagnostics = request.is_about_diagnostics();
-        if request.sets_row_count() {
+        let prepares = request.command == RequestKind::Prepare;
+        // SHOW COUNT(*) WARNINGS has rows, GET DIAGNOSTICS has none.
+        let sets = request.sets_row_count() || summary.rows.is_some();
+        if sets || (prepares && summary.error.is_some()) {
             aftermath.row_count = match (&summary.error, summary.rows) {
                 (None, None) => i64::try_from(summary.affected_rows).unwrap_or(i64::MAX),
                 _ => -1,
             };
         }
-        let prepares = request.command == RequestKind::Prepare;
         let effects = if prepares { Effects::NONE } else { request.statement.effects };
         // What pins may do anything (SQL_CALC_FOUND_ROWS, a CALL, CREATE ... SELECT), and the rows of a cursor are still to
         // come: then only the server knows, and the client stays there.
@@ -464,7 +393,9 @@ impl Engine {
             || summary.copied_rows.is_some()
             || request.statement.kind == Kind::Select
             || !effects.intersection(MAY_SELECT).is_empty();
-        let counted = (selects && !may_count.is_empty()) || request.wants_cursor();
+        // Which of several statements has had these rows, nobody says.
+        let of_another = request.statement.several && rows_tell && !request.counts_rows;
+        let counted = (selects && !may_count.is_empty()) || request.wants_cursor() || of_another;
         if counted && summary.error.is_none() {
             aftermath.found_rows = None;
         }
@@ -479,11 +410,12 @@ impl Engine {
             aftermath.found_rows = Some(rows);
         }
         // RETURNING hides the id behind rows, an error hides it altogether.
-        let inserts = matches!(request.statement.kind, Kind::Insert | Kind::Replace | Kind::Load);
+        let inserts = request.statement.inserts && !prepares;
         let unseen = !effects.intersection(MAY_INSERT).is_empty();
-        // LOAD DATA sets it and does not say so.
-        let loads = request.statement.kind == Kind::Load;
-        let hidden = unseen || loads || (inserts && (summary.rows.is_some() || summary.error.is_some()));
+        // LOAD DATA sets it and does not say so, and of several statements not all are heard of.
+        let silent = request.statement.kind == Kind::Load || request.statement.several;
+        let told = !silent && summary.rows.is_none() && summary.error.is_none();
+        let hidden = unseen || (inserts && !told);
         let assigned = request.statement.sets_last_insert_id;
         if summary.last_insert_id != 0 || hidden || assigned {
             aftermath.insert_id = InsertId::Unsure { reported: summary.last_insert_id };
@@ -547,6 +479,7 @@ impl Engine {
         state.pins = Pins::NONE;
         state.holdings = None;
         state.variables = None;
+        state.doubts = None;
         state.priority = Priority::default();
         state.aftermath = crate::aftermath::Aftermath::default();
         state.status = facts.fresh_status();

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sql::{Effects, Holding, Kind, TableName};
+use wire::StatusFlags;
 
 use super::Client;
 use crate::backend::Summary;
@@ -231,11 +232,21 @@ impl Engine {
         sql::holding(text, self.lex_mode(key)).map(Box::new)
     }
 
+    /// Whether no transaction can be open behind a statement that succeeded, one without autocommit and tables included.
+    fn transaction_is_over(&self, key: usize, statement: &Statement, summary: &Summary) -> bool {
+        let ends = matches!(statement.kind, Kind::Commit | Kind::Rollback | Kind::Begin | Kind::Ddl);
+        let open = summary.status.is_some_and(|status| status.contains(StatusFlags::IN_TRANS));
+        let autocommit = summary.status.is_some_and(|status| status.contains(StatusFlags::AUTOCOMMIT));
+        (ends && !statement.several) || (!open && (autocommit || self.clients[key].in_transaction()))
+    }
+
     /// A statement has ended that pins its client for these reasons, or ends a pin.
     pub(crate) fn note_pins(&mut self, key: usize, request: &Request, pins: Pins, summary: &Summary) {
         let refused =
             summary.error.as_ref().is_some_and(|error| has_done_nothing(request, error.code, summary));
         let statement = &request.statement;
+        let succeeded = summary.error.is_none();
+        let over = succeeded && self.transaction_is_over(key, statement, summary);
         let client = &mut self.clients[key];
         let before = client.pins;
         if !refused {
@@ -263,9 +274,11 @@ impl Engine {
                 }
             }
         }
-        let ended = matches!(statement.kind, Kind::Commit | Kind::Rollback) && summary.error.is_none();
-        if ended {
+        if succeeded && matches!(statement.kind, Kind::Commit | Kind::Rollback) {
             client.pins = client.pins.without(Effects::NEXT_TRANSACTION.into());
+        }
+        if over {
+            client.pins = client.pins.without(Pins::SAVEPOINT);
         }
         let new = client.pins.without(before.with(Pins::THREAD_HANDLING));
         self.pin_counts.pinned(new, statement.fingerprint);

@@ -116,6 +116,11 @@ impl Engine {
             *remember = Some(plain.into());
             return false;
         };
+        let charset = |session| &self.sessions.state(session).charset;
+        if self.variables_depend_on(key, charset(self.state_of(key).session), charset(after.session)) {
+            // They keep their client where they are.
+            return false;
+        }
         self.totals.answered_sets += 1;
         let client = &mut self.clients[key];
         self.sessions.hold_again(after.session);
@@ -133,6 +138,7 @@ impl Engine {
         let client = &self.clients[key];
         statement.kind == Kind::Set
             && statement.effects.is_empty()
+            && statement.unreported.is_empty()
             && !statement.several
             && matches!(statement.charset, CharsetSetting::Untouched | CharsetSetting::Names { .. })
             && self.settings.lazy_set
@@ -169,7 +175,9 @@ impl Engine {
         let client = &self.clients[key];
         let bare = summary.error.is_none() && summary.warnings == 0 && summary.relayed == BARE_OK;
         match request.remember.take() {
-            Some(text) if bare && client.pins.is_empty() && !client.in_transaction() => {
+            Some(text)
+                if bare && client.pins.is_empty() && client.doubts.is_none() && !client.in_transaction() =>
+            {
                 self.known_sets.insert(&mut self.sessions, text, before, after);
             }
             _ => self.sessions.release(before.session),

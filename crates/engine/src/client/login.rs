@@ -359,6 +359,7 @@ impl Engine {
         client.pins = crate::pins::Pins::NONE;
         client.holdings = None;
         client.variables = None;
+        client.doubts = None;
         let (identity, session) = (client.identity.take(), client.session.take());
         if let Some(identity) = identity {
             self.release_identity(identity);

@@ -36,6 +36,7 @@ use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::IdentityId;
 use crate::aftermath::{Aftermath, Reader};
+use crate::backend::doubts::Doubts;
 use crate::pins::Pins;
 use crate::request::Request;
 use crate::session::SessionId;
@@ -75,6 +76,8 @@ pub(crate) struct Client {
     pub(crate) pins: Pins,
     /// Its user variables, as far as they are carried.
     pub(crate) variables: Variables,
+    /// Its session variables that only its backend knows.
+    pub(crate) doubts: Doubts,
     /// What it holds by name; none until it does.
     pub(crate) holdings: Option<Box<Holdings>>,
     /// Its latest status flags: what an OK of our own repeats.
@@ -186,6 +189,7 @@ impl Client {
             settled_on: None,
             pins: Pins::NONE,
             variables: None,
+            doubts: None,
             holdings: None,
             status: StatusFlags::AUTOCOMMIT,
             tickets: 0,

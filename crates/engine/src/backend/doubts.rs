@@ -1,0 +1,265 @@
+//! Session variables whose values only the server knows: those that its trackers tell nothing of, or too much.
+//!
+//! They are asked for before anybody else gets the backend, and before a statement is prepared there in another state, since
+//! the client's own has to be set again behind that. Until then the client keeps its backend, and so its values.
+
+use std::collections::BTreeSet;
+
+use sql::{CharsetSetting, Effects, Kind};
+use wire::{CommandKind, Expect, StatusFlags};
+
+use super::kept::rows_of;
+use super::{Change, Owner, Summary};
+use crate::client::Phase as ClientPhase;
+use crate::engine::Engine;
+use crate::request::{Request, RequestKind, Statement};
+use crate::session::SessionState;
+
+/// The names of such variables of a client, in lower case.
+pub(crate) type Doubts = Option<Box<BTreeSet<Box<[u8]>>>>;
+
+/// What SET CHARACTER SET and its like change; the collation is the schema's, which no tracker reports.
+const CHARSETS: [&[u8]; 4] =
+    [b"character_set_client", b"character_set_results", b"character_set_connection", b"collation_connection"];
+
+/// What code that is stored on the server sets of these goes back at its end without a report (MariaDB's and MySQL's
+/// sp_head.cc: `sp_head::execute`, and the creation context around it).
+const GOES_BACK: [&[u8]; 4] =
+    [b"sql_mode", b"character_set_client", b"character_set_connection", b"collation_connection"];
+
+/// Effects of statements that may run stored code, and may set the session's variables themselves.
+const MAY_SET: Effects = Effects::ROUTINE.union(Effects::UNKNOWN).union(Effects::TEXT_PREPARE);
+
+/// What a reported change of a variable means for the session behind the statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Belief {
+    /// It is as reported.
+    True,
+    /// It has gone back.
+    Over,
+    /// One or the other.
+    Doubtful,
+}
+
+fn belief(statement: &Statement, name: &[u8], failed: bool) -> Belief {
+    if statement.sets_for_itself && statement.unreported.iter().any(|set| **set == *name) {
+        return if failed { Belief::Doubtful } else { Belief::Over };
+    }
+    let runs_code = !statement.effects.intersection(MAY_SET).is_empty();
+    match statement.kind {
+        _ if !GOES_BACK.contains(&name) => Belief::True,
+        Kind::Set if !runs_code => Belief::True,
+        // What is reported here may belong to a statement before it that failed.
+        Kind::Set | Kind::Other | Kind::Prepare | Kind::Execute | Kind::Deallocate => Belief::Doubtful,
+        _ if statement.several || failed => Belief::Doubtful,
+        _ => Belief::Over,
+    }
+}
+
+/// Variables that a statement leaves in doubt whatever was reported.
+fn unreported(statement: &Statement, reported: &BTreeSet<Box<[u8]>>, failed: bool) -> BTreeSet<Box<[u8]>> {
+    let mut names = BTreeSet::new();
+    // A SET that fails alone has set nothing.
+    let done = !failed || statement.several;
+    if !statement.sets_for_itself && done {
+        let silent =
+            statement.unreported.iter().filter(|name| statement.several || !reported.contains(*name));
+        names.extend(silent.cloned());
+    }
+    let mut add = |more: &[&[u8]]| names.extend(more.iter().map(|&name| Box::from(name)));
+    if statement.charset == CharsetSetting::Unsure && done {
+        add(&CHARSETS);
+    }
+    if failed && statement.sets_for_itself {
+        // They come with a later answer.
+        names.extend(statement.unreported.iter().cloned());
+    }
+    if failed && !statement.effects.intersection(MAY_SET).is_empty() {
+        names.extend(GOES_BACK.map(Box::from));
+    }
+    // MariaDB sets the one with the other and says nothing of it (sys_vars.cc: fix_max_join_size).
+    if names.contains(&b"max_join_size"[..]) || reported.contains(&b"max_join_size"[..]) {
+        names.insert(b"sql_big_selects"[..].into());
+    }
+    names
+}
+
+impl Engine {
+    /// Session state that the statement changed, by the server's own word. True where the server reports a change
+    /// that nothing explains.
+    pub(crate) fn take_in_changes(
+        &mut self,
+        key: usize,
+        client: usize,
+        request: &Request,
+        summary: &mut Summary,
+    ) -> bool {
+        let changes = std::mem::take(&mut summary.changes);
+        let failed = summary.error.is_some();
+        let statement = &request.statement;
+        let session = self.clients[client].session.expect("a client with requests has logged in");
+        // MySQL reports that a temporary table has been changed or dropped.
+        let of_table = statement.kind == Kind::Ddl && self.clients[client].holds_tables();
+        let mut explained = matches!(statement.kind, Kind::Set | Kind::Use)
+            || !request.explained_effects().is_empty()
+            || !statement.unreported.is_empty()
+            || of_table;
+        let mut state = None;
+        let own = || self.sessions.state(session).clone();
+        let mut told = false;
+        let mut reported = BTreeSet::new();
+        let mut doubts = BTreeSet::new();
+        let mut settled = BTreeSet::new();
+        for change in changes {
+            match change {
+                Change::Variable { name, value } => {
+                    explained = true;
+                    let name: Box<[u8]> = name.to_ascii_lowercase().into();
+                    let belief = belief(statement, &name, failed);
+                    if belief != Belief::Over {
+                        state.get_or_insert_with(own).set_variable(&name, &value);
+                        let into = if belief == Belief::True { &mut settled } else { &mut doubts };
+                        into.insert(name.clone());
+                    }
+                    reported.insert(name);
+                }
+                Change::Schema(name) => {
+                    explained = true;
+                    state.get_or_insert_with(own).schema = (!name.is_empty()).then_some(name);
+                }
+                Change::State => told = true,
+            }
+        }
+        if !failed && let Some(collation) = &request.collation {
+            state.get_or_insert_with(own).charset.collation = collation.clone();
+        }
+        doubts.extend(unreported(statement, &reported, failed));
+        self.note_doubts(client, &settled, doubts);
+        if let Some(state) = state {
+            self.move_session(key, client, state);
+        }
+        told && !explained
+    }
+
+    /// What stands behind a statement, of which an error packet has said nothing: it comes with the next answer.
+    pub(crate) fn take_in_rest(&mut self, key: usize, client: usize, summary: &mut Summary) {
+        if let Some(status) = summary.status {
+            self.clients[client].status = status.without(StatusFlags::SESSION_STATE_CHANGED);
+        }
+        let request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
+        self.take_in_changes(key, client, &request, summary);
+    }
+
+    /// Asks how a transaction stands behind an error. A ping leaves all else on the backend as it is, FOUND_ROWS() included.
+    pub(crate) fn ask_status(&mut self, key: usize, client: usize) {
+        self.clients[client].phase = ClientPhase::Settling;
+        self.send_own(key, Owner::ReadStatus { client }, CommandKind::Ping, b"", Expect::Simple, 0);
+    }
+
+    pub(crate) fn status_told(&mut self, key: usize, client: usize, summary: &mut Summary) {
+        self.take_in_rest(key, client, summary);
+        self.settle(key, client, false);
+    }
+
+    fn note_doubts(&mut self, client: usize, settled: &BTreeSet<Box<[u8]>>, mut doubts: BTreeSet<Box<[u8]>>) {
+        let client = &mut self.clients[client];
+        if let Some(before) = client.doubts.take() {
+            doubts.extend(before.into_iter().filter(|name| !settled.contains(name)));
+        }
+        client.doubts = (!doubts.is_empty()).then(|| Box::new(doubts));
+    }
+
+    /// Asks a client's backend for what is in doubt. False where nothing is.
+    pub(crate) fn ask_doubts(&mut self, key: usize, client: usize) -> bool {
+        let Some(doubts) = self.clients[client].doubts.as_deref() else { return false };
+        // It does not survive the question.
+        let mut text = b"SELECT FOUND_ROWS()".to_vec();
+        for name in doubts {
+            text.extend_from_slice(b",@@");
+            text.extend_from_slice(name); // letters, digits and underscores
+        }
+        let owner = Owner::ReadVariables { client };
+        self.send_own(key, owner, CommandKind::Query, &text, Expect::ResultSets, 0);
+        true
+    }
+
+    pub(crate) fn doubts_answered(&mut self, key: usize, client: usize, summary: &mut Summary) {
+        let asked = *self.clients[client].doubts.take().unwrap_or_default();
+        self.take_in_rest(key, client, summary);
+        let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
+        if let Some((found, values)) = row.split_first().filter(|(_, values)| values.len() == asked.len()) {
+            self.note_doubts(client, &asked, BTreeSet::new());
+            let aftermath = &mut self.clients[client].aftermath;
+            if aftermath.found_rows.is_none() {
+                let rows = found.as_deref().and_then(|rows| std::str::from_utf8(rows).ok()?.parse().ok());
+                aftermath.found_rows = rows.or(Some(0));
+            }
+            let session = self.clients[client].session.expect("a client with requests has logged in");
+            let mut state: SessionState = self.sessions.state(session).clone();
+            for (name, value) in asked.iter().zip(values) {
+                state.set_variable(name, value.as_deref().unwrap_or_default());
+            }
+            self.move_session(key, client, state);
+        } else {
+            // Killed, or a name that is none: the client stays where its values are.
+            self.clients[client].pins |= Effects::SESSION_VARIABLE.into();
+        }
+        if matches!(self.clients[client].phase, ClientPhase::Settling) {
+            return self.settle(key, client, false);
+        }
+        if self.clients[client].killed {
+            return self.close_client(client, "killed");
+        }
+        self.send_request(client, key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statement(text: &str) -> Statement {
+        Statement::of_text(text.as_bytes(), sql::LexMode::default())
+    }
+
+    fn of(text: &str, reported: &[&str], failed: bool) -> Vec<String> {
+        let reported = reported.iter().map(|name| Box::from(name.as_bytes())).collect();
+        let names = unreported(&statement(text), &reported, failed);
+        names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    }
+
+    #[test]
+    fn what_stored_code_sets_of_some_variables_goes_back() {
+        let mode = |text, failed| belief(&statement(text), b"sql_mode", failed);
+        assert_eq!(mode("CALL p()", false), Belief::Over);
+        assert_eq!(mode("INSERT INTO t VALUES (1)", false), Belief::Over);
+        assert_eq!(belief(&statement("CALL p()"), b"time_zone", false), Belief::True);
+        assert_eq!(mode("CALL p()", true), Belief::Doubtful);
+        assert_eq!(mode("CALL p(); SET sql_mode = ''", false), Belief::Doubtful);
+        assert_eq!(mode("SET sql_mode = ''", false), Belief::True);
+        assert_eq!(mode("SET @a = f()", false), Belief::Doubtful);
+        assert_eq!(mode("EXECUTE IMMEDIATE 'SET sql_mode = 0'", false), Belief::Doubtful);
+    }
+
+    #[test]
+    fn what_set_statement_sets_goes_back() {
+        let zone = |text, failed| belief(&statement(text), b"time_zone", failed);
+        assert_eq!(zone("SET STATEMENT time_zone = '+01:00' FOR SELECT 1", false), Belief::Over);
+        assert_eq!(zone("SET STATEMENT sql_mode = '' FOR SELECT f()", false), Belief::True);
+        assert_eq!(of("SET STATEMENT sql_mode = '' FOR SELECT 1", &[], false), [""; 0]);
+        assert_eq!(of("SET STATEMENT sql_mode = '' FOR SELECT x", &[], true), ["sql_mode"]);
+        assert_eq!(of("SET STATEMENT sql_mode = '' FOR DO 1; SELECT 1", &["sql_mode"], false), ["sql_mode"]);
+    }
+
+    #[test]
+    fn what_is_not_reported_is_asked_for() {
+        assert_eq!(of("SET @@sql_mode = ''", &[], false), ["sql_mode"]);
+        assert_eq!(of("SET @@sql_mode = ''", &["sql_mode"], false), [""; 0], "MySQL reports it");
+        assert_eq!(of("SET @@sql_mode = 'x'", &[], true), [""; 0]);
+        assert_eq!(of("SET @@time_zone = '+01:00'; SELECT x", &[], true), ["time_zone"]);
+        assert_eq!(of("SET NAMES utf8 COLLATE utf8_bin; SELECT x", &[], true).len(), CHARSETS.len());
+        assert_eq!(of("SET max_join_size = 5", &["max_join_size"], false), ["sql_big_selects"]);
+        assert_eq!(of("CALL p()", &["sql_mode"], false), [""; 0]);
+        assert_eq!(of("CALL p()", &[], true).len(), GOES_BACK.len());
+    }
+}
