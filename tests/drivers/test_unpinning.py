@@ -27,6 +27,15 @@ def site(request, server):
 
 # Where B says something, A's pin must have ended: else B waits for the backend in vain.
 PROGRAMS = {
+    "savepoints without autocommit": [
+        "A: SET autocommit = 0", "A: INSERT INTO t0 (v) VALUES ('a')", "A: SAVEPOINT s", "A: INSERT INTO t0 (v) VALUES ('b')", "A: ROLLBACK TO s", "A: SELECT COUNT(*) FROM t0",
+        "A: RELEASE SAVEPOINT s", "A: COMMIT", "B: SELECT COUNT(*) FROM t1", "A: SAVEPOINT s", "A: SELECT COUNT(*) FROM t0", "A: ROLLBACK TO s", "A: SAVEPOINT r", "A: ROLLBACK TO r",
+        "A: ROLLBACK", "B: INSERT INTO t1 (v) VALUES ('b')", "A: ROLLBACK TO r"],
+    "trackers of a driver": [
+        "A: set autocommit=1, session_track_schema=1, sql_mode = concat(@@sql_mode,',STRICT_TRANS_TABLES')", "B: SELECT @@sql_mode",
+        "A: SET autocommit=1,tx_isolation='READ-COMMITTED',session_track_schema=1,session_track_system_variables=CONCAT(@@session_track_system_variables,',autocommit,tx_isolation'), names UTF8MB4",
+        "A: SET sql_mode = 'ANSI'", "B: SELECT @@sql_mode, @@tx_isolation", "A: SELECT @@sql_mode, @@tx_isolation, @@autocommit", "A: USE onramp_b", "B: SELECT DATABASE()",
+        "A: SET session_track_system_variables='auto_increment_increment'", "A: SET time_zone = '+05:00'", "B: SELECT @@time_zone", "A: SELECT @@time_zone, DATABASE()"],
     "temporary table": [
         "A: CREATE TEMPORARY TABLE x (a INT)", "A: INSERT INTO x VALUES (1), (2)", "A: SELECT SUM(a) FROM x", "A: DROP TEMPORARY TABLE x",
         "B: SELECT * FROM x", "B: CREATE TEMPORARY TABLE x AS SELECT 5 AS a", "B: SELECT * FROM x", "B: DROP TABLE x", "A: SELECT * FROM x"],

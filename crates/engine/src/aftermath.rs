@@ -250,6 +250,9 @@ impl Aftermath {
             SessionFunction::WarningCount => warnings.to_string(),
             SessionFunction::ErrorCount => errors.to_string(),
             SessionFunction::Pool(variable) => pool(variable),
+            // What changes has to be known, whatever of it the client wants to hear; and MariaDB forgets what the same SET has
+            // changed before where these are set again, even to the same. This is set already.
+            SessionFunction::TrackedVariables => "session_track_schema=1".to_owned(),
             // Set on the backend ahead of the statement instead, so that the type stays what it is.
             SessionFunction::LastInsertId => return None,
         })

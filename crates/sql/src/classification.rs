@@ -133,7 +133,8 @@ pub struct KillTarget {
     pub id: Option<u64>,
 }
 
-/// A function or variable with something that the last statement left behind.
+/// A function or variable with something that the last statement left behind, or another place of a text in which something
+/// else may have to stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionCall {
     /// Which.
@@ -164,6 +165,8 @@ pub enum SessionFunction {
     ErrorCount,
     /// `@@thread_pool_...`, as far as clients set it for themselves.
     Pool(PoolVariable),
+    /// `session_track_system_variables = value` in a `SET`. Where a scope stands before it as a word, without that.
+    TrackedVariables,
 }
 
 /// What a text does to the session's character sets. Session trackers report the three `character_set_*` variables but not
@@ -219,6 +222,9 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     several |= scanner.is_doubtful();
     let first = first.unwrap_or(Statement::EMPTY);
     let fingerprint = scanner.fingerprint();
+    if several || text.len() > LARGEST_REWRITTEN {
+        pin_for_trackers(&mut scanner.findings);
+    }
     let Findings { effects, reads, mut calls, sets_last_insert_id, sets_pool_variable, unreported } =
         scanner.findings;
     for call in &mut calls {
@@ -251,6 +257,19 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     }
 }
 
+/// In larger texts nothing is replaced: no SET is that long.
+const LARGEST_REWRITTEN: usize = 64 << 10;
+
+/// Trackers are the client's where nothing can be put in the place of their setting: among several statements it may be a part of
+/// something else.
+fn pin_for_trackers(findings: &mut Findings) {
+    let before = findings.calls.len();
+    findings.calls.retain(|call| call.function != SessionFunction::TrackedVariables);
+    if findings.calls.len() < before {
+        findings.effects |= Effects::SESSION_VARIABLE;
+    }
+}
+
 /// Whether a statement of this kind leaves behind what a function of a later one in the same text asks for.
 fn leaves_behind(kind: Kind, function: SessionFunction) -> bool {
     let reads = matches!(kind, Kind::Select | Kind::Show | Kind::Explain | Kind::Call | Kind::Execute);
@@ -262,7 +281,10 @@ fn leaves_behind(kind: Kind, function: SessionFunction) -> bool {
             let writes = [Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete, Kind::Load, Kind::Ddl];
             reads || writes.contains(&kind)
         }
-        SessionFunction::ConnectionId | SessionFunction::LastInsertId | SessionFunction::Pool(_) => false,
+        SessionFunction::ConnectionId
+        | SessionFunction::LastInsertId
+        | SessionFunction::Pool(_)
+        | SessionFunction::TrackedVariables => false,
     }
 }
 

@@ -364,6 +364,7 @@ impl<'a> Scanner<'a> {
             SessionFunction::LastInsertId => Reads::LAST_INSERT_ID,
             SessionFunction::WarningCount | SessionFunction::ErrorCount => Reads::DIAGNOSTICS,
             SessionFunction::Pool(_) => Reads::POOL_VARIABLE,
+            SessionFunction::TrackedVariables => Reads::NONE,
         };
         let (whole_select_item, left_by_text) = (false, false);
         self.findings.calls.push(SessionCall { function, span: start..end, whole_select_item, left_by_text });

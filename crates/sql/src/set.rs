@@ -7,7 +7,7 @@ use crate::pool;
 use crate::scan::{Keyword, Scanner};
 use crate::statement::{self, Statement};
 use crate::system_variable::{Scope, SystemVariable, without_quotes};
-use crate::{CharsetSetting, Effects, Kind};
+use crate::{CharsetSetting, Effects, Kind, SessionCall, SessionFunction};
 
 /// Reads a `SET`, whose first word is at hand.
 pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
@@ -116,8 +116,9 @@ fn assignment(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSe
         }
         TokenKind::SystemVariable => {
             let variable = SystemVariable::of(scanner.bytes(scanner.current));
+            let start = scanner.current.start();
             scanner.pass_target();
-            let target = Target { scope: variable.scope, name: variable.name, with_at_signs: true };
+            let target = Target { scope: variable.scope, name: variable.name, start, with_at_signs: true };
             system_variable(scanner, statement, target)
         }
         TokenKind::Word if scanner.is_word("names") => names(scanner),
@@ -160,6 +161,7 @@ fn plain_name(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSe
         skip_value(scanner);
         return CharsetSetting::Unsure;
     }
+    let start = scanner.current.start();
     let mut name = scanner.bytes(scanner.current);
     scanner.bump();
     if scanner.current.is(b'.') {
@@ -167,7 +169,8 @@ fn plain_name(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSe
         name = b""; // a key cache's or a component's variable: none of those that matter
         scanner.bump();
     }
-    system_variable(scanner, statement, Target { scope, name: without_quotes(name), with_at_signs: false })
+    let name = without_quotes(name);
+    system_variable(scanner, statement, Target { scope, name, start, with_at_signs: false })
 }
 
 /// What is assigned to.
@@ -175,6 +178,8 @@ fn plain_name(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSe
 struct Target<'a> {
     scope: Scope,
     name: &'a [u8],
+    /// Where it begins, behind a scope that is a word.
+    start: usize,
     /// Written as `@@name`.
     with_at_signs: bool,
 }
@@ -191,8 +196,9 @@ fn system_variable(
         value(scanner);
         return CharsetSetting::Untouched;
     }
-    if cannot_be_replayed(target.name) {
-        scanner.add_effect(Effects::SESSION_VARIABLE);
+    if is("session_track_system_variables") {
+        tracked_variables(scanner, target.start);
+        return CharsetSetting::Untouched;
     }
     let of_transaction = ["transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only"];
     if target.with_at_signs && target.scope == Scope::Unsaid {
@@ -206,6 +212,11 @@ fn system_variable(
     }
     statement.sets_lex_mode |= is("sql_mode");
     let value = value(scanner);
+    let as_we_have_it =
+        (is("session_track_schema") || is("session_track_state_change")) && value == Value::On;
+    if cannot_be_replayed(target.name) && !as_we_have_it {
+        scanner.add_effect(Effects::SESSION_VARIABLE);
+    }
     if is("sql_auto_is_null") && value != Value::Off {
         // `WHERE id IS NULL` then reads the last insert id.
         scanner.add_effect(Effects::SESSION_VARIABLE);
@@ -218,6 +229,27 @@ fn system_variable(
         CharsetSetting::Unsure
     } else {
         CharsetSetting::Untouched
+    }
+}
+
+/// Which variables a client wants to be told of; the assignment began at `target`. Whoever runs the statement has trackers of
+/// its own, and has to put something else in its place.
+fn tracked_variables(scanner: &mut Scanner<'_>, target: usize) {
+    let before = scanner.findings.calls.len();
+    while scanner.current.is(b':') || scanner.current.is(b'=') {
+        scanner.bump();
+    }
+    let assigned = scanner.previous().is(b'=');
+    let start = scanner.current.start();
+    skip_value(scanner);
+    let end = scanner.previous().end();
+    if assigned && end > start && scanner.findings.calls.len() == before {
+        let function = SessionFunction::TrackedVariables;
+        let (whole_select_item, left_by_text) = (false, false);
+        let call = SessionCall { function, span: target..end, whole_select_item, left_by_text };
+        scanner.findings.calls.push(call);
+    } else {
+        scanner.add_effect(Effects::SESSION_VARIABLE);
     }
 }
 
@@ -250,6 +282,8 @@ fn cannot_be_replayed(name: &[u8]) -> bool {
 enum Value {
     /// `0`, `OFF`, `FALSE`, `DEFAULT`.
     Off,
+    /// `1`, `ON`, `TRUE`.
+    On,
     /// One word or string.
     Literal,
     Other,
@@ -268,8 +302,8 @@ fn value(scanner: &mut Scanner<'_>) -> Value {
     scanner.bump();
     let first = scanner.current;
     let bytes = scanner.bytes(first);
-    let is_off =
-        ["0", "off", "false", "default"].iter().any(|off| bytes.eq_ignore_ascii_case(off.as_bytes()));
+    let is_one_of = |known: &[&str]| known.iter().any(|known| bytes.eq_ignore_ascii_case(known.as_bytes()));
+    let (is_off, is_on) = (is_one_of(&["0", "off", "false", "default"]), is_one_of(&["1", "on", "true"]));
     if first.ends_statement() {
         return Value::Other;
     }
@@ -281,6 +315,7 @@ fn value(scanner: &mut Scanner<'_>) -> Value {
     }
     match first.kind() {
         TokenKind::Word | TokenKind::Number if is_off => Value::Off,
+        TokenKind::Word | TokenKind::Number if is_on => Value::On,
         TokenKind::Word | TokenKind::String | TokenKind::QuotedName => Value::Literal,
         _ => Value::Other,
     }

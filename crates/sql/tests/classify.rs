@@ -404,7 +404,10 @@ fn assignments() {
             "SET autocommit = 1, `insert_id` = 5",
             "SET LOCAL pseudo_thread_id = 5",
             "SET gtid_next = 'AUTOMATIC'",
-            "SET @@session.session_track_schema = ON",
+            "SET @@session.session_track_schema = OFF",
+            "SET session_track_schema = 'ON'",
+            "SET session_track_transaction_info = 'STATE'",
+            "SET session_track_system_variables",
             "SET sql_auto_is_null = 1",
             "SET RESOURCE GROUP g",
             "SET (a, b) = (1, 2)",
@@ -427,6 +430,36 @@ fn assignments() {
         ],
     );
     check("SIGNAL SQLSTATE '45000'", Kind::Do, "", "");
+}
+
+#[test]
+fn trackers_of_a_client() {
+    let tracked = SessionFunction::TrackedVariables;
+    for text in [
+        "set autocommit=1, session_track_schema=1, session_track_state_change = ON",
+        "SET @@session.session_track_schema = TRUE",
+    ] {
+        check(text, Kind::Set, "", "");
+    }
+    calls(
+        "SET SESSION session_track_system_variables = lower('A'), a = 1",
+        &[(tracked, "session_track_system_variables = lower('A')", false)],
+    );
+    calls(
+        "SET @@session.session_track_system_variables := 'a'",
+        &[(tracked, "@@session.session_track_system_variables := 'a'", false)],
+    );
+    calls("SET GLOBAL session_track_system_variables = 'a'", &[]);
+    check(
+        "SET session_track_system_variables = @@warning_count",
+        Kind::Set,
+        "session_variable",
+        "diagnostics",
+    );
+    let found = plain("SET session_track_system_variables = 'a'; SELECT 1");
+    assert!(found.calls.is_empty() && found.effects == Effects::SESSION_VARIABLE);
+    let long = format!("SET session_track_system_variables = '{}'", " ".repeat(64 << 10));
+    assert!(plain(&long).effects.contains(Effects::SESSION_VARIABLE));
 }
 
 #[test]

@@ -501,7 +501,8 @@ impl Engine {
         }
         // Without autocommit a savepoint may be all there is of a transaction, which the status does not show then.
         let autocommit = self.clients[key].status.contains(StatusFlags::AUTOCOMMIT);
-        if request.statement.kind == Kind::Savepoint && !autocommit {
+        let unseen = !autocommit && !self.clients[key].in_transaction();
+        if request.statement.kind == Kind::Savepoint && unseen {
             pins |= Pins::SAVEPOINT;
         }
         if self.settings.thread_handling == ThreadHandling::OneThreadPerConnection {

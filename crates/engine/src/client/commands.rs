@@ -248,7 +248,8 @@ impl Engine {
     }
 
     fn prepare(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
-        let statement = Statement::of_text(text, self.lex_mode(key));
+        let mut statement = Statement::of_text(text, self.lex_mode(key));
+        statement.pin_for_trackers();
         if statement.sets_pool_variable {
             return self.answer_error(key, answer, &MySqlError::not_to_be_prepared());
         }
