@@ -28,7 +28,7 @@ use crate::client::commands::key_u32;
 use crate::client::{Phase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::request::{Request, RequestKind, may_be_several};
+use crate::request::{QueryAttributes, Request, RequestKind, may_be_several};
 use crate::scheduler::{Lane, Need, Standing};
 use crate::waits::WaitReason;
 
@@ -153,6 +153,7 @@ impl Engine {
         request.statement.repeatable
             && request.command == RequestKind::Query
             && request.answer == 1
+            && request.attributes == QueryAttributes::None
             && request.raw.len() <= LARGEST_TEXT
             && request.text().is_some_and(|text| !may_be_several(text))
             && client.backend.is_none()

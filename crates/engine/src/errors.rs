@@ -190,6 +190,11 @@ impl MySqlError {
         Self::new(1295, b"HY000", "This command is not supported in the prepared statement protocol yet")
     }
 
+    /// ER_MALFORMED_PACKET.
+    pub(crate) fn malformed_packet() -> Self {
+        Self::new(1835, b"HY000", "Malformed communication packet.")
+    }
+
     /// ER_LOCK_WAIT_TIMEOUT, for a statement that was refused before it ran: the one error that tells clients that their
     /// statement took no effect, that the same may work in a moment, and that the connection is as good as before.
     /// MySqlConnector (`MySqlException.IsTransient`), Doctrine (`RetryableException`), Spring (`CannotAcquireLockException`,

@@ -62,10 +62,22 @@ pub(crate) struct Request {
     pub(crate) prepare_tries: u8,
     /// What executions of the statement will do that it prepares: of all that it does nothing itself.
     pub(crate) template: Option<Box<Template>>,
+    /// What its client has sent along with it.
+    pub(crate) attributes: QueryAttributes,
     /// Which prepared statement it is about.
     pub(crate) about: Option<Box<About>>,
     /// What its answer will be remembered by, see [`crate::client::known_answers`].
     pub(crate) remember: Option<Box<[u8]>>,
+}
+
+/// Named values beside a statement (MySQL's query attributes).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum QueryAttributes {
+    None,
+    /// Of a COM_QUERY: what goes in front of its text.
+    OfText(Box<[u8]>),
+    /// Of a COM_STMT_EXECUTE: they are among its values, in the form for servers that know them.
+    AmongValues,
 }
 
 /// What a command about a prepared statement is about.
@@ -215,6 +227,7 @@ impl Request {
             started: false,
             prepare_tries: 0,
             template: None,
+            attributes: QueryAttributes::None,
             about: None,
             remember: None,
             holds_locks: false,

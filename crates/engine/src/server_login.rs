@@ -53,7 +53,10 @@ pub(crate) const ALWAYS: Capabilities = Capabilities(
 /// What backends ask for beyond that, whatever their clients speak: progress reports are cut out for clients that did not ask
 /// for them, and nothing else changes where nobody uses it.
 pub(crate) const OF_BACKENDS: Capabilities = Capabilities(
-    Capabilities::PROGRESS.0 | Capabilities::BULK_OPERATIONS.0 | Capabilities::BULK_UNIT_RESULTS.0,
+    Capabilities::PROGRESS.0
+        | Capabilities::BULK_OPERATIONS.0
+        | Capabilities::BULK_UNIT_RESULTS.0
+        | Capabilities::QUERY_ATTRIBUTES.0,
 );
 
 /// A login under way.

@@ -222,7 +222,8 @@ static PLAIN: &[&str] = &[
 /// belongs to the moment (`Item_func_now_local`, `Item_func_sysdate_local`, `Item_func_curdate`, `Item_func_unix_timestamp` and
 /// their kin), to chance (`Item_func_rand`, `Item_func_uuid`, `Item_func_uuid_short`, `Item_func_random_bytes`, the salt of
 /// `Item_func_encrypt` and `Item_func_password`), to the connection or its rights (`Item_func_user`, `Item_func_current_role`,
-/// `can_access_*`), to the data dictionary or replication. The classes are those of `sql/item_func.h`, `sql/item_timefunc.h`
+/// `can_access_*`), to the data dictionary or replication, to the statement itself (`mysql_query_attribute_string` of MySQL's
+/// component, a loadable function that comes with the server). The classes are those of `sql/item_func.h`, `sql/item_timefunc.h`
 /// and `sql/item_strfunc.h`; where in doubt a function is here.
 #[rustfmt::skip] // as many on a line as fit
 static VARYING: &[&str] = &[
@@ -232,8 +233,8 @@ static VARYING: &[&str] = &[
     "current_user", "des_decrypt", "des_encrypt", "encrypt", "get_dd_column_privileges",
     "get_dd_create_options", "get_dd_index_private_data", "get_dd_index_sub_part_length",
     "get_dd_property_key_value", "get_dd_schema_options", "get_dd_tablespace_private_data",
-    "is_visible_dd_object", "localtime", "localtimestamp", "old_password", "password", "ps_thread_id", "rand",
-    "random_bytes", "remove_dd_property_key", "roles_graphml", "rownum", "sys_guid", "sysdate",
+    "is_visible_dd_object", "localtime", "localtimestamp", "mysql_query_attribute_string", "old_password", "password",
+    "ps_thread_id", "rand", "random_bytes", "remove_dd_property_key", "roles_graphml", "rownum", "sys_guid", "sysdate",
     "unix_timestamp", "user", "utc_date", "utc_time", "utc_timestamp", "uuid", "uuid_short",
     "validate_password_strength", "wsrep_last_seen_gtid",
 ];

@@ -112,7 +112,8 @@ pub enum Command<'a> {
     Quit,
     /// `USE`: the schema's name.
     InitDb(&'a [u8]),
-    /// A statement's text. Where [`crate::Capabilities::QUERY_ATTRIBUTES`] was agreed on, attributes come before it.
+    /// A statement's text. Where [`crate::Capabilities::QUERY_ATTRIBUTES`] was agreed on, attributes come before it:
+    /// [`crate::split_query_attributes`].
     Query(&'a [u8]),
     /// The columns of a table, as old clients ask for them.
     FieldList {

@@ -31,6 +31,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod capabilities;
 mod codec;
 mod commands;
@@ -44,6 +45,7 @@ mod result_set;
 pub mod sha2_password;
 mod status;
 
+pub use attributes::*;
 pub use capabilities::*;
 pub use codec::*;
 pub use commands::*;

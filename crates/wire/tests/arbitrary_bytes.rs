@@ -159,6 +159,18 @@ proptest! {
         prop_assert!(changes.iter().rev().skip(1).all(Result::is_ok), "nothing follows an error");
     }
 
+    #[test]
+    fn values_with_names(bytes in vec(prop_oneof![0..8_u8, any::<u8>()], 0..80), parameters in 0..20_usize) {
+        if let Ok((attributes, text)) = wire::split_query_attributes(&bytes) {
+            prop_assert_eq!([attributes, text].concat(), bytes.clone());
+        }
+        let mut named = Vec::new();
+        wire::put_named_values(&mut named, parameters, &bytes);
+        if let Ok(values) = wire::NamedValues::parse(&named) {
+            prop_assert_eq!((values.count, values.named), (parameters, false));
+        }
+    }
+
     /// Whatever the bytes: the reader neither panics nor makes it matter how they are cut.
     #[test]
     fn whole_replies(

@@ -15,6 +15,7 @@ use crate::engine::{Engine, Role};
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::places::Origin;
+use crate::request::QueryAttributes;
 use crate::server_login::{Clear, Credentials, OF_BACKENDS, Outcome, ServerLogin};
 use crate::session::SessionState;
 use crate::task::{Asker, Finding, Work};
@@ -297,6 +298,9 @@ impl Engine {
         let backend = &mut self.backends[key];
         let start = wire::begin_packet(&mut backend.out);
         backend.out.push(command as u8);
+        if command == CommandKind::Query {
+            backend.put_attributes(&QueryAttributes::None);
+        }
         backend.out.extend_from_slice(argument);
         wire::end_packet(&mut backend.out, start, &mut 0);
         let options = super::dispatch::reply_options(backend.capabilities, form, skip_results, 1);

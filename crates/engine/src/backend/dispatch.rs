@@ -440,24 +440,10 @@ impl Engine {
         let Client { capabilities, .. } = self.clients[key];
         let status = self.clients[key].reader().status();
         let known_metadata = self.known_metadata(key, request);
-        let backend = &mut self.backends[backend_key];
-        match request.text().filter(|_| !ahead.texts.is_empty()) {
-            Some(text) => {
-                let start = wire::begin_packet(&mut backend.out);
-                backend.out.push(CommandKind::Query as u8);
-                for prelude in &ahead.texts {
-                    backend.out.extend_from_slice(prelude);
-                    backend.out.push(b';');
-                }
-                backend.out.extend_from_slice(text);
-                wire::end_packet(&mut backend.out, start, &mut 0);
-            }
-            None => backend.out.extend_from_slice(&request.raw),
-        }
+        let first_sequence = self.put_message(backend_key, request, &ahead.texts);
         self.note_last(backend_key, key);
         let backend = &mut self.backends[backend_key];
         let preludes = ahead.count();
-        let first_sequence = request.server_answer();
         let mut options = reply_options(backend.capabilities, capabilities, preludes, first_sequence);
         if let Some(known) = known_metadata {
             options.client_metadata = known;

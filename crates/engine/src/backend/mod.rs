@@ -8,6 +8,7 @@ pub(crate) mod kept;
 pub(crate) mod leftovers;
 pub(crate) mod long;
 pub(crate) mod lost;
+pub(crate) mod message;
 pub(crate) mod others;
 pub(crate) mod pool;
 pub(crate) mod prepared;

@@ -407,6 +407,9 @@ impl Engine {
 
     /// An execution, a fetch or a reset has ended: whether a cursor is open now.
     pub(crate) fn note_cursor(&mut self, key: usize, client: usize, about: &About, summary: &Summary) {
+        if let Some(digest) = summary.metadata {
+            self.note_metadata(client, about.number, digest);
+        }
         let open = match (about.action, &summary.error, summary.status) {
             (Action::Execute { cursor, .. }, None, Some(status)) => {
                 cursor

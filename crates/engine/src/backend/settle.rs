@@ -75,9 +75,6 @@ impl Engine {
         }
         if let Some(about) = &request.about {
             self.note_cursor(key, client, about, summary);
-            if let Some(digest) = summary.metadata {
-                self.note_metadata(client, about.number, digest);
-            }
         }
         let mut pins = self.pins_of(client, &request);
         if unexplained {

@@ -14,7 +14,7 @@ use crate::aftermath::{self, Diagnostics};
 use crate::backend::Permit;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::request::{Request, RequestKind, Statement};
+use crate::request::{QueryAttributes, Request, RequestKind, Statement};
 use crate::scheduler::{Lane, Standing};
 use crate::statements::Template;
 
@@ -183,7 +183,7 @@ impl Engine {
         let other = |expect| Request { answer, ..Request::plain(raw.to_vec(), expect, RequestKind::Other) };
         match command {
             Command::Quit => self.drop_client(key),
-            Command::Query(text) => self.query(key, text, raw, answer),
+            Command::Query(body) => self.query_command(key, body, raw, answer),
             Command::Ping => self.ping(key, answer),
             Command::InitDb(_) | Command::Debug => self.queue_request(key, other(Expect::Simple)),
             Command::FieldList { .. } => self.queue_request(key, other(Expect::FieldList)),
@@ -194,7 +194,7 @@ impl Engine {
             Command::ChangeUser(body) => self.change_user(key, body, sequence),
             Command::StmtPrepare(text) => self.prepare(key, text, raw, answer),
             Command::StmtExecute { statement, flags, body } => {
-                self.execute(key, statement, Execution::Once { flags, body }, raw, answer);
+                self.execute_command(key, statement, (flags, body), raw, answer);
             }
             Command::StmtBulkExecute { statement, flags, body } => {
                 self.execute(key, statement, Execution::Bulk { flags, body }, raw, answer);
@@ -211,7 +211,15 @@ impl Engine {
         }
     }
 
-    fn query(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
+    /// A text, apart from what has come along with it.
+    pub(super) fn query(
+        &mut self,
+        key: usize,
+        text: &[u8],
+        raw: &[u8],
+        answer: u8,
+        attributes: QueryAttributes,
+    ) {
         let statement = Statement::of_text(text, self.lex_mode(key));
         let mut remember = None;
         match statement.kind {
@@ -240,6 +248,7 @@ impl Engine {
         if !matches!(self.clients[key].aftermath.diagnostics, Diagnostics::None) {
             request.without_tables = uses_no_table(&request.statement, text);
         }
+        request.attributes = attributes;
         request.remember = remember;
         request.inserts_selection = inserts_selection(&request.statement, text);
         request.holding = self.holding_of(key, &request.statement, text);

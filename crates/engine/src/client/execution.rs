@@ -27,6 +27,9 @@ const TYPE_NULL: u8 = 6;
 pub(crate) enum Execution<'a> {
     /// COM_STMT_EXECUTE.
     Once { flags: u8, body: &'a [u8] },
+    /// COM_STMT_EXECUTE with query attributes among its values, and what it says of its parameters' types. It is sent as it
+    /// came.
+    Attributed { flags: u8, types: Option<&'a [u8]> },
     /// COM_STMT_BULK_EXECUTE.
     Bulk { flags: u16, body: &'a [u8] },
 }
@@ -51,13 +54,19 @@ impl<'a> Execution<'a> {
         capabilities.contains(Capabilities::BULK_OPERATIONS) && flags & !known == 0
     }
 
+    pub(crate) fn is_attributed(self) -> bool {
+        matches!(self, Self::Attributed { .. })
+    }
+
     pub(crate) fn asks_for_cursor(self) -> bool {
-        matches!(self, Self::Once { flags, .. } if flags & CURSOR_TYPES != 0)
+        matches!(self, Self::Once { flags, .. } | Self::Attributed { flags, .. } if flags & CURSOR_TYPES != 0)
     }
 
     /// Takes the wish for a cursor out of its message.
     pub(crate) fn ask_for_no_cursor(self, message: &mut [u8]) {
-        if let (Self::Once { .. }, Some(flags)) = (self, message.get_mut(FLAGS_AT)) {
+        if self.asks_for_cursor()
+            && let Some(flags) = message.get_mut(FLAGS_AT)
+        {
             *flags &= !CURSOR_TYPES;
         }
     }
@@ -84,6 +93,7 @@ impl<'a> Execution<'a> {
                 (head, says_types != 0, rest)
             }
             Self::Bulk { flags, body } => (&body[..0], flags & BULK_SENDS_TYPES != 0, body),
+            Self::Attributed { types, .. } => (&[][..], true, types?),
         };
         let (types, values) = match says_types {
             true => rest.split_at_checked(2 * parameters).map(|(types, values)| (Some(types), values))?,
@@ -96,7 +106,7 @@ impl<'a> Execution<'a> {
     fn with_types(self, number: u32, parts: &Parts<'_>, types: &[u8]) -> Vec<u8> {
         let number = number.to_le_bytes();
         match self {
-            Self::Once { flags, .. } => {
+            Self::Once { flags, .. } | Self::Attributed { flags, .. } => {
                 let command = CommandKind::StmtExecute as u8;
                 [&[command], &number[..], &[flags], &parts.head, &[1], types, parts.values].concat()
             }
@@ -147,7 +157,7 @@ impl Engine {
             }
             (Some(known), None) => known.to_vec(),
             // MySQL goes on with the type that was there where a NULL has none.
-            (Some(known), Some(said)) if !is_mariadb => {
+            (Some(known), Some(said)) if !is_mariadb && !execution.is_attributed() => {
                 with_types_of_nulls(said, known, &mut parts.head[ITERATIONS..])
             }
             (_, Some(said)) => said.to_vec(),

@@ -13,6 +13,7 @@
 //! | `Killing` | another worker to kill a client of its own |
 
 pub(crate) mod answer;
+pub(crate) mod attributes;
 pub(crate) mod authentication;
 pub(crate) mod close;
 pub(crate) mod commands;

@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::facts::Facts;
 use crate::pins::Pins;
-use crate::request::{About, Action, Request, RequestKind};
+use crate::request::{About, Action, QueryAttributes, Request, RequestKind};
 use crate::statements::DefinitionId;
 
 /// MariaDB's name for the statement that was prepared last (`LAST_STMT_ID`, sql_prepare.cc).
@@ -157,7 +157,7 @@ impl Engine {
         };
         let (number, definition) = (statement.number, statement.definition);
         let text = self.definitions.get(definition).template.statement.clone();
-        let once = matches!(execution, Execution::Once { .. });
+        let once = !matches!(execution, Execution::Bulk { .. });
         if once && text.transaction.is_some() && self.answer_transaction_command(key, &text, answer) {
             return;
         }
@@ -198,6 +198,10 @@ impl Engine {
             inserts_selection: template.inserts_selection,
             without_tables: template.without_tables,
             about: Some(Box::new(About { number, definition, serves, action })),
+            attributes: match execution.is_attributed() {
+                true => QueryAttributes::AmongValues,
+                false => QueryAttributes::None,
+            },
             ..Request::plain(message, Expect::ResultSets, RequestKind::Execute)
         };
         self.queue_request(key, request);

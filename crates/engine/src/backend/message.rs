@@ -1,0 +1,93 @@
+//! A client's command in the form that its backend reads.
+//!
+//! Query attributes are agreed on at a login. Backends have the capability wherever the server has it; clients' commands are
+//! kept without it, but for attributes that there are.
+
+use wire::{Capabilities, CommandKind, NO_QUERY_ATTRIBUTES};
+
+use super::Backend;
+use crate::engine::Engine;
+use crate::request::{QueryAttributes, Request, RequestKind};
+
+/// The command's byte, the statement's number, the flags and the iteration count of COM_STMT_EXECUTE.
+const BEFORE_VALUES: usize = 1 + 4 + 1 + 4;
+
+impl Engine {
+    /// Appends a request to what is sent to its backend, in one text with what goes ahead of it. Gives the number of the
+    /// answer's first packet.
+    pub(super) fn put_message(&mut self, backend_key: usize, request: &Request, ahead: &[Vec<u8>]) -> u8 {
+        let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
+        let parameters = about.map_or(0, |about| self.definitions.get(about.definition).parameters);
+        let backend = &mut self.backends[backend_key];
+        let query = request.command == RequestKind::Query;
+        if let Some(text) = request.text().filter(|_| !ahead.is_empty()) {
+            let mut preludes = Vec::new();
+            for prelude in ahead {
+                preludes.extend_from_slice(prelude);
+                preludes.push(b';');
+            }
+            return backend.put_text(&request.attributes, &preludes, text);
+        }
+        if query && backend.takes_attributes() {
+            return match request.text() {
+                Some(text) => backend.put_text(&request.attributes, &[], text),
+                None => backend.put_text(&request.attributes, &[], &request.whole_text()),
+            };
+        }
+        let among_values = request.attributes == QueryAttributes::AmongValues;
+        if parameters > 0 && backend.takes_attributes() && !among_values {
+            return backend.put_named(&request.raw, usize::from(parameters));
+        }
+        backend.out.extend_from_slice(&request.raw);
+        request.server_answer()
+    }
+}
+
+impl Backend {
+    fn takes_attributes(&self) -> bool {
+        self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
+    }
+
+    /// What goes in front of the text of a COM_QUERY.
+    pub(super) fn put_attributes(&mut self, attributes: &QueryAttributes) {
+        if self.takes_attributes() {
+            self.out.extend_from_slice(match attributes {
+                QueryAttributes::OfText(attributes) => attributes,
+                QueryAttributes::None | QueryAttributes::AmongValues => &NO_QUERY_ATTRIBUTES,
+            });
+        }
+    }
+
+    fn put_text(&mut self, attributes: &QueryAttributes, preludes: &[u8], text: &[u8]) -> u8 {
+        let start = wire::begin_packet(&mut self.out);
+        self.out.push(CommandKind::Query as u8);
+        self.put_attributes(attributes);
+        self.out.extend_from_slice(preludes);
+        self.out.extend_from_slice(text);
+        let mut sequence = 0;
+        wire::end_packet(&mut self.out, start, &mut sequence);
+        sequence
+    }
+
+    /// An execution whose values are neither counted nor named, and the long data that goes ahead of it.
+    fn put_named(&mut self, raw: &[u8], parameters: usize) -> u8 {
+        let mut rest = raw;
+        let mut sequence = 0;
+        while let Ok(Some(message)) = wire::read_message(rest, 0, usize::MAX) {
+            let payload = &message.payload;
+            let execution = payload.first() == Some(&(CommandKind::StmtExecute as u8));
+            sequence = 0;
+            match payload.split_at_checked(BEFORE_VALUES).filter(|_| execution) {
+                Some((front, values)) => {
+                    let start = wire::begin_packet(&mut self.out);
+                    self.out.extend_from_slice(front);
+                    wire::put_named_values(&mut self.out, parameters, values);
+                    wire::end_packet(&mut self.out, start, &mut sequence);
+                }
+                None => wire::put_message(&mut self.out, &mut sequence, payload),
+            }
+            rest = &rest[message.consumed..];
+        }
+        sequence
+    }
+}
