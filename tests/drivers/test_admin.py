@@ -1,5 +1,6 @@
 """The admin port with the client libraries that people have: what they send of their own accord is understood."""
 
+import ssl
 import threading
 import time
 
@@ -9,6 +10,7 @@ import pytest
 
 from conftest import connect_pymysql
 from harness import raw
+from harness.certificates import Authority
 from harness.server import free_port
 
 PASSWORD = "admin-secret"
@@ -203,3 +205,41 @@ def test_priorities_of_all_clients_can_be_set(through):
         rows(client, "SET SESSION thread_pool_priority = 'high'")
         rows(admin, "SET GLOBAL thread_pool_high_priority_connection = 'on'")
         assert rows(client, "SELECT @@thread_pool_priority, @@thread_pool_high_priority_connection") == [("high", 1)]
+
+
+def test_tls(own_server, own_onramp, folder, monkeypatch):
+    """As with clients: the certificate of tls_certificate, offered or required, and large results cross it whole."""
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
+    authority = Authority(f"{folder}/admin")
+    certificate, key = authority.sign("localhost")
+    port, strict = free_port(), free_port()
+    onramp = own_onramp(own_server, admin_listen=[f"127.0.0.1:{port}", f"127.0.0.1:{strict}?tls=required"],
+                        tls_certificate=certificate, tls_key=key)
+    context = ssl.create_default_context(cafile=str(authority.path))
+    context.check_hostname = False
+    for onramp.admin_port in (port, strict):
+        with connect(onramp, ssl=context) as connection:
+            assert rows(connection, "SELECT 1") == [(1,)]
+            wide = rows(connection, "SELECT printf('%.*c', 300000, 'x')")
+            assert wide == [("x" * 300_000,)]
+            assert rows(connection, "SELECT 2") == [(2,)]
+        with pytest.raises(pymysql.err.OperationalError, match="Access denied"):
+            connect(onramp, ssl=context, password="wrong")
+    with pytest.raises(pymysql.err.OperationalError, match="3159"):
+        connect(onramp, ssl_disabled=True)
+    onramp.admin_port = port
+    with connect(onramp, ssl_disabled=True) as connection:
+        assert rows(connection, "SELECT 3") == [(3,)]
+
+
+def test_no_tls(own_server, own_onramp, monkeypatch):
+    """Where clients are offered none, the admin port offers none."""
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
+    port = free_port()
+    onramp = own_onramp(own_server, admin_listen=f"127.0.0.1:{port}", tls="off")
+    onramp.admin_port = port
+    with connect(onramp) as connection:
+        assert rows(connection, "SELECT 1") == [(1,)]
+    context = ssl.create_default_context()
+    with pytest.raises(pymysql.err.OperationalError):
+        connect(onramp, ssl=context)

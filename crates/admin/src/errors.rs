@@ -26,6 +26,11 @@ impl SqlError {
         Self::new(1043, b"08S01", format!("Bad handshake: {why}"))
     }
 
+    /// ER_SECURE_TRANSPORT_REQUIRED.
+    pub(crate) fn tls_required() -> Self {
+        Self::new(3159, b"HY000", "Connections using insecure transport are prohibited while tls = required")
+    }
+
     /// ER_ACCESS_DENIED_ERROR.
     pub(crate) fn access_denied(user: &str, host: &str, with_password: bool) -> Self {
         // As long as a name may be (USERNAME_CHAR_LENGTH).

@@ -36,6 +36,6 @@ pub mod tables;
 mod tokens;
 mod variables;
 
-pub use listener::{Listener, Settings, serve};
+pub use listener::{Encryption, Listener, Settings, serve};
 pub use pool::{Pool, Refusal};
 pub use row::{Column, Field, Kind, Row, Rows, Schema, Table, Value};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
+use tls::Acceptor;
 use wire::native_password;
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -22,16 +23,29 @@ pub struct Settings {
     pub user: String,
     /// Its password; not empty. Only its hash is kept.
     pub password: Zeroizing<String>,
+    /// What TLS shows; without it none is spoken.
+    pub tls: Option<Arc<Acceptor>>,
     /// Connections at the same time, those that are logging in included; one more gets error 1040.
     pub max_connections: u32,
 }
 
 /// Where admin connections come in.
 pub enum Listener {
-    /// A TCP address.
-    Tcp(TcpListener),
+    /// A TCP address, and whether TLS is spoken there.
+    Tcp(TcpListener, Encryption),
     /// A Unix socket.
     Unix(UnixListener),
+}
+
+/// Whether connections are encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encryption {
+    /// Not offered.
+    Off,
+    /// As clients like.
+    Allowed,
+    /// Whoever comes without is refused with error 3159.
+    Required,
 }
 
 /// After an error of `accept`, such as too many open files, it is tried again after this.
@@ -47,6 +61,7 @@ pub fn serve(listeners: Vec<Listener>, settings: Settings, pool: Arc<dyn Pool>) 
     stage1.zeroize();
     let port = Arc::new(Port {
         account,
+        tls: settings.tls,
         limit: settings.max_connections,
         open: AtomicU32::new(0),
         last_id: AtomicU32::new(0),
@@ -64,6 +79,7 @@ pub fn serve(listeners: Vec<Listener>, settings: Settings, pool: Arc<dyn Pool>) 
 /// What all connections have in common.
 pub(crate) struct Port {
     pub(crate) account: Account,
+    pub(crate) tls: Option<Arc<Acceptor>>,
     limit: u32,
     open: AtomicU32,
     last_id: AtomicU32,
@@ -101,22 +117,22 @@ impl Place {
 fn accept_all(listener: &Listener, port: &Arc<Port>) {
     loop {
         match accept(listener) {
-            Ok((stream, host)) => begin(stream, host, port),
+            Ok((stream, host, encryption)) => begin(stream, host, encryption, port),
             Err(_) => std::thread::sleep(PAUSE_AFTER_ERROR),
         }
     }
 }
 
-/// The next connection, and the host that it comes from.
-fn accept(listener: &Listener) -> io::Result<(Stream, String)> {
+/// The next connection, the host that it comes from, and whether it may be encrypted.
+fn accept(listener: &Listener) -> io::Result<(Stream, String, Encryption)> {
     match listener {
-        Listener::Tcp(tcp) => {
+        Listener::Tcp(tcp, encryption) => {
             let (socket, peer) = tcp.accept()?;
-            Ok((Stream::new(Socket::Tcp(socket))?, host_of(peer)))
+            Ok((Stream::new(Socket::Tcp(socket))?, host_of(peer), *encryption))
         }
         Listener::Unix(unix) => {
             let (socket, _) = unix.accept()?;
-            Ok((Stream::new(Socket::Unix(socket))?, String::from("localhost")))
+            Ok((Stream::new(Socket::Unix(socket))?, String::from("localhost"), Encryption::Off))
         }
     }
 }
@@ -125,7 +141,7 @@ fn host_of(peer: SocketAddr) -> String {
     if peer.ip().is_loopback() { String::from("localhost") } else { peer.ip().to_canonical().to_string() }
 }
 
-fn begin(mut stream: Stream, host: String, port: &Arc<Port>) {
+fn begin(mut stream: Stream, host: String, encryption: Encryption, port: &Arc<Port>) {
     let Some(place) = Place::take(port) else {
         let error = SqlError::too_many_connections(port.limit);
         let packet = wire::ErrPacket {
@@ -140,7 +156,7 @@ fn begin(mut stream: Stream, host: String, port: &Arc<Port>) {
         return;
     };
     let id = port.last_id.fetch_add(1, Relaxed).wrapping_add(1);
-    let run = move || Session::run(stream, &host, id, &place);
+    let run = move || Session::run(stream, &host, encryption, id, &place);
     if let Err(error) = std::thread::Builder::new().name(format!("admin {id}")).spawn(run) {
         tracing::error!("no thread for an admin connection: {error}");
     }

@@ -6,6 +6,7 @@ use wire::{AuthSwitch, Capabilities, Greeting, LoginRequest};
 
 use crate::Schema;
 use crate::errors::SqlError;
+use crate::listener::{Encryption, Port};
 use crate::reply::STATUS;
 use crate::stream::{MESSAGE_TIMEOUT, NoMessage, Stream};
 
@@ -14,7 +15,7 @@ const PLUGIN: &[u8] = b"mysql_native_password";
 /// utf8mb4_general_ci.
 const COLLATION: u8 = 45;
 
-/// What the admin port can speak: no TLS, no compression, no several statements in one.
+/// What the admin port can speak, TLS aside: no compression, no several statements in one.
 const CAPABILITIES: Capabilities = Capabilities(
     Capabilities::LONG_PASSWORD.0
         | Capabilities::FOUND_ROWS.0
@@ -45,6 +46,8 @@ pub(crate) struct LoggedIn {
     pub(crate) schema: Option<Schema>,
     /// The number of the packet that says so.
     pub(crate) answer: u8,
+    /// What lets MariaDB's clients trust a certificate that nobody vouches for; empty without TLS.
+    pub(crate) proof: Vec<u8>,
 }
 
 /// Why a login did not come about: with an error for the client and the number of its packet, or because it has gone.
@@ -56,17 +59,21 @@ pub(crate) enum Failed {
 /// Greets a client and checks what it answers.
 pub(crate) fn log_in(
     stream: &mut Stream,
-    account: &Account,
+    port: &Port,
+    encryption: Encryption,
     version: &str,
     connection: u32,
     host: &str,
 ) -> Result<LoggedIn, Failed> {
+    let account = &port.account;
     let scramble = scramble().ok_or(Failed::Gone)?;
+    let acceptor = port.tls.as_deref().filter(|_| encryption != Encryption::Off && stream.is_tcp());
+    let offered = if acceptor.is_some() { Capabilities::SSL } else { Capabilities::NONE };
     let greeting = Greeting {
         server_version: version.as_bytes(),
         connection_id: connection,
         scramble,
-        capabilities: CAPABILITIES,
+        capabilities: CAPABILITIES | offered,
         collation: COLLATION,
         status: STATUS,
         auth_plugin: PLUGIN,
@@ -74,11 +81,20 @@ pub(crate) fn log_in(
     let mut payload = Vec::new();
     greeting.put(&mut payload);
     send(stream, 0, &payload)?;
-    let received = stream.receive(1, MESSAGE_TIMEOUT).map_err(no_message)?;
+    let mut received = stream.receive(1, MESSAGE_TIMEOUT).map_err(no_message)?;
     let refused = |error: SqlError, answer| Failed::Refused(error, answer);
     if wire::is_ssl_request(&received.payload) {
-        let error = SqlError::handshake("the admin port speaks no TLS; connect with --skip-ssl");
-        return Err(refused(error, received.answer));
+        let Some(acceptor) = acceptor else {
+            let error = SqlError::handshake("TLS is not offered here (tls); connect with --skip-ssl");
+            return Err(refused(error, received.answer));
+        };
+        stream.start_tls(acceptor).map_err(|reason| {
+            tracing::error!("admin: no TLS: {reason}");
+            Failed::Gone
+        })?;
+        received = stream.receive(received.answer, MESSAGE_TIMEOUT).map_err(no_message)?;
+    } else if encryption == Encryption::Required {
+        return Err(refused(SqlError::tls_required(), received.answer));
     }
     let request = LoginRequest::parse(&received.payload)
         .map_err(|error| refused(SqlError::handshake(&error.to_string()), received.answer))?;
@@ -105,7 +121,10 @@ pub(crate) fn log_in(
         },
     };
     let deprecate_eof = request.capabilities.contains(Capabilities::DEPRECATE_EOF);
-    Ok(LoggedIn { deprecate_eof, schema, answer })
+    let proof = stream.own_fingerprint().map_or(Vec::new(), |fingerprint| {
+        native_password::certificate_proof(&account.stored, &scramble, &fingerprint)
+    });
+    Ok(LoggedIn { deprecate_eof, schema, answer, proof })
 }
 
 fn send(stream: &mut Stream, sequence: u8, payload: &[u8]) -> Result<(), Failed> {

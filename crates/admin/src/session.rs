@@ -6,7 +6,7 @@ use wire::{Command, ErrPacket, OkPacket};
 
 use crate::database::{self, Caller, TIME_LIMIT};
 use crate::errors::SqlError;
-use crate::listener::{Place, Port};
+use crate::listener::{Encryption, Place, Port};
 use crate::login::{self, Failed};
 use crate::reply::{Cell, ResultSet, STATUS};
 use crate::statement::{Assignment, Show, Shown, Statement, parse};
@@ -58,9 +58,9 @@ enum Reply {
 
 impl<'p> Session<'p> {
     /// Serves a connection to its end.
-    pub(crate) fn run(mut stream: Stream, host: &str, id: u32, place: &'p Place) {
+    pub(crate) fn run(mut stream: Stream, host: &str, encryption: Encryption, id: u32, place: &'p Place) {
         let port = place.port();
-        let logged_in = match login::log_in(&mut stream, &port.account, VERSION, id, host) {
+        let logged_in = match login::log_in(&mut stream, port, encryption, VERSION, id, host) {
             Ok(logged_in) => logged_in,
             Err(Failed::Gone) => return,
             Err(Failed::Refused(error, answer)) => {
@@ -80,7 +80,8 @@ impl<'p> Session<'p> {
             warnings: Vec::new(),
             shutdown: None,
         };
-        let welcome = session.packets(Reply::Ok { info: String::new() }, logged_in.answer);
+        let info = String::from_utf8_lossy(&logged_in.proof).into_owned();
+        let welcome = session.packets(Reply::Ok { info }, logged_in.answer);
         if stream.send(&welcome).is_ok() {
             session.serve(&mut stream);
         }

@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use tls::{Acceptor, BlockingStream};
+
 /// How long a message may take from its first byte to its last, and a login in all.
 pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -17,10 +19,40 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest message: a statement of 1 MiB, as `@@max_allowed_packet` says.
 pub(crate) const LONGEST_MESSAGE: usize = 1 << 20;
 
-/// Either kind of socket.
+/// Any kind of socket.
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// By TCP, inside TLS.
+    Tls(Box<BlockingStream<Limited>>),
+}
+
+/// A socket whose reads end at a time, however many there are: a piece of TLS may take several.
+pub(crate) struct Limited {
+    tcp: TcpStream,
+    deadline: Instant,
+}
+
+impl Read for Limited {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        // A timeout of zero would mean none.
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.tcp.set_read_timeout(Some(left))?;
+        self.tcp.read(buffer)
+    }
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.tcp.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.tcp.flush()
+    }
 }
 
 /// A socket with what has been read of the next message.
@@ -53,6 +85,7 @@ impl Stream {
                 tcp.set_write_timeout(Some(WRITE_TIMEOUT))?;
             }
             Socket::Unix(unix) => unix.set_write_timeout(Some(WRITE_TIMEOUT))?,
+            Socket::Tls(_) => {}
         }
         Ok(Self { socket, buffer: Vec::new() })
     }
@@ -85,6 +118,31 @@ impl Stream {
         match &mut self.socket {
             Socket::Tcp(tcp) => tcp.write_all(bytes),
             Socket::Unix(unix) => unix.write_all(bytes),
+            Socket::Tls(tls) => tls.write_all(bytes).and_then(|()| tls.flush()),
+        }
+    }
+
+    /// From here on all is inside TLS, what has come behind the request for it included. The handshake is a part of the next
+    /// message.
+    pub(crate) fn start_tls(&mut self, acceptor: &Acceptor) -> Result<(), String> {
+        let Socket::Tcp(tcp) = &self.socket else { return Err(String::from("TLS is for TCP")) };
+        let tcp = tcp.try_clone().map_err(|error| error.to_string())?;
+        let limited = Limited { tcp, deadline: Instant::now() };
+        let stream = BlockingStream::accept(acceptor, limited, std::mem::take(&mut self.buffer))?;
+        self.socket = Socket::Tls(Box::new(stream));
+        Ok(())
+    }
+
+    /// Whether TLS can begin.
+    pub(crate) fn is_tcp(&self) -> bool {
+        matches!(self.socket, Socket::Tcp(_))
+    }
+
+    /// The digest of our certificate, inside TLS.
+    pub(crate) fn own_fingerprint(&self) -> Option<[u8; 32]> {
+        match &self.socket {
+            Socket::Tls(tls) => Some(tls.own_fingerprint()),
+            Socket::Tcp(_) | Socket::Unix(_) => None,
         }
     }
 
@@ -98,6 +156,10 @@ impl Stream {
         let read = match &mut self.socket {
             Socket::Tcp(tcp) => tcp.set_read_timeout(Some(left)).and_then(|()| tcp.read(&mut piece)),
             Socket::Unix(unix) => unix.set_read_timeout(Some(left)).and_then(|()| unix.read(&mut piece)),
+            Socket::Tls(tls) => {
+                tls.socket_mut().deadline = deadline;
+                tls.read(&mut piece)
+            }
         };
         match read {
             Ok(0) => Err(NoMessage::Ended),

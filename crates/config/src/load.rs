@@ -7,7 +7,7 @@ use engine::Profile;
 use crate::live::Source;
 use crate::options::{FILE_OPTION, OPTIONS, OptionSpec};
 use crate::value::Given;
-use crate::{Configuration, Error, ListenAddress, Place, file, nearest};
+use crate::{Configuration, Error, Place, file, nearest};
 
 /// Reads `arguments` (those after `onramp serve`), the variables of `environment` that start with `ONRAMP_`, and the
 /// file that one of them names, and checks all of it.
@@ -221,13 +221,6 @@ pub(crate) fn check_together(configuration: &Configuration) -> Result<(), Error>
                 "workers ({}) is above max_backends ({}): each worker needs a backend of its own",
                 configuration.workers, engine.max_backends
             ),
-        ));
-    }
-    let asks_for_tls = |address: &ListenAddress| matches!(address, ListenAddress::Tcp { tls: Some(_), .. });
-    if configuration.admin_listen.iter().any(asks_for_tls) {
-        return Err(Error::new(
-            Place::Together,
-            "admin_listen: the admin port speaks no TLS, so that nothing follows its address",
         ));
     }
     let private = configuration.backends.is_empty();

@@ -22,7 +22,7 @@ impl TlsFiles {
     pub(crate) fn read(configuration: &Configuration) -> Result<Self, String> {
         let options = configuration.tls.clone();
         let offered = |address| configuration.tls_of(address) != ClientTls::Off;
-        let acceptor = match configuration.listen.iter().any(offered) {
+        let acceptor = match configuration.listen.iter().chain(&configuration.admin_listen).any(offered) {
             true => {
                 Some(Arc::new(Acceptor::new(identity(&options)?, client_authorities(&options)?.as_deref())?))
             }
@@ -63,6 +63,11 @@ impl TlsFiles {
             Ok(()) => tracing::info!("certificates and keys have been read again"),
             Err(reason) => tracing::error!("certificates and keys stay as they were: {reason}"),
         }
+    }
+
+    /// What clients are shown, those of the admin port included; `None` where nobody is offered TLS.
+    pub(crate) fn acceptor(&self) -> Option<Arc<Acceptor>> {
+        self.acceptor.clone()
     }
 
     /// TLS around a program.

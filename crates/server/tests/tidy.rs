@@ -20,7 +20,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("wire", &[]),
     ("sql", &[]),
     ("engine", &["proxy_protocol", "seam", "sql", "wire"]),
-    ("admin", &["wire"]),
+    ("admin", &["tls", "wire"]),
     ("config", &["drivers", "engine", "proxy_protocol"]),
     ("differential", &["private_server", "wire"]),
     ("drivers", &["seam"]),

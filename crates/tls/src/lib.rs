@@ -5,11 +5,13 @@
 //! is rustls's, through its interface without buffers, so that an idle connection holds none.
 //!
 //! A server's side is an [`Acceptor`], a client's a [`Connector`]. Both are made from the text of PEM files and can be changed
-//! while connections stand; whose file that is, and when it is read again, is for others to say.
+//! while connections stand; whose file that is, and when it is read again, is for others to say. A thread that serves one
+//! connection takes a [`BlockingStream`] instead.
 
 #![forbid(unsafe_code)]
 
 mod acceptor;
+mod blocking;
 mod certificate;
 mod connector;
 mod layer;
@@ -18,5 +20,6 @@ mod pem;
 mod session;
 
 pub use acceptor::{Acceptor, Identity};
+pub use blocking::BlockingStream;
 pub use connector::{Connector, ServerCheck};
 pub use layer::Tls;

@@ -95,8 +95,8 @@ pub(super) const ADMIN_PORT: &[OptionSpec] = &[
         default: "",
         example: "127.0.0.1:33062",
         doc: "Where the admin port is: every MySQL client can look into Onramp there with real SQL, and give it orders \
-              (docs/ADMIN.md). As listen. Without one there is none. It speaks no TLS: keep it to this machine or to a \
-              network of your own. Known as admin_port too.",
+              (docs/ADMIN.md). As listen. Without one there is none. TLS is as with clients (tls, tls_certificate), but that \
+              Unix sockets have none. Known as admin_port too.",
         section: Section::AdminPort,
     },
     OptionSpec {

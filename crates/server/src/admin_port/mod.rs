@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use admin::tables::Setting;
-use admin::{Listener, Pool, Refusal, Rows};
+use admin::{Encryption, Listener, Pool, Refusal, Rows};
 use config::{Configuration, ListenAddress, NotSet};
+use engine::ClientTls;
 use private_server::Access;
 use seam::Signal;
 
@@ -61,13 +62,13 @@ impl AdminPort {
     pub(crate) fn listen(configuration: &Configuration) -> Result<Self, String> {
         let mut port = Self { listeners: Vec::new(), names: Vec::new() };
         for address in &configuration.admin_listen {
-            port.add(address)
+            port.add(address, configuration)
                 .map_err(|reason| format!("admin_listen: cannot listen on {address}: {reason}"))?;
         }
         Ok(port)
     }
 
-    fn add(&mut self, address: &ListenAddress) -> Result<(), String> {
+    fn add(&mut self, address: &ListenAddress, configuration: &Configuration) -> Result<(), String> {
         match address {
             ListenAddress::Unix(path) => {
                 self.listeners.push(Listener::Unix(bind_unix(path)?));
@@ -78,7 +79,12 @@ impl AdminPort {
                 let tcp = TcpListener::bind(found.as_slice()).map_err(|error| error.to_string())?;
                 let actual = tcp.local_addr().map_err(|error| error.to_string())?;
                 self.names.push(actual.to_string());
-                self.listeners.push(Listener::Tcp(tcp));
+                let encryption = match configuration.tls_of(address) {
+                    ClientTls::Off => Encryption::Off,
+                    ClientTls::Allowed => Encryption::Allowed,
+                    ClientTls::Required => Encryption::Required,
+                };
+                self.listeners.push(Listener::Tcp(tcp, encryption));
             }
         }
         Ok(())
@@ -104,6 +110,7 @@ impl AdminPort {
         let settings = admin::Settings {
             user: configuration.admin_user.clone(),
             password,
+            tls: program.tls.acceptor(),
             max_connections: configuration.admin_max_connections,
         };
         let user = settings.user.clone();
