@@ -56,7 +56,7 @@ def server(folder, template):
 
 @pytest.fixture(scope="session")
 def onramp(folder, server):
-    onramp = Onramp(server, folder, max_backends=MAX_BACKENDS, max_allowed_packet="64MiB", backend_connect_timeout="5s")
+    onramp = Onramp(server, folder, max_backends=MAX_BACKENDS, max_allowed_packet="64MiB")
     onramp.start()
     yield onramp
     onramp.stop()
@@ -92,7 +92,7 @@ def admin(server):
 @pytest.fixture
 def schema(admin):
     """A fresh, empty schema, by the same name each time."""
-    admin.query("SET lock_wait_timeout = 10")
+    admin.query("SET lock_wait_timeout = 100")
     for statement in ("DROP DATABASE IF EXISTS onramp_test", "CREATE DATABASE onramp_test"):
         answer = admin.query(statement)
         assert isinstance(answer, raw.Ok), answer

@@ -2,6 +2,7 @@
 """Differential fuzzing: random programs of session-changing statements on N clients, direct and through Onramp.
 
     differential.py --seed 1 --seconds 60
+    differential.py --seed 1 --seeds 20      however long they take
 
 Each seed draws its number of clients, of backends and its programs. They run first on N direct connections, then on N
 clients over M < N backends: step for step in the same order, or (every other seed or so) each client on a thread of
@@ -29,7 +30,7 @@ def main():
     options = parse()
     end_in_order_on_sigterm()
     end = time.monotonic() + options.seconds
-    seeds = [options.seed] if options.only else None
+    seeds = 1 if options.only else options.seeds
     with tempfile.TemporaryDirectory(prefix="onramp-differential-") as folder:
         server = Server(folder, template=make_template(folder)).start()
         try:
@@ -44,6 +45,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1, help="the first seed; the next ones follow")
     parser.add_argument("--seconds", type=float, default=30, help="no new seed is begun after this long")
+    parser.add_argument("--seeds", type=int, help="this many seeds, however long they take")
     parser.add_argument("--only", action="store_true", help="just this seed, each step printed")
     parser.add_argument("--steps", type=int, default=400, help="steps of a program, of all clients together")
     parser.add_argument("--without", action="append", default=[], choices=[*KINDS, "pinning"], help="leave out this kind of step")
@@ -54,7 +56,7 @@ def parse():
 
 def fuzz(server, folder, options, seeds, end):
     ran, failed, seed = 0, [], options.seed
-    while (seeds is None and time.monotonic() < end) or (seeds is not None and not ran):
+    while time.monotonic() < end if seeds is None else ran < seeds:
         ran += 1
         if not one_seed(server, folder, seed, options):
             failed.append(seed)
@@ -81,7 +83,7 @@ def one_seed(server, folder, seed, options):
         pinners = range(backends - 1) if at_once else range(clients)
         schedule, one = first_run(direct, clients, backends, pinners, draw, options)
         prepare_schemas(admin, clients)
-    onramp = Onramp(server, folder, max_backends=backends, statements_in_flight=in_flight, backend_connect_timeout="5s").start()
+    onramp = Onramp(server, folder, max_backends=backends, statements_in_flight=in_flight).start()
     try:
         run = run_at_once if at_once else run_in_order
         two = run(onramp, clients, schedule, options.only, one)

@@ -2,7 +2,6 @@
 
 import ssl
 import threading
-import time
 
 import mysql.connector
 import pymysql
@@ -12,6 +11,7 @@ from conftest import connect_pymysql
 from harness import raw
 from harness.certificates import Authority
 from harness.server import free_port
+from harness.waiting import PATIENCE, until
 
 PASSWORD = "admin-secret"
 
@@ -39,13 +39,7 @@ def rows(connection, statement, arguments=None):
 
 def wait_for(connection, statement, arguments=None):
     """The rows of a statement, as soon as there are any."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found = rows(connection, statement, arguments)
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"{statement}: no rows")
+    return until(lambda: rows(connection, statement, arguments), f"{statement}: no rows")
 
 
 class Client(threading.Thread):
@@ -63,7 +57,7 @@ class Client(threading.Thread):
         except pymysql.err.MySQLError as error:
             self.outcome = error
 
-    def join(self, timeout=60):
+    def join(self, timeout=PATIENCE):
         super().join(timeout)
         assert not self.is_alive(), f"{self.statement} does not end"
         return self.outcome
@@ -120,7 +114,7 @@ def test_connector_python(through):
 
 def test_kill_by_the_ids_of_the_process_list(through):
     with connect(through) as admin:
-        client = Client(through, "SELECT SLEEP(300)")
+        client = Client(through, "SELECT SLEEP(10000)")
         [(id, state)] = wait_for(admin, "SELECT ID, STATE FROM information_schema.PROCESSLIST WHERE STATE = 'running'")
         assert id == client.connection.thread_id()
         rows(admin, f"KILL QUERY {id}")
@@ -141,7 +135,7 @@ def test_a_full_house_is_seen_from_the_admin_port(through):
         rows(admin, "SET GLOBAL thread_pool_stall_limit = 600000")
         # The library's own first statement would wait too.
         spare = connect_pymysql(through)
-        sleepers = [Client(through, "SELECT SLEEP(300)") for _ in range(2)]
+        sleepers = [Client(through, "SELECT SLEEP(10000)") for _ in range(2)]
         wait_for(admin, "SELECT 1 FROM limits WHERE `option` = 'permits' AND in_use = bound")
         waiting = Client(through, "SELECT 'done'", spare)
         [(id, _)] = wait_for(admin, "SELECT client, queued_us FROM queues")
@@ -157,7 +151,7 @@ def test_a_full_house_is_seen_from_the_admin_port(through):
 def test_malformed_packets_end_the_connection_and_nothing_else(through):
     with connect(through) as admin:
         for bytes in (b"\xff\xff\xff\x00" * 3, b"\x00\x00\x00\x00", b"\x05\x00\x00\x05hello", b"\x01\x00\x00\x01\xff"):
-            with raw.socket.create_connection(("127.0.0.1", through.admin_port), timeout=30) as socket:
+            with raw.socket.create_connection(("127.0.0.1", through.admin_port), timeout=PATIENCE) as socket:
                 assert socket.recv(4096)[4:5] == b"\x0a"
                 socket.sendall(bytes)
                 socket.shutdown(raw.socket.SHUT_WR)
@@ -168,7 +162,7 @@ def test_malformed_packets_end_the_connection_and_nothing_else(through):
 
 
 def test_whose_row_lock_a_statement_waits_for(through):
-    holder, *others = [raw.connect(through, "app", "app-secret", schema="onramp_app", timeout=60) for _ in range(9)]
+    holder, *others = [raw.connect(through, "app", "app-secret", schema="onramp_app") for _ in range(9)]
     holder.query("CREATE TABLE one_row (id INT PRIMARY KEY, n INT) ENGINE=InnoDB")
     holder.query("INSERT INTO one_row VALUES (1, 0)")
     holder.query("BEGIN")

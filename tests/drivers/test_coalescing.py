@@ -52,7 +52,7 @@ class Crowd:
 @pytest.fixture
 def crowd(own_server, own_onramp):
     onramp = own_onramp(own_server, permits=1, coalesce_reads="on", workers=1, max_backends=3, thread_pool_stall_limit="60s",
-                        lock_wait_interval="60s", backend_connect_timeout="60s")
+                        lock_wait_interval="60s")
     with raw.connect(own_server, *ADMIN) as admin:
         rows = ", ".join(f"({number}, REPEAT('x', 2000))" for number in range(100))
         for statement in ("CREATE TABLE onramp_app.popular (id INT PRIMARY KEY, v VARCHAR(2000))",

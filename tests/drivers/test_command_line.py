@@ -6,12 +6,13 @@ import subprocess
 import pytest
 
 from harness.server import find
+from harness.waiting import PATIENCE
 
 
 def run(site, *arguments, program="mariadb", user="app", password="app-secret", text=None):
     done = subprocess.run(
         [find(program), "--no-defaults", f"--host={site.host}", f"--port={site.port}", "--protocol=tcp", f"--user={user}",
-         f"--password={password}", *arguments], input=text, capture_output=True, text=True, timeout=60)
+         f"--password={password}", *arguments], input=text, capture_output=True, text=True, timeout=PATIENCE)
     timeless = re.sub(r"\(\d+\.\d+ sec\)", "(TIME)", done.stdout)
     return done.returncode, timeless, done.stderr.replace(str(site.port), "PORT")
 

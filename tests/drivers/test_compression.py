@@ -9,6 +9,7 @@ import pytest
 
 from harness import raw
 from harness.raw import Ok
+from harness.waiting import PATIENCE
 
 
 class Compressed:
@@ -131,7 +132,7 @@ def test_the_mariadb_program(own_onramp, server, options):
     command = [shutil.which("mariadb"), "--no-defaults", "--protocol=tcp", f"--port={onramp.port}", "--host=127.0.0.1",
                "--user=app", "-papp-secret", "--compress", *options, "-Ne", "SELECT LENGTH(REPEAT('m', 100000)), 'through'"]
     for _ in range(3):
-        result = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         assert result.stdout == "100000\tthrough\n", result.stderr
 
 

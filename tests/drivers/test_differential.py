@@ -1,4 +1,4 @@
-"""The differential fuzzer, for a moment, and the seeds that once failed."""
+"""The differential fuzzer, on a few seeds, and the seeds that once failed."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ HERE = Path(__file__).parent
 
 
 def fuzz(*arguments):
-    done = subprocess.run([sys.executable, HERE / "differential.py", *arguments], cwd=HERE, capture_output=True, text=True, timeout=110)
+    done = subprocess.run([sys.executable, HERE / "differential.py", *arguments], cwd=HERE, capture_output=True, text=True)
     assert done.returncode == 0, without_programs(done.stdout) + done.stderr
     return done.stdout
 
@@ -22,9 +22,10 @@ def without_programs(text):
 KNOWN = ("--without", "diagnostics", "--without", "failing")
 
 
-def test_new_seeds():
+def test_the_first_seeds():
     # Without counts: FOUND_ROWS() after SELECTs that the optimizer answers (docs/DIFFERENCES.md); other tests have them.
-    assert "0 differ" in fuzz("--seed", "1", "--seconds", "20", *KNOWN, "--without", "counts")
+    # A number of seeds, not of seconds: the same ones on every machine.
+    assert "0 differ" in fuzz("--seed", "1", "--seeds", "8", *KNOWN, "--without", "counts")
 
 
 def test_seeds_that_once_failed():

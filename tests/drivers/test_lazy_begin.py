@@ -6,6 +6,7 @@ import pytest
 
 from harness import raw
 from harness.raw import Err, Ok
+from harness.waiting import until
 
 CREATE = ["CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(5))", "INSERT INTO t (v) VALUES ('one'), ('two')"]
 
@@ -57,7 +58,7 @@ def test_programs(client, note, schema, name, capabilities):
         note(text, connection.query_all(text))
         note("ping", connection.ping())
         other.query("SELECT 1")
-    other.query("SET lock_wait_timeout = 5, innodb_lock_wait_timeout = 5")
+    other.query("SET lock_wait_timeout = 100")
     note("what is left", connection.query_all("ROLLBACK"))
     note("of it", other.query("SELECT * FROM t"))
 
@@ -96,7 +97,7 @@ def test_other_commands(client, note, schema):
 
 def test_begun_transactions_hold_nothing(own_server, own_onramp):
     """More transactions are open than there are backends."""
-    onramp = own_onramp(own_server, max_backends=2, backend_connect_timeout="2s")
+    onramp = own_onramp(own_server, max_backends=2)
     clients = [raw.connect(onramp, schema="onramp_app") for _ in range(20)]
     clients[0].query("CREATE TABLE held (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
     for connection in clients:
@@ -117,12 +118,10 @@ def test_server_lost_with_the_first_statement(own_server, own_onramp):
     onramp = own_onramp(own_server, max_backends=2)
     with raw.connect(onramp, schema="onramp_app") as connection, raw.connect(own_server, "admin", "admin-secret") as admin:
         assert isinstance(connection.query("BEGIN"), Ok)
-        connection.command(raw.QUERY, b"SELECT SLEEP(30)")
-        thread = None
-        while not thread:
-            found = admin.query("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO = 'SELECT SLEEP(30)'").rows
-            thread = found[0][0].decode() if found else None
-        admin.query(f"KILL {thread}")
+        connection.command(raw.QUERY, b"SELECT SLEEP(10000)")
+        running = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO = 'SELECT SLEEP(10000)'"
+        [(thread,)] = until(lambda: admin.query(running).rows, "the statement never ran")
+        admin.query(f"KILL {int(thread)}")
         answer = connection.result()
         assert isinstance(answer, Err) and answer[0] in (2013, 1927, 1317), answer
         assert connection.at_end()

@@ -1,11 +1,10 @@
 """Many clients wait for what one holds: everybody else goes on, and the holder never waits behind those who wait for it."""
 
-import time
-
 import pytest
 
 from harness import raw
 from harness.raw import Ok, Rows
+from harness.waiting import until
 from test_failures import in_background
 
 # Few permits and many who wait: with a pool that does not tell them apart, the first statements to wait take them all.
@@ -21,7 +20,7 @@ def pool(request, own_server, own_onramp):
 
 
 def client(pool, *account):
-    return raw.connect(pool, *account, schema="onramp_app", timeout=60)
+    return raw.connect(pool, *account, schema="onramp_app")
 
 
 @pytest.fixture
@@ -41,13 +40,11 @@ def everybody(pool, statement):
 def wait_until_waiting(own_server, statement, at_least):
     """Until so many of these statements are with the server."""
     with raw.connect(own_server, "admin", "admin-secret") as admin:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
+        def waiting():
             rows = admin.query("SELECT INFO FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query'").rows
-            if sum(row[0] == statement.encode() for row in rows) >= at_least:
-                return
-            time.sleep(0.01)
-        raise AssertionError(f"{statement} does not wait")
+            return sum(row[0] == statement.encode() for row in rows) >= at_least
+
+        until(waiting, f"{statement} does not wait")
 
 
 def test_row_lock(pool, own_server, table):
@@ -89,8 +86,8 @@ def test_lock_tables(pool, own_server, table):
 def test_get_lock(pool, own_server, table):
     holder = client(pool)
     assert holder.value("SELECT GET_LOCK('onramp', 1)") == b"1"
-    joins = everybody(pool, "SELECT GET_LOCK('onramp', 50) + RELEASE_LOCK('onramp')")
-    wait_until_waiting(own_server, "SELECT GET_LOCK('onramp', 50) + RELEASE_LOCK('onramp')", PERMITS - 1)
+    joins = everybody(pool, "SELECT GET_LOCK('onramp', 1000) + RELEASE_LOCK('onramp')")
+    wait_until_waiting(own_server, "SELECT GET_LOCK('onramp', 1000) + RELEASE_LOCK('onramp')", PERMITS - 1)
     assert holder.value("SELECT 'still here'") == b"still here"
     assert holder.value("SELECT RELEASE_LOCK('onramp')") == b"1"
     answers = [join() for join in joins]

@@ -36,7 +36,7 @@ def refused(answer):
     b"\x01\x00\x00\x01\x00", b"\x20\x00\x00\x01" + bytes(32), b"\x00\x00\x00\x01", b"\x05\x00\x00\x01\x85\xa6\x03\x00\x00",
 ], ids=["http", "tls", "zeros", "more zeros", "ones", "one zero", "32 zeros", "empty", "short"])
 def test_garbage_as_login(unauthenticated, garbage):
-    connection = unauthenticated(timeout=15)
+    connection = unauthenticated()
     connection.greet()
     connection.send_bytes(garbage)
     connection.finish_sending()
@@ -46,7 +46,7 @@ def test_garbage_as_login(unauthenticated, garbage):
 @pytest.mark.parametrize("seed", range(20))
 def test_random_bytes_as_login(unauthenticated, seeded, seed):
     seeded.seed(seed)
-    connection = unauthenticated(timeout=15)
+    connection = unauthenticated()
     connection.greet()
     connection.sequence = 1
     connection.send(seeded.randbytes(seeded.randrange(1, 300)))
@@ -66,7 +66,7 @@ def test_half_login(unauthenticated, cut):
 @pytest.mark.parametrize("cut", [32, 33, 36, 40, 45])
 def test_login_request_too_short(unauthenticated, cut):
     """A whole packet whose content ends early."""
-    connection = unauthenticated(timeout=15)
+    connection = unauthenticated()
     connection.greet()
     connection.send(connection.login_request("app", "app-secret")[:cut])
     connection.finish_sending()
@@ -89,7 +89,7 @@ def test_greeting_then_nothing(unauthenticated):
 
 @pytest.mark.parametrize("sequence", [0, 2, 7, 255])
 def test_login_with_wrong_sequence_number(unauthenticated, note, sequence):
-    connection = unauthenticated(timeout=15)
+    connection = unauthenticated()
     connection.greet()
     request = connection.login_request("app", "app-secret")
     connection.sequence = sequence
@@ -105,7 +105,7 @@ def test_login_with_wrong_sequence_number(unauthenticated, note, sequence):
 
 @pytest.mark.parametrize("sequence", [1, 2, 128, 255])
 def test_command_with_wrong_sequence_number(client, note, sequence):
-    connection = client(timeout=15)
+    connection = client()
     connection.sequence = sequence
     connection.send(b"\x03SELECT 'was executed'")
     connection.finish_sending()
@@ -178,7 +178,7 @@ def test_reset_instead_of_close(client):
 def test_random_commands(client, seeded, seed):
     """Random command bytes with random bodies: any answer is fine that leaves the others alone."""
     seeded.seed(seed)
-    connection = client(timeout=15)
+    connection = client()
     # Not COM_SHUTDOWN's rights nor a flood: `app` has no rights to hurt the server.
     kind = seeded.choice([k for k in range(256) if k not in (raw.QUIT,)])
     connection.sequence = 0
@@ -194,7 +194,7 @@ def test_random_commands(client, seeded, seed):
 @pytest.mark.parametrize("flag", [raw.SSL, raw.COMPRESS, 1 << 26, 1 << 31], ids=["ssl", "compress", "zstd", "verify"])
 def test_capabilities_that_were_not_offered(unauthenticated, flag):
     """A client that sets what the greeting did not offer is served without, or refused; it does not hang."""
-    connection = unauthenticated(timeout=15)
+    connection = unauthenticated()
     greeting = connection.greet()
     if greeting.capabilities & flag:
         return
@@ -206,7 +206,7 @@ def test_capabilities_that_were_not_offered(unauthenticated, flag):
 
 def test_old_protocol(unauthenticated):
     """Without CLIENT_PROTOCOL_41 (before MySQL 4.1): refused."""
-    connection = unauthenticated(timeout=15)
+    connection = unauthenticated()
     connection.greet()
     connection.sequence = 1
     connection.send(struct.pack("<HI", 1, 0)[:5] + b"app\0")
@@ -217,7 +217,7 @@ def test_old_protocol(unauthenticated):
 def test_wrong_attributes(unauthenticated):
     """Lengths inside the attributes that lead beyond the packet."""
     for tail in (b"\xfe" + b"\xff" * 8, b"\xfc\xff\xff", b"\x05\x10abc", b"\xff", b"\xfb"):
-        connection = unauthenticated(timeout=15)
+        connection = unauthenticated()
         connection.greet()
         request = connection.login_request("app", "app-secret", capabilities=raw.USUAL | raw.CONNECT_ATTRS)
         connection.send(request + tail)
@@ -227,7 +227,7 @@ def test_wrong_attributes(unauthenticated):
 
 @pytest.mark.parametrize("body", [b"", b"\0", b"app", b"app\0\xff", b"app\0\x14short", b"\xff" * 50])
 def test_change_user_too_short(client, body):
-    connection = client(timeout=15)
+    connection = client()
     connection.command(raw.CHANGE_USER, body)
     connection.finish_sending()
     try:
@@ -239,7 +239,7 @@ def test_change_user_too_short(client, body):
 
 def test_local_infile_answered_with_nonsense(client, schema):
     """The file's packets with wrong sequence numbers."""
-    connection = client(schema=schema, capabilities=raw.USUAL | raw.LOCAL_FILES, timeout=15)
+    connection = client(schema=schema, capabilities=raw.USUAL | raw.LOCAL_FILES)
     connection.query("CREATE TABLE l (a INT)")
     assert connection.query("LOAD DATA LOCAL INFILE 'x' INTO TABLE l") == raw.LocalInfile("x")
     connection.sequence = 77

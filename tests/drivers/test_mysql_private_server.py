@@ -3,7 +3,6 @@
 import os
 import shlex
 import subprocess
-import time
 
 import pymysql
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from harness import mysql as private_mysql
 from harness.onramp import binary
 from harness.server import free_port
+from harness.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
 
@@ -31,14 +31,18 @@ def programs(folder):
 
 def first_login(process, folder, port):
     """Connects as the administrator as soon as the server is there."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
+    def log_in():
+        assert process.poll() is None, log()
         try:
             password = (folder / "admin.password").read_text().strip()
             return pymysql.connect(host="127.0.0.1", port=port, user="admin", password=password)
         except (OSError, pymysql.err.OperationalError):
-            time.sleep(0.1)
-    raise AssertionError((folder.parent / "log").read_text())
+            return None
+
+    def log():
+        return (folder.parent / "log").read_text()
+
+    return until(log_in, log, pause=0.1)
 
 
 def test_a_private_mysql(tmp_path):
@@ -61,4 +65,4 @@ def test_a_private_mysql(tmp_path):
             assert refused.value.args[0] == 3118  # ER_ACCOUNT_HAS_BEEN_LOCKED: it has no password
         finally:
             process.terminate()
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE) == 0

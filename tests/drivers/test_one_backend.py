@@ -10,7 +10,7 @@ from harness.programs import prepare_schemas
 
 @pytest.fixture(scope="session")
 def narrow(folder, server):
-    onramp = Onramp(server, folder, max_backends=1, backend_connect_timeout="2s").start()
+    onramp = Onramp(server, folder, max_backends=1).start()
     yield onramp
     onramp.stop()
 

@@ -418,7 +418,7 @@ def test_more_transactions_than_statements_on_the_server(own_server, own_onramp)
     """Each has a backend, and the same statement has to be prepared on each: never is the one closed that is needed next."""
     few_statements(own_server, 4)
     onramp = own_onramp(own_server, max_backends=8)
-    clients = [raw.connect(onramp, timeout=10) for _ in range(6)]
+    clients = [raw.connect(onramp) for _ in range(6)]
     for connection in clients:
         connection.query("BEGIN")
         connection.query("SELECT 1")
@@ -440,7 +440,7 @@ def test_cursors_leave_statements_to_others(own_server, own_onramp):
             assert not isinstance(prepared, Err), (number, prepared)
             assert isinstance(holder.execute(prepared.statement, flags=CURSOR)[0], Rows)
         for _ in range(2):
-            with raw.connect(onramp, timeout=10) as other:
+            with raw.connect(onramp) as other:
                 prepared = other.prepare("SELECT 43, ?")
                 assert isinstance(other.execute(prepared.statement, [b"x"])[0], Rows)
 
@@ -463,7 +463,7 @@ def test_executions_run_in_their_clients_state_while_statements_are_closed(own_s
 
     def work(number):
         zone = f"+0{1 + number % 8}:00"
-        with raw.connect(onramp, timeout=30) as connection:
+        with raw.connect(onramp) as connection:
             prepared = [connection.prepare(f"SELECT @@time_zone, {n}, ?") for n in range(6)]
             connection.query(f"SET time_zone = '{zone}'")
             for turn in range(150):
@@ -524,7 +524,7 @@ def execute_bound_before(connection, statement, value):
 def test_types_that_are_put_in_at_the_border_of_a_packet(own_server, own_onramp, packets):
     """The server gets one packet more than the client has sent: it counts its answer from there."""
     onramp = own_onramp(own_server, max_backends=2, max_allowed_packet="64MiB")
-    with raw.connect(onramp, timeout=60) as connection:
+    with raw.connect(onramp) as connection:
         prepared = connection.prepare("SELECT LENGTH(?)")
         assert isinstance(connection.execute(prepared.statement, [b"x"])[0], Rows)
         connection.query("BEGIN")
@@ -583,7 +583,7 @@ def test_prepared_kill(client, note, schema):
 def test_lists_of_types_have_a_bound(own_server, own_onramp):
     """Each client's statement may keep one, which no other has."""
     onramp = own_onramp(own_server, max_backends=2, prepared_statement_memory="1MiB")
-    with raw.connect(onramp, timeout=60) as connection:
+    with raw.connect(onramp) as connection:
         text = "SELECT 1 FROM DUAL WHERE 1 IN (" + ",".join("?" * 20_000) + ")"
         prepared = [connection.prepare(text) for _ in range(60)]
         assert isinstance(prepared[-1], Err) and prepared[-1][0] == 1041
@@ -638,7 +638,7 @@ def test_prepared_row_count_is_the_clients_own(client, note, schema, in_transact
 
 def test_prepared_row_count_pins_nobody(own_server, own_onramp):
     onramp = own_onramp(own_server, max_backends=1)
-    with raw.connect(onramp, schema="onramp_app", timeout=10) as one, raw.connect(onramp, schema="onramp_app", timeout=10) as two:
+    with raw.connect(onramp, schema="onramp_app") as one, raw.connect(onramp, schema="onramp_app") as two:
         for connection in (one, two):
             connection.mine = connection.prepare("SELECT ROW_COUNT(), FOUND_ROWS()").statement
         for rows in range(1, 8):

@@ -1,7 +1,6 @@
 """TLS with the server, and accounts that ask for it."""
 
 import ssl
-import time
 
 import pytest
 
@@ -9,6 +8,7 @@ from harness import raw
 from harness.certificates import Authority
 from harness.raw import Ok
 from harness.server import Server
+from harness.waiting import until
 from test_tls import finish
 
 
@@ -36,10 +36,7 @@ def versions(onramp):
 
 def refusal(onramp):
     """Why the server cannot be used, from the log."""
-    deadline = time.monotonic() + 20
-    while "cannot be used: " not in onramp.log_text():
-        assert time.monotonic() < deadline, onramp.log_text()
-        time.sleep(0.02)
+    until(lambda: "cannot be used: " in onramp.log_text(), onramp.log_text)
     return onramp.log_text().split("cannot be used: ")[1].splitlines()[0]
 
 

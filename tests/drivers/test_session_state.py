@@ -4,7 +4,7 @@ import pytest
 
 from harness import raw
 from harness.programs import COUNTS, DIAGNOSTICS, PROBES, SETTINGS, Session, Step, prepare_schemas, query, writes
-from harness.raw import Err, Ok
+from harness.raw import Err, Ok, Rows
 
 CLIENTS = 20
 
@@ -315,6 +315,7 @@ def test_global_variable_change_leaves_sessions_alone(client, admin, note):
 
 
 def test_init_connect(client, admin, note):
+    assert isinstance(client().query("SELECT 1"), Rows)  # by a backend that stands
     admin.query("SET GLOBAL init_connect = 'SET @from_init = 5'")
     try:
         note("value", client().query("SELECT @from_init"))

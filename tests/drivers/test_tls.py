@@ -6,7 +6,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import time
 
 import mysql.connector
 import pymysql
@@ -16,6 +15,7 @@ from harness import raw
 from harness.certificates import Authority
 from harness.onramp import Onramp
 from harness.raw import Err, Ok
+from harness.waiting import PATIENCE, until
 
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -243,10 +243,7 @@ def test_certificates_are_read_again(own_onramp, server, authority, context):
 
     def hang_up(expected):
         onramp.process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + 10
-        while expected not in onramp.log_text()[before:]:
-            assert time.monotonic() < deadline, onramp.log_text()
-            time.sleep(0.01)
+        until(lambda: expected in onramp.log_text()[before:], onramp.log_text)
 
     connection, first = shown()
     authority.sign("renewed")
@@ -300,7 +297,7 @@ def test_connector(secured, authority):
 def mariadb(site, *options):
     return subprocess.run(
         [shutil.which("mariadb"), "--no-defaults", "--protocol=tcp", f"--port={site.port}", "--user=app", "-papp-secret", *options],
-        capture_output=True, text=True, timeout=30)
+        capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_the_mariadb_program(secured, authority):
@@ -333,7 +330,7 @@ def test_many_at_once(secured, context):
         assert busy.value("SELECT 1") == b"1"
     for connection in pending:
         connection.socket.setblocking(True)
-        connection.socket.settimeout(30)
+        connection.socket.settimeout(PATIENCE)
         connection.socket.do_handshake()
         assert isinstance(finish(connection), Ok)
     for number, connection in enumerate(pending):

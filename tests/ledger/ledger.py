@@ -24,8 +24,12 @@ from harness import raw  # noqa: E402
 from harness.onramp import Onramp  # noqa: E402
 from harness.raw import Closed, Err, Ok, Rows  # noqa: E402
 from harness.server import ADMIN, Server, end_in_order_on_sigterm, make_template  # noqa: E402
+from harness.waiting import PATIENCE  # noqa: E402
 
 START = 1_000_000  # the balance that every account begins with
+
+# Seconds: transfers that wait for a row of one that was lost go on before the end.
+LOCK_WAIT = "--innodb-lock-wait-timeout=5"
 
 # What a transfer may end with while locks are fought over, connections are killed and the server is away.
 EXPECTED = {
@@ -65,7 +69,7 @@ class Worker(threading.Thread):
     def turn(self):
         try:
             if self.connection is None:
-                self.connection = raw.connect(self.site, schema="onramp_app", timeout=60)
+                self.connection = raw.connect(self.site, schema="onramp_app")
             self.echo()
             self.transfer()
         except (Closed, ConnectionError, AssertionError) as lost:
@@ -141,8 +145,8 @@ def main():
     print(f"seed {options.seed}, {options.connections} connections, {options.seconds} s")
     threading.stack_size(256 << 10)  # a thousand threads with the usual 8 MiB each are many gigabytes of addresses
     with tempfile.TemporaryDirectory(prefix="onramp-ledger-") as folder:
-        server = Server(folder, template=make_template(folder)).start()
-        onramp = Onramp(server, folder, max_backends=options.backends, backend_connect_timeout="20s")
+        server = Server(folder, template=make_template(folder)).start(LOCK_WAIT)
+        onramp = Onramp(server, folder, max_backends=options.backends)
         try:
             return run(server, onramp, options)
         finally:
@@ -179,7 +183,7 @@ def run(server, onramp, options):
     restarted = disturb(server, onramp, workers, options, end)
     stop.set()
     for worker in workers:
-        worker.join(90)
+        worker.join(2 * PATIENCE)
     problems = [f"{worker.name} hangs" for worker in workers if worker.is_alive()]
     problems += [repr(worker.failure) for worker in workers if worker.failure]
     if onramp.process.poll() is not None:
@@ -204,8 +208,10 @@ def disturb(server, onramp, workers, options, end):
         if restarted is None and time.monotonic() > half:
             server.kill()
             time.sleep(draw.uniform(0.1, 1))
-            server.start()
+            server.start(LOCK_WAIT)
             restarted = time.monotonic()
+            # However long that took, there are transfers afterwards.
+            end = max(end, restarted + options.seconds / 4)
             continue
         try:
             with raw.connect(server, *ADMIN) as admin:
@@ -214,7 +220,16 @@ def disturb(server, onramp, workers, options, end):
                     admin.query(f"KILL {int(draw.choice(rows)[0])}")
         except (Closed, OSError):
             pass  # the one that was chosen may have been on its way out
+    wait_for_transfers(workers, restarted or end)
     return restarted or end
+
+
+def wait_for_transfers(workers, restarted):
+    """Until half of the clients have made one since the restart; a busy machine takes its time."""
+    deadline = time.monotonic() + PATIENCE
+    while (sum(worker.last_confirmed > restarted for worker in workers) < len(workers) // 2 and time.monotonic() < deadline
+           and not any(worker.failure for worker in workers)):
+        time.sleep(0.1)
 
 
 def check(server, workers, options):

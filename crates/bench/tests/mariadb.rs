@@ -218,10 +218,10 @@ fn a_restart_of_the_server_is_survived() {
     let mut server = Server::start();
     let path = server.path("report.json");
     let line =
-        format!("run echo --connections 20 --time 600 --events 20000 --rate 4000 --json {}", path.display());
+        format!("run echo --connections 20 --time 600 --events 20000 --rate 2000 --json {}", path.display());
     let arguments = with_account(&server, &line);
     let runner = std::thread::spawn(move || bench::status(&arguments));
-    // The load is on, and the 20,000 events take 5 seconds at least.
+    // The load is on, and the 20,000 events take 10 seconds at least.
     while server.status("Com_select") < 500 {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }

@@ -149,7 +149,7 @@ impl Server {
 
 impl Private {
     fn new(options: &Options, folder: &Path) -> Result<Self, String> {
-        let port = free_port().map_err(|error| format!("no free port on 127.0.0.1: {error}"))?;
+        let port = free_port().map_err(|error| no_free_port(&error))?;
         let most_direct = if options.find_knee { options.most_clients() } else { options.most_direct() };
         let settings = Settings {
             programs: options.server_directory.clone().unwrap_or_default(),
@@ -172,6 +172,19 @@ impl Private {
             return Ok(());
         }
         self.stop();
+        for _ in 0..PORTS_TRIED {
+            match self.start(handling, interrupts) {
+                Err(reason) if reason.contains(PORT_TAKEN) => {
+                    self.port = free_port().map_err(|error| no_free_port(&error))?;
+                    self.settings.port = Some(self.port);
+                }
+                outcome => return outcome,
+            }
+        }
+        self.start(handling, interrupts)
+    }
+
+    fn start(&mut self, handling: ThreadHandling, interrupts: &Interrupts) -> Result<(), String> {
         let (sender, reports) = channel();
         let settings = Settings { thread_handling: handling, ..self.settings.clone() };
         let server = PrivateServer::start(settings, move |report| {
@@ -238,6 +251,17 @@ fn parse(url: &Secret) -> Result<BackendUrl, String> {
     let arguments = [String::from("--backend"), url.reveal().to_owned()];
     let configuration = config::load(&arguments, std::iter::empty()).map_err(|error| error.to_string())?;
     configuration.backends.into_iter().next().ok_or_else(|| String::from("--backend is empty"))
+}
+
+/// What a server says whose port somebody took before it: `network_init` in sql/mysqld.cc of MariaDB and MySQL.
+const PORT_TAKEN: &str = "Bind on TCP/IP port";
+
+/// Ports that are tried when the one before was taken in the moment between the look and the server's start. Twice in a
+/// row is no accident, and one more costs a second.
+const PORTS_TRIED: usize = 3;
+
+fn no_free_port(error: &std::io::Error) -> String {
+    format!("no free port on 127.0.0.1: {error}")
 }
 
 /// A port that is free now. It may be taken until the server starts, which then says so. It lies below those that the

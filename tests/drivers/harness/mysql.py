@@ -69,8 +69,9 @@ class MySqlServer(Server):
         """Makes the data folder, which takes some seconds."""
         super().__init__(folder)
         self.base = command(home())
+        self.temporary.mkdir()
         with open(self.log, "ab") as log:
-            subprocess.run([*self.base, f"--datadir={self.data}", "--initialize-insecure"], check=True, stdout=log, stderr=log)
+            subprocess.run([*self.base, f"--datadir={self.data}", f"--tmpdir={self.temporary}", "--initialize-insecure"], check=True, stdout=log, stderr=log)
         self.accounts = self.folder / f"accounts-{self.port}.sql"
         self.accounts.write_text(ACCOUNTS)
 
@@ -80,9 +81,10 @@ class MySqlServer(Server):
         first = []
         if self.accounts is not None:
             first, self.accounts = [f"--init-file={self.accounts}"], None
+        self.temporary.mkdir(exist_ok=True)
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [*self.base, f"--datadir={self.data}", f"--port={self.port}", f"--socket={self.socket}",
+                [*self.base, f"--datadir={self.data}", f"--tmpdir={self.temporary}", f"--port={self.port}", f"--socket={self.socket}",
                  f"--pid-file={self.data}/mysqld.pid", *OPTIONS, *first, *options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.wait_until_up()

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from .server import SERVICE, free_port
+from .waiting import PATIENCE
 
 
 def binary():
@@ -16,6 +17,11 @@ def binary():
     if not path or not Path(path).exists():
         raise SystemExit("ONRAMP_BIN must name the onramp binary; tests/drivers/run builds it and sets it")
     return path
+
+
+# Options where a test does not say otherwise. The suites try wrong passwords again and again, and no statement is given up for
+# want of a backend because a machine is slow.
+USUAL = {"failed_login_delay": "0s", "backend_connect_timeout": f"{PATIENCE}s"}
 
 
 class Onramp:
@@ -35,8 +41,7 @@ class Onramp:
         """Starts; with `wait`, until it has found the server and greets a client."""
         user, password = SERVICE
         command = [binary(), "serve", "--listen", f"{self.host}:{self.port}"]
-        # The suites try wrong passwords again and again; the one that is about the delay says so.
-        for name, value in {"failed_login_delay": "0s", **self.options}.items():
+        for name, value in {**USUAL, **self.options}.items():
             values = value if isinstance(value, list) else [value]
             for each in values:
                 command += [f"--{name.replace('_', '-')}", str(each)]
@@ -57,7 +62,7 @@ class Onramp:
         return self
 
     def wait_until_ready(self):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
                 with socket.create_connection((self.host, self.port), timeout=5) as probe:

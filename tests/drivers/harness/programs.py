@@ -27,7 +27,7 @@ def query(text, pins=False):
 
 def prepare_schemas(admin, clients):
     """Two schemas with the same names inside and different content; tables of each client's own for writes."""
-    admin.query("SET lock_wait_timeout = 10")
+    admin.query("SET lock_wait_timeout = 100")
     for number, schema in enumerate(SCHEMAS):
         statements = [
             f"DROP DATABASE IF EXISTS {schema}", f"CREATE DATABASE {schema}",

@@ -8,6 +8,8 @@ import socket
 import struct
 from typing import NamedTuple
 
+from .waiting import PATIENCE
+
 LONG_PASSWORD = 1
 FOUND_ROWS = 1 << 1
 LONG_FLAG = 1 << 2
@@ -199,7 +201,7 @@ class Greeting:
 class Connection:
     """A socket that speaks packets; nothing is sent by itself. `greet` and `login` are the usual first steps."""
 
-    def __init__(self, site, timeout=30, socket_path=None):
+    def __init__(self, site, timeout=PATIENCE, socket_path=None):
         if socket_path:
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.settimeout(timeout)
@@ -519,7 +521,7 @@ class Connection:
         return Column(*names, charset, length, kind, flags, decimals, extended)
 
 
-def connect(site, user="app", password="app-secret", timeout=30, socket_path=None, **options):
+def connect(site, user="app", password="app-secret", timeout=PATIENCE, socket_path=None, **options):
     """A logged-in connection; an `AssertionError` with the server's words otherwise."""
     connection = Connection(site, timeout, socket_path)
     answer = connection.login(user, password, **options)

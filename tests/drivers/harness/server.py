@@ -6,8 +6,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
+
+from .waiting import PATIENCE
 
 APP = ("app", "app-secret")
 ADMIN = ("admin", "admin-secret")
@@ -40,7 +43,7 @@ OPTIONS = [
     "--innodb-flush-log-at-trx-commit=2",  # survives kill -9 of the server, which is what the suites do
     "--innodb-flush-method=nosync",  # as above: the system keeps the files, only a power cut would lose them
     "--sync-frm=OFF",
-    "--innodb-lock-wait-timeout=5",  # seconds; a suite that waits longer for a row has failed anyway
+    "--innodb-lock-wait-timeout=100",  # seconds; a suite that waits longer for a row has failed anyway
     "--performance-schema=OFF",
     "--local-infile=ON",
     "--character-set-server=utf8mb4",
@@ -61,12 +64,14 @@ def end_in_order_on_sigterm():
 def free_port():
     """A TCP port of 127.0.0.1 that nobody listens on and no connection gets by itself.
 
-    It lies below the range that the system chooses local ports from (from 32768 on), so that nothing takes it while a
-    server that was stopped is to come back on it. It is never given out twice by one process.
+    It lies outside of the range that the system chooses local ports from (`ip_local_port_range` in the kernel's
+    ip-sysctl.rst, usually from 32768 on), so that nothing takes it while a server that was stopped is to come back on it.
+    It is never given out twice by one process.
     """
+    chosen_by_itself = range(*map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()))
     while True:
-        port = random.randrange(10_000, 32_000)
-        if port in _given_out:
+        port = random.randrange(10_000, 65_000)
+        if port in _given_out or port in chosen_by_itself:
             continue
         with socket.socket() as probe:
             try:
@@ -91,10 +96,12 @@ def find(program, *folders):
 def make_template(folder):
     """Initialises a data folder with the accounts once; servers start from copies of it."""
     data = Path(folder) / "template"
-    subprocess.run(
-        [find("mariadb-install-db"), "--no-defaults", f"--datadir={data}", f"--user={_user()}", "--skip-test-db",
-         "--auth-root-authentication-method=normal", "--innodb-log-file-size=16M"],
-        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        done = subprocess.run(
+            [find("mariadb-install-db"), "--no-defaults", f"--datadir={data}", f"--tmpdir={temporary}", f"--user={_user()}",
+             "--skip-test-db", "--auth-root-authentication-method=normal", "--innodb-log-file-size=16M"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
     accounts = Path(folder) / "accounts.sql"
     # One statement per line is what --init-file reads; anonymous accounts would win over 'app'@'%'.
     accounts.write_text("DELETE FROM mysql.global_priv WHERE User = '';\nFLUSH PRIVILEGES;" + ACCOUNTS)
@@ -119,6 +126,8 @@ class Server:
         # A Unix socket's path may have 107 bytes, fewer than some temporary folders need.
         self.socket = f"/tmp/onramp-test-{os.getpid()}-{self.port}.sock"
         self.data = Path(data) if data else self.folder / f"data-{self.port}"
+        # Servers that start remove what they take for left-over files of their kind from the folder for temporary ones.
+        self.temporary = self.folder / f"temporary-{self.port}"
         self.log = self.folder / f"server-{self.port}.log"
         if template:
             shutil.copytree(template, self.data)
@@ -126,16 +135,18 @@ class Server:
     def start(self, *options):
         """Starts and waits until the server takes connections."""
         assert self.process is None, "already running"
+        self.temporary.mkdir(exist_ok=True)
         self.process = subprocess.Popen(
-            [find("mariadbd", "/usr/sbin", "/usr/libexec"), "--no-defaults", f"--datadir={self.data}", f"--user={_user()}",
+            [find("mariadbd", "/usr/sbin", "/usr/libexec"), "--no-defaults", f"--datadir={self.data}",
+             f"--tmpdir={self.temporary}", f"--user={_user()}",
              f"--port={self.port}", f"--socket={self.socket}", f"--log-error={self.log}", *OPTIONS, *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.wait_until_up()
         return self
 
     def wait_until_up(self):
-        """Until it greets; at most a minute."""
-        deadline = time.monotonic() + 60
+        """Until it greets."""
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 break

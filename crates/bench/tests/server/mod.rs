@@ -26,8 +26,7 @@ impl Server {
     pub fn start() -> Self {
         let directory = fresh_directory();
         install(&directory);
-        // Free at the moment; the server takes it a moment later.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let process = launch(&directory, port);
         let server = Self { directory, process, port };
         server.wait_until_it_answers();
@@ -110,6 +109,24 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
         let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A port that nobody listens on and no connection gets by itself, also while its server is away: it lies outside of the
+/// range that the system chooses from. No two servers of these tests get the same.
+fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+    let mut bounds = range.split_whitespace().map(|bound| bound.parse::<u16>().unwrap());
+    let chosen_by_itself = bounds.next().unwrap()..=bounds.next().unwrap();
+    // Other runs of the same tests begin elsewhere.
+    let first = std::process::id() * 64;
+    loop {
+        let offset = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 50_000;
+        let port = 10_000 + u16::try_from(offset).unwrap();
+        if !chosen_by_itself.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 

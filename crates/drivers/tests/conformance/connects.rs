@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 
 use drivers::Settings;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, getsockname, listen, socket};
 use seam::{Address, Input, Instant};
 
 use crate::support::{Controls, TemporaryPath, TestDriver, run, run_with_peer};
@@ -23,8 +23,11 @@ pub fn tcp_connects<D: TestDriver>() {
 }
 
 pub fn tcp_refusals_carry_their_errno<D: TestDriver>() {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-    assert_eq!(failures::<D>(&[tcp(free)]), [(0, Errno::CONNREFUSED.raw_os_error())]);
+    // Held, so that nobody else gets the port, but not listened on.
+    let silent = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&silent, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    let address = SocketAddr::try_from(getsockname(&silent).unwrap()).unwrap();
+    assert_eq!(failures::<D>(&[tcp(address)]), [(0, Errno::CONNREFUSED.raw_os_error())]);
 }
 
 pub fn unix_connects<D: TestDriver>() {

@@ -66,8 +66,13 @@ fn the_accounts_have_the_rights_they_need_and_no_more() {
     let folder = TestFolder::new();
     let onramp = Onramp::ready(&folder, &[]);
     let service = query_directly(&folder, "SHOW GRANTS FOR 'onramp'@'localhost'");
-    let rights: Vec<_> = service.lines().filter_map(|line| line.split(" TO ").next()).collect();
-    assert_eq!(rights, ["GRANT PROCESS ON *.*", "GRANT SELECT ON `mysql`.`global_priv`"]);
+    let mut rights: Vec<_> = service.lines().filter_map(|line| line.split(" TO ").next()).collect();
+    // The server gives them in no particular order.
+    rights.sort_unstable();
+    let tables =
+        ["db", "global_priv", "roles_mapping"].map(|table| format!("GRANT SELECT ON `mysql`.`{table}`"));
+    assert_eq!(rights[0], "GRANT PROCESS ON *.*");
+    assert_eq!(rights[1..], tables);
     let admin = query_directly(&folder, "SHOW GRANTS");
     assert!(admin.starts_with("GRANT ALL PRIVILEGES ON *.* TO `admin`@`%`"), "{admin}");
     assert_eq!(query_directly(&folder, "SELECT COUNT(*) FROM mysql.global_priv WHERE User = ''"), "0\n");

@@ -1,0 +1,42 @@
+"""Waiting for what has to happen: nothing is taken for granted after some time, however busy the machine is."""
+
+import time
+
+# Only ends a test that would hang. What is waited for takes a moment, on a busy machine some seconds.
+PATIENCE = 150
+
+
+def until(condition, what, pause=0.02):
+    """What `condition` gives as soon as that is true; `what` is said if it never is."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, what() if callable(what) else what
+        time.sleep(pause)
+
+
+def wait_until_backends_are_gone(server, admin):
+    """Until the server has closed all connections of `app`, and their other ends know: a statement that is sent before they
+    do would rightly be lost. For a server of the test's own."""
+    def users():
+        return admin.query("SELECT USER, HOST FROM information_schema.PROCESSLIST").rows
+
+    def known_to_the_server():
+        return {int(host.rpartition(b":")[2]) for _, host in users() if b":" in host}
+
+    until(lambda: all(user != b"app" for user, _ in users()), "the server does not close its connections")
+    until(lambda: _ports_kept_open(server.port) <= known_to_the_server(), "connections that the server has closed are kept")
+
+
+def _ports_kept_open(remote):
+    """Local ports of the connections to a port of this machine that have not been closed from here."""
+    found = set()
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        for line in list(table)[1:]:
+            _, local, peer, state = line.split()[:4]
+            # ESTABLISHED and CLOSE_WAIT (include/net/tcp_states.h of the kernel).
+            if int(peer.split(":")[1], 16) == remote and state in ("01", "08"):
+                found.add(int(local.split(":")[1], 16))
+    return found
