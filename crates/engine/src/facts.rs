@@ -71,6 +71,14 @@ impl Facts {
         self.version.windows(7).any(|part| part.eq_ignore_ascii_case(b"mariadb"))
     }
 
+    /// Whether a tracker's report of a variable may mean another one. MariaDB from 11.1 on (where `tx_isolation` and
+    /// `transaction_isolation` became two names of one variable) tells variables apart by where they are stored: of all that
+    /// are bits of one word, autocommit and foreign_key_checks among them, it reports one, and of storage engines' own, such as
+    /// innodb_lock_wait_timeout, none. Seen with 11.4.5.
+    pub(crate) fn has_vague_trackers(&self) -> bool {
+        self.is_mariadb() && self.major_version() >= 11
+    }
+
     pub(crate) fn accounts_query(&self) -> &'static str {
         account_queries::accounts(self.is_mariadb(), self.major_version(), self.depth)
     }
@@ -196,6 +204,16 @@ mod tests {
         let row = fields.map(Some);
         facts.take_server_row(&row).unwrap();
         facts
+    }
+
+    #[test]
+    fn trackers_are_vague_from_mariadb_11_on() {
+        let vague =
+            |version| Facts::new(&Established::of_test(version, Capabilities(0))).has_vague_trackers();
+        assert!(vague("11.4.5-MariaDB") && vague("12.0.2-MariaDB"));
+        assert!(
+            !vague("5.5.5-10.11.14-MariaDB-0+deb12u2") && !vague("9.7.4-2") && !vague("8.0.11-TiDB-v8.5.0")
+        );
     }
 
     #[test]

@@ -138,6 +138,7 @@ pub(crate) struct Statement {
     pub(crate) sets_pool_variable: bool,
     pub(crate) inserts: bool,
     pub(crate) unreported: Vec<Box<[u8]>>,
+    pub(crate) assigned: Vec<Box<[u8]>>,
     pub(crate) sets_for_itself: bool,
     /// More than one statement, or not sure.
     pub(crate) several: bool,
@@ -162,6 +163,7 @@ impl Statement {
             sets_pool_variable: false,
             inserts: false,
             unreported: Vec::new(),
+            assigned: Vec::new(),
             sets_for_itself: false,
             several: false,
             transaction: None,
@@ -195,6 +197,7 @@ impl Statement {
             sets_pool_variable: found.sets_pool_variable,
             inserts: found.inserts,
             unreported: found.unreported,
+            assigned: found.assigned,
             sets_for_itself: found.sets_for_itself,
             several: found.several,
             transaction: plain.then(|| sql::transaction_command(text)).flatten(),

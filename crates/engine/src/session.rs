@@ -91,6 +91,26 @@ const NOT_CARRIED: [&[u8]; 14] = [
     b"timestamp",
 ];
 
+/// Two names of one variable, or of two of which each sets the other: the one that was set last counts.
+const TWO_NAMES: [(&[u8], &[u8]); 8] = [
+    (b"character_set_database", b"collation_database"),
+    (b"character_set_server", b"collation_server"),
+    (b"log_slow_query", b"slow_query_log"),
+    (b"log_slow_query_time", b"long_query_time"),
+    (b"max_delayed_threads", b"max_insert_delayed_threads"),
+    (b"tmp_memory_table_size", b"tmp_table_size"),
+    (b"transaction_isolation", b"tx_isolation"),
+    (b"transaction_read_only", b"tx_read_only"),
+];
+
+fn other_name(name: &[u8]) -> Option<&'static [u8]> {
+    TWO_NAMES.iter().find_map(|&(one, other)| match name {
+        _ if name == one => Some(other),
+        _ if name == other => Some(one),
+        _ => None,
+    })
+}
+
 /// System variables that say how a statement is executed and nothing of what it means. Clients that differ in them alone can
 /// share prepared statements.
 const ONLY_FOR_EXECUTION: [&[u8]; 15] = [
@@ -135,6 +155,9 @@ impl SessionState {
             }
             _ if NOT_CARRIED.contains(&name.as_slice()) => return false,
             _ => {
+                if let Some(other) = other_name(&name) {
+                    self.variables.remove(other);
+                }
                 self.variables.insert(name.into(), value.into());
             }
         }
@@ -370,6 +393,19 @@ mod tests {
         to.set_variable(b"Wait_Timeout", b"100");
         assert_eq!(set(&from, &to), "SET @@session.sql_mode=DEFAULT,@@session.wait_timeout=100");
         assert_eq!(set(&to, &to), "");
+    }
+
+    #[test]
+    fn of_two_names_the_one_that_was_set_last_counts() {
+        let mut state = SessionState::default();
+        state.set_variable(b"tx_isolation", b"SERIALIZABLE");
+        state.set_variable(b"transaction_isolation", b"READ-COMMITTED");
+        assert_eq!(
+            set(&SessionState::default(), &state),
+            "SET @@session.transaction_isolation='READ-COMMITTED'"
+        );
+        state.set_variable(b"tx_isolation", b"SERIALIZABLE");
+        assert_eq!(set(&SessionState::default(), &state), "SET @@session.tx_isolation='SERIALIZABLE'");
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct Classification {
     /// MariaDB's tracker passes over `SET @@name = value`, and tells of the values in `SET STATEMENT` but not always that they
     /// have gone back.
     pub unreported: Vec<Box<[u8]>>,
+    /// Session variables, in lower case, that the text sets by their names, those of `unreported` included.
+    pub assigned: Vec<Box<[u8]>>,
     /// One statement, `SET STATEMENT ... FOR`: what it sets goes back at its end.
     pub sets_for_itself: bool,
 }
@@ -225,7 +227,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     if several || text.len() > LARGEST_REWRITTEN {
         pin_for_trackers(&mut scanner.findings);
     }
-    let Findings { effects, reads, mut calls, sets_last_insert_id, sets_pool_variable, unreported } =
+    let Findings { effects, reads, mut calls, sets_last_insert_id, sets_pool_variable, unreported, assigned } =
         scanner.findings;
     for call in &mut calls {
         let earlier = kinds.iter().take_while(|(end, _)| *end <= call.span.start);
@@ -253,6 +255,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         releases_connection,
         inserts,
         unreported,
+        assigned,
         sets_for_itself: !several && first.sets_for_itself,
     }
 }

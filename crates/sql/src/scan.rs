@@ -142,6 +142,7 @@ pub(crate) struct Findings {
     pub sets_last_insert_id: bool,
     pub sets_pool_variable: bool,
     pub unreported: Vec<Box<[u8]>>,
+    pub assigned: Vec<Box<[u8]>>,
 }
 
 /// What was found in the statement at hand.
@@ -204,6 +205,7 @@ impl<'a> Scanner<'a> {
                 sets_last_insert_id: false,
                 sets_pool_variable: false,
                 unreported: Vec::new(),
+                assigned: Vec::new(),
             },
             remarks: Remarks::default(),
             depth: 0,

@@ -65,12 +65,17 @@ fn set_statement(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
 
 /// The server does not say what becomes of this variable. One that cannot be asked for keeps its session where it is.
 fn note_unreported(scanner: &mut Scanner<'_>, name: &[u8]) {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    if !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(plain) {
-        scanner.findings.unreported.push(name.to_ascii_lowercase().into());
-    } else {
-        scanner.add_effect(Effects::SESSION_VARIABLE);
+    match plain_variable_name(name) {
+        Some(name) => scanner.findings.unreported.push(name),
+        None => scanner.add_effect(Effects::SESSION_VARIABLE),
     }
+}
+
+/// The name in lower case, as a question for its value can name it.
+fn plain_variable_name(name: &[u8]) -> Option<Box<[u8]>> {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let fits = !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(plain);
+    fits.then(|| name.to_ascii_lowercase().into())
 }
 
 /// Of a variable, in bytes (`NAME_LEN` of both servers is 64 characters).
@@ -199,6 +204,9 @@ fn system_variable(
     if is("session_track_system_variables") {
         tracked_variables(scanner, target.start);
         return CharsetSetting::Untouched;
+    }
+    if let Some(name) = plain_variable_name(target.name) {
+        scanner.findings.assigned.push(name);
     }
     let of_transaction = ["transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only"];
     if target.with_at_signs && target.scope == Scope::Unsaid {

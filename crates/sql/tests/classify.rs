@@ -463,6 +463,21 @@ fn trackers_of_a_client() {
 }
 
 #[test]
+fn a_set_names_the_session_variables_that_it_assigns_to() {
+    let assigned = |text: &str| -> Vec<String> {
+        plain(text).assigned.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    };
+    assert_eq!(
+        assigned(
+            "SET Autocommit = 0, @@session.sql_notes = 1, SESSION `unique_checks` = 0, @@foreign_key_checks = 1, @a = 2"
+        ),
+        ["autocommit", "sql_notes", "unique_checks", "foreign_key_checks"]
+    );
+    assert_eq!(assigned("SET GLOBAL sql_notes = 1, NAMES utf8mb4, hot.key_buffer_size = 8"), [""; 0]);
+    assert_eq!(assigned("SELECT 1; SET sql_notes = 0"), ["sql_notes"]);
+}
+
+#[test]
 fn what_the_server_does_not_report() {
     let unreported = |text: &str| -> Vec<String> {
         let names = plain(text).unreported;

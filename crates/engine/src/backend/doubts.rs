@@ -12,6 +12,7 @@ use super::kept::rows_of;
 use super::{Change, Owner, Summary};
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
+use crate::facts::Facts;
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::SessionState;
 
@@ -100,9 +101,13 @@ impl Engine {
         let session = self.clients[client].session.expect("a client with requests has logged in");
         // MySQL reports that a temporary table has been changed or dropped.
         let of_table = statement.kind == Kind::Ddl && self.clients[client].holds_tables();
-        let mut explained = matches!(statement.kind, Kind::Set | Kind::Use)
+        let vague = self.facts.as_ref().is_some_and(Facts::has_vague_trackers);
+        // What stored code has set there cannot be told from the reports.
+        let runs_code = !statement.effects.intersection(MAY_SET).is_empty();
+        let mut explained = (matches!(statement.kind, Kind::Set | Kind::Use) && !(vague && runs_code))
             || !request.explained_effects().is_empty()
             || !statement.unreported.is_empty()
+            || (vague && !runs_code && !statement.assigned.is_empty())
             || of_table;
         let mut state = None;
         let own = || self.sessions.state(session).clone();
@@ -113,7 +118,7 @@ impl Engine {
         for change in changes {
             match change {
                 Change::Variable { name, value } => {
-                    explained = true;
+                    explained |= !vague;
                     let name: Box<[u8]> = name.to_ascii_lowercase().into();
                     let belief = belief(statement, &name, failed);
                     if belief != Belief::Over {
@@ -134,6 +139,21 @@ impl Engine {
             state.get_or_insert_with(own).charset.collation = collation.clone();
         }
         doubts.extend(unreported(statement, &reported, failed));
+        if vague && (!failed || statement.several) {
+            for name in statement.assigned.iter().filter(|name| !reported.contains(*name)) {
+                match summary.status {
+                    Some(status) if **name == *b"autocommit" && !statement.several => {
+                        let value: &[u8] =
+                            if status.contains(StatusFlags::AUTOCOMMIT) { b"ON" } else { b"OFF" };
+                        state.get_or_insert_with(own).set_variable(name, value);
+                        settled.insert(name.clone());
+                    }
+                    _ => {
+                        doubts.insert(name.clone());
+                    }
+                }
+            }
+        }
         self.note_doubts(client, &settled, doubts);
         if let Some(state) = state {
             self.move_session(key, client, state);
