@@ -111,6 +111,7 @@ PROGRAMS = {
         "A: SET STATEMENT sql_mode = '' FOR SELECT missing", "B: SELECT @@sql_mode", "A: SELECT @@sql_mode", "A: SELECT @@warning_count"],
     "escapes in one statement": [
         "A: SET STATEMENT sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES' FOR SELECT 1", "A: SELECT 'a\\'; SELECT 2 -- ', \"x\"", "B: SELECT 'a\\'; SELECT 2 -- '"],
+    "a global variable in a text that fails": ["A: SET @@sql_notes = 0, @@max_connections = 5; SELECT 1", "A: SET @@sql_notes = 0; SET @@missing = 1", "B: SELECT @@sql_notes", "A: SELECT @@sql_notes"],
     "a limit that sets another variable": ["A: SET sql_big_selects = 1", "A: SET max_join_size = 10", "B: SELECT @@sql_big_selects", "A: SELECT @@sql_big_selects, @@max_join_size"],
     "character set under a pin": [
         "A: SELECT GET_LOCK('one', 0)", "A: SET CHARACTER SET latin1", "A: SELECT RELEASE_LOCK('one')", "B: SELECT @@character_set_client, @@collation_connection",
@@ -124,7 +125,13 @@ PROGRAMS = {
     "id of an insert before a transaction": [
         "A: INSERT INTO t0 (v) VALUES ('a')", "A: SET autocommit = 0", "A: DO 1; INSERT INTO t0 VALUES (500, 'explicit', 1)", "A: SAVEPOINT s", "A: COMMIT", "A: SET autocommit = 1",
         "A: SELECT LAST_INSERT_ID() = MIN(id) FROM t0"],
-    "rows found among others": ["A: SET @@sql_notes = 0; SELECT id FROM words WHERE id IS NULL; DO 1", "B: SELECT 1", "A: SELECT FOUND_ROWS()"],
+    "rows found among others": [
+        "A: SET @@sql_notes = 0; SELECT id FROM words WHERE id IS NULL; DO 1", "B: SELECT 1", "A: SELECT FOUND_ROWS()", "A: SELECT id FROM words LIMIT 2; SET @@sql_notes = 1",
+        "B: SELECT 1", "A: SELECT FOUND_ROWS()"],
+    "counts of conditions under a pin": [
+        "A: SELECT GET_LOCK('one', 0)", "A: SELECT CAST('x' AS INT), (SELECT 1 UNION SELECT 2)", "A: SELECT @@warning_count, @@error_count", "A: DO 0", "A: SELECT @@warning_count, @@error_count",
+        "A: SELECT RELEASE_LOCK('one')", "B: SELECT 1", "A: SHOW WARNINGS", "A: SELECT @@error_count"],
+    "counts of conditions": ["A: SELECT CAST('x' AS INT), (SELECT 1 UNION SELECT 2)", "B: SELECT 1", "A: SELECT @@warning_count, @@error_count", "A: SET max_error_count = 1", "A: SELECT CAST('x' AS INT), CAST('y' AS INT)", "A: SELECT @@warning_count"],
     "status behind an error under a pin": [
         "A: SELECT GET_LOCK('one', 0)", "A: BEGIN", "A: INSERT INTO t0 (v) VALUES ('a')", "A: DROP DATABASE missing", "A: SELECT RELEASE_LOCK('one')", "B: SELECT COUNT(*) FROM t0"],
     "next transaction": [

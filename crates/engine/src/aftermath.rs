@@ -174,6 +174,18 @@ pub(crate) fn with_status(reply: &[u8], status: StatusFlags) -> Vec<u8> {
     out
 }
 
+/// How many rows of a saved answer to SHOW WARNINGS are errors.
+pub(crate) fn errors_in(reply: &[u8]) -> u16 {
+    let mut errors = 0;
+    let mut at = 0;
+    while let Some((payload_at, end)) = packet_at(reply, at) {
+        // The first column of a row is the level; definitions of columns begin with a catalog's name.
+        errors += u16::from(reply[payload_at..end].starts_with(b"\x05Error"));
+        at = end;
+    }
+    errors
+}
+
 /// Where the payload of the packet at a place begins and ends; `None` after the last one.
 fn packet_at(packets: &[u8], at: usize) -> Option<(usize, usize)> {
     let &[a, b, c, _] = packets.get(at..at + wire::HEADER_LEN)? else { return None };
@@ -216,6 +228,8 @@ fn warnings_reply(level: &str, code: u16, text: &[u8], reader: Reader) -> Box<[u
 pub(crate) enum Literals {
     /// All whose answer is known: in a text that is executed once.
     All,
+    /// The same where the backend still has the diagnostics: it may count more than an error packet has told.
+    AllButDiagnostics,
     /// Where a text is prepared: only what is the same for all its executions.
     ConnectionId,
     /// Where a prepared text is executed: what the client's last statement has left.
@@ -228,6 +242,7 @@ impl Literals {
         use SessionFunction::{ConnectionId, ErrorCount, FoundRows, RowCount, WarningCount};
         match self {
             Self::All => true,
+            Self::AllButDiagnostics => !matches!(function, WarningCount | ErrorCount),
             Self::ConnectionId => function == ConnectionId,
             Self::OfPrepared => matches!(function, RowCount | FoundRows | WarningCount | ErrorCount),
         }
@@ -323,10 +338,22 @@ mod tests {
         assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT -1 AS `ROW_COUNT()`, 77+1");
         let rewritten = aftermath.rewrite(text, &calls, 77, pool, Literals::ConnectionId).unwrap();
         assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT ROW_COUNT(), 77+1");
+        let rewritten = aftermath.rewrite(text, &calls, 77, pool, Literals::AllButDiagnostics).unwrap();
+        assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT -1 AS `ROW_COUNT()`, 77+1");
+        assert!(!Literals::AllButDiagnostics.has(SessionFunction::WarningCount));
         let rewritten = aftermath.rewrite(text, &calls, 77, pool, Literals::OfPrepared).unwrap();
         let expected = "SELECT CAST(-1|0 AS SIGNED) AS `ROW_COUNT()`, CONNECTION_ID()+1";
         assert_eq!(String::from_utf8(rewritten).unwrap(), expected);
         assert_eq!(aftermath.rewrite(b"SELECT 1", &[], 77, pool, Literals::All), None);
+    }
+
+    #[test]
+    fn errors_are_counted_among_warnings() {
+        let reader =
+            Reader { status: StatusFlags::AUTOCOMMIT, collation: 45, capabilities: Capabilities::NONE };
+        assert_eq!(errors_in(&warnings_reply("Error", 1064, b"Error", reader)), 1);
+        assert_eq!(errors_in(&warnings_reply("Warning", 1264, b"Error", reader)), 0);
+        assert_eq!(errors_in(&no_warnings(reader)), 0);
     }
 
     #[test]

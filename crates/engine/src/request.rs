@@ -136,6 +136,7 @@ pub(crate) struct Statement {
     /// COMMIT RELEASE and its like: the server closes the connection after its answer.
     pub(crate) releases_connection: bool,
     pub(crate) sets_pool_variable: bool,
+    pub(crate) rows_of_select: bool,
     pub(crate) inserts: bool,
     pub(crate) unreported: Vec<Box<[u8]>>,
     pub(crate) assigned: Vec<Box<[u8]>>,
@@ -161,6 +162,7 @@ impl Statement {
             sets_last_insert_id: false,
             releases_connection: false,
             sets_pool_variable: false,
+            rows_of_select: false,
             inserts: false,
             unreported: Vec::new(),
             assigned: Vec::new(),
@@ -195,6 +197,7 @@ impl Statement {
             sets_last_insert_id: found.sets_last_insert_id,
             releases_connection: found.releases_connection,
             sets_pool_variable: found.sets_pool_variable,
+            rows_of_select: found.rows_of_select,
             inserts: found.inserts,
             unreported: found.unreported,
             assigned: found.assigned,

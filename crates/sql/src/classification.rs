@@ -49,6 +49,8 @@ pub struct Classification {
     pub sets_pool_variable: bool,
     /// `COMMIT RELEASE`, `ROLLBACK RELEASE`: the server closes the connection afterwards.
     pub releases_connection: bool,
+    /// The last result set of the text is that of a [`Kind::Select`], if there is one: behind it stand statements without.
+    pub rows_of_select: bool,
     /// One of the statements is [`Kind::Insert`], [`Kind::Replace`] or [`Kind::Load`].
     pub inserts: bool,
     /// Session variables, in lower case, that the text sets without a report of the server that could be relied on:
@@ -253,6 +255,11 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         sets_last_insert_id,
         sets_pool_variable,
         releases_connection,
+        rows_of_select: kinds
+            .iter()
+            .rev()
+            .find(|(_, kind)| !has_no_rows(*kind))
+            .is_some_and(|(_, kind)| *kind == Kind::Select),
         inserts,
         unreported,
         assigned,
@@ -271,6 +278,12 @@ fn pin_for_trackers(findings: &mut Findings) {
     if findings.calls.len() < before {
         findings.effects |= Effects::SESSION_VARIABLE;
     }
+}
+
+/// Whether a statement of this kind never answers with rows.
+fn has_no_rows(kind: Kind) -> bool {
+    use Kind::{Begin, Commit, Ddl, Do, Rollback, Savepoint, Set, Update, Use};
+    matches!(kind, Begin | Commit | Ddl | Do | Rollback | Savepoint | Set | Update | Use)
 }
 
 /// Whether a statement of this kind leaves behind what a function of a later one in the same text asks for.

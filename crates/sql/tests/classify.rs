@@ -502,6 +502,23 @@ fn what_the_server_does_not_report() {
 }
 
 #[test]
+fn whose_the_last_rows_of_a_text_are() {
+    for text in
+        ["SELECT 1", "SHOW TABLES; (SELECT 2)", "INSERT INTO t VALUES (1); SELECT 1; SET @a = 1; COMMIT"]
+    {
+        assert!(plain(text).rows_of_select, "{text}");
+    }
+    for text in [
+        "SELECT 1; SHOW TABLES",
+        "SELECT 1; CALL p()",
+        "SELECT 1; INSERT INTO t VALUES (1) RETURNING a",
+        "DO 1",
+    ] {
+        assert!(!plain(text).rows_of_select, "{text}");
+    }
+}
+
+#[test]
 fn inserts_in_any_statement_of_a_text() {
     for text in
         ["INSERT INTO t VALUES (1)", "SELECT 1; REPLACE t VALUES (1)", "LOAD DATA INFILE 'f' INTO TABLE t"]

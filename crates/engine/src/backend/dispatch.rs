@@ -5,7 +5,7 @@ use wire::{Capabilities, ClientMetadata, CommandKind, Expect, ReplyOptions, Repl
 
 use super::preparing::stays;
 use super::{Backend, InFlight, Owner, Permit, Summary};
-use crate::aftermath::Literals;
+use crate::aftermath::{Diagnostics, Literals};
 use crate::client::commands::key_u32;
 use crate::client::prepared::put_statement_id;
 use crate::client::{Client, Phase, Running};
@@ -386,8 +386,9 @@ impl Engine {
             ahead.sets_insert_id = true;
             ahead.texts.push(format!("SET last_insert_id={}", client.aftermath.last_insert_id).into_bytes());
         }
-        // Preparing a statement has no part in a transaction.
-        if let Some(unstarted) = client.unstarted.filter(|_| request.command != RequestKind::Prepare) {
+        // Preparing a statement has no part in a transaction, but for being refused in one that only reads.
+        let prepares = request.command == RequestKind::Prepare;
+        if let Some(unstarted) = client.unstarted.filter(|unstarted| !prepares || unstarted.only_reads()) {
             ahead.begins = true;
             ahead.texts.push(unstarted.text().to_vec());
         }
@@ -403,7 +404,12 @@ impl Engine {
         let client = &self.clients[key];
         // A prepared statement will be asked again and again: its answers must stay the server's.
         let prepares = request.command == RequestKind::Prepare;
-        let which = if prepares { Literals::ConnectionId } else { Literals::All };
+        let there = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
+        let which = match prepares {
+            true => Literals::ConnectionId,
+            false if there && client.backend.is_some() => Literals::AllButDiagnostics,
+            false => Literals::All,
+        };
         let pool = |variable| client.priority.literal(variable, &self.settings);
         let rewritten = client.aftermath.rewrite(text, &request.statement.calls, client.id, pool, which);
         if let Some(text) = rewritten {

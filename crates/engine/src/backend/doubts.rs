@@ -19,6 +19,10 @@ use crate::session::SessionState;
 /// The names of such variables of a client, in lower case.
 pub(crate) type Doubts = Option<Box<BTreeSet<Box<[u8]>>>>;
 
+/// So many are asked for at a time; the texts of programs leave a handful. With more, which nobody sets by accident, the client
+/// keeps its backend.
+const MOST_DOUBTS: usize = 64;
+
 /// What SET CHARACTER SET and its like change; the collation is the schema's, which no tracker reports.
 const CHARSETS: [&[u8]; 4] =
     [b"character_set_client", b"character_set_results", b"character_set_connection", b"collation_connection"];
@@ -186,6 +190,10 @@ impl Engine {
         if let Some(before) = client.doubts.take() {
             doubts.extend(before.into_iter().filter(|name| !settled.contains(name)));
         }
+        if doubts.len() > MOST_DOUBTS {
+            client.pins |= Effects::SESSION_VARIABLE.into();
+            doubts.clear();
+        }
         client.doubts = (!doubts.is_empty()).then(|| Box::new(doubts));
     }
 
@@ -195,7 +203,7 @@ impl Engine {
         // It does not survive the question.
         let mut text = b"SELECT FOUND_ROWS()".to_vec();
         for name in doubts {
-            text.extend_from_slice(b",@@");
+            text.extend_from_slice(b",@@session.");
             text.extend_from_slice(name); // letters, digits and underscores
         }
         let owner = Owner::ReadVariables { client };
@@ -221,8 +229,14 @@ impl Engine {
             }
             self.move_session(key, client, state);
         } else {
-            // Killed, or a name that is none: the client stays where its values are.
-            self.clients[client].pins |= Effects::SESSION_VARIABLE.into();
+            let message = summary.error.as_ref().map_or(&b""[..], |error| &error.message);
+            let rest = without_named(asked.clone(), message);
+            if rest.len() == asked.len() {
+                // Killed, most likely: the client stays where its values are.
+                self.clients[client].pins |= Effects::SESSION_VARIABLE.into();
+            }
+            self.clients[client].doubts =
+                (!rest.is_empty() && rest.len() < asked.len()).then(|| Box::new(rest));
         }
         if matches!(self.clients[client].phase, ClientPhase::Settling) {
             return self.settle(key, client, false);
@@ -232,6 +246,13 @@ impl Engine {
         }
         self.send_request(client, key);
     }
+}
+
+/// Without those that an error message of the server names in quotes: there is no such variable, or it is a global one, and
+/// what was to set it has failed too.
+fn without_named(mut names: BTreeSet<Box<[u8]>>, message: &[u8]) -> BTreeSet<Box<[u8]>> {
+    names.retain(|name| !message.split(|&byte| byte == b'\'').any(|word| word.eq_ignore_ascii_case(name)));
+    names
 }
 
 #[cfg(test)]
@@ -281,5 +302,13 @@ mod tests {
         assert_eq!(of("SET max_join_size = 5", &["max_join_size"], false), ["sql_big_selects"]);
         assert_eq!(of("CALL p()", &["sql_mode"], false), [""; 0]);
         assert_eq!(of("CALL p()", &[], true).len(), GOES_BACK.len());
+    }
+
+    #[test]
+    fn what_the_server_refuses_to_tell_is_not_asked_again() {
+        let names = || [b"max_connections"[..].into(), b"sql_mode"[..].into()].into_iter().collect();
+        let message = b"Variable 'max_connections' is a GLOBAL variable";
+        assert_eq!(without_named(names(), message).into_iter().collect::<Vec<_>>(), [b"sql_mode"[..].into()]);
+        assert_eq!(without_named(names(), b"Query execution was interrupted").len(), 2);
     }
 }

@@ -316,7 +316,10 @@ impl Engine {
         let whole = summary.error.is_none() && summary.kept.len() as u64 == summary.relayed;
         if whole {
             let reply = std::mem::take(&mut summary.kept).into_boxed_slice();
-            let warnings = summary.rows.map_or(warnings, |rows| u16::try_from(rows).unwrap_or(u16::MAX));
+            // max_error_count bounds what is kept, not what is counted; an error packet tells of one condition.
+            let warnings =
+                warnings.max(summary.rows.map_or(0, |rows| u16::try_from(rows).unwrap_or(u16::MAX)));
+            let errors = errors.max(crate::aftermath::errors_in(&reply));
             state.aftermath.diagnostics = Diagnostics::Saved { warnings, errors, reply };
         } else {
             state.aftermath.diagnostics = Diagnostics::None;
@@ -390,17 +393,18 @@ impl Engine {
             || summary.copied_rows.is_some()
             || request.statement.kind == Kind::Select
             || !effects.intersection(MAY_SELECT).is_empty();
-        // Which of several statements has had these rows, nobody says.
-        let of_another = request.statement.several && rows_tell && !request.counts_rows;
-        let counted = (selects && !may_count.is_empty()) || request.wants_cursor() || of_another;
+        let counted = (selects && !may_count.is_empty()) || request.wants_cursor();
         if counted && summary.error.is_none() {
             aftermath.found_rows = None;
         }
-        let found = summary.found_rows.filter(|_| request.counts_rows);
+        let several = request.statement.several;
+        let counts = if several { request.statement.rows_of_select } else { request.counts_rows };
+        let found = summary.found_rows.filter(|_| counts);
         let copied = summary.copied_rows.filter(|_| request.inserts_selection);
         // SELECT ... INTO has no result set and finds nothing, so to say.
         let into = matches!(request.command, RequestKind::Query | RequestKind::Execute)
             && request.statement.kind == Kind::Select
+            && !several
             && summary.error.is_none()
             && summary.rows.is_none();
         if let Some(rows) = found.or(copied).or(into.then_some(0)).filter(|_| !counted) {
@@ -422,10 +426,13 @@ impl Engine {
         if nothing_new {
             self.backends[key].note_replaced_list(&request.statement);
         }
-        if nothing_new && (about_diagnostics || request.leaves_diagnostics()) {
+        // Which statements leave the list of those before them, the server knows best.
+        let on_backend = matches!(aftermath.diagnostics, Diagnostics::OnBackend { .. });
+        let kept = on_backend && !self.clients[client].pins.is_empty();
+        if nothing_new && (kept || about_diagnostics || request.leaves_diagnostics()) {
             return;
         }
-        aftermath.diagnostics = match (&summary.error, summary.warnings) {
+        self.clients[client].aftermath.diagnostics = match (&summary.error, summary.warnings) {
             (Some(error), _) if statement.shared => Diagnostics::of_error(error, reader),
             // Short reads of other clients were behind it, so that the texts could not be fetched. Statements that
             // have ever warned are not shared, which leaves the first warning of a kind.

@@ -26,6 +26,11 @@ impl Unstarted {
         if self.read_only { b"START TRANSACTION READ ONLY" } else { b"START TRANSACTION" }
     }
 
+    /// Whether it may change nothing.
+    pub(crate) fn only_reads(self) -> bool {
+        self.status.contains(StatusFlags::IN_TRANS_READONLY)
+    }
+
     /// The status flags that tell of it.
     pub(crate) fn status(self) -> StatusFlags {
         self.status
