@@ -7,6 +7,7 @@ use wire::{Command, CommandKind};
 fuzz_target!(|bytes: &[u8]| {
     match Command::parse(bytes) {
         Ok(Command::Unsupported(byte)) => assert_eq!(byte, bytes[0]),
+        Ok(Command::Query(body)) => drop(wire::split_query_attributes(body)),
         Ok(_) => assert!(CommandKind::from_byte(bytes[0]).is_some()),
         Err(_) => {}
     }

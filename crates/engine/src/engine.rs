@@ -17,7 +17,7 @@ use crate::client::delay::Delayed;
 use crate::client::delegation::Claims;
 use crate::client::known_answers::KnownSets;
 use crate::client::login_schema::SchemaCheck;
-use crate::client::{Client, Phase};
+use crate::client::{Client, Phase, Running};
 use crate::coalescing::Coalescer;
 use crate::control::{CONTROL_TOKEN, Control};
 use crate::digests::Digests;
@@ -479,7 +479,9 @@ impl Engine {
         }
         let client = &self.clients[key];
         let waiting = matches!(client.phase, Phase::Idle | Phase::Login(_) | Phase::AwaitingServer);
-        if waiting && !client.in_transaction() && client.unstarted.is_none() {
+        // A replica waits for events that are to come, and connects again.
+        let replicates = matches!(client.phase, Phase::Running(Running::Replicating));
+        if replicates || (waiting && !client.in_transaction() && client.unstarted.is_none()) {
             self.drop_client(key);
         }
     }

@@ -33,13 +33,17 @@ impl Pins {
     /// Without autocommit, a savepoint may be all there is of a transaction.
     pub const SAVEPOINT: Self = Self::own(1 << 5);
 
-    const NAMES: [(Self, &'static str); 6] = [
+    /// It has registered as a replica, or read the binary log.
+    pub const REPLICATION: Self = Self::own(1 << 6);
+
+    const NAMES: [(Self, &'static str); 7] = [
         (Self::PREPARED_STATEMENT, "prepared_statement"),
         (Self::THREAD_HANDLING, "thread_handling"),
         (Self::CHARACTER_SET, "character_set"),
         (Self::STATE_CHANGE, "state_change"),
         (Self::CURSOR, "cursor"),
         (Self::SAVEPOINT, "savepoint"),
+        (Self::REPLICATION, "replication"),
     ];
 
     const fn own(own: u8) -> Self {
@@ -63,6 +67,11 @@ impl Pins {
         Self { effects: self.effects.without(other.effects), own: self.own & !other.own }
     }
 
+    /// Whether the client is a replica, or acts as one.
+    pub(crate) const fn replicates(self) -> bool {
+        self.own & Self::REPLICATION.own != 0
+    }
+
     /// Those of the reasons that the lexer found.
     pub(crate) const fn effects(self) -> Effects {
         self.effects
@@ -82,7 +91,8 @@ impl Pins {
             | Self::CHARACTER_SET.own
             | Self::THREAD_HANDLING.own
             | Self::CURSOR.own
-            | Self::SAVEPOINT.own;
+            | Self::SAVEPOINT.own
+            | Self::REPLICATION.own;
         let own = self.own & !harmless;
         !self.effects.without(HARMLESS).is_empty() || own != 0
     }

@@ -115,6 +115,10 @@ pub(crate) enum RequestKind {
     LoginSchema,
     /// COM_STMT_EXECUTE.
     Execute,
+    /// COM_REGISTER_SLAVE.
+    RegisterReplica,
+    /// COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID: without an end, mostly.
+    BinlogDump,
     /// COM_RESET_CONNECTION, for a client that holds a backend.
     ResetConnection,
     /// Any other, relayed as it is.

@@ -35,6 +35,9 @@ pub enum Expect {
     ResultSets,
     /// Rows up to an EOF or OK, or an ERR: stmt_fetch.
     Rows,
+    /// Events up to an EOF, which is one in every client's form, or an ERR: binlog_dump, binlog_dump_gtid
+    /// (`net_send_eof` in both servers).
+    Events,
     /// stmt_prepare.
     Prepare,
     /// Column definitions up to an EOF or OK, or an ERR: field_list.
@@ -230,7 +233,7 @@ impl ReplyReader {
     /// A reader for the reply to one command.
     pub fn new(expect: Expect, options: ReplyOptions) -> Self {
         let stage = match expect {
-            Expect::Rows => Stage::Rows { count: 0, middle: Middle::Settled },
+            Expect::Rows | Expect::Events => Stage::Rows { count: 0, middle: Middle::Settled },
             Expect::FieldList => Stage::FieldDefinitions,
             Expect::Simple | Expect::ResultSets | Expect::Prepare | Expect::Statistics => Stage::Head,
         };
@@ -352,7 +355,10 @@ impl ReplyReader {
     /// How many bytes of the packet at the front of `view` must be there to decide about it.
     fn needed(&self, view: &[u8]) -> Result<usize, WireError> {
         let Some(header) = Header::parse(view) else { return Ok(HEADER_LEN) };
-        header.check_sequence(self.sequence)?;
+        // Where a replica acknowledges events, the server begins to count anew (`Repl_semi_sync_master::flush_net`).
+        if self.expect != Expect::Events {
+            header.check_sequence(self.sequence)?;
+        }
         if self.flow == Flow::Continuation {
             return Ok(HEADER_LEN);
         }
@@ -378,6 +384,7 @@ impl ReplyReader {
             }
             Stage::Rows { .. } => match first {
                 ERR_HEADER => false,
+                EOF_HEADER if self.expect == Expect::Events => false,
                 EOF_HEADER if self.options.backend_deprecate_eof => header.length == MAX_PAYLOAD,
                 // An EOF has 5 bytes; clients since 3.23 tell it by fewer than 9, the length of an 8-byte integer.
                 EOF_HEADER => header.length >= 9,

@@ -49,6 +49,7 @@ fn expect() -> impl Strategy<Value = Expect> {
         Just(Expect::Simple),
         Just(Expect::ResultSets),
         Just(Expect::Rows),
+        Just(Expect::Events),
         Just(Expect::Prepare),
         Just(Expect::FieldList),
         Just(Expect::Statistics),

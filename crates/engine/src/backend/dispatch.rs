@@ -285,7 +285,9 @@ impl Engine {
         if let Some(statement) = self.backends[backend_key].in_flight.back_mut() {
             statement.group = group;
         }
-        self.clients[key].phase = Phase::Running(Running::OnServer);
+        let dumps = request.command == RequestKind::BinlogDump;
+        self.clients[key].phase =
+            Phase::Running(if dumps { Running::Replicating } else { Running::OnServer });
         // What shares a backend may have to be sent once more, see `rescue.rs`, and a text that is prepared is remembered.
         let kept = (shared && self.settings.rescue_reads) || request.command == RequestKind::Prepare;
         if !kept {
@@ -496,6 +498,9 @@ impl Engine {
         let unseen = !autocommit && !self.clients[key].in_transaction();
         if request.statement.kind == Kind::Savepoint && unseen {
             pins |= Pins::SAVEPOINT;
+        }
+        if matches!(request.command, RequestKind::RegisterReplica | RequestKind::BinlogDump) {
+            pins |= Pins::REPLICATION;
         }
         if self.settings.thread_handling == ThreadHandling::OneThreadPerConnection {
             pins |= Pins::THREAD_HANDLING;

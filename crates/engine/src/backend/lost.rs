@@ -144,6 +144,10 @@ impl Engine {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.backend = None;
         client.settled_on = None;
+        // The servers close the connection behind the end of the binary log (dispatch_command: COM_BINLOG_DUMP).
+        if client.pins.replicates() {
+            return self.close_client(key, "the server closed the connection of this replica");
+        }
         client.aftermath.insert_id_lost();
         client.lost = match (client.pins.is_empty(), client.in_transaction()) {
             (false, _) => Some(Lost::PinnedState),

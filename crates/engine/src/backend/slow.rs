@@ -92,6 +92,16 @@ impl Engine {
         }
     }
 
+    /// What a replica says while it reads the binary log: for the server, as it is. Its numbers are those of the events, which
+    /// are the same on both sides. Gives the number of bytes.
+    pub(crate) fn forward(&mut self, client: usize, bytes: &[u8]) -> usize {
+        if let Some(key) = self.clients[client].backend {
+            self.backends[key].out.extend_from_slice(bytes);
+            self.mark_dirty(key);
+        }
+        bytes.len()
+    }
+
     /// Packets of a file for LOAD DATA LOCAL INFILE, up to the empty one that ends it. They are numbered as the server counts:
     /// what went ahead of the statement has moved its numbers against the client's.
     pub(crate) fn upload(

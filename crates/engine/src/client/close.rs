@@ -1,7 +1,7 @@
 //! The end of a client, whoever wants it.
 
 use super::login::Login;
-use super::{Lost, Phase};
+use super::{Lost, Phase, Running};
 use crate::backend::{Afterwards, Owner};
 use crate::client::commands::key_u32;
 use crate::engine::{Engine, Role};
@@ -84,9 +84,16 @@ impl Engine {
         state.holder = None;
         self.resume_backend(backend);
         self.take_permit_back(backend);
-        if matches!(self.clients[key].phase, Phase::Running(super::Running::Uploading { .. })) {
+        match self.clients[key].phase {
             // The server waits for the rest of a file that nobody will send.
-            self.close_backend(backend, "its client went away in the middle of LOAD DATA LOCAL INFILE");
+            Phase::Running(Running::Uploading { .. }) => {
+                self.close_backend(backend, "its client went away in the middle of LOAD DATA LOCAL INFILE");
+            }
+            // It would wait for events without an end.
+            Phase::Running(Running::Replicating) => {
+                self.close_backend(backend, "its client went away, which read the binary log");
+            }
+            _ => {}
         }
     }
 

@@ -24,6 +24,9 @@ const AHEAD: usize = 64 << 10;
 /// What mariadb-admin's flush commands, shutdown and processlist of old send: relayed like any other.
 const REFRESH: u8 = CommandKind::Refresh as u8;
 const SHUTDOWN: u8 = CommandKind::Shutdown as u8;
+const REGISTER_REPLICA: u8 = CommandKind::RegisterSlave as u8;
+const BINLOG_DUMP: u8 = CommandKind::BinlogDump as u8;
+const BINLOG_DUMP_GTID: u8 = CommandKind::BinlogDumpGtid as u8;
 const PROCESS_INFO: u8 = CommandKind::ProcessInfo as u8;
 
 impl Engine {
@@ -71,7 +74,7 @@ impl Engine {
     fn keep_input(&mut self, key: usize, input: Vec<u8>) {
         let client = &mut self.clients[key];
         let reads_on = match &client.phase {
-            Phase::Idle | Phase::Running(Running::Uploading { .. }) => true,
+            Phase::Idle | Phase::Running(Running::Uploading { .. } | Running::Replicating) => true,
             Phase::Login(login) => !login.is_ours_to_go_on(),
             _ => false,
         };
@@ -111,6 +114,7 @@ impl Engine {
                 // Its next answer would only make the heap of those higher that it does not take.
                 Phase::Idle if client.stalled_since.is_some() => Ok(0),
                 Phase::Idle => self.command_message(key, rest),
+                Phase::Running(Running::Replicating) => Ok(self.forward(key, rest)),
                 Phase::Running(Running::Uploading { continues }) => self.upload(key, continues, rest),
                 _ => Ok(0),
             };
@@ -206,6 +210,15 @@ impl Engine {
             }
             Command::StmtClose(statement) => self.close_statement(key, statement),
             Command::Unsupported(REFRESH | SHUTDOWN) => self.queue_request(key, other(Expect::Simple)),
+            Command::Unsupported(REGISTER_REPLICA) => {
+                let (expect, command) = (Expect::Simple, RequestKind::RegisterReplica);
+                self.queue_request(key, Request { command, ..other(expect) });
+            }
+            // It may go on for days, and is nothing that a permit is for.
+            Command::Unsupported(BINLOG_DUMP | BINLOG_DUMP_GTID) => {
+                let (expect, command) = (Expect::Events, RequestKind::BinlogDump);
+                self.queue_request(key, Request { command, urgent: true, ..other(expect) });
+            }
             Command::Unsupported(PROCESS_INFO) => self.queue_request(key, other(Expect::ResultSets)),
             Command::Unsupported(_) => self.answer_error(key, answer, &MySqlError::unknown_command()),
         }

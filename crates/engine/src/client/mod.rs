@@ -152,6 +152,8 @@ pub(crate) enum Phase {
 pub(crate) enum Running {
     /// The server has it.
     OnServer,
+    /// The server sends the binary log, and the client may acknowledge it (semi-synchronous replication).
+    Replicating,
     /// The server asked for a local file (LOAD DATA LOCAL INFILE); the client sends it.
     Uploading {
         /// The last packet was full, so that the next one is a part of it even if it is empty.

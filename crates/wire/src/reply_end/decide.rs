@@ -29,6 +29,13 @@ impl ReplyReader {
         match self.stage {
             Stage::Head => self.on_head(front, outlet),
             Stage::DefinitionsEnd => self.on_definitions_end(front, outlet),
+            Stage::Rows { .. } if self.expect == Expect::Events => {
+                let eof = EofPacket::parse(payload)?;
+                outlet.packet(front, self.shift);
+                outlet.event(ReplyEvent::Eof(eof));
+                self.stage = Stage::Done;
+                Ok(())
+            }
             Stage::Rows { count, middle } => self.on_rows_end(count, middle, front, outlet),
             Stage::PreparedEnd { columns } => {
                 let eof = EofPacket::parse(payload)?;

@@ -107,6 +107,19 @@ fn simple_replies() {
 }
 
 #[test]
+fn events_of_the_binary_log() {
+    let events: [&[u8]; 4] = [b"\x00event", b"\x00\xfe\x00", b"\x00", EOF];
+    for options in [NEW, OLD, NEW_TO_OLD, OLD_TO_NEW] {
+        check(Expect::Events, options, &events, &events, &["eof 0002"]);
+        check(Expect::Events, options, &[events[0], ERR], &[events[0], ERR], &["err 1054"]);
+        let counted_anew = [packets(&events[..2]), packets(&events[..])].concat();
+        let mut recorder = Recorder::default();
+        let progress = ReplyReader::new(Expect::Events, options).read(&counted_anew, &mut recorder).unwrap();
+        assert!(progress.done && recorder.relayed == counted_anew);
+    }
+}
+
+#[test]
 fn progress_reports_end_nothing_and_are_for_those_who_asked() {
     const REPORT: &[u8] = b"\xff\xff\xff\x01\x01\x02\x00\x00\x00\x04copy";
     let asked = ReplyOptions { client_progress: true, ..NEW };

@@ -1,0 +1,219 @@
+"""Replicas, and programs that read the binary log as if they were one."""
+
+import struct
+import subprocess
+
+import pytest
+
+from harness import raw
+from harness.server import ADMIN, find
+
+REGISTER_REPLICA, BINLOG_DUMP, BINLOG_DUMP_GTID = 0x15, 0x12, 0x1E
+NON_BLOCKING = 1
+
+
+@pytest.fixture(scope="module")
+def server(folder, template):
+    """A server that writes a binary log."""
+    from harness.server import Server
+    server = Server(folder, template=template).start("--log-bin=log", "--server-id=1", "--binlog-format=ROW")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def onramp(folder, server):
+    from harness.onramp import Onramp
+    onramp = Onramp(server, folder, max_backends=4, permits=1, backend_connect_timeout="5s").start()
+    yield onramp
+    assert onramp.stop() == 0
+
+
+@pytest.fixture
+def log(admin, schema):
+    """A new log, with something in it."""
+    for statement in ("RESET MASTER", f"CREATE TABLE {schema}.t (id INT PRIMARY KEY, v LONGTEXT)",
+                      f"INSERT INTO {schema}.t VALUES (1, 'one'), (2, REPEAT('two', 1000))", f"UPDATE {schema}.t SET v = 'x'"):
+        assert isinstance(admin.query(statement), raw.Ok)
+    return "log.000001"
+
+
+def dump_body(name, flags=NON_BLOCKING, position=4, server_id=4711):
+    return struct.pack("<IHI", position, flags, server_id) + name.encode()
+
+
+def events(connection):
+    """The events up to the end of the log, as they came."""
+    found = []
+    while True:
+        payload = connection.receive()
+        if payload[0] == 0xFF:
+            return found, connection.error(payload)
+        if payload[0] == 0xFE:
+            return found, connection.ok_or_error(payload[:5]), len(payload)
+        found.append(payload)
+
+
+def contents(found):
+    """Without the event at the front that says where it begins, which has a time of its own."""
+    return [event for event in found if event[5] != 4]
+
+
+def replica(site, checksums=True, **options):
+    connection = raw.connect(site, *ADMIN, **options)
+    assert isinstance(connection.query("SET @mariadb_slave_capability = 4"), raw.Ok)
+    if checksums:
+        assert isinstance(connection.query("SET @master_binlog_checksum = @@global.binlog_checksum"), raw.Ok)
+    return connection
+
+
+def whole_log(site, log, **options):
+    """The events as the site sends them, and how they end. The server closes the connection then."""
+    with replica(site, **options) as connection:
+        connection.command(BINLOG_DUMP, dump_body(log))
+        found, *end = events(connection)
+        assert connection.at_end()
+        return contents(found), end
+
+
+@pytest.mark.parametrize("capabilities", [raw.USUAL, raw.USUAL & ~raw.DEPRECATE_EOF])
+def test_to_the_end_of_the_log(site, server, note, log, capabilities):
+    for _ in range(5):
+        found, end = whole_log(site, log, capabilities=capabilities)
+        assert len(found) > 8
+        assert (found, end) == whole_log(server, log, capabilities=capabilities)
+
+
+def test_what_the_server_refuses(site, note, log):
+    with replica(site) as connection:
+        connection.command(BINLOG_DUMP, dump_body("log.999999"))
+        note("no such file", events(connection))
+        assert connection.at_end()
+    with raw.connect(site) as connection:
+        connection.command(BINLOG_DUMP, dump_body(log))
+        note("no right to", events(connection))
+        note("still there", connection.value("SELECT 1"))
+    with raw.connect(site, *ADMIN) as connection:
+        connection.command(BINLOG_DUMP_GTID, b"")
+        note("MySQL's", connection.ok_or_error(connection.receive()))
+
+
+def register_body(server_id):
+    host = b"a replica"
+    return struct.pack("<I", server_id) + bytes([len(host)]) + host + b"\0\0" + struct.pack("<HII", 3306, 0, 0)
+
+
+def test_replicas_are_known(site, note, log, admin):
+    with replica(site) as connection:
+        note("registered", connection.simple(REGISTER_REPLICA, register_body(4712)))
+        connection.command(BINLOG_DUMP, dump_body(log, flags=0, server_id=4712))
+        event = connection.receive()
+        note("the first event", event[5])
+        hosts = admin.query("SHOW SLAVE HOSTS").rows
+        note("hosts", [(row[0], row[1]) for row in hosts if row[0] == b"4712"])
+
+
+def test_events_come_as_they_happen(site, note, log, admin):
+    """More replicas than permits, and others go on meanwhile."""
+    replicas = [replica(site) for _ in range(3)]
+    for number, connection in enumerate(replicas):
+        connection.command(BINLOG_DUMP, dump_body(log, flags=0, server_id=4720 + number))
+        while connection.receive()[5] != 24:  # UPDATE_ROWS_EVENT_V1, the last but one of what is there
+            pass
+        assert connection.receive()[5] == 16  # XID_EVENT
+    with raw.connect(site, schema="onramp_test") as other:
+        for turn in range(5):
+            note(f"insert {turn}", other.query(f"INSERT INTO t VALUES ({10 + turn}, 'more')"))
+            for connection in replicas:
+                kinds = []
+                while not kinds or kinds[-1] != 16:
+                    kinds.append(connection.receive()[5])
+                note(f"events {turn}", kinds)
+    for connection in replicas:
+        connection.close()
+
+
+def test_large_events(site, server, log, admin):
+    assert isinstance(admin.query("SET GLOBAL max_allowed_packet = 1 << 26"), raw.Ok)
+    with raw.connect(site, *ADMIN) as writer:
+        assert isinstance(writer.query("INSERT INTO onramp_test.t VALUES (3, REPEAT('x', 17 << 20))"), raw.Ok)
+    found, end = whole_log(site, log)
+    assert max(map(len, found)) > 17 << 20
+    # Not in an assertion, which would print them.
+    same = (found, end) == whole_log(server, log)
+    assert same
+
+
+def test_a_replica_that_goes_leaves_its_backend(site, log, admin):
+    """The server sees it go, and others get backends: more come and go than there may be."""
+    for number in range(6):
+        connection = replica(site)
+        connection.command(BINLOG_DUMP, dump_body(log, flags=0, server_id=4730 + number))
+        connection.receive()
+        connection.close()
+    with raw.connect(site) as other:
+        assert other.value("SELECT 1") == b"1"
+
+
+def test_killed(site, note, log, admin):
+    connection = replica(site)
+    connection.command(BINLOG_DUMP, dump_body(log, flags=0, server_id=4740))
+    while connection.receive()[5] != 24:
+        pass
+    connection.receive()
+    with raw.connect(site, *ADMIN) as other:
+        note("kill", other.query(f"KILL {connection.id}"))
+    with pytest.raises((raw.Closed, AssertionError)):
+        while True:
+            payload = connection.receive()
+            assert payload[0] != 0xFF
+    connection.close()
+
+
+def mariadb_binlog(site, log):
+    done = subprocess.run(
+        [find("mariadb-binlog"), "--no-defaults", "--read-from-remote-server", f"--host={site.host}", f"--port={site.port}",
+         f"--user={ADMIN[0]}", f"--password={ADMIN[1]}", "--protocol=tcp", "--skip-ssl", "--base64-output=decode-rows", "--verbose", log],
+        capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_mariadb_binlog(site, server, log):
+    found = mariadb_binlog(site, log)
+    assert found[0] == 0 and "UPDATE" in found[1], found
+    assert found == mariadb_binlog(server, log)
+
+
+def test_semi_synchronous(site, note, log, admin):
+    """A commit waits until the replica has acknowledged it, on the connection on which it gets the events."""
+    for statement in ("SET GLOBAL rpl_semi_sync_master_timeout = 20000", "SET GLOBAL rpl_semi_sync_master_enabled = ON"):
+        assert isinstance(admin.query(statement), raw.Ok)
+    try:
+        acknowledge(site, note, log, admin)
+    finally:
+        admin.query("SET GLOBAL rpl_semi_sync_master_enabled = OFF")
+
+
+def acknowledge(site, note, log, admin):
+    with replica(site) as connection, raw.connect(site, schema="onramp_test") as writer:
+        assert isinstance(connection.query("SET @rpl_semi_sync_slave = 1"), raw.Ok)
+        connection.checks_numbers = False  # the server counts anew behind each acknowledgement
+        connection.command(BINLOG_DUMP, dump_body(log, flags=0, server_id=4750))
+        while connection.receive()[3:][4] != 24:
+            pass
+        connection.receive()
+        before = acknowledged(admin)
+        for number in range(3):
+            writer.command(raw.QUERY, f"INSERT INTO t VALUES ({10 + number}, 'acknowledged')".encode())
+            payload = connection.receive()
+            while not payload[2]:  # this one is not waited for
+                payload = connection.receive()
+            position = int.from_bytes(payload[3:][13:17], "little")
+            acknowledgement = b"\xef" + struct.pack("<Q", position) + log.encode()
+            connection.send_bytes(len(acknowledgement).to_bytes(3, "little") + b"\0" + acknowledgement)
+            note(f"insert {number}", writer.ok_or_error(writer.receive()))
+        note("acknowledged", acknowledged(admin) - before)
+
+
+def acknowledged(admin):
+    return int(admin.query("SHOW STATUS LIKE 'Rpl_semi_sync_master_yes_tx'").rows[0][1])
