@@ -29,6 +29,13 @@ PROGRAMS = {
     "what is not of the state alone": ["SET time_zone = DEFAULT, group_concat_max_len = 5", "SELECT GROUP_CONCAT(id) LIKE '_____' FROM t", "SET sql_mode = CONCAT(@@sql_mode, ',ANSI')",
                                        "SELECT @@sql_mode", "SET @@time_zone = '+02:00'", "SELECT @@time_zone", "SET time_zone = 'nowhere'", "SET character_set_results = NULL",
                                        "SELECT @@character_set_results", "SET autocommit=1; SELECT 1"],
+    "shown": ["SET autocommit = 0", "SELECT @@autocommit", "SELECT @@session.autocommit", "SELECT @@autocommit AS a, @@time_zone", "SET time_zone = '+01:00'",
+              "SELECT @@session.autocommit, @@time_zone", "SELECT @@session.autocommit, @@time_zone", "SET autocommit = 1", "SELECT @@autocommit", "SELECT @@autocommit",
+              "UPDATE t SET v = 'u'", "SELECT @@time_zone", "SELECT ROW_COUNT()", "SELECT id FROM t LIMIT 2", "SELECT @@time_zone", "SELECT FOUND_ROWS()",
+              "SET sql_mode = 'ANSI_QUOTES'", "SELECT @@sql_mode", "SET NAMES latin1", "SELECT @@sql_mode", "SELECT @@SQL_mode", "SET NAMES utf8mb4", "SELECT @@sql_mode",
+              "SET sql_mode = ''", "INSERT IGNORE INTO t (v) VALUES ('too long')", "SELECT @@time_zone", "SHOW WARNINGS", "SET sql_mode = 'NO_BACKSLASH_ESCAPES'", "SELECT @@sql_mode",
+              "SELECT @@sql_mode", "BEGIN", "SELECT @@sql_mode", "SELECT @@in_transaction", "COMMIT", "SELECT @@time_zone AS `a b`", "SELECT @@time_zone AS select",
+              "SELECT @@session.nonsense", "SET sql_mode = ''"],
     "comments": ["/* ApplicationName=a driver */ SET autocommit=1", "SET /* b */ autocommit=1;", "/*!40101 SET NAMES latin1 */", "SELECT @@character_set_client",
                  "SET /*!50000 autocommit=0 */", "SELECT @@autocommit", "SET autocommit=1 -- of us"],
     "almost": ["SET @ @session.autocommit=1", "SET @@session .autocommit=1", "SET autocommit : = 1", "SET autocommit", "SET autocommit=1,", "SET autocommit=1 1",
@@ -85,6 +92,26 @@ def test_the_server_hears_of_the_first_only(own_server, own_onramp):
         assert count_of_sets(admin) == before, "the only backend is in that state already"
         for connection in clients:
             connection.close()
+
+
+def test_what_the_client_has_set_is_shown_without_the_server(own_server, own_onramp):
+    onramp = own_onramp(own_server, max_backends=1, workers=1)
+    text = "SELECT @@session.autocommit, @@tx_isolation"
+
+    def selects(admin):
+        return int(admin.query("SHOW GLOBAL STATUS LIKE 'Com_select'").rows[0][1])
+
+    with raw.connect(own_server, *ADMIN) as admin, raw.connect(onramp) as first, raw.connect(onramp) as second, raw.connect(onramp) as third:
+        for connection in (first, second):
+            assert isinstance(connection.query("SET autocommit=0, tx_isolation='SERIALIZABLE'"), Ok)
+        answer = first.query(text)
+        assert answer.rows == [(b"0", b"SERIALIZABLE")]
+        before = selects(admin)
+        assert [second.query(text), first.query(text), second.query(text)] == [answer] * 3
+        assert selects(admin) == before
+        for _ in range(2):
+            assert third.query(text).rows == [(b"1", b"REPEATABLE-READ")]
+        assert selects(admin) == before + 2, "what it has not set itself the server knows"
 
 
 def test_lazy_set_off(own_server, own_onramp):

@@ -95,6 +95,8 @@ def test_settings_that_are_known(connect, note):
             note("after it", rows(connection, "SELECT @@autocommit, @@transaction_isolation, @@transaction_read_only, @@time_zone, @@sql_mode,"
                                   " @@collation_connection, @@character_set_results, @@wait_timeout, @@max_execution_time, @@innodb_lock_wait_timeout"))
             note("and its status", connection.server_status)
+            for _ in range(2):
+                note("alone", (rows(connection, "SELECT @@session.transaction_isolation, @@sql_mode"), connection.server_status))
 
 
 def test_refused(connect, note):

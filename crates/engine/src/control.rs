@@ -388,7 +388,7 @@ impl Engine {
         let news = fresh.is_some();
         if let Some(fresh) = fresh {
             self.facts = Some(fresh);
-            self.known_sets.clear(&mut self.sessions);
+            self.known_answers.clear(&mut self.sessions);
         }
         if news || bytes != self.control.accounts_seen {
             let accounts = rows_of(&bytes)

@@ -15,7 +15,7 @@ use crate::backend::lost::ServerFull;
 use crate::backend::rescue::Rescues;
 use crate::client::delay::Delayed;
 use crate::client::delegation::Claims;
-use crate::client::known_answers::KnownSets;
+use crate::client::known_answers::KnownAnswers;
 use crate::client::login_schema::SchemaCheck;
 use crate::client::{Client, Phase, Running};
 use crate::coalescing::Coalescer;
@@ -87,7 +87,7 @@ pub struct Engine {
     /// Facts of a server that has come back, until its accounts are there too.
     pub(crate) pending_facts: Option<Facts>,
     pub(crate) sessions: Sessions,
-    pub(crate) known_sets: KnownSets,
+    pub(crate) known_answers: KnownAnswers,
     pub(crate) definitions: Definitions,
     /// Prepared statements of all clients of this worker.
     pub(crate) statement_count: u32,
@@ -226,7 +226,7 @@ impl Engine {
             facts: None,
             pending_facts: None,
             sessions: Sessions::default(),
-            known_sets: KnownSets::default(),
+            known_answers: KnownAnswers::default(),
             definitions: Definitions::default(),
             statement_count: 0,
             prepared_count: 0,

@@ -95,7 +95,7 @@ impl Engine {
             prepared_statements,
             diagnostics,
             backends: self.backends.capacity() * size_of::<Backend>() + backends,
-            session_states: self.sessions.bytes() + self.known_sets.bytes(),
+            session_states: self.sessions.bytes() + self.known_answers.bytes(),
             session_state_count: self.sessions.len(),
             digests: self.digests.bytes() + self.pin_counts.bytes(),
             outputs: self.outbox.bytes(),

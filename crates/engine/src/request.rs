@@ -9,6 +9,7 @@ use sql::{
 use wire::Expect;
 
 use crate::backend::prepared::Serves;
+use crate::client::known_answers::Question;
 use crate::client::priority::Priority;
 use crate::scheduler::Lane;
 use crate::statements::{DefinitionId, Template};
@@ -66,8 +67,8 @@ pub(crate) struct Request {
     pub(crate) attributes: QueryAttributes,
     /// Which prepared statement it is about.
     pub(crate) about: Option<Box<About>>,
-    /// What its answer will be remembered by, see [`crate::client::known_answers`].
-    pub(crate) remember: Option<Box<[u8]>>,
+    /// What its answer will be remembered for.
+    pub(crate) remember: Option<Question>,
 }
 
 /// Named values beside a statement (MySQL's query attributes).

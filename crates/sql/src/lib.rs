@@ -38,7 +38,7 @@ pub use classification::{
 };
 pub use effects::{Effects, Reads};
 pub use holding::{Holding, TableName, holding};
-pub use plain_set::plain_set;
+pub use plain_set::{plain_set, shown_variables};
 pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};
 pub use transaction::{TransactionCommand, transaction_command};

@@ -53,6 +53,8 @@ pub fn plain_set(text: &[u8]) -> Option<Vec<u8>> {
                 plain.extend_from_slice(b"@@session.");
                 plain.extend(name.iter().map(u8::to_ascii_lowercase));
             }
+            // What it sets, trackers do not tell.
+            Token::WithoutScope(_) => return None,
             Token::String(bytes) | Token::Number(bytes) => plain.extend_from_slice(bytes),
             Token::Equals => plain.push(b'='),
             Token::Comma => plain.push(b','),
@@ -65,6 +67,35 @@ pub fn plain_set(text: &[u8]) -> Option<Vec<u8>> {
     accepted.then_some(plain)
 }
 
+/// The variables, in lower case, that a SELECT of nothing else shows: `SELECT @@session.a [AS b], ...`, of those that
+/// [`plain_set`] takes. `None` for anything else.
+pub fn shown_variables(text: &[u8]) -> Option<Vec<Box<[u8]>>> {
+    if text.len() > LONGEST {
+        return None;
+    }
+    let mut tokens = Tokens { rest: text };
+    let mut words = Vec::new();
+    while let Some(token) = tokens.next_token()? {
+        words.push(token);
+    }
+    let (first, items) = words.split_first()?;
+    if !first.is(b"select") {
+        return None;
+    }
+    let shown = |item: &[Token<'_>]| match item {
+        [Token::SystemVariable(name) | Token::WithoutScope(name)] => Some(name.to_ascii_lowercase().into()),
+        [Token::SystemVariable(name) | Token::WithoutScope(name), as_word, Token::Word(_)]
+            if as_word.is(b"as") =>
+        {
+            Some(name.to_ascii_lowercase().into())
+        }
+        _ => None,
+    };
+    let names: Vec<Box<[u8]>> =
+        items.split(|token| *token == Token::Comma).map(shown).collect::<Option<_>>()?;
+    names.iter().all(|name| VARIABLES.contains(&&**name)).then_some(names)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token<'a> {
     Word(&'a [u8]),
@@ -73,6 +104,8 @@ enum Token<'a> {
     Number(&'a [u8]),
     /// The name of `@@session.name`.
     SystemVariable(&'a [u8]),
+    /// The name of `@@name`.
+    WithoutScope(&'a [u8]),
     /// `=` or `:=`.
     Equals,
     Comma,
@@ -123,11 +156,15 @@ impl<'a> Tokens<'a> {
                 ((!joined && string.iter().all(plain)).then_some(Token::String(string))?, length)
             }
             [b'@', b'@', rest @ ..] => {
-                let scope = word(rest);
-                let name = word(rest[scope.len()..].strip_prefix(b".")?);
-                let of_session =
-                    [&b"session"[..], b"local"].iter().any(|known| scope.eq_ignore_ascii_case(known));
-                (of_session.then_some(Token::SystemVariable(name))?, 2 + scope.len() + 1 + name.len())
+                let first = word(rest);
+                match rest[first.len()..].strip_prefix(b".") {
+                    Some(rest) if is_session(first) => {
+                        let name = word(rest);
+                        (Token::SystemVariable(name), b"@@.".len() + first.len() + name.len())
+                    }
+                    Some(_) => return None,
+                    None => (Token::WithoutScope(first), b"@@".len() + first.len()),
+                }
             }
             [b'=', ..] => (Token::Equals, 1),
             [b':', b'=', ..] => (Token::Equals, 2),
@@ -150,6 +187,10 @@ impl<'a> Tokens<'a> {
             self.rest = &comment[end + 2..];
         }
     }
+}
+
+fn is_session(scope: &[u8]) -> bool {
+    scope.eq_ignore_ascii_case(b"session") || scope.eq_ignore_ascii_case(b"local")
 }
 
 /// The letters, digits and underscores that a text begins with.
@@ -222,6 +263,47 @@ mod tests {
         ] {
             let found = plain_set(text.as_bytes()).map(|found| String::from_utf8(found).unwrap());
             assert_eq!(found.as_deref(), Some(plain), "{text}");
+        }
+    }
+
+    #[test]
+    fn selections_of_variables_alone_are_known() {
+        let shown = |text: &str| {
+            let names = shown_variables(text.as_bytes())?;
+            Some(
+                names
+                    .iter()
+                    .map(|name| String::from_utf8(name.to_vec()).unwrap())
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            )
+        };
+        for (text, names) in [
+            ("SELECT @@session.autocommit", "autocommit"),
+            ("SELECT @@autocommit, @@session.sql_mode AS m", "autocommit sql_mode"),
+            (
+                "/* a driver */ select @@session.TX_Isolation AS level, @@local.time_zone;",
+                "tx_isolation time_zone",
+            ),
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(names), "{text}");
+        }
+        for text in [
+            "SELECT",
+            "SELECT 1",
+            "SELECT @@session.autocommit FROM t",
+            "SELECT @@session.autocommit + 1",
+            "SELECT @@session.autocommit, 1",
+            "SELECT @@session.autocommit,",
+            "SELECT @@session.autocommit LIMIT 1",
+            "SELECT @@session.autocommit INTO x",
+            "SELECT @@session.max_connections",
+            "SELECT @@global.autocommit",
+            "SELECT @@session.autocommit; SELECT 1",
+            "SELECT SQL_NO_CACHE @@session.autocommit",
+            "SET @@session.autocommit = 1",
+        ] {
+            assert_eq!(shown(text), None, "{text}");
         }
     }
 

@@ -82,7 +82,7 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         kind: Kind::Count(1..=100_000_000, |configuration| &mut configuration.engine.max_prepared_stmt_count),
         default: "4000000",
         example: "100000",
-        doc: "Prepared statements of all clients at the same time; one more gets error 1461. Each takes 40 bytes; those of \
+        doc: "Prepared statements of all clients at the same time; one more gets error 1461. Each takes 56 bytes; those of \
               the same text and session state share all else. The server's own limit of this name bounds what is \
               prepared on backends: where it is reached, those that were used longest ago are closed.",
         section: Section::Limits,

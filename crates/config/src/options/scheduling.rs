@@ -217,7 +217,8 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         example: "off",
         doc: "Whether a SET of usual session variables to literals (SET NAMES utf8mb4, SET autocommit=0, SET SESSION TRANSACTION \
               ISOLATION LEVEL ...) is answered by Onramp where the server has answered the same to a client in the same session \
-              state. What it sets goes ahead of the client's next statement, in the same text.",
+              state. What it sets goes ahead of the client's next statement, in the same text. So is a SELECT of nothing but such \
+              variables (SELECT @@session.autocommit), all of which the client has set.",
         section: Section::Scheduling,
     },
     OptionSpec {

@@ -6,7 +6,8 @@ use wire::{ReplyEvent, ReplySink};
 
 use super::preparing::LARGEST_ANSWER;
 use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
-use crate::client::{Phase as ClientPhase, Running};
+use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
+use crate::client::{Client, Phase as ClientPhase, Running};
 use crate::coalescing::Group;
 use crate::engine::Engine;
 use crate::outbox::Outbox;
@@ -27,6 +28,17 @@ struct Relay<'a> {
     keep: usize,
     group: Option<&'a mut Group>,
     summary: &'a mut Summary,
+}
+
+impl Client {
+    /// How much of the answer to its statement is looked at here.
+    fn keeps(&self) -> usize {
+        match self.request.as_ref().and_then(|request| request.remember.as_ref()) {
+            _ if self.awaits_lock() => LARGEST_KEPT,
+            Some(Question::Show(_)) => LARGEST_REMEMBERED,
+            _ => 0,
+        }
+    }
 }
 
 impl ReplySink for Relay<'_> {
@@ -125,7 +137,7 @@ impl Engine {
                 Owner::Client { command: RequestKind::Prepare, .. } => (None, LARGEST_ANSWER),
                 Owner::Client { client, .. } => {
                     let client = &self.clients[client];
-                    (Some(client.connection), if client.awaits_lock() { LARGEST_KEPT } else { 0 })
+                    (Some(client.connection), client.keeps())
                 }
                 _ => (None, LARGEST_KEPT),
             };

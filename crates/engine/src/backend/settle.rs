@@ -95,7 +95,7 @@ impl Engine {
         self.note_ended(client, &request);
         self.note_aftermath(key, client, &request, statement);
         if let Some(before) = before {
-            self.remember_set(client, &mut request, before, &statement.summary);
+            self.remember_answer(client, &mut request, before, &statement.summary);
         }
         if request.statement.releases_connection && statement.summary.error.is_none() {
             self.backends[key].afterwards = Afterwards::Close;

@@ -247,7 +247,7 @@ impl Engine {
                 return self.set_pool_variables(key, text, statement.several, answer);
             }
             _ if self.answer_transaction_command(key, &statement, answer) => return,
-            _ if self.answer_known_set(key, &statement, text, answer, &mut remember) => return,
+            _ if self.answer_known(key, &statement, text, answer, &mut remember) => return,
             // What stands behind them in the same text has to be run as well.
             Kind::ShowWarnings if !statement.several && self.show_saved_warnings(key) => return,
             Kind::ShowDiagnostics if !statement.several && self.show_saved_diagnostics(key, text, answer) => {

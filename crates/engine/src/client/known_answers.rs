@@ -1,10 +1,12 @@
-//! `SET` statements whose answer is known.
+//! Statements about session state whose answer is known.
 //!
 //! What a plain SET does follows from its text and from the session state before it. So the server is asked once, and what its
 //! trackers and its OK have said holds for everybody in the same state: the client's state changes here, and goes ahead of its
-//! next statement as ever. The settings that libraries send with each connection or transaction cost no backend then.
+//! next statement as ever. A SELECT of nothing but variables that the client itself has set shows what is in that state: the
+//! server's own packets are sent again. What libraries say with each connection or transaction costs no backend then.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use sql::{CharsetSetting, Kind};
 use wire::StatusFlags;
@@ -22,21 +24,57 @@ const MOST: usize = 1024;
 /// A packet's header and an OK with nothing in it: no counts, no id, no warnings, no words.
 const BARE_OK: u64 = wire::HEADER_LEN as u64 + 7;
 
-/// What the server has said to plain SETs.
+/// Larger answers are not remembered: so much is a dozen variables.
+pub(crate) const LARGEST_REMEMBERED: usize = 2048;
+
+/// What the server has said.
 #[derive(Default)]
-pub(crate) struct KnownSets {
-    /// By their texts in the form of [`sql::plain_set`].
-    by_text: BTreeMap<Box<[u8]>, Vec<KnownSet>>,
+pub(crate) struct KnownAnswers {
+    /// By [`Question::text`].
+    by_text: BTreeMap<Box<[u8]>, Vec<KnownAnswer>>,
     count: usize,
     /// How many have been asked for, which tells what was used longest ago.
     uses: u64,
 }
 
-/// What a SET does in one state. It holds both states.
-struct KnownSet {
+/// A statement whose answer will be remembered.
+pub(crate) enum Question {
+    /// A SET in the form of [`sql::plain_set`].
+    Set(Box<[u8]>),
+    /// A SELECT: the client's capabilities, which decide on the form of its answer, and its text as it is, which gives the
+    /// columns their names.
+    Show(Box<[u8]>),
+}
+
+impl Question {
+    fn text(&self) -> &[u8] {
+        let (Self::Set(text) | Self::Show(text)) = self;
+        text
+    }
+}
+
+/// What a statement does in one state. It holds the states.
+struct KnownAnswer {
     before: State,
-    after: State,
+    answer: Answer,
     used: u64,
+}
+
+#[derive(Clone)]
+enum Answer {
+    /// An OK, and this state.
+    Set(State),
+    /// The packets.
+    Show(Rc<[u8]>),
+}
+
+impl Answer {
+    fn state(&self) -> Option<State> {
+        match self {
+            Self::Set(state) => Some(*state),
+            Self::Show(_) => None,
+        }
+    }
 }
 
 /// What an answer depends on, and what it changes: session state, and the flags that are about the session.
@@ -46,17 +84,17 @@ pub(crate) struct State {
     status: StatusFlags,
 }
 
-impl KnownSets {
-    fn get(&mut self, text: &[u8], before: State) -> Option<State> {
+impl KnownAnswers {
+    fn get(&mut self, text: &[u8], before: State) -> Option<Answer> {
         let known = self.by_text.get_mut(text)?.iter_mut().find(|known| known.before == before)?;
         self.uses += 1;
         known.used = self.uses;
-        Some(known.after)
+        Some(known.answer.clone())
     }
 
     /// Remembers an answer; `before` is held for us already.
-    fn insert(&mut self, sessions: &mut Sessions, text: Box<[u8]>, before: State, after: State) {
-        if self.get(&text, before).is_some() {
+    fn insert(&mut self, sessions: &mut Sessions, text: &[u8], before: State, answer: Answer) {
+        if self.get(text, before).is_some() {
             return sessions.release(before.session);
         }
         if self.count == MOST {
@@ -64,8 +102,10 @@ impl KnownSets {
         }
         self.count += 1;
         self.uses += 1;
-        sessions.hold_again(after.session);
-        self.by_text.entry(text).or_default().push(KnownSet { before, after, used: self.uses });
+        if let Some(after) = answer.state() {
+            sessions.hold_again(after.session);
+        }
+        self.by_text.entry(text.into()).or_default().push(KnownAnswer { before, answer, used: self.uses });
     }
 
     fn forget_oldest(&mut self, sessions: &mut Sessions) {
@@ -73,10 +113,12 @@ impl KnownSets {
         self.retain(sessions, |known| Some(known.used) != oldest);
     }
 
-    fn retain(&mut self, sessions: &mut Sessions, keep: impl Fn(&KnownSet) -> bool) {
+    fn retain(&mut self, sessions: &mut Sessions, keep: impl Fn(&KnownAnswer) -> bool) {
         for known in self.by_text.values().flatten().filter(|known| !keep(known)) {
             sessions.release(known.before.session);
-            sessions.release(known.after.session);
+            if let Some(after) = known.answer.state() {
+                sessions.release(after.session);
+            }
         }
         self.by_text.retain(|_, list| {
             list.retain(&keep);
@@ -92,30 +134,46 @@ impl KnownSets {
 
     /// Bytes of it; the nodes of a B-tree are at least half full.
     pub(crate) fn bytes(&self) -> usize {
-        let texts = self.by_text.keys().map(|text| text.len() + 2 * size_of::<(Box<[u8]>, Vec<KnownSet>)>());
-        texts.sum::<usize>() + 2 * self.count * size_of::<KnownSet>()
+        let texts =
+            self.by_text.keys().map(|text| text.len() + 2 * size_of::<(Box<[u8]>, Vec<KnownAnswer>)>());
+        let shown = self.by_text.values().flatten().map(|known| match &known.answer {
+            Answer::Set(_) => 0,
+            Answer::Show(packets) => packets.len(),
+        });
+        texts.sum::<usize>() + shown.sum::<usize>() + 2 * self.count * size_of::<KnownAnswer>()
     }
 }
 
 impl Engine {
-    /// Answers a SET whose answer is known. False where the server has to be asked; `remember` is then set to what its answer
-    /// will be remembered by.
-    pub(crate) fn answer_known_set(
+    /// Answers a statement whose answer is known. False where the server has to be asked; `remember` is then set where its
+    /// answer is to be remembered.
+    pub(crate) fn answer_known(
         &mut self,
         key: usize,
         statement: &Statement,
         text: &[u8],
         answer: u8,
-        remember: &mut Option<Box<[u8]>>,
+        remember: &mut Option<Question>,
     ) -> bool {
-        if !self.is_set_by_state_alone(key, statement) {
-            return false;
+        let Some(question) = self.question(key, statement, text, answer) else { return false };
+        match self.known_answers.get(question.text(), self.state_of(key)) {
+            Some(Answer::Set(after)) => self.answer_set(key, after, answer),
+            Some(Answer::Show(packets)) => {
+                self.totals.answered_sets += 1;
+                let client = &mut self.clients[key];
+                client.aftermath.row_count = -1;
+                client.aftermath.found_rows = Some(1);
+                self.outbox.send(client.connection, &packets);
+                true
+            }
+            None => {
+                *remember = Some(question);
+                false
+            }
         }
-        let Some(plain) = sql::plain_set(text) else { return false };
-        let Some(after) = self.known_sets.get(&plain, self.state_of(key)) else {
-            *remember = Some(plain.into());
-            return false;
-        };
+    }
+
+    fn answer_set(&mut self, key: usize, after: State, answer: u8) -> bool {
         let charset = |session| &self.sessions.state(session).charset;
         if self.variables_depend_on(key, charset(self.state_of(key).session), charset(after.session)) {
             // They keep their client where they are.
@@ -133,15 +191,39 @@ impl Engine {
         true
     }
 
-    /// The client holds nothing on any backend, and this is a SET that leaves nothing there but what trackers report.
-    fn is_set_by_state_alone(&self, key: usize, statement: &Statement) -> bool {
+    /// The question that a statement is, if the session state alone decides on its answer.
+    fn question(&self, key: usize, statement: &Statement, text: &[u8], answer: u8) -> Option<Question> {
+        let alone = statement.effects.is_empty() && statement.unreported.is_empty() && !statement.several;
+        match statement.kind {
+            _ if !alone || !self.holds_nothing(key) => None,
+            Kind::Set => {
+                let told =
+                    matches!(statement.charset, CharsetSetting::Untouched | CharsetSetting::Names { .. });
+                let plain = if told { sql::plain_set(text) } else { None };
+                plain.map(|plain| Question::Set(plain.into()))
+            }
+            Kind::Select if statement.calls.is_empty() && answer == 1 => {
+                let shown = sql::shown_variables(text)?;
+                let client = &self.clients[key];
+                let variables = &self.sessions.state(client.session?).variables;
+                // The others are as on the server when a backend connected: nobody knows for how long.
+                if !shown.iter().all(|name| variables.contains_key(name)) {
+                    return None;
+                }
+                // No SET begins with a zero.
+                let mut question = vec![0];
+                question.extend(client.capabilities.0.to_le_bytes());
+                question.extend_from_slice(text);
+                Some(Question::Show(question.into()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The client holds nothing on any backend.
+    fn holds_nothing(&self, key: usize) -> bool {
         let client = &self.clients[key];
-        statement.kind == Kind::Set
-            && statement.effects.is_empty()
-            && statement.unreported.is_empty()
-            && !statement.several
-            && matches!(statement.charset, CharsetSetting::Untouched | CharsetSetting::Names { .. })
-            && self.settings.lazy_set
+        self.settings.lazy_set
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
             && client.backend.is_none()
             && client.pins.is_empty()
@@ -163,8 +245,8 @@ impl Engine {
         Some(state)
     }
 
-    /// Remembers what a SET has done, if that is all of it.
-    pub(crate) fn remember_set(
+    /// Remembers what a statement has done, if that is all of it.
+    pub(crate) fn remember_answer(
         &mut self,
         key: usize,
         request: &mut Request,
@@ -173,12 +255,25 @@ impl Engine {
     ) {
         let after = self.state_of(key);
         let client = &self.clients[key];
-        let bare = summary.error.is_none() && summary.warnings == 0 && summary.relayed == BARE_OK;
+        let plain = summary.error.is_none()
+            && summary.warnings == 0
+            && client.pins.is_empty()
+            && client.doubts.is_none()
+            && !client.in_transaction();
         match request.remember.take() {
-            Some(text)
-                if bare && client.pins.is_empty() && client.doubts.is_none() && !client.in_transaction() =>
+            Some(Question::Set(text)) if plain && summary.relayed == BARE_OK => {
+                self.known_answers.insert(&mut self.sessions, &text, before, Answer::Set(after));
+            }
+            // With other flags, such as that it was slow, it is an answer to this execution alone.
+            Some(Question::Show(text))
+                if plain
+                    && summary.rows == Some(1)
+                    && summary.kept.len() as u64 == summary.relayed
+                    && after == before
+                    && summary.status == Some(before.status) =>
             {
-                self.known_sets.insert(&mut self.sessions, text, before, after);
+                let packets = summary.kept.as_slice().into();
+                self.known_answers.insert(&mut self.sessions, &text, before, Answer::Show(packets));
             }
             _ => self.sessions.release(before.session),
         }
@@ -198,10 +293,10 @@ mod tests {
 
     #[test]
     fn an_answer_holds_for_its_text_and_its_state() {
-        let (mut sessions, mut known) = (Sessions::default(), KnownSets::default());
+        let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
         let (one, two) = (state(&mut sessions, "+01:00"), state(&mut sessions, "+02:00"));
-        known.insert(&mut sessions, (*b"to two").into(), one, two);
-        assert!(known.get(b"to two", one) == Some(two));
+        known.insert(&mut sessions, b"to two", one, Answer::Set(two));
+        assert!(known.get(b"to two", one).and_then(|answer| answer.state()) == Some(two));
         assert!(known.get(b"to two", two).is_none() && known.get(b"to one", one).is_none());
         let other_status = State { status: StatusFlags(0), ..one };
         assert!(known.get(b"to two", other_status).is_none());
@@ -209,12 +304,12 @@ mod tests {
 
     #[test]
     fn what_was_used_longest_ago_makes_room_and_gives_its_states_back() {
-        let (mut sessions, mut known) = (Sessions::default(), KnownSets::default());
+        let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
         let mut first = None;
         for number in 0..=MOST {
             let (before, after) =
                 (state(&mut sessions, &number.to_string()), state(&mut sessions, &format!("after {number}")));
-            known.insert(&mut sessions, (*b"set").into(), before, after);
+            known.insert(&mut sessions, b"set", before, Answer::Set(after));
             sessions.release(after.session);
             let first = *first.get_or_insert(before);
             assert!(known.get(b"set", first).is_some(), "what is used stays");
@@ -226,13 +321,24 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_known_already_holds_nothing_more() {
-        let (mut sessions, mut known) = (Sessions::default(), KnownSets::default());
+        let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
         for _ in 0..3 {
             let (before, after) = (state(&mut sessions, "before"), state(&mut sessions, "after"));
-            known.insert(&mut sessions, (*b"set").into(), before, after);
+            known.insert(&mut sessions, b"set", before, Answer::Set(after));
             sessions.release(after.session);
         }
         assert_eq!(known.count, 1);
+        known.clear(&mut sessions);
+        assert_eq!(sessions.len(), 0);
+    }
+
+    #[test]
+    fn what_is_shown_holds_one_state() {
+        let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
+        let one = state(&mut sessions, "+01:00");
+        known.insert(&mut sessions, b"select", one, Answer::Show((*b"packets").into()));
+        assert!(matches!(known.get(b"select", one), Some(Answer::Show(packets)) if *packets == *b"packets"));
+        assert!(known.bytes() > b"select".len() + b"packets".len());
         known.clear(&mut sessions);
         assert_eq!(sessions.len(), 0);
     }

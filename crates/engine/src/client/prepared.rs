@@ -74,6 +74,10 @@ impl ClientStatements {
         };
         // At the end, but for a client that has come to the last number there is.
         let place = self.statements.partition_point(|other| other.number < number);
+        if self.statements.len() == self.statements.capacity() {
+            // Not twice as many: with tens of thousands of clients a half that is empty is more than copying costs.
+            self.statements.reserve_exact((self.statements.len() / 8).max(4));
+        }
         self.statements.insert(place, statement);
         number
     }
