@@ -76,7 +76,7 @@ differential:
 	cargo build --locked --package onramp
 	cargo run --locked --package differential -- --kept crates/differential/kept --seconds $(DIFFERENTIAL_SECONDS) $(ARGUMENTS)
 
-# A quarter of an hour; `make conformance ARGUMENTS=PyMySQL` runs one suite.
+# Half an hour; `make conformance ARGUMENTS=PyMySQL` runs one suite.
 conformance:
 	@.ci/install test
 	cargo build --locked --package onramp

@@ -14,7 +14,11 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
+
+import mysqltest  # noqa: F401  its path leads to the harness
+from harness import raw
 
 USER, PASSWORD = "suite", "suite-secret"
 
@@ -144,4 +148,28 @@ def mysql_async(place, target):
     return {name: {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}[outcome] for name, outcome in found}
 
 
-SUITES = {"PyMySQL": pymysql, "mysqlclient": mysqlclient, "mysql2": mysql2, "mysql_async": mysql_async}
+# Without what asks a server at build time (sqlx's macros), which would be one build for each site.
+SQLX_TESTS = ["mysql", "mysql-types", "mysql-describe", "mysql-error", "mysql-derives", "mysql-migrate", "mysql-test-attr", "mysql-rustsec"]
+
+
+def sqlx(place, target):
+    """cargo test, as its continuous integration runs it for MariaDB, in a schema of its own; one test after the other."""
+    with raw.connect(SimpleNamespace(host="127.0.0.1", port=target.port), USER, PASSWORD, capabilities=raw.USUAL | raw.MULTI_STATEMENTS) as admin:
+        admin.query_all("DROP DATABASE IF EXISTS sqlx; CREATE DATABASE sqlx; USE sqlx; DROP USER IF EXISTS no_password")
+        for script in ("setup.sql", "setup-mariadb.sql"):
+            for answer in admin.query_all((place / "tests/mysql" / script).read_text().rstrip()):
+                assert not isinstance(answer, raw.Err), answer
+    chosen = [word for name in SQLX_TESTS for word in ("--test", name)]
+    variables = {
+        "DATABASE_URL": f"mysql://{USER}:{PASSWORD}@127.0.0.1:{target.port}/sqlx?ssl-mode=disabled", "CARGO_TARGET_DIR": str(place / "target"),
+        "RUSTFLAGS": '--cfg mariadb="10_11"', "RUSTUP_TOOLCHAIN": "stable"}
+    features = "any,mysql,derive,macros,migrate,_unstable-all-types,runtime-tokio,tls-none"
+    done = subprocess.run(
+        ["cargo", "test", "--quiet", "--no-default-features", "--features", features, "--no-fail-fast", *chosen, "--", "--test-threads=1", "--format=pretty"],
+        cwd=place, env=dict(os.environ, **variables), capture_output=True, text=True, timeout=2 * PATIENCE, check=False)
+    found = re.findall(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)", done.stdout, re.M)
+    assert found, done.stderr[-3000:]
+    return {name: {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}[outcome] for name, outcome in found}
+
+
+SUITES = {"PyMySQL": pymysql, "mysqlclient": mysqlclient, "mysql2": mysql2, "mysql_async": mysql_async, "sqlx": sqlx}

@@ -24,6 +24,8 @@ PAGE = HERE.parents[1] / "docs/CONFORMANCE.md"
 KEPT = HERE / "outcomes.json"
 BEGIN, END = "<!-- generated: tests/suites/conformance.py -->", "<!-- end of the generated part -->"
 MTR = "mysql-test"
+# Four files of mysql2's suite run at once, and one of them has temporary tables on five connections.
+BACKENDS = {"mysql2": 12}
 
 
 def main():
@@ -66,7 +68,7 @@ def run_client(name, folder):
     place = clients.sources(name, HERE / ".packages")
     server = Server(folder, template=make_template(folder)).start()
     socket_path = str(Path(folder) / "clients.sock")
-    onramp = Onramp(server, folder, listen=socket_path, max_backends=mysqltest.BACKENDS, backend_connect_timeout="20s")
+    onramp = Onramp(server, folder, listen=socket_path, max_backends=BACKENDS.get(name, mysqltest.BACKENDS), backend_connect_timeout="20s")
     try:
         onramp.start()
         results = []
@@ -86,8 +88,10 @@ def run_client(name, folder):
 
 
 def write(outcomes, reasons):
+    outcomes = dict(sorted(outcomes.items()))
     version = subprocess.run(["mariadbd", "--version"], capture_output=True, text=True, check=True, env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin")).stdout
-    lines = [BEGIN, "", f"Server: {version.split(' Ver ')[-1].strip()}. Through Onramp with `max_backends = {mysqltest.BACKENDS}`.", "",
+    lines = [BEGIN, "", f"Server: {version.split(' Ver ')[-1].strip()}. Through Onramp with `max_backends = {mysqltest.BACKENDS}`"
+             f" ({', '.join(f'{suite}: {number}' for suite, number in BACKENDS.items())}).", "",
              "| suite | tests | pass direct | of these pass through Onramp | differ |", "|---|---|---|---|---|"]
     for suite, of_suite in outcomes.items():
         passed = sum(direct == "passed" for direct, _ in of_suite.values())
