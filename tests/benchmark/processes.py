@@ -1,7 +1,9 @@
 """Programs that are started, watched and stopped by their process id."""
 
+import contextlib
 import ctypes
 import os
+import random
 import re
 import resource
 import shutil
@@ -36,11 +38,16 @@ def find(name: str) -> str | None:
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port of 127.0.0.1 that nobody listens on, and that none of the many connections gets by itself until its program
+    does: it lies outside of the range that the system chooses from (`ip_local_port_range`, ip-sysctl.rst of the kernel)."""
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    while True:
+        port = random.randrange(10_000, 65_000)
+        if first <= port <= last:
+            continue
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def raise_open_files() -> int:

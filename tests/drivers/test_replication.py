@@ -7,6 +7,7 @@ import pytest
 
 from harness import raw
 from harness.server import ADMIN, find
+from harness.waiting import PATIENCE
 
 REGISTER_REPLICA, BINLOG_DUMP, BINLOG_DUMP_GTID = 0x15, 0x12, 0x1E
 NON_BLOCKING = 1
@@ -24,7 +25,7 @@ def server(folder, template):
 @pytest.fixture(scope="module")
 def onramp(folder, server):
     from harness.onramp import Onramp
-    onramp = Onramp(server, folder, max_backends=4, permits=1, backend_connect_timeout="5s").start()
+    onramp = Onramp(server, folder, max_backends=4, permits=1).start()
     yield onramp
     assert onramp.stop() == 0
 
@@ -174,7 +175,7 @@ def mariadb_binlog(site, log):
     done = subprocess.run(
         [find("mariadb-binlog"), "--no-defaults", "--read-from-remote-server", f"--host={site.host}", f"--port={site.port}",
          f"--user={ADMIN[0]}", f"--password={ADMIN[1]}", "--protocol=tcp", "--skip-ssl", "--base64-output=decode-rows", "--verbose", log],
-        capture_output=True, text=True, timeout=60)
+        capture_output=True, text=True, timeout=PATIENCE)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -186,7 +187,7 @@ def test_mariadb_binlog(site, server, log):
 
 def test_semi_synchronous(site, note, log, admin):
     """A commit waits until the replica has acknowledged it, on the connection on which it gets the events."""
-    for statement in ("SET GLOBAL rpl_semi_sync_master_timeout = 20000", "SET GLOBAL rpl_semi_sync_master_enabled = ON"):
+    for statement in ("SET GLOBAL rpl_semi_sync_master_timeout = 100000", "SET GLOBAL rpl_semi_sync_master_enabled = ON"):
         assert isinstance(admin.query(statement), raw.Ok)
     try:
         acknowledge(site, note, log, admin)

@@ -3,7 +3,6 @@
 import hashlib
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 
@@ -15,6 +14,7 @@ from harness import raw
 from harness.certificates import Authority
 from harness.onramp import Onramp
 from harness.raw import Err, Ok
+from harness.server import free_port
 from harness.waiting import PATIENCE, until
 
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
@@ -132,10 +132,7 @@ def test_required(own_onramp, server, context, certificate, folder):
 
 
 def test_each_address_for_itself(own_onramp, server, folder):
-    other = socket.socket()
-    other.bind(("127.0.0.1", 0))
-    port = other.getsockname()[1]
-    other.close()
+    port = free_port()
     onramp = own_onramp(server, tls="off", listen=f"127.0.0.1:{port}?tls=required")
     with raw.connect(onramp) as connection:
         assert not connection.greeting.capabilities & raw.SSL

@@ -68,10 +68,10 @@ def free_port():
     ip-sysctl.rst, usually from 32768 on), so that nothing takes it while a server that was stopped is to come back on it.
     It is never given out twice by one process.
     """
-    chosen_by_itself = range(*map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()))
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     while True:
         port = random.randrange(10_000, 65_000)
-        if port in _given_out or port in chosen_by_itself:
+        if port in _given_out or first <= port <= last:
             continue
         with socket.socket() as probe:
             try:
