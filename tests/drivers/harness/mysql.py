@@ -5,7 +5,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from .server import ADMIN, APP, OTHER, SERVICE, Server, _user
+from .server import ADMIN, APP, OTHER, SERVICE, Server, as_user
 
 # As few rights as Onramp needs; docs/ACCOUNTS.md gives the same statements.
 ACCOUNTS = f"""
@@ -51,7 +51,7 @@ def command(folder):
     if loader.exists():
         libraries = [*folder.glob("usr/lib/*-linux-gnu"), *folder.glob("lib/*-linux-gnu")]
         front = [str(loader), "--library-path", ":".join(map(str, libraries))]
-    options = ["--no-defaults", f"--basedir={base}", f"--user={_user()}"]
+    options = ["--no-defaults", f"--basedir={base}", *as_user()]
     plugins = next((path for path in (base / "lib" / "plugin", base / "lib" / "mysql" / "plugin") if path.is_dir()), None)
     if plugins is not None:
         options.append(f"--plugin-dir={plugins}")

@@ -98,7 +98,7 @@ def make_template(folder):
     data = Path(folder) / "template"
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         done = subprocess.run(
-            [find("mariadb-install-db"), "--no-defaults", f"--datadir={data}", f"--tmpdir={temporary}", f"--user={_user()}",
+            [find("mariadb-install-db"), "--no-defaults", f"--datadir={data}", f"--tmpdir={temporary}", *as_user(),
              "--skip-test-db", "--auth-root-authentication-method=normal", "--innodb-log-file-size=16M"],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout[-3000:]
@@ -111,8 +111,9 @@ def make_template(folder):
     return data
 
 
-def _user():
-    return "root" if os.geteuid() == 0 else os.environ.get("USER", "mysql")
+def as_user():
+    """The server runs as root only when told to; anybody else needs to say nothing."""
+    return ["--user=root"] if os.geteuid() == 0 else []
 
 
 class Server:
@@ -138,7 +139,7 @@ class Server:
         self.temporary.mkdir(exist_ok=True)
         self.process = subprocess.Popen(
             [find("mariadbd", "/usr/sbin", "/usr/libexec"), "--no-defaults", f"--datadir={self.data}",
-             f"--tmpdir={self.temporary}", f"--user={_user()}",
+             f"--tmpdir={self.temporary}", *as_user(),
              f"--port={self.port}", f"--socket={self.socket}", f"--log-error={self.log}", *OPTIONS, *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.wait_until_up()
