@@ -10,6 +10,7 @@
 # make compare    Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
 # make compare-pool thread pools under load; writes their part of docs/BENCHMARKS.md
 # make compare-overload  thread pools in bad times: a crowd, a storm, locks; writes their part of docs/BENCHMARKS.md
+# make compare-logins  floods of logins beside statements; writes their part of docs/BENCHMARKS.md
 
 # What `make serve` passes on, such as ARGUMENTS="--listen 127.0.0.1:3307".
 ARGUMENTS ?=
@@ -17,7 +18,7 @@ FUZZ_SECONDS ?= 10
 SEEDS ?= 200
 DIFFERENTIAL_SECONDS ?= 120
 
-.PHONY: help serve test check docs-options docs-admin fuzz simulate differential conformance compare compare-pool compare-overload challenge
+.PHONY: help serve test check docs-options docs-admin fuzz simulate differential conformance compare compare-pool compare-overload compare-logins challenge
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -103,6 +104,12 @@ compare-overload:
 	@.ci/install test
 	cargo build --release --locked --package onramp
 	exec python3 tests/benchmark/overload.py $(ARGUMENTS)
+
+# About 16 minutes; `make compare-logins ARGUMENTS="--logins 5000"` takes four.
+compare-logins:
+	@.ci/install test
+	cargo build --release --locked --package onramp
+	exec python3 tests/benchmark/logins.py $(ARGUMENTS)
 
 # Five to ten minutes; `make challenge ARGUMENTS="--steps 1000,10000"` takes less. docs/CHALLENGE.md says what it measures.
 challenge:

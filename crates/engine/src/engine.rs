@@ -426,6 +426,7 @@ impl Engine {
             }
             self.sweep_backends();
             self.claims.look_again();
+            self.give_back_tables();
         }
         self.go_on_with_claims();
         self.drain_turn();

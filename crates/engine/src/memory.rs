@@ -103,6 +103,20 @@ impl Engine {
     }
 }
 
+/// The table of clients is given back to the allocator beyond this many places, some MiB.
+const PLACES_KEPT: usize = 4096;
+/// And where so few of its places are taken that moving them takes no longer than some milliseconds: one in so many.
+const PLACES_PER_CLIENT: usize = 8;
+
+impl Engine {
+    /// What a crowd has left of tables goes back, as far as nobody who is still there stands in the way.
+    pub(crate) fn give_back_tables(&mut self) {
+        if self.clients.capacity() > PLACES_KEPT.max(self.clients.len() * PLACES_PER_CLIENT) {
+            self.clients.shrink_to_fit();
+        }
+    }
+}
+
 impl Backend {
     fn heap_bytes(&self) -> usize {
         self.out.capacity()
@@ -119,7 +133,29 @@ impl Backend {
 
 #[cfg(test)]
 mod tests {
+    use seam::{Input, Instant, Program as _};
+
     use super::*;
+
+    #[test]
+    fn a_crowd_leaves_no_table_behind() {
+        let server = vec![seam::Address::Unix("/nowhere".into())];
+        let mut engine = Engine::new(crate::Settings { server, ..crate::Settings::default() });
+        let id = |index| seam::ConnectionId { index, generation: 1 };
+        for index in 0..20_000 {
+            let peer = seam::Peer::Unix { uid: 0 };
+            let accepted = Input::Accepted { connection: id(index), listener: seam::ListenerId(0), peer };
+            engine.handle(Instant::START, accepted);
+        }
+        let reason = seam::CloseReason::EndOfStream;
+        for index in 1..20_000 {
+            engine.handle(Instant::START, Input::Closed { connection: id(index), reason });
+        }
+        assert!(engine.clients.capacity() >= 20_000);
+        engine.handle(Instant::from_micros(2_000_000), Input::TurnEnd);
+        assert_eq!(engine.clients.len(), 1);
+        assert!(engine.clients.capacity() < PLACES_KEPT);
+    }
 
     /// Half of what an idle client may cost in all of Onramp, TLS aside: 1 KiB.
     #[test]
