@@ -129,7 +129,8 @@ def test_events_come_as_they_happen(site, note, log, admin):
                 kinds = []
                 while not kinds or kinds[-1] != 16:
                     kinds.append(connection.receive()[5])
-                note(f"events {turn}", kinds)
+                # BINLOG_CHECKPOINT_EVENT comes when the server finds the time for it.
+                note(f"events {turn}", [kind for kind in kinds if kind != 161])
     for connection in replicas:
         connection.close()
 

@@ -1,5 +1,6 @@
 //! Which backend serves a client's statement.
 
+use sql::Effects;
 use wire::Capabilities;
 
 use super::{Afterwards, Backend, Phase};
@@ -208,8 +209,12 @@ impl Engine {
     /// A client leaves a backend on which it may have left something: clean it. What still runs is waited for.
     pub(crate) fn reset_backend(&mut self, key: usize) {
         let backend = &mut self.backends[key];
-        backend.holder = None;
-        backend.afterwards = backend.afterwards.max(Afterwards::Reset);
+        let holder = backend.holder.take().and_then(|client| self.clients.get(client));
+        // A prepared branch outlives its connection. MariaDB leaves it to others in good order only where the connection ends:
+        // after COM_RESET_CONNECTION it is lost for whoever commits it (seen on 10.11).
+        let branch = holder.is_some_and(|client| client.pins.effects().contains(Effects::XA));
+        let clean = if branch { Afterwards::Close } else { Afterwards::Reset };
+        backend.afterwards = backend.afterwards.max(clean);
         if backend.in_flight.is_empty() && matches!(backend.phase, Phase::Ready) {
             self.free_backend(key);
         }
