@@ -7,6 +7,7 @@ use zeroize::Zeroize;
 use crate::account_queries::Depth;
 use crate::accounts::Accounts;
 use crate::backend::kept::rows_of;
+use crate::backend::rescue::functions_of_rows;
 use crate::engine::{Engine, Role};
 use crate::event::Event;
 use crate::facts::{COLLATIONS_QUERY, Facts, SERVER_QUERY, account_of_row};
@@ -67,6 +68,8 @@ enum Question {
     LockWaits,
     /// Who waits for other locks than those of rows.
     OtherWaiters,
+    /// How many functions there are that a view could call.
+    Functions,
 }
 
 /// An answer, kept whole.
@@ -150,6 +153,7 @@ impl Engine {
             {
                 self.ask(Question::Probe);
             }
+            State::Idle if self.rescues.asks_for_functions() => self.ask(Question::Functions),
             State::Idle if self.suspects_lock_waits() => {
                 let pace = self.lock_wait_pace().unwrap_or_default();
                 if self.workers.may_ask_for_lock_waits(self.now, pace) {
@@ -277,6 +281,7 @@ impl Engine {
             Question::LockGate => GATE_QUERY,
             Question::LockWaits => facts.lock_waits_query(),
             Question::OtherWaiters => facts.waiters_query(),
+            Question::Functions => facts.functions_query(),
         };
         let options = crate::backend::dispatch::reply_options(
             crate::server_login::ALWAYS & facts.capabilities,
@@ -303,6 +308,9 @@ impl Engine {
         if let Some(error) = answer.error {
             if matches!(question, Question::LockGate | Question::LockWaits | Question::OtherWaiters) {
                 return self.lock_waits_cannot_be_seen(error);
+            }
+            if question == Question::Functions {
+                return self.rescues.found_functions(self.control.since, None);
             }
             if matches!(question, Question::Accounts | Question::Probe) && self.rights_cannot_be_read(&error)
             {
@@ -348,6 +356,10 @@ impl Engine {
             Question::OtherWaiters => {
                 self.control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
                 self.lock_waits_are_known();
+            }
+            Question::Functions => {
+                let count = functions_of_rows(&rows_of(&answer.bytes));
+                self.rescues.found_functions(self.control.since, count);
             }
         }
     }

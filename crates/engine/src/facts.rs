@@ -6,6 +6,7 @@ use wire::{Capabilities, StatusFlags};
 
 use crate::account_queries::{self, Depth};
 use crate::accounts::{Account, Accounts, Credential};
+use crate::backend::rescue::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
 use crate::lock_waits::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
 use crate::method::Method;
 use crate::requirement::Requirement;
@@ -103,6 +104,11 @@ impl Facts {
     /// Likewise.
     pub(crate) fn waiters_query(&self) -> &'static str {
         if self.is_mysql_since_8() { WAITERS_QUERY_8 } else { WAITERS_QUERY }
+    }
+
+    /// See [`crate::backend::rescue`].
+    pub(crate) fn functions_query(&self) -> &'static str {
+        if self.is_mysql_since_8() { FUNCTIONS_QUERY_8 } else { FUNCTIONS_QUERY }
     }
 
     fn is_mysql_since_8(&self) -> bool {

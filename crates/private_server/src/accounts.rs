@@ -61,6 +61,10 @@ impl Accounts {
         }
         // To see who waits for whose locks.
         lines.push(plain(format!("GRANT PROCESS ON *.* TO {service};\n")));
+        // To know that there are no functions; older versions do not have this right.
+        if programs.flavour == Flavour::MySql && programs.numbers >= (8, 0, 20) {
+            lines.push(plain(format!("GRANT SHOW_ROUTINE ON *.* TO {service};\n")));
+        }
         if let Admin::New(password) = &self.admin {
             let admin = format!("'{ADMIN_USER}'@'%'");
             lines.push(dialect.account("CREATE USER IF NOT EXISTS", &admin, password));
@@ -103,12 +107,13 @@ impl Dialect {
         match programs.flavour {
             Flavour::MariaDb { .. } => Self {
                 password: ("VIA mysql_native_password USING PASSWORD('", "')"),
-                read: &["mysql.global_priv", "mysql.db", "mysql.roles_mapping"],
+                read: &["mysql.global_priv", "mysql.db", "mysql.roles_mapping", "mysql.proc", "mysql.func"],
             },
             // Neither roles nor the newer login method, which is the only one since 9.0.
-            Flavour::MySql if programs.numbers.0 < 8 => {
-                Self { password: ("WITH mysql_native_password BY '", "'"), read: &["mysql.user", "mysql.db"] }
-            }
+            Flavour::MySql if programs.numbers.0 < 8 => Self {
+                password: ("WITH mysql_native_password BY '", "'"),
+                read: &["mysql.user", "mysql.db", "mysql.proc", "mysql.func"],
+            },
             Flavour::MySql => Self {
                 password: ("WITH caching_sha2_password BY '", "'"),
                 read: &[
@@ -117,6 +122,7 @@ impl Dialect {
                     "mysql.global_grants",
                     "mysql.default_roles",
                     "mysql.role_edges",
+                    "mysql.func",
                     "performance_schema.*",
                 ],
             },
@@ -192,6 +198,8 @@ mod tests {
                 "GRANT SELECT ON mysql.global_priv TO 'onramp'@'localhost';",
                 "GRANT SELECT ON mysql.db TO 'onramp'@'localhost';",
                 "GRANT SELECT ON mysql.roles_mapping TO 'onramp'@'localhost';",
+                "GRANT SELECT ON mysql.proc TO 'onramp'@'localhost';",
+                "GRANT SELECT ON mysql.func TO 'onramp'@'localhost';",
                 "GRANT PROCESS ON *.* TO 'onramp'@'localhost';",
                 "CREATE USER IF NOT EXISTS 'admin'@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('bb');",
                 "ALTER USER 'admin'@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('bb');",
@@ -212,6 +220,8 @@ mod tests {
                 "CREATE USER 'onramp'@'localhost' IDENTIFIED WITH mysql_native_password BY 'aa';",
                 "GRANT SELECT ON mysql.user TO 'onramp'@'localhost';",
                 "GRANT SELECT ON mysql.db TO 'onramp'@'localhost';",
+                "GRANT SELECT ON mysql.proc TO 'onramp'@'localhost';",
+                "GRANT SELECT ON mysql.func TO 'onramp'@'localhost';",
                 "GRANT PROCESS ON *.* TO 'onramp'@'localhost';",
             ]
         );
@@ -219,6 +229,7 @@ mod tests {
         assert!(new.ends_with("ALTER USER 'root'@'localhost' ACCOUNT LOCK;\n"), "{}", new.as_str());
         assert!(new.contains("IDENTIFIED WITH caching_sha2_password BY 'aa'"), "{}", new.as_str());
         assert!(new.contains("GRANT SELECT ON mysql.role_edges TO"), "{}", new.as_str());
+        assert!(new.contains("GRANT SHOW_ROUTINE ON *.* TO"), "{}", new.as_str());
     }
 
     #[test]

@@ -7,7 +7,9 @@
 //!
 //! This is the one case in which a statement that was sent is sent again. When it is, the server has not begun with it, since it
 //! has not answered the one before it; later it runs it once more, for nobody. That is harmless for what may be in flight behind
-//! others at all: plain SELECTs outside of transactions, without a stored function, that lock nothing and leave nothing behind.
+//! others at all: plain SELECTs outside of transactions, without a stored function, that lock nothing and leave nothing behind. What
+//! the text does not show is a view that calls a function. So the service account asks first, each time, whether there is any stored
+//! or loaded function; where there is one, or that cannot be seen, nothing is sent again, and those behind the stuck one wait.
 
 use seam::Instant;
 
@@ -26,15 +28,36 @@ const ANSWERS_FOR_ONE: u32 = 32;
 /// So many may be sent again at once: what four shared backends hold at sixteen statements each.
 const AT_ONCE: u32 = 64;
 
-/// How many reads may be sent again.
+/// How many functions there are that a view could call and that may write: the servers' own, of the schema `sys`, do not. MariaDB, and
+/// MySQL up to 5.7: needs SELECT on `mysql.proc` and `mysql.func`.
+pub(crate) const FUNCTIONS_QUERY: &str = "SELECT (SELECT COUNT(*) FROM mysql.proc WHERE type <> 'PROCEDURE' \
+    AND definer NOT IN ('mariadb.sys@localhost', 'mysql.sys@localhost')) + (SELECT COUNT(*) FROM mysql.func)";
+
+/// MySQL since 8.0 shows all functions only to those with SELECT or SHOW_ROUTINE for everything (manual, "The INFORMATION_SCHEMA
+/// ROUTINES Table"). Whoever has them not by itself is told of one more.
+pub(crate) const FUNCTIONS_QUERY_8: &str = "SELECT (SELECT COUNT(*) FROM information_schema.ROUTINES \
+    WHERE ROUTINE_TYPE <> 'PROCEDURE' AND DEFINER <> 'mysql.sys@localhost') + (SELECT COUNT(*) FROM mysql.func) + \
+    (SELECT COUNT(*) = 0 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE IN ('SELECT', 'SHOW_ROUTINE') \
+    AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), ''''))";
+
+/// The number in the row of either; `None` where it is none.
+pub(crate) fn functions_of_rows(rows: &[Vec<Option<Vec<u8>>>]) -> Option<u64> {
+    std::str::from_utf8(rows.first()?.first()?.as_deref()?).ok()?.parse().ok()
+}
+
+/// Which reads may be sent again, and how many.
 pub(crate) struct Rescues {
     /// In answers, see [`ANSWERS_FOR_ONE`].
     saved: u32,
+    /// Somebody is stuck, and it is not known since whether reads may call what writes.
+    asks: bool,
+    /// When that was asked last, and whether none of them can.
+    known: Option<(Instant, bool)>,
 }
 
 impl Default for Rescues {
     fn default() -> Self {
-        Self { saved: AT_ONCE * ANSWERS_FOR_ONE }
+        Self { saved: AT_ONCE * ANSWERS_FOR_ONE, asks: false, known: None }
     }
 }
 
@@ -42,6 +65,24 @@ impl Rescues {
     /// A read that shared a backend has been answered.
     pub(crate) fn answered(&mut self) {
         self.saved = (self.saved + 1).min(AT_ONCE * ANSWERS_FOR_ONE);
+    }
+
+    /// Whether the server is to be asked for functions.
+    pub(crate) fn asks_for_functions(&self) -> bool {
+        self.asks
+    }
+
+    /// It was asked at this time, and has so many; `None` where it did not say.
+    pub(crate) fn found_functions(&mut self, asked: Instant, count: Option<u64>) {
+        self.asks = false;
+        self.known = Some((asked, count == Some(0)));
+    }
+
+    /// Whether reads can be known to call nothing that writes, as of this time or later; asks where that is not known.
+    fn are_harmless(&mut self, since: Instant) -> bool {
+        let known = self.known.filter(|&(asked, _)| asked >= since);
+        self.asks |= known.is_none();
+        known.is_some_and(|(_, harmless)| harmless)
     }
 
     fn may_have_one(&self) -> bool {
@@ -65,13 +106,19 @@ impl Engine {
             .filter(|&key| self.rescue_due(key).is_some_and(|due| due <= self.now))
             .collect();
         for key in stuck {
-            self.rescue_behind_first(key);
+            // By then all had been sent that are behind it.
+            if self.rescues.are_harmless(self.backends[key].first_since + STUCK) {
+                self.rescue_behind_first(key);
+            } else {
+                self.note_stuck(key);
+            }
         }
     }
 
     /// When [`Self::rescue_reads`] has something to do.
     pub(crate) fn next_rescue(&self) -> Option<Instant> {
-        self.sharing.iter().filter_map(|&key| self.rescue_due(key)).min()
+        // What is due has been done, or waits for an answer of the server, which makes a turn.
+        self.sharing.iter().filter_map(|&key| self.rescue_due(key)).filter(|&due| due > self.now).min()
     }
 
     /// When the first statement on a backend will have been stuck for so long that others behind it go elsewhere.
@@ -98,12 +145,17 @@ impl Engine {
             && has_text
     }
 
-    fn rescue_behind_first(&mut self, key: usize) {
+    /// The first statement on a backend is stuck.
+    fn note_stuck(&mut self, key: usize) {
         let first = self.backends[key].in_flight.front();
         // Not where it is its client that is slow, in taking the answer.
         if let Some(first) = first.filter(|first| first.summary.relayed == 0) {
             self.digests.note_stuck(self.now, first.fingerprint);
         }
+    }
+
+    fn rescue_behind_first(&mut self, key: usize) {
+        self.note_stuck(key);
         for place in 1..self.backends[key].in_flight.len() {
             let backend = &self.backends[key];
             if !self.may_be_rescued(backend, &backend.in_flight[place]) || !self.rescues.take_one() {
@@ -143,6 +195,29 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_are_sent_again_where_there_is_no_function_now() {
+        let at = Instant::from_micros;
+        let mut rescues = Rescues::default();
+        assert!(!rescues.are_harmless(at(5)) && rescues.asks_for_functions());
+        rescues.found_functions(at(5), Some(0));
+        assert!(rescues.are_harmless(at(5)) && !rescues.asks_for_functions());
+        assert!(!rescues.are_harmless(at(6)) && rescues.asks_for_functions(), "that was before");
+        for answer in [Some(1), None] {
+            rescues.found_functions(at(7), answer);
+            assert!(!rescues.are_harmless(at(6)) && !rescues.asks_for_functions(), "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_functions_is_read() {
+        let row = |text: &str| vec![vec![Some(text.as_bytes().to_vec())]];
+        assert_eq!(functions_of_rows(&row("12")), Some(12));
+        for rows in [row("many"), vec![vec![None]], vec![vec![]], vec![]] {
+            assert_eq!(functions_of_rows(&rows), None);
+        }
+    }
 
     #[test]
     fn few_reads_are_sent_again() {

@@ -67,6 +67,8 @@ pub enum Question {
     LockWaits,
     /// Who waits for another lock than that of a row.
     OtherWaiters,
+    /// How many functions there are; there are none.
+    Functions,
 }
 
 impl Command {
@@ -110,7 +112,8 @@ impl Part {
 impl Question {
     /// By words that only this question has. Who waits for whom stands in tables with other names in MariaDB and in MySQL.
     fn find(text: &str) -> Option<Self> {
-        const WORDS: [(&str, Question); 12] = [
+        const WORDS: [(&str, Question); 13] = [
+            ("mysql.func", Question::Functions),
             ("CURRENT_USER()", Question::CurrentUser),
             ("LAST_INSERT_ID()", Question::LastInsertId),
             ("SHOW WARNINGS", Question::Warnings),
@@ -130,7 +133,7 @@ impl Question {
     /// How many columns its answer has.
     pub fn width(self) -> usize {
         match self {
-            Self::CurrentUser | Self::LastInsertId | Self::OtherWaiters => 1,
+            Self::CurrentUser | Self::LastInsertId | Self::OtherWaiters | Self::Functions => 1,
             Self::LockWaitCount | Self::LockWaits => 2,
             Self::Warnings | Self::Collations | Self::AccountsChanged => 3,
             Self::Server => 7,
@@ -143,7 +146,7 @@ impl Question {
         let row = |fields: &[&str]| fields.iter().map(|&field| field.to_owned()).collect();
         match self {
             Self::CurrentUser => vec![vec![format!("{user}@%")]],
-            Self::LastInsertId => vec![row(&["0"])],
+            Self::LastInsertId | Self::Functions => vec![row(&["0"])],
             Self::Warnings | Self::LockWaitCount | Self::LockWaits | Self::OtherWaiters => Vec::new(),
             Self::Collations => vec![row(&["45", "utf8mb4_general_ci", "utf8mb4"])],
             // Names are not resolved; an ordinary sql_mode; room for as many connections as anybody wants.
