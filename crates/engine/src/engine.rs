@@ -13,6 +13,7 @@ use crate::backend::connect::Server;
 use crate::backend::contended::Contention;
 use crate::backend::lost::ServerFull;
 use crate::backend::rescue::Rescues;
+use crate::backend::reserve::Reserve;
 use crate::client::delay::Delayed;
 use crate::client::delegation::Claims;
 use crate::client::known_answers::KnownAnswers;
@@ -102,6 +103,7 @@ pub struct Engine {
     pub(crate) coalescer: Coalescer,
     pub(crate) rescues: Rescues,
     pub(crate) contention: Contention,
+    pub(crate) reserve: Reserve,
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
     /// What statements have taken since the last long one ended.
@@ -238,6 +240,7 @@ impl Engine {
             coalescer: Coalescer::default(),
             rescues: Rescues::default(),
             contention: Contention::default(),
+            reserve: Reserve::default(),
             waits: Waits::default(),
             holdups: Holdups::default(),
             delay: Delay::NONE,
@@ -569,6 +572,7 @@ impl Program for Engine {
             self.next_ending(),
             starting(self.next_stall()),
             starting(self.next_rescue()),
+            starting(self.next_look_at_standing()),
             starting(self.next_asking()),
             self.draining,
             starting(server),

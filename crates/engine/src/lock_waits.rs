@@ -124,10 +124,15 @@ impl Engine {
 
     /// When to ask, if there is a reason.
     pub(crate) fn next_suspicion(&self) -> Option<Instant> {
-        let may_ask = self.lock_waits_denied.is_none_or(|at| self.now.since(at) >= DENIED_FOR);
-        let pace = self.lock_wait_pace().filter(|_| may_ask && self.scheduler.is_native())?;
+        let pace = self.lock_wait_pace().filter(|_| self.may_ask_who_waits())?;
         // Only while others wait: a statement that nobody waits behind may take as long as it likes.
         (self.scheduler.waiting() > 0).then(|| self.workers.lock_waits_due(pace))
+    }
+
+    /// Whether the server can be asked.
+    pub(crate) fn may_ask_who_waits(&self) -> bool {
+        let allowed = self.lock_waits_denied.is_none_or(|at| self.now.since(at) >= DENIED_FOR);
+        allowed && self.scheduler.is_native() && !self.settings.lock_wait_interval.is_zero()
     }
 
     /// How much time passes from one question to the next; `None` where there is no reason for one.

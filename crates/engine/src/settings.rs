@@ -239,10 +239,20 @@ impl Settings {
         }
     }
 
+    /// How many permits are of use: a lock stops as many statements as there are, and some backends have to be left for those that
+    /// need no lock. With few backends there is nothing to leave.
+    pub(crate) fn most_permits(&self) -> u32 {
+        match self.max_backends {
+            ..16 => self.max_backends,
+            backends => backends - backends / 8,
+        }
+    }
+
     /// Where the number of permits is to be found; `None` where it is given. It begins with four for each core of a small
     /// server.
     pub(crate) fn permits_range(&self) -> Option<Range> {
-        let range = Range { least: self.permits_min, most: self.permits_max, start: 16 };
+        let most = self.permits_max.min(self.most_permits());
+        let range = Range { least: self.permits_min.min(most), most, start: 16 };
         (self.permits == 0 && self.is_own_pool()).then_some(range)
     }
 

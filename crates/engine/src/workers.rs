@@ -437,7 +437,7 @@ impl Workers {
 fn permits_of(settings: &Settings) -> u32 {
     match settings.thread_handling {
         // Without a permit nothing would ever run.
-        ThreadHandling::PoolOfThreads => settings.permits.max(1),
+        ThreadHandling::PoolOfThreads => settings.permits.min(settings.most_permits()).max(1),
         ThreadHandling::OneThreadPerConnection => u32::MAX,
     }
 }

@@ -102,7 +102,8 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         default: "16",
         example: "32",
         doc: "Statements that execute on the server at the same time; the others wait in the queues. What in-server \
-              pools call active threads. A good start is twice to four times the server's cores. With 0 the limit finds \
+              pools call active threads. A good start is twice to four times the server's cores. Of 16 backends and more \
+              (max_backends) at most seven eighths: a lock can stop all that have permits. With 0 the limit finds \
               itself between permits_min and permits_max: it is moved a step for a moment, back, and to where the most \
               work is done, and follows when the load or the server changes.",
         section: Section::Scheduling,
@@ -232,8 +233,10 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         doc: "Whether short reads that were sent behind others (see statements_in_flight) are sent again on another backend \
               where the one before them does not answer for 20 ms, since it waits for a lock, say. The server has not begun \
               with them then; later it runs them once more, and that answer is thrown away. They are plain SELECTs outside \
-              of transactions without stored functions, so that nobody sees it. What a view calls is not in the text: turn \
-              this off where views call functions that write. One in 32 such reads is sent again at most, and 64 at once.",
+              of transactions without stored functions, so that nobody sees it. What a view calls is not in the text: so it \
+              is done only where the server, asked each time, has no stored or loaded functions but those of sys, and the \
+              service account may see that (docs/ACCOUNTS.md). Elsewhere, and with off, they wait behind it, for as long as \
+              a LOCK TABLES lasts. One in 32 such reads is sent again at most, and 64 at once.",
         section: Section::Scheduling,
     },
     OptionSpec {

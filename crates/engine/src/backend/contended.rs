@@ -16,7 +16,8 @@ use std::time::Duration;
 use seam::Instant;
 use sql::Kind;
 
-use super::Backend;
+use super::{Backend, InFlight};
+use crate::client::commands::key_u32;
 use crate::engine::Engine;
 use crate::history;
 use crate::request::Request;
@@ -34,7 +35,7 @@ const REMEMBERED: Duration = Duration::from_secs(2);
 const FEWEST: u32 = 2;
 
 /// A fingerprint and the default schema: the same text means other tables in another schema, which nobody may have locked.
-type KindInSchema = (u64, Option<Box<[u8]>>);
+pub(crate) type KindInSchema = (u64, Option<Box<[u8]>>);
 
 /// Kinds that wait for locks, and who is in work of them.
 #[derive(Default)]
@@ -68,23 +69,26 @@ impl Contention {
         self.in_work = self.in_work.saturating_sub(1);
     }
 
-    /// Takes in how many statements of each kind run here, and how many of them wait.
-    fn note(&mut self, now: Instant, found: BTreeMap<KindInSchema, (u32, u32)>) {
+    /// Takes in how many statements of each kind run here, and how many of them wait. True where kinds are not contended any more.
+    fn note(&mut self, now: Instant, found: BTreeMap<KindInSchema, (u32, u32)>) -> bool {
+        let before = self.kinds.len();
         self.kinds.retain(|_, until| *until > now);
+        let mut fewer = self.kinds.len() < before;
         self.former.retain(|_, until| *until > now);
         for (kind, (running, waiting)) in found {
             if waiting >= FEWEST && waiting * 2 >= running {
                 self.former.insert(kind.clone(), now + history::REMEMBERED);
                 self.kinds.insert(kind, now + REMEMBERED);
             } else if waiting == 0 {
-                self.kinds.remove(&kind);
+                fewer |= self.kinds.remove(&kind).is_some();
             }
         }
+        fewer
     }
 }
 
 /// Whether a kind is in such a table at present.
-fn holds(
+pub(crate) fn holds(
     kinds: &BTreeMap<KindInSchema, Instant>,
     fingerprint: u64,
     schema: Option<&[u8]>,
@@ -99,21 +103,25 @@ impl Engine {
     pub(crate) fn note_contention(&mut self) {
         let mut found = BTreeMap::new();
         for (_, backend) in &self.backends {
-            if let Some(kind) = self.kind_on(backend) {
+            let first = backend.in_flight.front();
+            if let Some((fingerprint, schema)) = first.and_then(|statement| self.kind_of(statement)) {
+                let kind = (fingerprint, schema.map(Into::into));
                 let (running, waiting) = found.entry(kind).or_insert((0, 0));
                 *running += 1;
                 *waiting += u32::from(backend.waits_for_lock);
             }
         }
-        self.contention.note(self.now, found);
+        if self.contention.note(self.now, found) {
+            self.leave_contended_lanes();
+        }
     }
 
-    /// The kind of the first statement in flight on a backend, if it has one. The schema is its client's: the backend's own is
-    /// another one until what went ahead of the statement, in the same text, is answered.
-    fn kind_on(&self, backend: &Backend) -> Option<KindInSchema> {
-        let statement = backend.in_flight.front().filter(|statement| statement.fingerprint != 0)?;
+    /// The fingerprint of a statement in flight, if it has one, and its schema: its client's, since the backend's own is another one
+    /// until what went ahead of the statement, in the same text, is answered.
+    pub(crate) fn kind_of(&self, statement: &InFlight) -> Option<(u64, Option<&[u8]>)> {
         let client = self.clients.get(statement.owner.client()?)?;
-        Some((statement.fingerprint, self.sessions.state(client.session?).schema.clone()))
+        let schema = self.sessions.state(client.session?).schema.as_deref();
+        (statement.fingerprint != 0).then_some((statement.fingerprint, schema))
     }
 
     /// Whether what a client asks for is of a kind that waits for locks in its schema.
@@ -122,7 +130,7 @@ impl Engine {
     }
 
     /// A client's default schema.
-    fn schema_of(&self, key: usize) -> Option<&[u8]> {
+    pub(crate) fn schema_of(&self, key: usize) -> Option<&[u8]> {
         self.sessions.state(self.clients[key].session?).schema.as_deref()
     }
 
@@ -162,39 +170,49 @@ impl Engine {
     /// Moves a statement whose turn has come to the contended lane, if it has turned out to belong there.
     pub(crate) fn enter_contended_lane(&mut self, key: usize) -> bool {
         let request = self.clients[key].request.as_ref().expect("a queued client has a request");
-        let enters = matches!(request.lane, Some(Lane::High | Lane::Low | Lane::Long))
-            && !self.passes_contended_lane(key, request)
-            && self.is_contended(key, request);
+        let may_enter = matches!(request.lane, Some(Lane::High | Lane::Low | Lane::Long))
+            && !self.passes_contended_lane(key, request);
+        let contended = may_enter && self.is_contended(key, request);
+        let enters = contended || (may_enter && self.finds_kind_standing(key));
         if enters {
-            self.clients[key].contends = true;
+            self.clients[key].contends |= contended;
             self.change_lane(key, Lane::Contended);
         }
         enters
     }
 
     /// Starts statements of contended kinds, as many as may be in work, or as find a backend. Those whose kind is contended no
-    /// more go back to the others.
-    pub(crate) fn start_contended(&mut self) {
-        let mut backend_free = true;
+    /// more, and does not stand, go back to the others. Returns whether one waits for nothing but a permit.
+    pub(crate) fn start_contended(&mut self) -> bool {
+        let (mut backend_free, mut wanting) = (true, false);
         while let Some(key) = self.scheduler.peek_contended(backend_free) {
             let key = key as usize;
             let request = self.clients[key].request.as_ref().expect("a queued client has a request");
-            if !self.is_contended(key, request) {
-                let open = self.clients[key].in_transaction();
-                self.change_lane(key, if open { Lane::High } else { Lane::Low });
+            let contended = self.is_contended(key, request);
+            if !contended && !self.is_of_standing_kind(key, request) {
+                self.leave_contended_lane(key);
                 continue;
             }
             if self.contended_room() == 0 {
                 break;
             }
+            // What stands may be slow rather than wait.
+            let permit = if contended { None } else { self.take_permit_or_want_it(key_u32(key)) };
+            let Some(grant) = permit.or(contended.then_some(Grant::Contended)) else {
+                wanting = true;
+                break;
+            };
             match self.clients[key].backend.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => {
                     debug_assert!(!self.backends[backend].contends, "what is in work does not wait here");
-                    self.backends[backend].contends = true;
-                    self.contention.in_work += 1;
-                    self.start_alone(key, backend, Grant::Contended);
+                    if contended {
+                        self.backends[backend].contends = true;
+                        self.contention.in_work += 1;
+                    }
+                    self.start_alone(key, backend, grant);
                 }
                 None => {
+                    self.scheduler.put_back(grant);
                     self.open_backends_for(key);
                     backend_free = false;
                 }
@@ -204,12 +222,32 @@ impl Engine {
         let waits = self.scheduler.peek_contended(true).is_some();
         let room = if waits { self.contended_room() } else { 0 };
         self.scheduler.note_contended_room(room as usize);
+        wanting
     }
 
-    /// How many more of them may be in work on this worker. Those count that waited before their kind was known for it: they
+    /// Kinds have turned out to wait no more, or not to stand: their statements go on with the others, wherever in the lane they are.
+    /// Those of a kind that still waits may be before them.
+    pub(crate) fn leave_contended_lanes(&mut self) {
+        for key in self.scheduler.contended() {
+            let key = key as usize;
+            let request = self.clients[key].request.as_ref().expect("a queued client has a request");
+            if !self.is_contended(key, request) && !self.is_of_standing_kind(key, request) {
+                self.leave_contended_lane(key);
+            }
+        }
+    }
+
+    fn leave_contended_lane(&mut self, key: usize) {
+        let open = self.clients[key].in_transaction();
+        self.change_lane(key, if open { Lane::High } else { Lane::Low });
+    }
+
+    /// How many more of them may be in work on this worker. Those count that waited or stood before their kind was known for it: they
     /// have backends as well.
     fn contended_room(&self) -> u32 {
-        let waits_beside = |backend: &Backend| backend.waits_for_lock && !backend.contends;
+        let waits_beside = |backend: &Backend| {
+            !backend.contends && (backend.waits_for_lock || self.runs_standing_kind(backend))
+        };
         let beside = self.backends.iter().filter(|(_, backend)| waits_beside(backend)).count();
         let in_work = self.contention.in_work.saturating_add(u32::try_from(beside).unwrap_or(u32::MAX));
         let all = self.workers.permits().saturating_mul(FOR_EACH_PERMIT);
@@ -246,7 +284,7 @@ mod tests {
         let schema: Option<Box<[u8]>> = Some(b"shop"[..].into());
         let found = |running, waiting| BTreeMap::from([((7, schema.clone()), (running, waiting))]);
         let has = |contention: &Contention, kind, now| contention.has(kind, Some(b"shop"), now);
-        contention.note(at(0), found(1, 1));
+        assert!(!contention.note(at(0), found(1, 1)));
         assert!(!contention.is_there(at(0)), "one says nothing");
         contention.note(at(0), found(5, 2));
         assert!(!has(&contention, 7, at(0)), "most go on");
@@ -257,7 +295,7 @@ mod tests {
         assert!(!contention.has(7, Some(b"blog"), at(0)) && !contention.has(7, None, at(0)), "other tables");
         contention.note(at(1), found(4, 1));
         assert!(has(&contention, 7, at(1)), "fewer than half still wait");
-        contention.note(at(1), found(4, 0));
+        assert!(contention.note(at(1), found(4, 0)), "one less");
         assert!(!contention.is_there(at(1)), "none waits any more");
         let was_there = |schema: &[u8], now| contention.was_there(7, Some(schema), now);
         assert!(was_there(b"shop", at(9999)) && !was_there(b"shop", at(10_000)));

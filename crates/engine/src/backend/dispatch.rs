@@ -52,14 +52,13 @@ impl Engine {
         self.group_turn();
         self.lend_stalled_permits();
         self.leave_long_lane();
-        self.start_contended();
+        let mut wanting = self.start_contended();
         self.scheduler.want_long(true);
         let mut backend_free = true;
-        let mut wanting = false;
         let mut holdup = None;
         while let Some(key) = self.scheduler.peek(backend_free) {
             if self.enter_contended_lane(key as usize) {
-                self.start_contended();
+                wanting |= self.start_contended();
                 continue;
             }
             if self.enter_long_lane(key as usize) {
@@ -170,7 +169,7 @@ impl Engine {
 
     /// Takes a permit for a waiting statement, or tells the other workers that it waits for nothing else. Said first and
     /// tried again then: whoever gives a permit back in between looks at who wants one.
-    fn take_permit_or_want_it(&mut self, key: u32) -> Option<Grant> {
+    pub(crate) fn take_permit_or_want_it(&mut self, key: u32) -> Option<Grant> {
         self.scheduler.take_permit(key).or_else(|| {
             self.scheduler.want(Some(key));
             self.scheduler.take_permit(key)

@@ -15,6 +15,7 @@ pub(crate) mod prepared;
 pub(crate) mod preparing;
 pub(crate) mod reply;
 pub(crate) mod rescue;
+pub(crate) mod reserve;
 pub(crate) mod security;
 pub(crate) mod settle;
 pub(crate) mod slow;

@@ -204,6 +204,7 @@ impl Engine {
     /// An answer is complete.
     fn statement_ended(&mut self, key: usize, mut statement: InFlight, took: Duration) {
         self.lock_wait_ended(key);
+        self.note_progress(&statement);
         self.note_history(&statement, took);
         if statement.shared {
             self.rescues.answered();

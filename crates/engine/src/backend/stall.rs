@@ -44,6 +44,10 @@ impl Engine {
         if !self.scheduler.is_native() {
             return usize::MAX;
         }
+        // Most backends are in use, and who takes the rest may be of the same kind: rather than that, the server says who waits.
+        if self.is_reserve_reached() && self.may_ask_who_waits() {
+            return 0;
+        }
         let count =
             |is: fn(&Backend) -> bool| self.backends.iter().filter(|(_, backend)| is(backend)).count();
         let most = |all: u32| all.div_ceil(self.workers.count()) as usize;
@@ -60,11 +64,10 @@ impl Engine {
         if !self.scheduler.lends_stalled() || !self.scheduler.is_short_of_permits() {
             return None;
         }
-        if self.room_to_lend() == 0 {
-            return None;
-        }
+        // Where none may be lent, that something is stalled is still a reason to ask the server.
+        let after = if self.room_to_lend() == 0 { self.now } else { Instant::START };
         let held = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Held);
-        held.map(|(_, backend)| self.stalls_at(backend)).min()
+        held.map(|(_, backend)| self.stalls_at(backend)).filter(|&at| at > after).min()
     }
 
     /// When the first statement in flight on a backend will have taken longer than its like; at least, where that does not
@@ -79,8 +82,19 @@ impl Engine {
             return earliest;
         }
         let fingerprint = backend.in_flight.front().map_or(0, |statement| statement.fingerprint);
-        let usual = self.digests.p99(fingerprint).unwrap_or(limit);
-        backend.first_since + usual.max(SHORTEST_STALL).min(limit)
+        backend.first_since + self.stall_of(fingerprint)
+    }
+
+    /// How long a statement of this kind runs before it is taken to be stalled.
+    fn stall_of(&self, fingerprint: u64) -> Duration {
+        let limit = self.settings.stall_limit;
+        self.digests.p99(fingerprint).unwrap_or(limit).max(SHORTEST_STALL).min(limit)
+    }
+
+    /// Statements of this kind that began then, or before, have stalled by now.
+    pub(crate) fn stalled_since(&self, fingerprint: u64) -> Instant {
+        let stall = u64::try_from(self.stall_of(fingerprint).as_micros()).unwrap_or(u64::MAX);
+        Instant::from_micros(self.now.as_micros().saturating_sub(stall))
     }
 
     /// Lets the timers of a server's own pool look, in its profile.

@@ -233,6 +233,12 @@ impl Scheduler {
         self.first_of(Lane::Contended, backend_free).map(|head| head.client)
     }
 
+    /// All of them, those that hold a backend first.
+    pub(crate) fn contended(&self) -> Vec<u32> {
+        let of = |need| self.lists.first(queue(Lane::Contended, need), usize::MAX);
+        [Need::Holds, Need::Any].into_iter().flat_map(of).collect()
+    }
+
     /// How many of them may still be in work: so many may wait for backends.
     pub(crate) fn note_contended_room(&mut self, room: usize) {
         self.contended_room = room;

@@ -1,0 +1,170 @@
+//! Backends that are kept for kinds of statements that get on.
+//!
+//! A lock that many want (FLUSH TABLES WITH READ LOCK, LOCK TABLES) stops within milliseconds as many statements as there are
+//! permits, before any of them has run for longer than its like and the server is asked what it waits for. Where there are about
+//! as many permits as there may be backends, those would be all of them, and nothing else could run until the lock is given back.
+//! So once most of a worker's share is in use, a kind takes no more of it than half while it *stands*: while none of it has
+//! ended since the oldest one that runs began, or for as long as it usually takes. What stands waits in the lane of contended kinds ([`super::contended`]), but needs
+//! permits as others do: it may be slow rather than wait.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use seam::Instant;
+
+use super::contended::{KindInSchema, holds};
+use super::{Backend, InFlight};
+use crate::engine::Engine;
+use crate::request::Request;
+use crate::settings::ThreadHandling;
+
+/// One backend of so many is kept for kinds that get on. Those that stand may have half of them and half of the rest at once
+/// before that is noticed.
+const KEPT: u32 = 4;
+
+/// How long a kind is taken to stand where nothing happens that says otherwise: long enough that its statements do not move to
+/// and fro, short enough that nobody waits for long where a kind is slow and its turn has come.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// So many kinds are remembered, of which most backends run a few at a time. With more, all of them are forgotten: a kind may then be
+/// taken to stand until the next one of it ends.
+const KINDS: usize = 1024;
+
+/// What is known of kinds while many backends are in use.
+#[derive(Default)]
+pub(crate) struct Reserve {
+    /// When the latest statement of each kind ended.
+    ended: BTreeMap<KindInSchema, Instant>,
+    /// Kinds that stand, and until when that is believed.
+    standing: BTreeMap<KindInSchema, Instant>,
+}
+
+impl Reserve {
+    /// Notes that a statement has ended. True where its kind was taken to stand.
+    fn note_end(&mut self, now: Instant, fingerprint: u64, schema: Option<&[u8]>) -> bool {
+        let mut of_text = self.ended.range_mut((fingerprint, None)..(fingerprint.saturating_add(1), None));
+        if let Some((_, ended)) = of_text.find(|((_, of), _)| of.as_deref() == schema) {
+            *ended = now;
+        } else {
+            if self.ended.len() >= KINDS {
+                self.ended.clear();
+            }
+            self.ended.insert((fingerprint, schema.map(Into::into)), now);
+        }
+        let before = self.standing.len();
+        self.standing.retain(|(of, in_schema), _| *of != fingerprint || in_schema.as_deref() != schema);
+        self.standing.len() < before
+    }
+
+    /// Whether none has ended since then.
+    fn none_ended_since(&self, kind: &KindInSchema, since: Instant) -> bool {
+        self.ended.get(kind).is_none_or(|&ended| ended < since)
+    }
+
+    /// Forgets all. True where something was taken to stand.
+    fn clear(&mut self) -> bool {
+        let stood = !self.standing.is_empty();
+        *self = Self::default();
+        stood
+    }
+}
+
+impl Engine {
+    /// A statement has ended on a backend.
+    pub(crate) fn note_progress(&mut self, statement: &InFlight) {
+        // What ends is noted from half of the reserve's mark on, so that it is known there who gets on.
+        let mut reserve = std::mem::take(&mut self.reserve);
+        let released = if self.backends_in_use() < self.reserve_mark() / 2 {
+            (!reserve.ended.is_empty() || !reserve.standing.is_empty()) && reserve.clear()
+        } else {
+            let kind = self.kind_of(statement);
+            kind.is_some_and(|(fingerprint, schema)| reserve.note_end(self.now, fingerprint, schema))
+        };
+        self.reserve = reserve;
+        if released {
+            self.leave_contended_lanes();
+        }
+    }
+
+    /// Whether what a client asks for is of a kind that was found to stand.
+    pub(crate) fn is_of_standing_kind(&self, key: usize, request: &Request) -> bool {
+        !self.reserve.standing.is_empty()
+            && holds(&self.reserve.standing, request.fingerprint(), self.schema_of(key), self.now)
+    }
+
+    /// Whether what runs on a backend is.
+    pub(crate) fn runs_standing_kind(&self, backend: &Backend) -> bool {
+        !self.reserve.standing.is_empty()
+            && backend.in_flight.front().and_then(|statement| self.kind_of(statement)).is_some_and(
+                |(fingerprint, schema)| holds(&self.reserve.standing, fingerprint, schema, self.now),
+            )
+    }
+
+    /// Whether a statement that needs a backend is of a kind that stands, which is remembered then.
+    pub(crate) fn finds_kind_standing(&mut self, key: usize) -> bool {
+        let client = &self.clients[key];
+        let fingerprint = client.request.as_ref().map_or(0, |request| request.fingerprint());
+        if fingerprint == 0 || client.backend.is_some() || !self.is_reserve_reached() {
+            return false;
+        }
+        let kind = (fingerprint, self.schema_of(key).map(Into::into));
+        let alike = self.backends.iter().filter(|(_, backend)| {
+            let running = backend.in_flight.front().and_then(|statement| self.kind_of(statement));
+            running == Some((kind.0, kind.1.as_deref()))
+        });
+        let oldest = alike.map(|(_, backend)| backend.first_since).min();
+        // What began before the lock came may be older than the last that ended: then it takes as long as it usually takes.
+        let stalled = self.stalled_since(kind.0);
+        let stands = oldest.is_some_and(|oldest| self.reserve.none_ended_since(&kind, oldest.max(stalled)));
+        if stands {
+            let now = self.now;
+            self.reserve.standing.retain(|_, until| *until > now);
+            self.reserve.standing.insert(kind, now + LONGEST);
+        }
+        stands
+    }
+
+    /// When kinds that stand are looked at again, if any do.
+    pub(crate) fn next_look_at_standing(&self) -> Option<Instant> {
+        let waits = self.scheduler.peek_contended(true).is_some();
+        self.reserve.standing.values().copied().filter(|&until| waits && until > self.now).min()
+    }
+
+    /// Whether so many of the backends that this worker may have are in use that the rest is kept.
+    pub(crate) fn is_reserve_reached(&self) -> bool {
+        self.backends_in_use() >= self.reserve_mark()
+    }
+
+    fn backends_in_use(&self) -> u32 {
+        u32::try_from(self.backends.len() - self.idle.len()).unwrap_or(u32::MAX)
+    }
+
+    /// From how many backends on the rest is kept.
+    fn reserve_mark(&self) -> u32 {
+        let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
+        let share = self.settings.max_backends / self.workers.count();
+        // With fewer there is nothing to keep.
+        if pool && self.scheduler.is_native() && share >= KEPT { share - share / KEPT } else { u32::MAX }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_stands_until_one_of_it_ends() {
+        let at = |millis: u64| Instant::from_micros(millis * 1000);
+        let kind = |fingerprint| (fingerprint, Some(b"shop"[..].into()));
+        let mut reserve = Reserve::default();
+        assert!(reserve.none_ended_since(&kind(7), at(5)));
+        reserve.standing.insert(kind(7), at(1000));
+        let shop = Some(&b"shop"[..]);
+        assert!(!reserve.note_end(at(6), 7, None), "in another schema");
+        assert!(reserve.note_end(at(6), 7, shop) && !reserve.note_end(at(6), 7, shop), "once");
+        assert!(!reserve.none_ended_since(&kind(7), at(5)) && reserve.none_ended_since(&kind(7), at(7)));
+        assert!(reserve.none_ended_since(&kind(8), at(5)), "another one");
+        assert!(!reserve.clear());
+        assert!(reserve.none_ended_since(&kind(7), at(5)), "forgotten");
+    }
+}
