@@ -281,3 +281,23 @@ def test_service_account_by_unix_socket(own_onramp, server):
     connection = pymysql.connect(host=onramp.host, port=onramp.port, user=APP[0], password=APP[1])
     assert rows(connection, "SELECT CURRENT_USER()") == (("app@%",),)
     connection.close()
+
+
+def test_no_setting_is_left_to_others(connect, admin, note):
+    """Every variable that a session can set goes back to what a new connection has, before another client has the backend."""
+    names = admin("SELECT variable_name, variable_value FROM performance_schema.session_variables "
+                  "WHERE variable_value IN ('ON', 'OFF')")
+    names = [(name, value) for name, value in names if not name.startswith(("session_track_", "gtid_", "pseudo_", "sql_log_"))]
+    first, others = connect(), [connect() for _ in range(4)]
+    changed = 0
+    for name, value in sorted(names):
+        with first.cursor() as cursor:
+            try:
+                cursor.execute(f"SET SESSION {name} = {'OFF' if value == 'ON' else 'ON'}")
+                cursor.execute(f"SET SESSION {name} = {value}")
+            except pymysql.err.Error:
+                continue  # it is global, or needs a privilege
+        changed += 1
+        for number, other in enumerate(others):
+            note(f"{name}, seen by {number}", rows(other, f"SELECT @@SESSION.{name}"))
+    assert changed >= 20

@@ -239,7 +239,7 @@ impl SessionState {
         let start = out.len();
         for name in from.variables.keys().filter(|name| !self.variables.contains_key(*name)) {
             put_name(out, start, name);
-            out.extend_from_slice(b"DEFAULT");
+            put_default(out, name);
         }
         if self.charset != from.charset {
             self.charset.put(out, start);
@@ -249,7 +249,7 @@ impl SessionState {
                 put_name(out, start, name);
                 let null = value.is_empty() && !MAY_BE_EMPTY.contains(&&**name);
                 if null || **value == *b"DEFAULT" {
-                    out.extend_from_slice(b"DEFAULT");
+                    put_default(out, name);
                 } else {
                     put_value(out, value);
                 }
@@ -264,6 +264,20 @@ fn put_name(out: &mut Vec<u8>, start: usize, name: &[u8]) {
     out.extend_from_slice(name);
     out.push(b'=');
 }
+
+/// What a new connection has. Of [`INVERTED`] ones it is said in full: MySQL takes their DEFAULT for the opposite (seen with 9.7.4:
+/// `SET foreign_key_checks = DEFAULT` sets 0 where the global value is 1; `Sys_var_bit` in sys_vars.h stores the bit reversed).
+fn put_default(out: &mut Vec<u8>, name: &[u8]) {
+    if INVERTED.contains(&name) {
+        out.extend_from_slice(b"@@global.");
+        out.extend_from_slice(name);
+    } else {
+        out.extend_from_slice(b"DEFAULT");
+    }
+}
+
+/// Variables that are kept as a bit that says the opposite.
+const INVERTED: [&[u8]; 2] = [b"foreign_key_checks", b"unique_checks"];
 
 /// A tracked value as SQL. An empty one stands for NULL where the empty string is no value; what means the default is
 /// said as such. Numbers are sent bare, since numeric variables refuse strings (ER_WRONG_TYPE_FOR_VAR); no
@@ -393,6 +407,16 @@ mod tests {
         to.set_variable(b"Wait_Timeout", b"100");
         assert_eq!(set(&from, &to), "SET @@session.sql_mode=DEFAULT,@@session.wait_timeout=100");
         assert_eq!(set(&to, &to), "");
+    }
+
+    #[test]
+    fn reversed_bits_go_back_to_the_global_value() {
+        let mut from = SessionState::default();
+        from.set_variable(b"foreign_key_checks", b"OFF");
+        assert_eq!(
+            set(&from, &SessionState::default()),
+            "SET @@session.foreign_key_checks=@@global.foreign_key_checks"
+        );
     }
 
     #[test]
