@@ -107,5 +107,5 @@ def test_a_client_that_goes_in_the_middle(loader, note, admin):
 
 def test_prepared(loader, note):
     connection = loader()
-    note("refused", connection.prepare(LOAD.format("a")))
+    note("refused", connection.prepare(LOAD.format("a"))[1:])  # its number depends on who had the server's thread before
     assert isinstance(connection.query("SELECT 1"), Rows) and isinstance(connection.ping(), Ok)
