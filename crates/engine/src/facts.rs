@@ -80,6 +80,13 @@ impl Facts {
         self.is_mariadb() && self.major_version() >= 11
     }
 
+    /// Whether a connection is still in BEGIN after an error that has rolled its transaction back, so that its next statement
+    /// opens another one, although the server says that none is open. Seen with MariaDB 11.4.5 (and not 10.11.19) behind
+    /// a deadlock.
+    pub(crate) fn begins_again_after_deadlocks(&self) -> bool {
+        self.is_mariadb() && self.major_version() >= 11
+    }
+
     pub(crate) fn accounts_query(&self) -> &'static str {
         account_queries::accounts(self.is_mariadb(), self.major_version(), self.depth)
     }

@@ -9,7 +9,7 @@ use sql::{CharsetSetting, Effects, Kind};
 use wire::{CommandKind, Expect, StatusFlags};
 
 use super::kept::rows_of;
-use super::{Change, Owner, Summary};
+use super::{Afterwards, Change, Owner, Summary};
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::facts::Facts;
@@ -168,7 +168,12 @@ impl Engine {
     /// What stands behind a statement, of which an error packet has said nothing: it comes with the next answer.
     pub(crate) fn take_in_rest(&mut self, key: usize, client: usize, summary: &mut Summary) {
         if let Some(status) = summary.status {
+            let ended = self.clients[client].in_transaction() && !status.contains(StatusFlags::IN_TRANS);
             self.clients[client].status = status.without(StatusFlags::SESSION_STATE_CHANGED);
+            if ended && self.facts.as_ref().is_some_and(Facts::begins_again_after_deadlocks) {
+                let backend = &mut self.backends[key];
+                backend.afterwards = backend.afterwards.max(Afterwards::Reset);
+            }
         }
         let request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
         self.take_in_changes(key, client, &request, summary);
