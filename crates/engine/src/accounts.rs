@@ -34,6 +34,18 @@ pub(crate) struct Account {
     pub(crate) requirement: Requirement,
 }
 
+impl Account {
+    /// Whose password it is that is checked against what the server stores: the account's, whatever name was given.
+    pub(crate) fn password_key(&self) -> IdentityKey {
+        (self.user.clone(), self.user.clone(), self.host.clone())
+    }
+
+    /// Who a user of this name is.
+    pub(crate) fn identity_key(&self, user: &[u8]) -> IdentityKey {
+        (user.to_vec(), self.user.clone(), self.host.clone())
+    }
+}
+
 #[cfg(test)]
 impl Account {
     /// One that asks for nothing but its password.
@@ -353,7 +365,7 @@ pub(crate) struct Identities {
 impl Identities {
     /// The identity of a login that was right, with one more holder.
     pub(crate) fn hold(&mut self, account: &Rc<Account>, user: &[u8], secret: Secret) -> IdentityId {
-        let key = (user.to_vec(), account.user.clone(), account.host.clone());
+        let key = account.identity_key(user);
         if let Some(&id) = self.ids.get(&key) {
             self.entries[id.0 as usize].account = Rc::clone(account);
             if self.entries[id.0 as usize].secret != secret {
@@ -429,7 +441,7 @@ impl Identities {
 
     /// What the latest login of this user and account proved, as long as somebody holds it.
     pub(crate) fn secret_of(&self, user: &[u8], account: &Account) -> Option<&Secret> {
-        let key = (user.to_vec(), account.user.clone(), account.host.clone());
+        let key = account.identity_key(user);
         match self.ids.get(&key) {
             Some(id) => Some(&self.entries[id.0 as usize].secret),
             None => self.entries.iter().find(|(_, entry)| entry.is(&key)).map(|(_, entry)| &entry.secret),

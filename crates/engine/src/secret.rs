@@ -8,6 +8,8 @@ use seam::Instant;
 use wire::sha2_password::{self, Digest1};
 use zeroize::Zeroizing;
 
+use crate::accounts::IdentityKey;
+
 /// A password in the clear, from a login that sent it. Wiped when the last holder goes.
 pub struct Password {
     clear: Zeroizing<Vec<u8>>,
@@ -110,50 +112,39 @@ type Known = (Vec<u8>, Weak<Password>, Instant);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// By an account's user and host.
-    entries: BTreeMap<(Vec<u8>, String), Known>,
+    /// By whose they are: see [`crate::accounts::Account::password_key`] and [`crate::client::delegation::Question`].
+    entries: BTreeMap<IdentityKey, Known>,
     /// With so many entries those whose password has gone are taken out.
     tidy_at: usize,
 }
 
 impl KnownPasswords {
-    /// The password that belongs to what the server stores for this account now.
-    pub(crate) fn find(&self, user: &[u8], host: &str, stored: &[u8]) -> Option<Arc<Password>> {
-        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let (checked, password, _) = table.entries.get(&(user.to_vec(), host.to_owned()))?;
-        password.upgrade().filter(|_| checked == stored)
+    /// The password that belongs to what the server stores now.
+    pub(crate) fn find(&self, whose: &IdentityKey, stored: &[u8]) -> Option<Arc<Password>> {
+        self.find_with_time(whose, stored).map(|(password, _)| password)
     }
 
     /// Likewise, and when it was found right.
     pub(crate) fn find_with_time(
         &self,
-        user: &[u8],
-        host: &str,
+        whose: &IdentityKey,
         stored: &[u8],
     ) -> Option<(Arc<Password>, Instant)> {
         let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let (checked, password, at) = table.entries.get(&(user.to_vec(), host.to_owned()))?;
+        let (checked, password, at) = table.entries.get(whose)?;
         password.upgrade().filter(|_| checked == stored).zip(Some(*at))
     }
 
     /// It was checked against what the server stores, or by the server, with what was known at this time.
-    pub(crate) fn remember(
-        &self,
-        user: &[u8],
-        host: &str,
-        stored: &[u8],
-        password: &Arc<Password>,
-        at: Instant,
-    ) {
+    pub(crate) fn remember(&self, whose: &IdentityKey, stored: &[u8], password: &Arc<Password>, at: Instant) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if table.entries.len() >= table.tidy_at {
             table.entries.retain(|_, (_, password, _)| password.strong_count() > 0);
             // Doubling keeps the cost of tidying small for each login; 64 are next to nothing.
             table.tidy_at = (table.entries.len() * 2).max(64);
         }
-        let of_account = (user.to_vec(), host.to_owned());
         // Of two copies, the one that is known is what others hold.
-        if let Some((checked, known, found)) = table.entries.get_mut(&of_account)
+        if let Some((checked, known, found)) = table.entries.get_mut(whose)
             && checked == stored
             && known.upgrade().is_some_and(|known| known.digest1() == password.digest1())
         {
@@ -161,7 +152,7 @@ impl KnownPasswords {
             return;
         }
         let known = (stored.to_vec(), Arc::downgrade(password), at);
-        table.entries.insert(of_account, known);
+        table.entries.insert(whose.clone(), known);
     }
 }
 
@@ -173,48 +164,55 @@ mod tests {
         Arc::new(Password::new(Zeroizing::new(text.into())))
     }
 
+    fn whose(user: &str, host: &str) -> IdentityKey {
+        (user.into(), user.into(), host.to_owned())
+    }
+
+    fn app() -> IdentityKey {
+        whose("app", "%")
+    }
+
     #[test]
     fn a_password_is_known_as_long_as_somebody_holds_it() {
         let known = KnownPasswords::default();
         let held = password("secret");
-        known.remember(b"app", "%", b"stored", &held, Instant::START);
-        assert!(known.find(b"app", "%", b"stored").is_some());
-        assert!(known.find(b"app", "%", b"another password").is_none());
-        assert!(known.find(b"app", "localhost", b"stored").is_none());
+        known.remember(&app(), b"stored", &held, Instant::START);
+        assert!(known.find(&app(), b"stored").is_some());
+        assert!(known.find(&app(), b"another password").is_none());
+        assert!(known.find(&whose("app", "localhost"), b"stored").is_none());
         drop(held);
-        assert!(known.find(b"app", "%", b"stored").is_none());
+        assert!(known.find(&app(), b"stored").is_none());
     }
 
     #[test]
     fn a_second_copy_takes_no_place() {
         let known = KnownPasswords::default();
         let held = password("secret");
-        known.remember(b"app", "%", b"stored", &held, Instant::START);
+        known.remember(&app(), b"stored", &held, Instant::START);
         let later = Instant::from_micros(7);
-        known.remember(b"app", "%", b"stored", &password("secret"), later);
-        let (found, at) = known.find_with_time(b"app", "%", b"stored").expect("the first is held");
+        known.remember(&app(), b"stored", &password("secret"), later);
+        let (found, at) = known.find_with_time(&app(), b"stored").expect("the first is held");
         assert!(Arc::ptr_eq(&found, &held) && at == later);
         let other = password("other");
-        known.remember(b"app", "%", b"stored", &other, later);
-        assert!(known.find(b"app", "%", b"stored").is_some_and(|found| Arc::ptr_eq(&found, &other)));
+        known.remember(&app(), b"stored", &other, later);
+        assert!(known.find(&app(), b"stored").is_some_and(|found| Arc::ptr_eq(&found, &other)));
     }
 
     #[test]
     fn passwords_that_have_gone_leave_the_table() {
         let known = KnownPasswords::default();
         let held = password("secret");
-        known.remember(b"app", "%", b"stored", &held, Instant::START);
+        known.remember(&app(), b"stored", &held, Instant::START);
         for number in 0..1000 {
             known.remember(
-                format!("user{number}").as_bytes(),
-                "%",
+                &whose(&format!("user{number}"), "%"),
                 b"stored",
                 &password("other"),
                 Instant::START,
             );
         }
         assert!(known.table.lock().unwrap().entries.len() <= 65);
-        assert!(known.find(b"app", "%", b"stored").is_some());
+        assert!(known.find(&app(), b"stored").is_some());
     }
 
     #[test]

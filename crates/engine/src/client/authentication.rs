@@ -15,6 +15,7 @@ use seam::Peer;
 use wire::{AuthSwitch, Capabilities, sha2_password};
 use zeroize::Zeroizing;
 
+use super::delegation::Question;
 use super::login::{Attempt, Login};
 use super::{Client, Phase};
 use crate::accounts::{Account, Credential};
@@ -32,6 +33,8 @@ pub(crate) enum Answer {
     Sent(Proof),
     /// The password, and whether it belongs to what the server stored.
     Checked { password: Arc<Password>, stored: Vec<u8>, right: bool },
+    /// The password, and what the server itself said to it.
+    Judged { password: Arc<Password>, question: Question, right: bool },
     /// A signature, and whether it is that of this key's owner.
     Signed { signature: Zeroizing<Vec<u8>>, public_key: [u8; 32], right: bool },
     /// Nothing that can be understood.
@@ -247,7 +250,7 @@ impl Engine {
     fn check_password(&mut self, key: usize, mut attempt: Box<Attempt>, stored: Vec<u8>) {
         let proof = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
             Answer::Sent(proof) => proof,
-            Answer::Checked { password, .. } => Proof::Clear(password),
+            Answer::Checked { password, .. } | Answer::Judged { password, .. } => Proof::Clear(password),
             Answer::Token(_) | Answer::Signed { .. } | Answer::Nonsense => return self.judge(key, attempt),
         };
         attempt.checking.clone_from(&stored);
@@ -361,14 +364,16 @@ impl Engine {
             },
             (Credential::Ed25519(_), _) => Verdict::Denied,
             (Credential::Delegated(stored), answer) => match answer {
-                Answer::Checked { password, stored: asked_about, right } if asked_about == stored => {
+                Answer::Judged { password, question, right }
+                    if question.is_about(&attempt.user, account, stored) =>
+                {
                     match (right, password.clear().is_empty()) {
                         (false, _) => Verdict::Denied,
                         (true, true) => accepted(Secret::None),
                         (true, false) => accepted(Secret::Password(Arc::clone(password))),
                     }
                 }
-                Answer::Token(_) | Answer::Checked { .. } => Verdict::NeedsServer,
+                Answer::Token(_) | Answer::Checked { .. } | Answer::Judged { .. } => Verdict::NeedsServer,
                 Answer::Sent(_) | Answer::Signed { .. } | Answer::Nonsense => Verdict::Denied,
             },
             (Credential::Empty, answer) if answer.is_empty() => accepted(Secret::None),
@@ -389,7 +394,7 @@ impl Engine {
                 }
             }
             (Credential::CachingSha2(stored), Answer::Token(token)) => {
-                let known = self.workers.passwords.find(&account.user, &account.host, stored);
+                let known = self.workers.passwords.find(&account.password_key(), stored);
                 match known.filter(|known| {
                     let digest2 = sha2_password::digest2(known.digest1());
                     sha2_password::verify(token, &attempt.scramble, &digest2)
@@ -400,7 +405,8 @@ impl Engine {
             }
             (Credential::CachingSha2(stored) | Credential::Sha256(stored), answer) => match answer {
                 Answer::Checked { password, stored: checked, right: true } if checked == stored => {
-                    self.workers.passwords.remember(&account.user, &account.host, stored, password, self.now);
+                    let whose = account.password_key();
+                    self.workers.passwords.remember(&whose, stored, password, self.now);
                     accepted(Secret::Password(Arc::clone(password)))
                 }
                 _ => check(attempt, stored),
@@ -437,7 +443,9 @@ fn check(attempt: &Attempt, stored: &[u8]) -> Verdict {
     match &attempt.answer {
         Answer::Token(_) => Verdict::NeedsPassword,
         Answer::Checked { stored: checked, .. } if checked == stored => Verdict::Denied,
-        Answer::Sent(_) | Answer::Checked { .. } => Verdict::NeedsCheck(stored.to_vec()),
+        Answer::Sent(_) | Answer::Checked { .. } | Answer::Judged { .. } => {
+            Verdict::NeedsCheck(stored.to_vec())
+        }
         Answer::Signed { .. } | Answer::Nonsense => Verdict::Denied,
     }
 }

@@ -7,11 +7,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Phase;
 use super::authentication::Answer;
 use super::login::{Attempt, Login};
-use crate::accounts::Account;
+use crate::accounts::{Account, IdentityKey};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::event::Event;
@@ -22,6 +23,10 @@ use crate::task::Proof;
 /// So many claims of one worker are with the server at a time. PAM and LDAP take milliseconds to tens of them; with more, guesses
 /// would take places from statements.
 const MOST: usize = 4;
+
+/// For so long at most a password that the server took holds without asking: somebody may be locked out where neither we nor the
+/// server can read it. As `accounts_refresh` usually is; a longer one is about accounts that are read.
+const HOLDS: Duration = Duration::from_secs(1);
 
 /// Whose passwords the server is being asked about.
 #[derive(Default)]
@@ -54,6 +59,30 @@ impl Claims {
 struct Claim {
     client: (usize, u32),
     password: Arc<Password>,
+    question: Question,
+}
+
+/// Whose password the server was asked about. The answer holds for that user alone, and not for others whom the same account
+/// lets in (an anonymous one), nor for accounts about which the same service is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    whose: IdentityKey,
+    /// What the server stores, which says whom it asks.
+    stored: Vec<u8>,
+}
+
+impl Question {
+    /// None where the account is not of this kind.
+    fn about(user: &[u8], account: &Account) -> Option<Self> {
+        let stored = account.credential.delegated()?.clone();
+        Some(Self { whose: account.identity_key(user), stored })
+    }
+
+    /// Whether it is this one.
+    pub(super) fn is_about(&self, user: &[u8], account: &Account, stored: &[u8]) -> bool {
+        let (given, of_account, host) = &self.whose;
+        given == user && *of_account == account.user && *host == account.host && self.stored == stored
+    }
 }
 
 /// How a claim ended without a proof.
@@ -77,7 +106,9 @@ impl Engine {
                 Answer::Sent(Proof::Clear(Arc::new(Password::new(clear.to_vec().into()))))
             }
             // The account has changed since.
-            Answer::Checked { password, .. } => Answer::Sent(Proof::Clear(password)),
+            Answer::Checked { password, .. } | Answer::Judged { password, .. } => {
+                Answer::Sent(Proof::Clear(password))
+            }
             answer => answer,
         };
         self.clients[key].phase = Phase::Login(Login::AwaitingServer(attempt));
@@ -134,31 +165,30 @@ impl Engine {
 
     /// Lets it in where the server took the same password a moment ago.
     fn was_proved_lately(&mut self, (key, _): (usize, u32), password: &Arc<Password>) -> bool {
-        let Some(account) = self.account_of_attempt(key) else { return false };
-        let Some(stored) = account.credential.delegated() else { return false };
-        let known = self.workers.passwords.find_with_time(&account.user, &account.host, stored);
+        let Some((question, _)) = self.question_of(key) else { return false };
+        let known = self.workers.passwords.find_with_time(&question.whose, &question.stored);
         let Some((known, at)) = known else { return false };
-        if self.now.since(at) >= self.settings.accounts_refresh || known.digest1() != password.digest1() {
+        let holds = self.settings.accounts_refresh.min(HOLDS);
+        if self.now.since(at) >= holds || known.digest1() != password.digest1() {
             return false;
         }
-        let stored = stored.clone();
-        self.judge_claim(
-            (key, self.clients[key].id),
-            Answer::Checked { password: known, stored, right: true },
-        );
+        let client = (key, self.clients[key].id);
+        self.judge_claim(client, Answer::Judged { password: known, question, right: true });
         true
     }
 
-    fn account_of_attempt(&self, key: usize) -> Option<Rc<Account>> {
+    /// What the server is to be asked for a client, and the account.
+    fn question_of(&self, key: usize) -> Option<(Question, Rc<Account>)> {
         let Phase::Login(Login::AwaitingServer(attempt)) = &self.clients[key].phase else { return None };
         let facts = self.facts.as_ref()?;
         let peer = &self.clients[key].peer;
-        facts.accounts.find(&attempt.user, peer, facts.name_resolution).cloned()
+        let account = facts.accounts.find(&attempt.user, peer, facts.name_resolution)?;
+        Some((Question::about(&attempt.user, account)?, Rc::clone(account)))
     }
 
     fn ask_server(&mut self, client: (usize, u32), password: Arc<Password>, origin: Origin) {
-        let (Some(account), Phase::Login(Login::AwaitingServer(attempt))) =
-            (self.account_of_attempt(client.0), &self.clients[client.0].phase)
+        let (Some((question, account)), Phase::Login(Login::AwaitingServer(attempt))) =
+            (self.question_of(client.0), &self.clients[client.0].phase)
         else {
             // Gone since: whoever looks again finds no such account.
             self.workers.places.give(self.worker);
@@ -170,7 +200,7 @@ impl Engine {
         let identity = self.identities.claim(&account, &attempt.user, secret);
         self.identities.came_from(identity, &self.clients[client.0].peer);
         self.open_backend_as(identity, class, collation, origin);
-        self.claims.asking.insert(self.last_token, Claim { client, password });
+        self.claims.asking.insert(self.last_token, Claim { client, password, question });
         // The backend alone holds it.
         self.release_identity(identity);
     }
@@ -186,11 +216,9 @@ impl Engine {
     /// with the claim.
     pub(crate) fn claim_proved(&mut self, backend: usize) -> bool {
         let Some(claim) = self.claims.end(self.backends[backend].token) else { return true };
-        let Claim { client, password } = claim;
-        let account = Rc::clone(&self.identities.identity(self.backends[backend].identity).account);
-        let stored = account.credential.delegated().cloned().unwrap_or_default();
-        self.workers.passwords.remember(&account.user, &account.host, &stored, &password, self.now);
-        self.judge_claim(client, Answer::Checked { password, stored, right: true });
+        let Claim { client, password, question } = claim;
+        self.workers.passwords.remember(&question.whose, &question.stored, &password, self.now);
+        self.judge_claim(client, Answer::Judged { password, question, right: true });
         let proved = self.clients.get(client.0).filter(|found| found.id == client.1);
         let claimed = self.backends[backend].identity;
         let identity = proved.and_then(|client| client.identity).filter(|&identity| {
@@ -212,13 +240,10 @@ impl Engine {
 
     /// A backend did not come about. Whether it was for a claim, which is over by that.
     pub(crate) fn claim_failed(&mut self, token: u64, how: Unproved) -> bool {
-        let Some(Claim { client, password }) = self.claims.end(token) else { return false };
+        let Some(Claim { client, password, question }) = self.claims.end(token) else { return false };
         match how {
             Unproved::Wrong => {
-                let stored =
-                    self.account_of(client).and_then(|account| account.credential.delegated().cloned());
-                let stored = stored.unwrap_or_default();
-                self.judge_claim(client, Answer::Checked { password, stored, right: false });
+                self.judge_claim(client, Answer::Judged { password, question, right: false });
             }
             Unproved::NoRoom => self.claims.waiting.push_front(client),
             Unproved::Refused(error) => self.refuse_claim(client, &error),
@@ -228,10 +253,6 @@ impl Engine {
             }
         }
         true
-    }
-
-    fn account_of(&self, client: (usize, u32)) -> Option<Rc<Account>> {
-        self.claimed_password(client).and_then(|_| self.account_of_attempt(client.0))
     }
 
     fn refuse_claim(&mut self, client: (usize, u32), error: &MySqlError) {

@@ -340,7 +340,7 @@ impl Engine {
 
     /// Clients of the same account on other workers open backends by the latest password, too.
     fn tell_others(&mut self, account: &Account, user: &[u8], secret: &Secret) {
-        let identity = (user.to_vec(), account.user.clone(), account.host.clone());
+        let identity = account.identity_key(user);
         let own = self.worker;
         for worker in (0..self.workers.count() as usize).filter(|&worker| worker != own) {
             let proved = Proved { identity: identity.clone(), secret: secret.clone() };

@@ -29,7 +29,8 @@ impl Bench {
         let mut engine = Engine::new(Settings { server, ..Settings::default() });
         let mut facts = Facts::new(&Established::of_test("10.11-MariaDB", ALWAYS));
         let account = |user: &str| Account::of_test(user, "%", Credential::new(b"pam", b"mariadb"));
-        facts.accounts = Accounts::new(["app", "other", "third", "fourth", "fifth"].map(account).into());
+        // The last one lets in everybody else whom PAM knows.
+        facts.accounts = Accounts::new(["app", "other", "third", "fourth", "fifth", ""].map(account).into());
         engine.facts = Some(facts);
         let mut bench = Self {
             engine,
@@ -235,6 +236,68 @@ fn few_ask_at_a_time() {
     assert_eq!(bench.asked.len(), 1, "the fifth's turn has come");
     bench.asked.extend(later);
     assert_eq!(bench.errors(0), [1045]);
+}
+
+#[test]
+fn a_password_lets_in_the_user_whose_it_is_and_no_other_of_the_account() {
+    let mut bench = Bench::new();
+    bench.claim(0, "alice", "of alice");
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.accept(backend, "@%");
+    assert_eq!(bench.told(0)[0][0], 0);
+    // Both come by the anonymous account.
+    bench.claim(1, "bob", "of alice");
+    let (backend, password) = bench.answer_backend(QUESTION);
+    assert_eq!(password, b"of alice\0", "the server is asked about bob");
+    bench.refuse(backend, 1045);
+    assert_eq!(bench.errors(1), [1045]);
+    bench.claim(2, "bob", "of bob");
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.accept(backend, "@%");
+    assert_eq!(bench.told(2)[0][0], 0);
+    bench.claim(3, "alice", "of alice");
+    assert_eq!(bench.told(3)[0][0], 0, "each one's own is still known");
+    let secret_of = |client: usize| {
+        let identity = bench.engine.clients[client].identity.unwrap();
+        bench.engine.identities.identity(identity).secret.clone()
+    };
+    let clients: Vec<_> =
+        bench.engine.clients.iter().map(|(key, client)| (client.connection.index, key)).collect();
+    for (index, key) in clients {
+        let own = if index == 2 { &b"of bob"[..] } else { b"of alice" };
+        assert!(secret_of(key) == Secret::of(own));
+    }
+}
+
+#[test]
+fn an_answer_is_for_the_question_alone() {
+    let account = |user: &str, service: &[u8]| Account::of_test(user, "%", Credential::new(b"pam", service));
+    let anonymous = account("", b"mariadb");
+    let question = Question::about(b"alice", &anonymous).unwrap();
+    assert!(question.is_about(b"alice", &anonymous, b"mariadb"));
+    assert!(!question.is_about(b"bob", &anonymous, b"mariadb"));
+    assert!(!question.is_about(b"alice", &account("alice", b"mariadb"), b"mariadb"));
+    assert!(!question.is_about(b"alice", &anonymous, b"another"));
+    let elsewhere = Account { host: "localhost".into(), ..anonymous };
+    assert!(!question.is_about(b"alice", &elsewhere, b"mariadb"));
+    assert!(Question::about(b"app", &Account::of_test("app", "%", Credential::Empty)).is_none());
+}
+
+#[test]
+fn a_proof_holds_for_a_second_however_seldom_accounts_are_read() {
+    let mut bench = Bench::new();
+    bench.engine.settings.accounts_refresh = Duration::from_secs(3600);
+    bench.claim(0, "app", "secret");
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.accept(backend, "app@%");
+    bench.now = bench.now + Duration::from_millis(999);
+    bench.claim(1, "app", "secret");
+    assert_eq!(bench.told(1)[0][0], 0);
+    bench.now = bench.now + Duration::from_millis(1);
+    bench.claim(2, "app", "secret");
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.refuse(backend, 1045);
+    assert_eq!(bench.errors(2), [1045]);
 }
 
 #[test]
