@@ -134,6 +134,12 @@ PROGRAMS = {
     "counts of conditions": ["A: SELECT CAST('x' AS INT), (SELECT 1 UNION SELECT 2)", "B: SELECT 1", "A: SELECT @@warning_count, @@error_count", "A: SET max_error_count = 1", "A: SELECT CAST('x' AS INT), CAST('y' AS INT)", "A: SELECT @@warning_count"],
     "status behind an error under a pin": [
         "A: SELECT GET_LOCK('one', 0)", "A: BEGIN", "A: INSERT INTO t0 (v) VALUES ('a')", "A: DROP DATABASE missing", "A: SELECT RELEASE_LOCK('one')", "B: SELECT COUNT(*) FROM t0"],
+    "a trigger's work before an error": [
+        "A: INSERT INTO counted VALUES (1)", "B: SELECT @counted, @@sql_safe_updates", "B: SELECT * FROM onramp_a.kept",
+        "A: SET time_zone = '+02:00'", "A: INSERT INTO counted VALUES (1)", "B: SELECT @counted, @@time_zone", "A: SELECT @@time_zone"],
+    "a trigger's work before an error in a transaction": [
+        "A: BEGIN", "A: INSERT INTO counted VALUES (1)", "A: INSERT INTO t0 (v) VALUES ('a')", "A: COMMIT", "B: SELECT @counted, @@sql_safe_updates",
+        "B: SELECT * FROM onramp_a.kept", "B: SELECT COUNT(*) FROM t0"],
     "next transaction": [
         "A: SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "A: SELECT GET_LOCK('one', 0)", "A: BEGIN", "A: COMMIT", "A: SELECT RELEASE_LOCK('one')", "B: SELECT @@tx_isolation"],
 }
@@ -146,7 +152,13 @@ def prepare_triggers(admin):
             "CREATE TRIGGER onramp_a.watch BEFORE INSERT ON onramp_a.watched FOR EACH ROW SET NEW.seen = @on",
             "CREATE TRIGGER onramp_a.sum BEFORE DELETE ON onramp_a.watched FOR EACH ROW SET @sum = @sum + OLD.a",
             "CREATE TRIGGER onramp_a.again BEFORE UPDATE ON onramp_a.watched FOR EACH ROW SET NEW.seen = CONCAT(OLD.seen, @on)",
-            "CREATE FUNCTION onramp_a.on_is() RETURNS VARCHAR(20) RETURN @on"):
+            "CREATE FUNCTION onramp_a.on_is() RETURNS VARCHAR(20) RETURN @on",
+            "CREATE TABLE onramp_a.counted (a INT PRIMARY KEY)",
+            "INSERT INTO onramp_a.counted VALUES (1)",
+            "CREATE PROCEDURE onramp_a.keep(a INT) BEGIN CREATE TEMPORARY TABLE IF NOT EXISTS onramp_a.kept (a INT); INSERT INTO onramp_a.kept VALUES (a); END",
+            "CREATE TRIGGER onramp_a.count BEFORE INSERT ON onramp_a.counted FOR EACH ROW BEGIN SET @counted = NEW.a; SET sql_safe_updates = 1; CALL onramp_a.keep(NEW.a); END",
+            "CREATE TABLE onramp_a.zoned (a INT)",
+            "CREATE TRIGGER onramp_a.zone BEFORE INSERT ON onramp_a.zoned FOR EACH ROW BEGIN SET @zone = @@time_zone; SET time_zone = '+00:00'; SET time_zone = @zone; END"):
         assert isinstance(admin.query(statement), raw.Ok), statement
 
 
@@ -177,6 +189,10 @@ IN_DOUBT = {
     "a variable of an expression": ["SET @a = 1 + 1"],
     "a variable in a selection": ["SET @a = 1", "SELECT @a := @a + 1"],
     "a variable in a trigger": ["SET @sum = 0", "INSERT INTO watched VALUES (1, ''), (2, '')", "DELETE FROM watched"],
+    "a variable in a trigger under SET STATEMENT": [
+        "SET @sum = 0", "INSERT INTO watched VALUES (1, '')", "SET STATEMENT max_statement_time = 50 FOR DELETE FROM watched"],
+    "a system variable and another one in a trigger": ["INSERT INTO zoned VALUES (1)"],
+    "trackers of one statement": ["SET STATEMENT session_track_system_variables = '' FOR SET time_zone = '+05:00'"],
     "a string and another character set": ["SET @a = 'x'", "SET NAMES latin1"],
     "several": ["CREATE TEMPORARY TABLE x (a INT); CREATE TEMPORARY TABLE y (a INT)", "DROP TABLE x"],
 }

@@ -103,7 +103,7 @@ const TWO_NAMES: [(&[u8], &[u8]); 8] = [
     (b"transaction_read_only", b"tx_read_only"),
 ];
 
-fn other_name(name: &[u8]) -> Option<&'static [u8]> {
+pub(crate) fn other_name(name: &[u8]) -> Option<&'static [u8]> {
     TWO_NAMES.iter().find_map(|&(one, other)| match name {
         _ if name == one => Some(other),
         _ if name == other => Some(one),
@@ -224,6 +224,13 @@ impl SessionState {
             + self.schema.as_ref().map_or(0, |schema| schema.len())
             + names.iter().map(|name| name.len()).sum::<usize>()
             + variables.sum::<usize>()
+    }
+
+    /// The names of variables that have other values in another state.
+    pub(crate) fn changed_variables<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a [u8]> {
+        let gone = self.variables.keys().filter(|name| !other.variables.contains_key(*name));
+        let changed = other.variables.iter().filter(|(name, value)| self.variables.get(*name) != Some(value));
+        gone.chain(changed.map(|(name, _)| name)).map(|name| &**name)
     }
 
     /// Forgets the variable that an error message of the server names in quotes. False where it names none of ours.
@@ -417,6 +424,21 @@ mod tests {
             set(&from, &SessionState::default()),
             "SET @@session.foreign_key_checks=@@global.foreign_key_checks"
         );
+    }
+
+    #[test]
+    fn names_of_what_differs_are_told() {
+        let (mut one, mut other) = (SessionState::default(), SessionState::default());
+        one.set_variable(b"sql_mode", b"ANSI");
+        for state in [&mut one, &mut other] {
+            state.set_variable(b"lock_wait_timeout", b"5");
+        }
+        other.set_variable(b"time_zone", b"+02:00");
+        let names = |from: &SessionState, to: &SessionState| -> Vec<Vec<u8>> {
+            from.changed_variables(to).map(<[u8]>::to_vec).collect()
+        };
+        assert_eq!(names(&one, &other), [&b"sql_mode"[..], b"time_zone"]);
+        assert_eq!(names(&one, &one.clone()), [b""; 0]);
     }
 
     #[test]

@@ -51,7 +51,12 @@ fn set_statement(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
         }
         if begins {
             // MariaDB reports the values, and that they have gone back only now and then.
-            note_unreported(scanner, without_quotes(scanner.bytes(scanner.current)));
+            let name = without_quotes(scanner.bytes(scanner.current));
+            note_unreported(scanner, name);
+            if has_prefix(name, "session_track_") {
+                // What the statement does besides goes unreported.
+                scanner.add_effect(Effects::SESSION_VARIABLE);
+            }
         }
         begins = scanner.current.is(b',') && scanner.depth == depth;
         scanner.bump();
@@ -280,9 +285,11 @@ fn cannot_be_replayed(name: &[u8]) -> bool {
     ];
     const PREFIXES: [&str; 6] = ["pseudo_", "gtid_", "session_track_", "wsrep_", "profiling", "debug"];
     NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
-        || PREFIXES.iter().any(|prefix| {
-            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
-        })
+        || PREFIXES.iter().any(|prefix| has_prefix(name, prefix))
+}
+
+fn has_prefix(name: &[u8], prefix: &str) -> bool {
+    name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
 /// What is assigned, as far as it matters.

@@ -417,6 +417,9 @@ fn assignments() {
             "SET GLOBAL a = 1, debug = 'x'",
         ],
     );
+    let blind = "SET STATEMENT session_track_system_variables = '' FOR SET time_zone = '+05:00'";
+    assert!(plain(blind).effects.contains(Effects::SESSION_VARIABLE));
+    assert!(plain("SET STATEMENT time_zone = '+05:00' FOR SELECT 1").effects.is_empty());
     assert!(plain("SET SESSION AUTHORIZATION u@h").effects.contains(Effects::SESSION_VARIABLE));
     effects(
         "next_transaction",

@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 
 use sql::{CharsetSetting, Effects, Kind};
-use wire::{CommandKind, Expect, StatusFlags};
+use wire::{Capabilities, CommandKind, Expect, StatusFlags};
 
 use super::kept::rows_of;
-use super::{Afterwards, Change, Owner, Summary};
+use super::{Afterwards, Change, Owner, ServerError, Summary};
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::facts::Facts;
+use crate::pins::Pins;
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::SessionState;
 
@@ -89,6 +90,26 @@ fn unreported(statement: &Statement, reported: &BTreeSet<Box<[u8]>>, failed: boo
     names
 }
 
+/// ER_PARSE_ERROR: nothing has run. Those of names that are missing may come from a trigger's body, behind what it has done.
+const PARSE_ERROR: u16 = 1064;
+
+/// Whether tables' triggers may run in it.
+fn may_fire_triggers(statement: &Statement) -> bool {
+    use Kind::{Delete, Insert, Load, Replace, Update};
+    matches!(statement.kind, Insert | Replace | Update | Delete | Load) && statement.sets_for_itself
+}
+
+/// Whether code that is stored on the server may have run in it, of which no effect tells: triggers, and functions that views,
+/// defaults and virtual columns call.
+fn may_have_run_code(request: &Request) -> bool {
+    use Kind::{Ddl, Delete, Do, Insert, Load, Other, Replace, Select, Update};
+    let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
+    let kind = request.statement.kind;
+    executes
+        && (request.statement.several
+            || matches!(kind, Insert | Replace | Update | Delete | Load | Select | Do | Ddl | Other))
+}
+
 impl Engine {
     /// Session state that the statement changed, by the server's own word. True where the server reports a change
     /// that nothing explains.
@@ -110,8 +131,8 @@ impl Engine {
         let runs_code = !statement.effects.intersection(MAY_SET).is_empty();
         let mut explained = (matches!(statement.kind, Kind::Set | Kind::Use) && !(vague && runs_code))
             || !request.explained_effects().is_empty()
-            || !statement.unreported.is_empty()
-            || (vague && !runs_code && !statement.assigned.is_empty())
+            || (!statement.unreported.is_empty() && !may_fire_triggers(statement))
+            || (!runs_code && !statement.assigned.is_empty())
             || of_table;
         let mut state = None;
         let own = || self.sessions.state(session).clone();
@@ -122,7 +143,6 @@ impl Engine {
         for change in changes {
             match change {
                 Change::Variable { name, value } => {
-                    explained |= !vague;
                     let name: Box<[u8]> = name.to_ascii_lowercase().into();
                     let belief = belief(statement, &name, failed);
                     if belief != Belief::Over {
@@ -165,8 +185,15 @@ impl Engine {
         told && !explained
     }
 
-    /// What stands behind a statement, of which an error packet has said nothing: it comes with the next answer.
-    pub(crate) fn take_in_rest(&mut self, key: usize, client: usize, summary: &mut Summary) {
+    /// What stands behind a statement, of which an error packet has said nothing: it comes with the next answer. What is
+    /// reported beyond variables that were in doubt anyway, stored code has done before the statement failed.
+    pub(crate) fn take_in_rest(
+        &mut self,
+        key: usize,
+        client: usize,
+        in_doubt: &BTreeSet<Box<[u8]>>,
+        summary: &mut Summary,
+    ) {
         if let Some(status) = summary.status {
             let ended = self.clients[client].in_transaction() && !status.contains(StatusFlags::IN_TRANS);
             self.clients[client].status = status.without(StatusFlags::SESSION_STATE_CHANGED);
@@ -175,8 +202,23 @@ impl Engine {
                 backend.afterwards = backend.afterwards.max(Afterwards::Reset);
             }
         }
+        let was_in_doubt = |change: &Change| matches!(change, Change::Variable { name, .. } if in_doubt.contains(&*name.to_ascii_lowercase()));
+        let explained = summary.changes.iter().any(was_in_doubt);
         let request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
-        self.take_in_changes(key, client, &request, summary);
+        if self.take_in_changes(key, client, &request, summary) && !explained {
+            self.clients[client].pins |= Pins::STATE_CHANGE;
+        }
+    }
+
+    /// A statement has failed. What stored code had done before, MariaDB reports with a later SET, and a result set that ends
+    /// with an EOF reports nothing at all: whoever gets the backend next would find it there.
+    pub(crate) fn note_failed(&mut self, key: usize, request: &Request, error: &ServerError) {
+        let told = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
+            && self.backends[key].capabilities.contains(Capabilities::DEPRECATE_EOF);
+        if !told && may_have_run_code(request) && error.code != PARSE_ERROR {
+            let backend = &mut self.backends[key];
+            backend.afterwards = backend.afterwards.max(Afterwards::Reset);
+        }
     }
 
     /// Asks how a transaction stands behind an error. A ping leaves all else on the backend as it is, FOUND_ROWS() included.
@@ -186,7 +228,8 @@ impl Engine {
     }
 
     pub(crate) fn status_told(&mut self, key: usize, client: usize, summary: &mut Summary) {
-        self.take_in_rest(key, client, summary);
+        let in_doubt = self.clients[client].doubts.as_deref().cloned().unwrap_or_default();
+        self.take_in_rest(key, client, &in_doubt, summary);
         self.settle(key, client, false);
     }
 
@@ -218,7 +261,7 @@ impl Engine {
 
     pub(crate) fn doubts_answered(&mut self, key: usize, client: usize, summary: &mut Summary) {
         let asked = *self.clients[client].doubts.take().unwrap_or_default();
-        self.take_in_rest(key, client, summary);
+        self.take_in_rest(key, client, &asked, summary);
         let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
         if let Some((found, values)) = row.split_first().filter(|(_, values)| values.len() == asked.len()) {
             self.note_doubts(client, &asked, BTreeSet::new());
@@ -307,6 +350,19 @@ mod tests {
         assert_eq!(of("SET max_join_size = 5", &["max_join_size"], false), ["sql_big_selects"]);
         assert_eq!(of("CALL p()", &["sql_mode"], false), [""; 0]);
         assert_eq!(of("CALL p()", &[], true).len(), GOES_BACK.len());
+    }
+
+    #[test]
+    fn stored_code_may_run_where_no_lexer_sees_it() {
+        let may = |text: &str| {
+            let mut request = Request::query(text);
+            request.statement = statement(text);
+            may_have_run_code(&request)
+        };
+        assert!(may("INSERT INTO t VALUES (1)") && may("SELECT * FROM v") && may("DO 1; COMMIT"));
+        assert!(!may("SET time_zone = 'nowhere'") && !may("BEGIN") && !may("SAVEPOINT s"));
+        assert!(may_fire_triggers(&statement("SET STATEMENT sql_mode = '' FOR DELETE FROM t")));
+        assert!(!may_fire_triggers(&statement("SET STATEMENT sql_mode = '' FOR SELECT 1")));
     }
 
     #[test]

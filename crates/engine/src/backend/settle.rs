@@ -68,6 +68,9 @@ impl Engine {
         if let Some(priority) = request.priority.filter(|_| summary.error.is_none()) {
             self.take_priority(client, priority);
         }
+        if let Some(error) = &summary.error {
+            self.note_failed(key, &request, error);
+        }
         let before = self.state_to_remember(client, &request);
         let unexplained = self.take_in_changes(key, client, &request, summary);
         if command == RequestKind::ResetConnection && summary.error.is_none() {
@@ -324,7 +327,8 @@ impl Engine {
         } else {
             state.aftermath.diagnostics = Diagnostics::None;
         }
-        self.take_in_rest(key, client, summary);
+        let in_doubt = self.clients[client].doubts.as_deref().cloned().unwrap_or_default();
+        self.take_in_rest(key, client, &in_doubt, summary);
         self.settle(key, client, false);
     }
 

@@ -14,7 +14,7 @@ use wire::StatusFlags;
 use crate::backend::Summary;
 use crate::engine::Engine;
 use crate::request::{Request, Statement};
-use crate::session::{SessionId, Sessions};
+use crate::session::{SessionId, Sessions, other_name};
 use crate::settings::ThreadHandling;
 
 /// So many are remembered: a few texts in each of a few states are what an application says, and a host of tenants with a
@@ -245,6 +245,22 @@ impl Engine {
         Some(state)
     }
 
+    /// Whether nothing has changed that the text of a SET does not name: a server may report with it what a statement before it
+    /// has done.
+    fn is_what_the_text_sets(&self, statement: &Statement, before: State, after: State) -> bool {
+        let (before, after) = (self.sessions.state(before.session), self.sessions.state(after.session));
+        let of_transaction = |name: &[u8]| name.starts_with(b"tx_") || name.starts_with(b"transaction_");
+        // SET SESSION TRANSACTION assigns to nothing by name.
+        let none = statement.assigned.is_empty() && statement.charset == CharsetSetting::Untouched;
+        let named = |name: &[u8]| {
+            let other = other_name(name);
+            statement.assigned.iter().any(|set| **set == *name || other == Some(&**set))
+                || (none && of_transaction(name))
+        };
+        let charset = statement.charset != CharsetSetting::Untouched || before.charset == after.charset;
+        charset && before.schema == after.schema && before.changed_variables(after).all(named)
+    }
+
     /// Remembers what a statement has done, if that is all of it.
     pub(crate) fn remember_answer(
         &mut self,
@@ -261,7 +277,11 @@ impl Engine {
             && client.doubts.is_none()
             && !client.in_transaction();
         match request.remember.take() {
-            Some(Question::Set(text)) if plain && summary.relayed == BARE_OK => {
+            Some(Question::Set(text))
+                if plain
+                    && summary.relayed == BARE_OK
+                    && self.is_what_the_text_sets(&request.statement, before, after) =>
+            {
                 self.known_answers.insert(&mut self.sessions, &text, before, Answer::Set(after));
             }
             // With other flags, such as that it was slow, it is an answer to this execution alone.
