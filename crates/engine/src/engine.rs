@@ -577,7 +577,8 @@ impl Program for Engine {
             self.draining,
             starting(server),
             starting(full),
-            (!self.resume.is_empty() || self.has_claims_to_look_at()).then_some(self.now),
+            self.next_claim(),
+            (!self.resume.is_empty()).then_some(self.now),
         ]
         .into_iter()
         .flatten()

@@ -82,6 +82,25 @@ impl FailedLogins {
         delay(count, settings)
     }
 
+    /// After how long one more wrong answer of this user from there would be told. What others from there got wrong does not
+    /// count, since nobody knows yet whether this answer is wrong.
+    pub(crate) fn expected(
+        &self,
+        now: Instant,
+        peer: &Peer,
+        user: &[u8],
+        settings: &FailedLoginSettings,
+    ) -> Duration {
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let [of_user, _] = whom(peer, user);
+        match table.failures.get(&of_user) {
+            Some(failures) if now.since(failures.last) < FORGOTTEN_AFTER => {
+                delay(failures.count.saturating_add(1), settings)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
     /// A right answer.
     pub(crate) fn succeeded(&self, peer: &Peer, user: &[u8]) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +143,12 @@ impl Table {
 
 fn whom(peer: &Peer, user: &[u8]) -> [Whom; 2] {
     let network = network(peer);
-    [(network, Some(user[..user.len().min(LONGEST_NAME)].to_vec())), (network, None)]
+    [(network, Some(cut_name(user).to_vec())), (network, None)]
+}
+
+/// As much of a name as a name may have.
+pub(crate) fn cut_name(user: &[u8]) -> &[u8] {
+    &user[..user.len().min(LONGEST_NAME)]
 }
 
 /// By what clients are told apart: an address, or the first of a /64 of IPv6, since each site has at least one of these (RFC

@@ -42,6 +42,10 @@ impl Engine {
                 let task = attempt.task;
                 self.give_up_task(task);
             }
+            Phase::Login(Login::AwaitingServer(attempt)) => {
+                let (peer, id) = (&self.clients[key].peer, self.clients[key].id);
+                self.claims.leave((key, id), peer, attempt);
+            }
             &Phase::Login(Login::Refused(place)) => {
                 self.late_refusals.remove(&place);
             }

@@ -2,12 +2,15 @@
 //! nobody can listen, and a backend logs in with it. If the server takes it, the client is in, and the backend is there for it.
 //!
 //! What the server took within `accounts_refresh` it is not asked again, as with accounts that are read: of a crowd that comes
-//! back at once, one asks. Few ask at a time, so that guesses do not use up the places of backends.
+//! back at once, one asks. Few ask at a time, so that guesses do not use up the places of backends; networks take turns, and whoever
+//! has given wrong passwords waits before the next one is asked about.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+
+use seam::{Instant, Peer};
 
 use super::Phase;
 use super::authentication::Answer;
@@ -19,10 +22,16 @@ use crate::event::Event;
 use crate::places::Origin;
 use crate::secret::{Password, Secret};
 use crate::task::Proof;
+use line::{Guest, Line, Waiting};
 
-/// So many claims of one worker are with the server at a time. PAM and LDAP take milliseconds to tens of them; with more, guesses
-/// would take places from statements.
+mod line;
+
+/// So many claims of one worker are with the server at a time. A right password takes PAM and LDAP milliseconds to tens of them, a
+/// wrong one seconds (`pam_unix` waits for two, by `pam_fail_delay`); with more, guesses would take places from statements.
 const MOST: usize = 4;
+
+/// And so many of those from one network: the other half is for others, who so wait for nobody's wrong passwords but their own.
+const MOST_OF_NETWORK: usize = 2;
 
 /// For so long at most a password that the server took holds without asking: somebody may be locked out where neither we nor the
 /// server can read it. As `accounts_refresh` usually is; a longer one is about accounts that are read.
@@ -33,10 +42,15 @@ const HOLDS: Duration = Duration::from_secs(1);
 pub(crate) struct Claims {
     /// By the token of the backend that logs in with it.
     asking: BTreeMap<u64, Claim>,
-    /// Slots and ids of clients whose turn has not come, in the order of their coming.
-    waiting: VecDeque<(usize, u32)>,
-    /// How many of them are to be looked at again, because another's claim has ended, or some time has passed.
-    to_look_at: usize,
+    /// Those whose turn has not come.
+    line: Line,
+    /// Those who get into line later, after wrong passwords.
+    held: BTreeMap<(Instant, u64), (Guest, Waiting)>,
+    last_held: u64,
+    /// Those whose user has just proved a password, which may be theirs.
+    again: VecDeque<(Guest, Waiting)>,
+    /// The next one's turn may have come, because another's claim has ended, or some time has passed.
+    may_go_on: bool,
 }
 
 /// So many in a turn: each takes about a microsecond.
@@ -45,7 +59,15 @@ const LOOKS: usize = 256;
 impl Claims {
     /// The turn of some may have come.
     pub(crate) fn look_again(&mut self) {
-        self.to_look_at = self.waiting.len();
+        self.may_go_on = true;
+    }
+
+    /// A client that waits for its turn has gone.
+    pub(crate) fn leave(&mut self, client: Waiting, peer: &Peer, attempt: &Attempt) {
+        match attempt.held_at {
+            Some(place) => drop(self.held.remove(&place)),
+            None => self.line.remove(&Guest::new(peer, &attempt.user), client),
+        }
     }
 
     fn end(&mut self, token: u64) -> Option<Claim> {
@@ -53,11 +75,25 @@ impl Claims {
         self.look_again();
         Some(claim)
     }
+
+    /// Of one user from one network one password is asked about at a time: of a crowd that has the same, one asks.
+    fn next(&mut self) -> Option<(Guest, Waiting)> {
+        if self.asking.len() >= MOST {
+            return None;
+        }
+        let asking = &self.asking;
+        self.line.take(|guest| {
+            let same_network = |claim: &&Claim| claim.guest.network == guest.network;
+            asking.values().filter(same_network).count() < MOST_OF_NETWORK
+                && asking.values().all(|claim| claim.guest != *guest)
+        })
+    }
 }
 
 /// A password with the server.
 struct Claim {
-    client: (usize, u32),
+    client: Waiting,
+    guest: Guest,
     password: Arc<Password>,
     question: Question,
 }
@@ -111,52 +147,92 @@ impl Engine {
             }
             answer => answer,
         };
+        attempt.held_at = None;
         self.clients[key].phase = Phase::Login(Login::AwaitingServer(attempt));
         let client = (key, self.clients[key].id);
-        if self.has_to_wait(client) {
-            self.claims.waiting.push_back(client);
+        let Some((_, guest)) = self.waiting_claim(client) else { return };
+        if self.was_proved_lately(client) {
+            return;
         }
+        let peer = self.clients[key].peer;
+        let Phase::Login(Login::AwaitingServer(attempt)) = &mut self.clients[key].phase else { return };
+        let (failed, settings) = (&self.workers.failed_logins, &self.settings);
+        let delay = failed.expected(self.now, &peer, &attempt.user, &settings.failed_logins);
+        // A right password has to get there in time.
+        let delay = delay.min(settings.connect_timeout / 2);
+        if delay.is_zero() || !attempt.held_back.is_zero() {
+            self.claims.line.push(guest, client);
+            return self.claims.look_again();
+        }
+        self.claims.last_held += 1;
+        let place = (self.now + delay, self.claims.last_held);
+        (attempt.held_back, attempt.held_at) = (delay, Some(place));
+        self.claims.held.insert(place, (guest, client));
     }
 
-    /// Looks at those whose turn may have come, some in each turn.
+    /// Asks about those whose turn has come, and lets in those whose user has proved the same a moment ago.
     pub(crate) fn go_on_with_claims(&mut self) {
-        for _ in 0..self.claims.to_look_at.min(LOOKS) {
-            self.claims.to_look_at -= 1;
-            let Some(client) = self.claims.waiting.pop_front() else { break };
-            if self.has_to_wait(client) {
-                self.claims.waiting.push_back(client);
+        self.take_held();
+        for _ in 0..LOOKS {
+            if let Some((guest, client)) = self.claims.again.pop_front() {
+                if self.waiting_claim(client).is_some() && !self.was_proved_lately(client) {
+                    self.claims.line.push(guest, client);
+                    self.claims.look_again();
+                }
+                continue;
             }
+            let next = if self.claims.may_go_on { self.claims.next() } else { None };
+            let Some((guest, client)) = next else {
+                self.claims.may_go_on = false;
+                break;
+            };
+            let Some((password, _)) = self.waiting_claim(client) else { continue };
+            if self.was_proved_lately(client) {
+                continue;
+            }
+            let Some(origin) = self.place_for_claim() else {
+                self.claims.line.put_back(guest, client);
+                self.claims.may_go_on = false;
+                break;
+            };
+            self.ask_server(client, guest, password, origin);
         }
     }
 
-    /// Whether there are more of them.
-    pub(crate) fn has_claims_to_look_at(&self) -> bool {
-        self.claims.to_look_at > 0
+    /// Those who were held back for long enough get into line.
+    fn take_held(&mut self) {
+        while let Some(first) = self.claims.held.first_entry() {
+            if first.key().0 > self.now {
+                break;
+            }
+            let (guest, client) = first.remove();
+            let waiting = self.clients.get_mut(client.0).filter(|found| found.id == client.1);
+            let Some(Phase::Login(Login::AwaitingServer(attempt))) = waiting.map(|client| &mut client.phase)
+            else {
+                continue;
+            };
+            attempt.held_at = None;
+            self.claims.line.push(guest, client);
+            self.claims.look_again();
+        }
     }
 
-    /// Lets a client in, or asks the server about it. True where neither can be now.
-    fn has_to_wait(&mut self, client: (usize, u32)) -> bool {
-        let Some(password) = self.claimed_password(client) else { return false };
-        if self.was_proved_lately(client, &password) {
-            return false;
+    /// When there is something to be done about them.
+    pub(crate) fn next_claim(&self) -> Option<Instant> {
+        if self.claims.may_go_on || !self.claims.again.is_empty() {
+            return Some(self.now);
         }
-        let same = |claim: &Claim| claim.password.digest1() == password.digest1();
-        if self.claims.asking.len() >= MOST || self.claims.asking.values().any(same) {
-            return true;
-        }
-        match self.place_for_claim() {
-            Some(origin) => self.ask_server(client, password, origin),
-            None => return true,
-        }
-        false
+        self.claims.held.keys().next().map(|&(at, _)| at)
     }
 
-    /// The password of a client that still waits to be judged.
-    fn claimed_password(&self, (key, id): (usize, u32)) -> Option<Arc<Password>> {
+    /// The password of a client that still waits to be judged, and who it is.
+    fn waiting_claim(&self, (key, id): Waiting) -> Option<(Arc<Password>, Guest)> {
         let client = self.clients.get(key).filter(|client| client.id == id)?;
         match &client.phase {
             Phase::Login(Login::AwaitingServer(attempt)) => match &attempt.answer {
-                Answer::Sent(Proof::Clear(password)) => Some(Arc::clone(password)),
+                Answer::Sent(Proof::Clear(password)) => {
+                    Some((Arc::clone(password), Guest::new(&client.peer, &attempt.user)))
+                }
                 _ => None,
             },
             _ => None,
@@ -164,7 +240,9 @@ impl Engine {
     }
 
     /// Lets it in where the server took the same password a moment ago.
-    fn was_proved_lately(&mut self, (key, _): (usize, u32), password: &Arc<Password>) -> bool {
+    fn was_proved_lately(&mut self, client: Waiting) -> bool {
+        let (key, _) = client;
+        let Some((password, _)) = self.waiting_claim(client) else { return false };
         let Some((question, _)) = self.question_of(key) else { return false };
         let known = self.workers.passwords.find_with_time(&question.whose, &question.stored);
         let Some((known, at)) = known else { return false };
@@ -172,7 +250,6 @@ impl Engine {
         if self.now.since(at) >= holds || known.digest1() != password.digest1() {
             return false;
         }
-        let client = (key, self.clients[key].id);
         self.judge_claim(client, Answer::Judged { password: known, question, right: true });
         true
     }
@@ -186,7 +263,7 @@ impl Engine {
         Some((Question::about(&attempt.user, account)?, Rc::clone(account)))
     }
 
-    fn ask_server(&mut self, client: (usize, u32), password: Arc<Password>, origin: Origin) {
+    fn ask_server(&mut self, client: Waiting, guest: Guest, password: Arc<Password>, origin: Origin) {
         let (Some((question, account)), Phase::Login(Login::AwaitingServer(attempt))) =
             (self.question_of(client.0), &self.clients[client.0].phase)
         else {
@@ -200,7 +277,7 @@ impl Engine {
         let identity = self.identities.claim(&account, &attempt.user, secret);
         self.identities.came_from(identity, &self.clients[client.0].peer);
         self.open_backend_as(identity, class, collation, origin);
-        self.claims.asking.insert(self.last_token, Claim { client, password, question });
+        self.claims.asking.insert(self.last_token, Claim { client, guest, password, question });
         // The backend alone holds it.
         self.release_identity(identity);
     }
@@ -216,8 +293,10 @@ impl Engine {
     /// with the claim.
     pub(crate) fn claim_proved(&mut self, backend: usize) -> bool {
         let Some(claim) = self.claims.end(self.backends[backend].token) else { return true };
-        let Claim { client, password, question } = claim;
+        let Claim { client, guest, password, question } = claim;
         self.workers.passwords.remember(&question.whose, &question.stored, &password, self.now);
+        let others = self.claims.line.take_all(&guest);
+        self.claims.again.extend(others.into_iter().map(|client| (guest.clone(), client)));
         self.judge_claim(client, Answer::Judged { password, question, right: true });
         let proved = self.clients.get(client.0).filter(|found| found.id == client.1);
         let claimed = self.backends[backend].identity;
@@ -240,12 +319,15 @@ impl Engine {
 
     /// A backend did not come about. Whether it was for a claim, which is over by that.
     pub(crate) fn claim_failed(&mut self, token: u64, how: Unproved) -> bool {
-        let Some(Claim { client, password, question }) = self.claims.end(token) else { return false };
+        let Some(Claim { client, guest, password, question }) = self.claims.end(token) else { return false };
         match how {
             Unproved::Wrong => {
                 self.judge_claim(client, Answer::Judged { password, question, right: false });
             }
-            Unproved::NoRoom => self.claims.waiting.push_front(client),
+            Unproved::NoRoom if self.waiting_claim(client).is_some() => {
+                self.claims.line.put_back(guest, client);
+            }
+            Unproved::NoRoom => {}
             Unproved::Refused(error) => self.refuse_claim(client, &error),
             Unproved::Lost => {
                 let error = self.unreachable_error();
@@ -255,8 +337,8 @@ impl Engine {
         true
     }
 
-    fn refuse_claim(&mut self, client: (usize, u32), error: &MySqlError) {
-        if self.claimed_password(client).is_none() {
+    fn refuse_claim(&mut self, client: Waiting, error: &MySqlError) {
+        if self.waiting_claim(client).is_none() {
             return;
         }
         let Phase::Login(Login::AwaitingServer(attempt)) = &self.clients[client.0].phase else { return };
@@ -266,8 +348,8 @@ impl Engine {
         self.tell_refusal(client.0, sequence, error);
     }
 
-    fn judge_claim(&mut self, client: (usize, u32), answer: Answer) {
-        if self.claimed_password(client).is_none() {
+    fn judge_claim(&mut self, client: Waiting, answer: Answer) {
+        if self.waiting_claim(client).is_none() {
             return;
         }
         let phase = std::mem::replace(&mut self.clients[client.0].phase, Phase::Idle);

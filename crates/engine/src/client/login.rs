@@ -92,6 +92,10 @@ pub(crate) struct Attempt {
     pub(super) sequence: u8,
     /// The copy of the accounts that may refuse it: one that was asked for after the attempt came in.
     pub(super) needs_copy: u64,
+    /// How long the question to the server was held back for wrong passwords before it.
+    pub(super) held_back: Duration,
+    /// While it is: its place among others.
+    pub(super) held_at: Option<(Instant, u64)>,
 }
 
 impl std::fmt::Debug for Attempt {
@@ -206,6 +210,8 @@ impl Engine {
             scramble: client.scramble,
             sequence: sequence.wrapping_add(1),
             needs_copy: 0,
+            held_back: Duration::ZERO,
+            held_at: None,
         });
         self.authenticate(key, attempt, false);
         Ok(())
@@ -235,6 +241,8 @@ impl Engine {
             scramble: client.scramble,
             sequence: sequence.wrapping_add(1),
             needs_copy: 0,
+            held_back: Duration::ZERO,
+            held_at: None,
         });
         // A client may have computed its answer for the scramble of its greeting or for one of an earlier switch: a
         // fresh one leaves no doubt. MariaDB does the same (native_password_authenticate).
@@ -263,7 +271,8 @@ impl Engine {
         let delay = match verdict {
             Verdict::Denied => {
                 let failed = &self.workers.failed_logins;
-                failed.failed(self.now, &peer, &attempt.user, &self.settings.failed_logins)
+                let delay = failed.failed(self.now, &peer, &attempt.user, &self.settings.failed_logins);
+                delay.saturating_sub(attempt.held_back)
             }
             _ => Duration::ZERO,
         };

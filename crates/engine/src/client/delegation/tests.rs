@@ -1,10 +1,14 @@
 use std::time::Duration;
 
-use seam::{Address, CloseReason, ConnectionId, Input, Instant, ListenerId, Output, Peer, Program};
+use seam::{
+    Address, CloseReason, ConnectionId, Input, Instant, ListenerId, Output, Peer, Program, TlsSession,
+    TlsVersion,
+};
 use wire::{AuthSwitch, Capabilities, ErrPacket, Greeting, StatusFlags};
 
 use super::*;
 use crate::accounts::{Accounts, Credential};
+use crate::client::security::Security;
 use crate::facts::Facts;
 use crate::server_login::{ALWAYS, Established};
 use crate::settings::Settings;
@@ -81,9 +85,17 @@ impl Bench {
 
     /// A client that says who it is; what it is told.
     fn log_in(&mut self, index: u32, user: &str, peer: Peer) -> Vec<Vec<u8>> {
+        self.accepted(index, peer);
+        self.say_who(index, user)
+    }
+
+    fn accepted(&mut self, index: u32, peer: Peer) {
         let connection = ConnectionId { index, generation: 1 };
         self.engine.handle(self.now, Input::Accepted { connection, listener: ListenerId(0), peer });
         assert_eq!(self.told(index).len(), 1, "a greeting");
+    }
+
+    fn say_who(&mut self, index: u32, user: &str) -> Vec<Vec<u8>> {
         let mut payload = Vec::new();
         wire::LoginRequest {
             capabilities: ALWAYS,
@@ -103,6 +115,39 @@ impl Bench {
     /// One that has sent its password over a Unix socket.
     fn claim(&mut self, index: u32, user: &str, password: &str) {
         let told = self.log_in(index, user, Peer::Unix { uid: 7 });
+        self.send_password(index, &told, password);
+    }
+
+    /// One that has sent it from an address, by TLS.
+    fn claim_from(&mut self, last: u8, index: u32, user: &str, password: &str) {
+        self.accepted(index, Peer::Tcp(([10, 0, 0, last], 1024).into()));
+        let clients = &mut self.engine.clients;
+        let client =
+            clients.iter_mut().map(|(_, client)| client).find(|client| client.connection.index == index);
+        let session =
+            TlsSession { version: TlsVersion::V1_3, cipher: "any", peer: None, own_fingerprint: None };
+        client.unwrap().security = Security::Tls(Box::new(session));
+        let told = self.say_who(index, user);
+        self.send_password(index, &told, password);
+    }
+
+    fn hang_up(&mut self, index: u32) {
+        let connection = ConnectionId { index, generation: 1 };
+        self.engine.handle(self.now, Input::Closed { connection, reason: CloseReason::EndOfStream });
+        self.turn();
+    }
+
+    /// The server finds the password wrong of which it was asked first.
+    fn refuse_first(&mut self) -> Vec<u8> {
+        let later = self.asked.split_off(1);
+        let (backend, password) = self.answer_backend(QUESTION);
+        let next = std::mem::replace(&mut self.asked, later);
+        self.asked.extend(next);
+        self.refuse(backend, 1045);
+        password
+    }
+
+    fn send_password(&mut self, index: u32, told: &[Vec<u8>], password: &str) {
         let switch = AuthSwitch::parse(&told[0]).unwrap();
         assert_eq!(switch.plugin, b"mysql_clear_password");
         self.say(index, 3, format!("{password}\0").as_bytes());
@@ -225,17 +270,75 @@ fn of_a_crowd_one_asks() {
 #[test]
 fn few_ask_at_a_time() {
     let mut bench = Bench::new();
-    for (index, user) in ["app", "other", "third", "fourth", "fifth"].iter().enumerate() {
-        bench.claim(u32::try_from(index).unwrap(), user, &format!("of {user}"));
+    for (index, user) in (0..).zip(["app", "other", "third", "fourth", "fifth"]) {
+        bench.claim_from(u8::try_from(index).unwrap(), index, user, &format!("of {user}"));
     }
     assert_eq!(bench.asked.len(), MOST);
-    let later = bench.asked.split_off(1);
-    let (backend, password) = bench.answer_backend(QUESTION);
-    assert_eq!(password, b"of app\0");
-    bench.refuse(backend, 1045);
-    assert_eq!(bench.asked.len(), 1, "the fifth's turn has come");
-    bench.asked.extend(later);
+    assert_eq!(bench.refuse_first(), b"of app\0");
+    assert_eq!(bench.asked.len(), MOST, "the fifth's turn has come");
     assert_eq!(bench.errors(0), [1045]);
+}
+
+#[test]
+fn one_network_does_not_hold_up_others() {
+    let mut bench = Bench::new();
+    for index in 0..20 {
+        bench.claim_from(1, index, &format!("user{index}"), "a guess");
+    }
+    assert_eq!(bench.asked.len(), MOST_OF_NETWORK);
+    bench.claim_from(2, 20, "app", "secret");
+    assert_eq!(bench.asked.len(), MOST_OF_NETWORK + 1, "another's is asked about at once");
+    bench.claim_from(3, 21, "app", "secret");
+    bench.claim_from(4, 22, "app", "secret");
+    assert_eq!(bench.asked.len(), MOST);
+    assert_eq!(bench.refuse_first(), b"a guess\0");
+    assert_eq!(bench.refuse_first(), b"a guess\0");
+    assert_eq!(bench.refuse_first(), b"secret\0");
+    // The fourth network came before the third of the first one's guesses had its turn.
+    assert_eq!(bench.refuse_first(), b"secret\0");
+    assert!(bench.engine.claims.asking.len() <= MOST);
+}
+
+#[test]
+fn of_one_user_from_one_network_one_is_asked_about() {
+    let mut bench = Bench::new();
+    for index in 0..20 {
+        bench.claim_from(1, index, "app", &format!("guess {index}"));
+    }
+    assert_eq!(bench.asked.len(), 1);
+    bench.claim_from(1, 20, "other", "secret");
+    assert_eq!(bench.asked.len(), 2, "another user of the network");
+    for index in 0..20 {
+        bench.hang_up(index);
+    }
+    assert!(bench.engine.claims.line.is_empty());
+}
+
+#[test]
+fn after_wrong_passwords_the_next_one_waits_before_it_is_asked_about() {
+    let mut bench = Bench::new();
+    let threshold = bench.engine.settings.failed_logins.threshold;
+    let delay = bench.engine.settings.failed_logins.delay;
+    for index in 0..threshold {
+        bench.claim_from(1, index, "app", "a guess");
+        bench.refuse_first();
+        assert_eq!(bench.errors(index), [1045]);
+    }
+    bench.claim_from(1, 10, "app", "another guess");
+    bench.claim_from(1, 11, "app", "a third one");
+    assert!(bench.asked.is_empty());
+    bench.claim_from(1, 12, "other", "secret");
+    bench.claim_from(2, 13, "app", "secret");
+    assert_eq!(bench.asked.len(), 2, "neither has others given wrong ones");
+    bench.asked.clear();
+    bench.hang_up(11);
+    assert_eq!(bench.engine.claims.held.len(), 1, "who has gone waits no more");
+    assert_eq!(bench.engine.next_claim(), Some(bench.now + delay));
+    bench.now = bench.now + delay;
+    bench.turn();
+    assert_eq!(bench.refuse_first(), b"another guess\0");
+    assert_eq!(bench.errors(10), [1045], "it has waited already");
+    assert!(bench.engine.claims.held.is_empty());
 }
 
 #[test]
@@ -337,7 +440,7 @@ fn a_client_that_has_gone_leaves_nothing() {
     bench.accept(backend, "app@%");
     assert_eq!(bench.engine.snapshot().backends, 0);
     assert!(bench.closed.contains(&backend));
-    assert!(bench.engine.claims.asking.is_empty() && bench.engine.claims.waiting.is_empty());
+    assert!(bench.engine.claims.asking.is_empty() && bench.engine.claims.line.is_empty());
     // Nobody holds the password any more: the next one is asked about.
     bench.claim(1, "app", "secret");
     bench.answer_backend(QUESTION);

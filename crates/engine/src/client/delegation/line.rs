@@ -1,0 +1,178 @@
+//! Who is next to be asked about: networks take turns, and in each of them its users.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+use seam::Peer;
+
+use crate::failed_logins::{cut_name, network};
+
+/// A client's slot and id.
+pub(crate) type Waiting = (usize, u32);
+
+/// A user's name, as it was given, and where from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Guest {
+    /// See [`network`].
+    pub(super) network: Option<IpAddr>,
+    user: Vec<u8>,
+}
+
+impl Guest {
+    /// Of a client.
+    pub(super) fn new(peer: &Peer, user: &[u8]) -> Self {
+        Self { network: network(peer), user: cut_name(user).to_vec() }
+    }
+}
+
+/// Those whose turn has not come.
+#[derive(Default)]
+pub(super) struct Line {
+    networks: BTreeMap<Option<IpAddr>, Users>,
+    /// Whose turn it is: each network from which somebody waits, once.
+    turns: VecDeque<Option<IpAddr>>,
+}
+
+/// Those of one network.
+#[derive(Default)]
+struct Users {
+    waiting: BTreeMap<Vec<u8>, VecDeque<Waiting>>,
+    /// Each user who waits, once.
+    turns: VecDeque<Vec<u8>>,
+}
+
+impl Line {
+    /// Behind its user's others.
+    pub(super) fn push(&mut self, guest: Guest, client: Waiting) {
+        let Guest { network, user } = guest;
+        let users = self.networks.entry(network).or_default();
+        if users.turns.is_empty() {
+            self.turns.push_back(network);
+        }
+        let waiting = users.waiting.entry(user.clone()).or_default();
+        if waiting.is_empty() {
+            users.turns.push_back(user);
+        }
+        waiting.push_back(client);
+    }
+
+    /// It was taken, and nothing could be done for it: its turn stays.
+    pub(super) fn put_back(&mut self, guest: Guest, client: Waiting) {
+        let Guest { network, user } = guest;
+        self.turns.retain(|&other| other != network);
+        self.turns.push_front(network);
+        let users = self.networks.entry(network).or_default();
+        users.turns.retain(|other| *other != user);
+        users.turns.push_front(user.clone());
+        users.waiting.entry(user).or_default().push_front(client);
+    }
+
+    /// The next one of those with whom one may begin. Others are passed over, of which there are as many as are under way.
+    pub(super) fn take(&mut self, may: impl Fn(&Guest) -> bool) -> Option<(Guest, Waiting)> {
+        let (turn, network, users_turn) = self.turns.iter().enumerate().find_map(|(turn, &network)| {
+            let guest = |user: &Vec<u8>| Guest { network, user: user.clone() };
+            let users_turn = self.networks.get(&network)?.turns.iter().position(|user| may(&guest(user)))?;
+            Some((turn, network, users_turn))
+        })?;
+        let users = self.networks.get_mut(&network)?;
+        let user = users.turns.remove(users_turn)?;
+        let client = users.waiting.get_mut(&user)?.pop_front()?;
+        users.turns.push_back(user.clone());
+        self.turns.remove(turn);
+        self.turns.push_back(network);
+        let guest = Guest { network, user };
+        self.tidy(&guest);
+        Some((guest, client))
+    }
+
+    /// All of a user.
+    pub(super) fn take_all(&mut self, guest: &Guest) -> VecDeque<Waiting> {
+        let users = self.networks.get_mut(&guest.network);
+        let taken = users.and_then(|users| users.waiting.get_mut(&guest.user)).map(std::mem::take);
+        self.tidy(guest);
+        taken.unwrap_or_default()
+    }
+
+    /// It waits no more.
+    pub(super) fn remove(&mut self, guest: &Guest, client: Waiting) {
+        let users = self.networks.get_mut(&guest.network);
+        if let Some(waiting) = users.and_then(|users| users.waiting.get_mut(&guest.user)) {
+            waiting.retain(|&other| other != client);
+        }
+        self.tidy(guest);
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.networks.is_empty() && self.turns.is_empty()
+    }
+
+    /// A user or network of which nobody waits has no turn.
+    fn tidy(&mut self, guest: &Guest) {
+        let Some(users) = self.networks.get_mut(&guest.network) else { return };
+        if users.waiting.get(&guest.user).is_some_and(VecDeque::is_empty) {
+            users.waiting.remove(&guest.user);
+            // Whoever has just been taken is the last one.
+            if let Some(turn) = users.turns.iter().rposition(|user| *user == guest.user) {
+                users.turns.remove(turn);
+            }
+        }
+        if users.waiting.is_empty() {
+            self.networks.remove(&guest.network);
+            if let Some(turn) = self.turns.iter().rposition(|&network| network == guest.network) {
+                self.turns.remove(turn);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guest(last: u8, user: &str) -> Guest {
+        Guest::new(&Peer::Tcp(([10, 0, 0, last], 1024).into()), user.as_bytes())
+    }
+
+    fn taken(line: &mut Line) -> Vec<usize> {
+        std::iter::from_fn(|| line.take(|_| true)).map(|(_, (key, _))| key).collect()
+    }
+
+    #[test]
+    fn networks_and_their_users_take_turns() {
+        let mut line = Line::default();
+        for key in 0..3 {
+            line.push(guest(1, "one"), (key, 0));
+        }
+        line.push(guest(1, "two"), (3, 0));
+        line.push(guest(2, "one"), (4, 0));
+        line.push(guest(2, "one"), (5, 0));
+        assert_eq!(taken(&mut line), [0, 4, 3, 5, 1, 2]);
+        assert!(line.is_empty());
+    }
+
+    #[test]
+    fn who_may_not_is_passed_over_and_keeps_its_turn() {
+        let mut line = Line::default();
+        line.push(guest(1, "one"), (0, 0));
+        line.push(guest(1, "two"), (1, 0));
+        line.push(guest(2, "one"), (2, 0));
+        let (two, client) = line.take(|guest| guest.user != b"one").unwrap();
+        assert_eq!((&two, client), (&guest(1, "two"), (1, 0)));
+        line.put_back(two, client);
+        assert!(line.take(|_| false).is_none());
+        assert_eq!(taken(&mut line), [1, 2, 0]);
+    }
+
+    #[test]
+    fn who_has_gone_leaves_nothing() {
+        let mut line = Line::default();
+        for key in 0..3 {
+            line.push(guest(1, "one"), (key, 0));
+        }
+        line.remove(&guest(1, "one"), (1, 0));
+        assert_eq!(line.take_all(&guest(1, "one")), [(0, 0), (2, 0)]);
+        line.remove(&guest(1, "one"), (1, 0));
+        assert!(line.take_all(&guest(2, "one")).is_empty() && line.is_empty());
+    }
+}
