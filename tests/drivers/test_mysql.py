@@ -301,3 +301,39 @@ def test_no_setting_is_left_to_others(connect, admin, note):
         for number, other in enumerate(others):
             note(f"{name}, seen by {number}", rows(other, f"SELECT @@SESSION.{name}"))
     assert changed >= 20
+
+
+# Which the list of warnings does not outlive, whoever answers them.
+FORGETS = [
+    "SET time_zone = '+01:00'", "SET autocommit = 1", "SET @a = 1", "SET NAMES utf8mb4", "USE onramp_app", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT x", "DO 1", "SELECT 1",
+    "SELECT @@warning_count"]
+
+
+def test_warnings_are_forgotten(connect, note, admin):
+    admin("CREATE TABLE IF NOT EXISTS onramp_app.warned (a INT)")
+    for statement in FORGETS:
+        # Twice, for answers that are known by then.
+        for attempt in range(2):
+            connection = connect(database="onramp_app", autocommit=True)
+            with connection.cursor() as cursor:
+                cursor.execute("INSERT IGNORE INTO warned VALUES ('x')")
+            note(f"{statement}: {attempt}", [rows(connection, statement), rows(connection, "SHOW WARNINGS")])
+
+
+def test_warnings_in_a_transaction(connect, note, admin):
+    admin("CREATE TABLE IF NOT EXISTS onramp_app.warned (a INT)")
+    connection = connect(database="onramp_app")
+    for statement in (
+            "BEGIN", "INSERT IGNORE INTO warned VALUES ('x')", "SET character_set_results = utf8mb4", "GET DIAGNOSTICS @number = NUMBER", "SELECT @number", "SHOW WARNINGS",
+            "ROLLBACK"):
+        note(statement, rows(connection, statement))
+
+
+def test_a_variable_that_was_set_to_null(connect, note):
+    first, second = connect(database="onramp_app"), connect(database="onramp_app")
+    rows(first, "SET @a = 1")
+    rows(first, "SET @a = NULL")
+    rows(second, "DO 1")
+    with first.cursor() as cursor:
+        cursor.execute("SELECT @a")
+        note("column", cursor.description)

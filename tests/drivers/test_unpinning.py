@@ -106,6 +106,9 @@ PROGRAMS = {
     "variables set with two signs": [
         "A: SET @@sql_mode = 'ANSI'", "B: SELECT @@sql_mode", "A: SELECT @@sql_mode", "A: SET @@time_zone = '+03:00', @@session.lc_time_names = 'de_DE', @@innodb_tmpdir = NULL",
         "B: SELECT @@time_zone", "A: SELECT @@time_zone, DATE_FORMAT('2026-05-04', '%W')", "A: SET @@time_zone = 'nowhere'", "A: SET @@sql_mode = DEFAULT", "B: SELECT @@sql_mode", "A: SELECT @@sql_mode"],
+    "variables under a character set of two bytes": [
+        "A: SET character_set_results = utf16, @@sql_mode = 'ANSI'", "B: SELECT @@sql_mode", "A: SET @@max_join_size = 100000", "B: SELECT 1", "A: SET NAMES utf8mb4",
+        "A: SELECT @@sql_mode, @@max_join_size, @@character_set_results"],
     "variables of one statement": [
         "A: SET STATEMENT sql_mode = '', time_zone = '+02:00' FOR SELECT @@sql_mode, @@time_zone", "B: SELECT @@sql_mode, @@time_zone", "A: SELECT @@sql_mode, @@time_zone",
         "A: SET STATEMENT sql_mode = '' FOR SELECT missing", "B: SELECT @@sql_mode", "A: SELECT @@sql_mode", "A: SELECT @@warning_count"],
@@ -193,6 +196,7 @@ IN_DOUBT = {
         "SET @sum = 0", "INSERT INTO watched VALUES (1, '')", "SET STATEMENT max_statement_time = 50 FOR DELETE FROM watched"],
     "a system variable and another one in a trigger": ["INSERT INTO zoned VALUES (1)"],
     "trackers of one statement": ["SET STATEMENT session_track_system_variables = '' FOR SET time_zone = '+05:00'"],
+    "an empty string": ["SET @a = ''"],
     "a string and another character set": ["SET @a = 'x'", "SET NAMES latin1"],
     "several": ["CREATE TEMPORARY TABLE x (a INT); CREATE TEMPORARY TABLE y (a INT)", "DROP TABLE x"],
 }

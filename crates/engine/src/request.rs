@@ -302,9 +302,13 @@ impl Request {
     }
 
     /// The diagnostics of the statement before outlive it. MariaDB forgets them with the next statement that uses a
-    /// table (sql_parse.cc: opt_clear_warning_info).
-    pub(crate) fn leaves_diagnostics(&self) -> bool {
+    /// table (sql_parse.cc: opt_clear_warning_info); MySQL with any that is not about them (its manual, "SHOW WARNINGS
+    /// Statement"; BEGIN, SET, USE, DO and COM_STMT_PREPARE seen with 9.7).
+    pub(crate) fn leaves_diagnostics(&self, is_mariadb: bool) -> bool {
         use Kind::{Begin, Commit, Rollback, Savepoint, Set, Use};
+        if !is_mariadb {
+            return self.command == RequestKind::Other;
+        }
         self.command != RequestKind::ResetConnection
             && (self.without_tables
                 || matches!(self.statement.kind, Set | Use | Begin | Commit | Rollback | Savepoint)
@@ -404,6 +408,21 @@ pub(crate) fn may_be_several(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mysql_forgets_diagnostics_sooner() {
+        let leaves = |text: &str, is_mariadb| {
+            let mut request = Request::query(text);
+            request.statement = Statement::of_text(text.as_bytes(), LexMode::default());
+            request.leaves_diagnostics(is_mariadb)
+        };
+        for text in ["SET autocommit = 1", "BEGIN", "USE a"] {
+            assert!(leaves(text, true) && !leaves(text, false), "{text}");
+        }
+        assert!(!leaves("DELETE FROM t", true));
+        let other = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
+        assert!(other.leaves_diagnostics(true) && other.leaves_diagnostics(false));
+    }
 
     #[test]
     fn only_a_semicolon_at_the_end_is_surely_one_statement() {

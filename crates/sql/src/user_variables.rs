@@ -116,7 +116,8 @@ fn literal(text: &[u8], lexer: &mut Lexer<'_>) -> Option<Box<[u8]>> {
         TokenKind::String if matches!(bytes, [b'\'' | b'"', ..]) => {
             let bare = bytes.get(1..bytes.len() - 1)?;
             let plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\'' | b'"' | b'\\');
-            bare.iter().all(plain).then(|| [b"'", bare, b"'"].concat().into())
+            // An empty one is NULL in the mode EMPTY_STRING_IS_NULL.
+            (!bare.is_empty() && bare.iter().all(plain)).then(|| [b"'", bare, b"'"].concat().into())
         }
         _ => None,
     }
@@ -151,6 +152,7 @@ mod tests {
             "SET @a = 1 + 1",
             "SET @a = 1, sql_mode = ''",
             "SET sql_mode = '', @a = 1",
+            "SET @a = ''",
             "SET @a = 'it''s'",
             r"SET @a = 'a\'b'",
             "SET @a = 'é'",

@@ -248,11 +248,14 @@ impl Engine {
     /// Asks a client's backend for what is in doubt. False where nothing is.
     pub(crate) fn ask_doubts(&mut self, key: usize, client: usize) -> bool {
         let Some(doubts) = self.clients[client].doubts.as_deref() else { return false };
-        // It does not survive the question.
-        let mut text = b"SELECT FOUND_ROWS()".to_vec();
+        // FOUND_ROWS() does not survive the question; MySQL warns of it, so that it is asked for where it has to be.
+        let known = self.clients[client].aftermath.found_rows.is_some();
+        let mut text = if known { b"SELECT 0".to_vec() } else { b"SELECT FOUND_ROWS()".to_vec() };
         for name in doubts {
-            text.extend_from_slice(b",@@session.");
+            // As bytes, which no character_set_results converts.
+            text.extend_from_slice(b",CAST(@@session.");
             text.extend_from_slice(name); // letters, digits and underscores
+            text.extend_from_slice(b" AS BINARY)");
         }
         let owner = Owner::ReadVariables { client };
         self.send_own(key, owner, CommandKind::Query, &text, Expect::ResultSets, 0);

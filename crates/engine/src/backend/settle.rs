@@ -376,6 +376,7 @@ impl Engine {
             return;
         }
         let reader = self.clients[client].reader();
+        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
         let aftermath = &mut self.clients[client].aftermath;
         let about_diagnostics = request.is_about_diagnostics();
         let prepares = request.command == RequestKind::Prepare;
@@ -433,7 +434,7 @@ impl Engine {
         // Which statements leave the list of those before them, the server knows best.
         let on_backend = matches!(aftermath.diagnostics, Diagnostics::OnBackend { .. });
         let kept = on_backend && !self.clients[client].pins.is_empty();
-        if nothing_new && (kept || about_diagnostics || request.leaves_diagnostics()) {
+        if nothing_new && (kept || about_diagnostics || request.leaves_diagnostics(is_mariadb)) {
             return;
         }
         self.clients[client].aftermath.diagnostics = match (&summary.error, summary.warnings) {

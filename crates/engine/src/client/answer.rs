@@ -6,6 +6,7 @@ use crate::aftermath::Diagnostics;
 use crate::backend::ServerError;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::facts::Facts;
 
 impl Engine {
     /// An OK packet with this sequence number.
@@ -28,6 +29,13 @@ impl Engine {
         let mut payload = Vec::new();
         ok.put(&mut payload, false);
         self.send_packet_to(client.connection, sequence, &payload);
+    }
+
+    /// A statement is answered here that the server would have executed without a table: MySQL's list of warnings is empty then.
+    pub(crate) fn answered_here(&mut self, client: usize) {
+        if !self.facts.as_ref().is_some_and(Facts::is_mariadb) {
+            self.clients[client].aftermath.diagnostics = Diagnostics::None;
+        }
     }
 
     /// What the servers send where they say `my_eof`: an EOF packet, or its successor.

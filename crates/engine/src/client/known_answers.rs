@@ -160,6 +160,7 @@ impl Engine {
             Some(Answer::Set(after)) => self.answer_set(key, after, answer),
             Some(Answer::Show(packets)) => {
                 self.totals.answered_sets += 1;
+                self.answered_here(key);
                 let client = &mut self.clients[key];
                 client.aftermath.row_count = -1;
                 client.aftermath.found_rows = Some(1);
@@ -180,6 +181,7 @@ impl Engine {
             return false;
         }
         self.totals.answered_sets += 1;
+        self.answered_here(key);
         let client = &mut self.clients[key];
         self.sessions.hold_again(after.session);
         if let Some(before) = client.session.replace(after.session) {

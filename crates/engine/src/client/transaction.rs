@@ -64,6 +64,7 @@ impl Engine {
             Unstarted { read_only, status }
         });
         client.aftermath.row_count = 0;
+        self.answered_here(key);
         self.answer_ok(key, answer);
         true
     }

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use sql::{Assignment, Effects, Kind, VariableUse};
 
 use crate::engine::Engine;
+use crate::facts::Facts;
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::Charset;
 
@@ -109,7 +110,11 @@ impl Engine {
         let carries = self.settings.carry_user_variables
             && statement.effects.contains(Effects::USER_VARIABLE)
             && !statement.several;
-        carries.then(|| sql::variable_use(text, self.lex_mode(key)).map(Box::new))?
+        let found = carries.then(|| sql::variable_use(text, self.lex_mode(key)))??;
+        // With MySQL a variable that is set to NULL keeps its type.
+        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let typed = |sets: &[Assignment]| !is_mariadb && sets.iter().any(|(_, value)| **value == *b"NULL");
+        (!matches!(&found, VariableUse::Sets(sets) if typed(sets))).then(|| Box::new(found))
     }
 
     /// What has to go ahead of the request so that it finds its client's variables; empty where they stand.
