@@ -143,7 +143,8 @@ impl Configuration {
         self.engine.server_tls = match backend {
             BackendTls::Disabled => ServerTls::Disabled,
             BackendTls::Preferred => ServerTls::Preferred,
-            BackendTls::Required | BackendTls::VerifyCa | BackendTls::VerifyFull => ServerTls::Required,
+            BackendTls::Required => ServerTls::Required,
+            BackendTls::VerifyCa | BackendTls::VerifyFull => ServerTls::Verified,
         };
     }
 

@@ -393,3 +393,18 @@ fn a_profile_changes_the_defaults_and_nothing_that_is_given() {
     let native = with_flags(&["--thread-pool-profile=native"]).unwrap();
     assert_eq!(native.engine.group_limit(1), None);
 }
+
+#[test]
+fn the_engine_knows_whether_servers_are_checked() {
+    use engine::ServerTls;
+    for (word, tls) in [
+        ("disabled", ServerTls::Disabled),
+        ("preferred", ServerTls::Preferred),
+        ("required", ServerTls::Required),
+        ("verify-ca", ServerTls::Verified),
+        ("verify-full", ServerTls::Verified),
+    ] {
+        let configuration = with_flags(&[&format!("--backend-tls={word}")]).unwrap();
+        assert_eq!(configuration.engine.server_tls, tls, "{word}");
+    }
+}

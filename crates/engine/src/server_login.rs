@@ -28,8 +28,8 @@ pub(crate) struct Credentials {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clear {
     Never,
-    /// By TLS or a Unix socket.
-    WherePrivate,
+    /// By TLS with a server whose certificate is checked: without that, whoever sits on the way would get it.
+    Verified,
     /// The server is on this machine.
     Always,
 }
@@ -171,11 +171,11 @@ impl ServerLogin {
             Phase::Greeting => {
                 let greeting = Greeting::parse(payload)?;
                 match (self.credentials.tls, greeting.capabilities.contains(Capabilities::SSL)) {
-                    (ServerTls::Preferred | ServerTls::Required, true) => {
+                    (ServerTls::Preferred | ServerTls::Required | ServerTls::Verified, true) => {
                         Ok(Some(self.ask_for_tls(&greeting, payload, sequence, out)))
                     }
                     // CR_SSL_CONNECTION_ERROR, as a client would say it.
-                    (ServerTls::Required, false) => Ok(Some(Outcome::Refused {
+                    (ServerTls::Required | ServerTls::Verified, false) => Ok(Some(Outcome::Refused {
                         code: 2026,
                         message: b"TLS is required (backend_tls), but the server does not offer it".to_vec(),
                     })),
@@ -317,11 +317,12 @@ impl Exchange {
         // answer with an error of its own.
         self.method = Method::of_name(switch.plugin);
         let is_clear = matches!(self.method, Some(Method::Clear | Method::Dialog));
-        if is_clear && !credentials.may_be_clear() {
+        if is_clear && !credentials.may_be_clear(self.encrypted) {
             return Some(Outcome::Refused {
                 code: SECURE_TRANSPORT_REQUIRED,
-                message: b"the server asks for the password as it is, which it gets only over TLS (backend_tls), over a \
-                    Unix socket or on this machine, and only for accounts that are known to want that"
+                message: b"the server asks for the password as it is, which it gets only over TLS with a checked \
+                    certificate (backend_tls = verify-full or verify-ca), over a Unix socket or on this machine, and only for \
+                    accounts that are known to want that"
                     .to_vec(),
             });
         }
@@ -383,10 +384,10 @@ impl Exchange {
 }
 
 impl Credentials {
-    fn may_be_clear(&self) -> bool {
+    fn may_be_clear(&self, encrypted: bool) -> bool {
         match self.clear {
             Clear::Never => false,
-            Clear::WherePrivate => self.private,
+            Clear::Verified => encrypted && self.tls == ServerTls::Verified,
             Clear::Always => true,
         }
     }

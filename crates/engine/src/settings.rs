@@ -22,7 +22,7 @@ pub struct Settings {
     /// Whether the server is told, by a header of the PROXY protocol, from which address the client comes whose account a
     /// connection is for: the latest that has logged in to it.
     pub proxy_to_server: bool,
-    /// Whether connections to the server use TLS. What of its certificate is checked, others know.
+    /// Whether connections to the server use TLS. What of its certificate is checked, and the check itself, are others' affair.
     pub server_tls: ServerTls,
     /// The service account: reads the accounts table and asks the server for its version and limits.
     pub service_user: String,
@@ -164,6 +164,8 @@ pub enum ServerTls {
     Preferred,
     /// Always, or not at all.
     Required,
+    /// Likewise, and nobody else can pass for the server: its certificate is checked.
+    Verified,
 }
 
 /// Percona Server's `thread_pool_high_prio_mode`.

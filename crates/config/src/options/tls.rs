@@ -63,7 +63,7 @@ pub(super) const TLS: &[OptionSpec] = &[
         doc: "TLS to the server, as the ssl-mode of MySQL's clients. preferred uses it where the server offers it, but for Unix sockets \
               and loopback addresses, which nobody else can read; required never goes without; verify-ca has the server show a \
               certificate of backend_tls_ca, and verify-full one for the host that backend names. Below these, anybody on the \
-              way can pretend to be the server.",
+              way can pretend to be the server, so that it does not get passwords of PAM and LDAP accounts.",
         section: Section::Tls,
     },
     OptionSpec {

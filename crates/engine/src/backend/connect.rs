@@ -166,7 +166,7 @@ impl Engine {
         let identity = self.identities.identity(backend.identity);
         let clear = match identity.account.credential {
             Credential::Delegated(_) if stays_here => Clear::Always,
-            Credential::Delegated(_) => Clear::WherePrivate,
+            Credential::Delegated(_) => Clear::Verified,
             _ => Clear::Never,
         };
         let credentials = Credentials {

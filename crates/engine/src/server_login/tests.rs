@@ -151,7 +151,7 @@ fn greeting(capabilities: Capabilities) -> Vec<u8> {
 
 #[test]
 fn tls_comes_before_the_name() {
-    for tls in [ServerTls::Preferred, ServerTls::Required] {
+    for tls in [ServerTls::Preferred, ServerTls::Required, ServerTls::Verified] {
         let mut login = tls_login(tls);
         let mut out = Vec::new();
         let outcome = login.read(&greeting(ALWAYS | Capabilities::SSL), &mut out).unwrap();
@@ -199,18 +199,29 @@ fn switch(method: Method, data: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_password_as_it_is_goes_only_where_it_may() {
-    for (clear, private, goes) in [
-        (Clear::Never, true, false),
-        (Clear::WherePrivate, false, false),
-        (Clear::WherePrivate, true, true),
-        (Clear::Always, false, true),
+    use ServerTls::{Disabled, Preferred, Required, Verified};
+    for (clear, tls, encrypted, goes) in [
+        (Clear::Never, Verified, true, false),
+        (Clear::Verified, Disabled, false, false),
+        (Clear::Verified, Preferred, true, false),
+        (Clear::Verified, Required, true, false),
+        (Clear::Verified, Verified, false, false),
+        (Clear::Verified, Verified, true, true),
+        (Clear::Always, Disabled, false, true),
     ] {
         for (method, data) in [(Method::Clear, &b""[..]), (Method::Dialog, b"\x04Password: ")] {
-            let (mut server, _) = Server::greet(Method::Native, Secret::of(b"secret"), private);
-            server.login.credentials.clear = clear;
+            let (mut server, _) = Server::greet(Method::Native, Secret::of(b"secret"), true);
+            (server.login.credentials.clear, server.login.credentials.tls) = (clear, tls);
+            let Phase::Answer(exchange) = &mut server.login.phase else { panic!("not greeted") };
+            exchange.encrypted = encrypted;
             let (sent, outcome) = server.say(&switch(method, data));
-            assert_eq!(sent == b"secret\0", goes, "{clear:?} {private}");
-            assert_eq!(matches!(outcome, Some(Outcome::Refused { code: 3159, .. })), !goes);
+            assert_eq!(sent == b"secret\0", goes, "{clear:?} {tls:?} {encrypted}");
+            let Some(Outcome::Refused { code, message }) = outcome else {
+                assert!(goes && outcome.is_none());
+                continue;
+            };
+            assert!(!goes && code == 3159);
+            assert!(String::from_utf8(message).unwrap().contains("verify-full"), "what to do about it");
         }
     }
 }
