@@ -201,3 +201,44 @@ def test_by_mysqls_library(connect, note):
             for turn in range(2):
                 cursor.execute(f"SELECT ?, {ASK}", (f"parameter {number}",))
                 note(f"{number}, prepared {turn}", cursor.fetchall())
+
+
+# Values that the server reads otherwise than as it says: NULL without its bit has a length and a value, a type has 15 bits, and of
+# a length of 8 bytes 4 count. What the statement is would depend on who reads it.
+AMBIGUOUS = {
+    "NULL without its bit": (b"\x01\x01\x00\x01\x06\x00\x01n", b"\x20SELECT 1 #".ljust(33, b"x")),
+    "a type of two bytes": (b"\x01\x01\x00\x01\x01\x01\x01n", b"\x20SELECT 1 #".ljust(33, b"x")),
+    "INT24": (b"\x01\x01\x00\x01\x09\x00\x01n", b"\x00"),
+    "a length of 8 bytes": (b"\x01\x01\x00\x01\xfe\x00\x01n\xfe\x03\0\0\0\x01\0\0\0abc", b""),
+}
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+def test_ambiguous_values(site, client, name):
+    """The server takes some of them; through Onramp nobody finds a statement that was not looked at."""
+    if site.name == "direct":
+        return
+    block, front = AMBIGUOUS[name]
+    one, other = client(), client()
+    for turn in range(3):
+        found = ask(one, front + b"SET SESSION max_execution_time = 1234", block)
+        assert found[0] == 1835, found  # ER_MALFORMED_PACKET
+        for connection in (one, other):
+            assert ask(connection, "SELECT @@max_execution_time") == [((0,),)]
+
+
+def test_other_forms_of_the_same(client, note):
+    """Numbers and lengths in more bytes than they need, and a NULL of the type NULL."""
+    connection = client()
+    note("longer", ask(connection, f"SELECT {ASK}", b"\xfc\x01\x00\xfd\x01\x00\x00\x00\x01\xfd\x00\xfc\x01\x00n\xfe\x02\0\0\0\0\0\0\0ab"))
+    note("NULL", ask(connection, f"SELECT {ASK}", b"\x01\x01\x01\x01\x06\x00\x01n"))
+    note("a number", ask(connection, f"SELECT {ASK}", b"\x01\x01\x00\x01\x08\x80\x01n" + struct.pack("<q", 7)))
+
+
+def test_the_flag_of_clients_that_count_nothing(site, note):
+    """It means nothing to the server where the client lacks the capability, and must not between Onramp and the server."""
+    with pymysql.connect(host=site.host, port=site.port, user=APP[0], password=APP[1], ssl_disabled=True) as connection:
+        for text, values in (("SELECT ?", b"\x00\x01\x03\x00" + struct.pack("<i", 7)), ("SELECT ? + 1", b"\x00\x01\x08\x00" + struct.pack("<q", 8))):
+            statement = prepare(connection, text)
+            for flags in (8, 0, 8):
+                note(f"{text} {flags}", answer(connection, COMMAND.COM_STMT_EXECUTE, struct.pack("<IBI", statement, flags, 1) + values))

@@ -1,7 +1,9 @@
 """Replicas, and programs that read the binary log as if they were one."""
 
+import socket
 import struct
 import subprocess
+import threading
 
 import pytest
 
@@ -219,3 +221,113 @@ def acknowledge(site, note, log, admin):
 
 def acknowledged(admin):
     return int(admin.query("SHOW STATUS LIKE 'Rpl_semi_sync_master_yes_tx'").rows[0][1])
+
+
+def behind(connection, body, *commands):
+    """A dump, and commands in the same write: packets that each begin to count."""
+    out = b""
+    for payload in (bytes([BINLOG_DUMP]) + body, *commands):
+        out += len(payload).to_bytes(3, "little") + b"\0" + payload
+    connection.send_bytes(out)
+    connection.sequence = 1
+
+
+def test_commands_behind_a_refused_dump(site, note, log):
+    """Each has its own answer, and is read like any other."""
+    for turn in range(5):
+        with raw.connect(site) as connection, raw.connect(site) as other:
+            note(f"a variable {turn}", connection.query("SET @kept = 7"))
+            behind(connection, dump_body(log), b"\x0e", b"\x03DO 1", b"\x03SELECT 'its own', @kept", b"\x03SET @@max_statement_time = 3")
+            note(f"no right to {turn}", events(connection))
+            for kind in ("ping", "do", "select", "set"):
+                connection.sequence = 1
+                note(f"{kind} {turn}", connection.result())
+            note(f"still there {turn}", connection.query("SELECT @kept, @@max_statement_time"))
+            note(f"another {turn}", other.query("SELECT 'of the other', @kept, @@max_statement_time"))
+
+
+def test_commands_behind_a_log_end_with_it(site, log):
+    """The servers close the connection behind the end: nobody else gets it, and there is no answer."""
+    for turn in range(5):
+        with replica(site) as connection, raw.connect(site) as other:
+            behind(connection, dump_body(log), b"\x0e", b"\x03SELECT 'forged'")
+            found, end, _ = events(connection)
+            assert len(contents(found)) > 8 and end
+            assert connection.at_end()
+            for number in range(3):
+                assert other.value(f"SELECT 'answer {turn} {number}'") == f"answer {turn} {number}".encode()
+
+
+class Gate:
+    """Stands between Onramp and the server, keeps what is sent to the server, and holds back its answers while it is shut."""
+
+    def __init__(self, server):
+        self.server, self.host, self.socket = server, server.host, None
+        self.listener = socket.create_server((self.host, 0))
+        self.port = self.listener.getsockname()[1]
+        self.sent, self.more, self.is_open = b"", threading.Condition(), threading.Event()
+        self.is_open.set()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection((self.server.host, self.server.port))
+            for pump in (self.to_server, self.from_server):
+                threading.Thread(target=self.carry, args=(pump, near, far), daemon=True).start()
+
+    def carry(self, pump, *ends):
+        try:
+            pump(*ends)
+        except OSError:
+            pass
+        for end in ends:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def to_server(self, near, far):
+        while piece := near.recv(1 << 16):
+            with self.more:
+                self.sent += piece
+                self.more.notify_all()
+            far.sendall(piece)
+
+    def from_server(self, near, far):
+        while piece := far.recv(1 << 16):
+            assert self.is_open.wait(PATIENCE)
+            near.sendall(piece)
+
+    def await_sent(self, piece):
+        with self.more:
+            assert self.more.wait_for(lambda: piece in self.sent, PATIENCE)
+
+
+def test_commands_while_a_dump_is_being_refused(server, own_onramp, log):
+    """The server would read them as commands, and their answers would be for whoever comes next."""
+    gate = Gate(server)
+    try:
+        onramp = own_onramp(gate, max_backends=2, workers=1, backend_tls="disabled")
+        with raw.connect(onramp) as connection, raw.connect(onramp) as other:
+            assert connection.value("SELECT 1") == other.value("SELECT 1") == b"1"
+            gate.is_open.clear()
+            connection.command(BINLOG_DUMP, dump_body(log))
+            gate.await_sent(log.encode())
+            connection.send_bytes(b"\x01\0\0\0\x0e" + b"\x10\0\0\0\x03SELECT 'forged'")
+            # Behind those bytes in the worker's turn, and answered without the server.
+            assert isinstance(other.ping(), raw.Ok)
+            assert b"forged" not in gate.sent
+            gate.is_open.set()
+            assert connection.ok_or_error(connection.receive()).code == 1227
+            connection.sequence = 1
+            assert isinstance(connection.result(), raw.Ok)
+            connection.sequence = 1
+            assert connection.result().rows == [(b"forged",)]
+            assert other.value("SELECT 2") == b"2"
+    finally:
+        gate.is_open.set()
+        gate.listener.close()

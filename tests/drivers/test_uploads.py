@@ -109,3 +109,20 @@ def test_prepared(loader, note):
     connection = loader()
     note("refused", connection.prepare(LOAD.format("a"))[1:])  # its number depends on who had the server's thread before
     assert isinstance(connection.query("SELECT 1"), Rows) and isinstance(connection.ping(), Ok)
+
+
+def test_packets_out_of_order(site, loader):
+    """MariaDB ends the statement, and takes what follows for commands: through Onramp the connection ends."""
+    if site.name == "direct":
+        return
+    for turn in range(6):
+        connection, other = loader(), loader()
+        connection.command(raw.QUERY, LOAD.format("a").encode())
+        assert isinstance(connection.result(), LocalInfile)
+        out = b""
+        for sequence, payload in ((99, b"1,one\n"), (0, b"\x03SELECT 'forged'"), (0, b"\x0e"), (2, b"")):
+            out += len(payload).to_bytes(3, "little") + bytes([sequence]) + payload
+        connection.send_bytes(out)
+        assert connection.at_end()
+        for number in range(3):
+            assert other.value(f"SELECT 'answer {turn} {number}'") == f"answer {turn} {number}".encode()

@@ -17,7 +17,7 @@
 //! against a MariaDB 10.11 server; `cli_read_query_result` and `mysql_stmt_execute` of the client libraries.
 
 use crate::framing::{HEADER_LEN, Header, MAX_PAYLOAD};
-use crate::replies::{EOF_HEADER, ERR_HEADER};
+use crate::replies::{EOF_HEADER, ERR_HEADER, OK_HEADER};
 use crate::{EofPacket, ErrPacket, OkPacket, StatusFlags, WireError};
 
 mod decide;
@@ -126,6 +126,9 @@ pub enum ReplyEvent<'a> {
         /// Of the request, as the backend counts.
         sequence: u8,
     },
+    /// The first event of the binary log comes ([`Expect::Events`]): the server has not refused to send it. May come more
+    /// than once.
+    LogBegins,
     /// A result set is at its end. Comes right before the [`Self::Ok`] or [`Self::Eof`] that ends it.
     ResultSetEnd {
         /// How many rows it had; none where a cursor was opened.
@@ -384,7 +387,8 @@ impl ReplyReader {
             }
             Stage::Rows { .. } => match first {
                 ERR_HEADER => false,
-                EOF_HEADER if self.expect == Expect::Events => false,
+                // The byte in front of each event (`reset_transmit_packet`).
+                _ if self.expect == Expect::Events => first == OK_HEADER,
                 EOF_HEADER if self.options.backend_deprecate_eof => header.length == MAX_PAYLOAD,
                 // An EOF has 5 bytes; clients since 3.23 tell it by fewer than 9, the length of an 8-byte integer.
                 EOF_HEADER => header.length >= 9,
@@ -405,6 +409,9 @@ impl ReplyReader {
         // Of a continuation only the header was needed: there is no first byte to look at.
         let first = front.bytes.get(HEADER_LEN).copied();
         if first.is_none_or(|first| self.passes(header, first)) {
+            if self.expect == Expect::Events && matches!(self.stage, Stage::Rows { count: 0, .. }) {
+                outlet.event(ReplyEvent::LogBegins);
+            }
             if let Stage::Rows { count, middle: Middle::Due } = self.stage {
                 self.insert_eof(header.sequence, self.before_rows(), 0, outlet);
                 self.stage = Stage::Rows { count, middle: Middle::Settled };

@@ -286,7 +286,7 @@ impl Engine {
         }
         let dumps = request.command == RequestKind::BinlogDump;
         self.clients[key].phase =
-            Phase::Running(if dumps { Running::Replicating } else { Running::OnServer });
+            Phase::Running(if dumps { Running::Replicating { begun: false } } else { Running::OnServer });
         // What shares a backend may have to be sent once more, see `rescue.rs`, and a text that is prepared is remembered.
         let kept = (shared && self.settings.rescue_reads) || request.command == RequestKind::Prepare;
         if !kept {

@@ -38,6 +38,9 @@ impl Engine {
         if parameters > 0 && backend.takes_attributes() && !among_values {
             return backend.put_named(&request.raw, usize::from(parameters));
         }
+        if among_values && !backend.takes_attributes() {
+            return backend.put_malformed(&request.raw);
+        }
         backend.out.extend_from_slice(&request.raw);
         request.server_answer()
     }
@@ -66,6 +69,23 @@ impl Backend {
         self.out.extend_from_slice(text);
         let mut sequence = 0;
         wire::end_packet(&mut self.out, start, &mut sequence);
+        sequence
+    }
+
+    /// An execution with query attributes for a server that has none (it has been replaced since its client's login) and would
+    /// take other bytes for the values: without values, which the servers refuse (`mysqld_stmt_execute`).
+    fn put_malformed(&mut self, raw: &[u8]) -> u8 {
+        let mut rest = raw;
+        let mut number = [0; 4];
+        while let Ok(Some(message)) = wire::read_message(rest, 0, usize::MAX) {
+            if let Some(said) = message.payload.get(1..5) {
+                number.copy_from_slice(said);
+            }
+            rest = &rest[message.consumed..];
+        }
+        let mut sequence = 0;
+        let payload = [&[CommandKind::StmtExecute as u8][..], &number].concat();
+        wire::put_message(&mut self.out, &mut sequence, &payload);
         sequence
     }
 

@@ -222,7 +222,12 @@ pub(crate) struct Summary {
     /// All of what we had put ahead has been answered.
     pub(crate) preludes_done: u8,
     pub(crate) changes: Vec<Change>,
-    pub(crate) local_infile: bool,
+    /// A file was asked for, in a packet of this number.
+    pub(crate) local_infile: Option<u8>,
+    /// A file was sent.
+    pub(crate) uploaded: bool,
+    /// An event of the binary log has come.
+    pub(crate) log_begun: bool,
     /// Bytes relayed to the client, or kept here where the answer is for us.
     pub(crate) relayed: u64,
     pub(crate) kept: Vec<u8>,

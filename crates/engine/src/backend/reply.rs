@@ -84,7 +84,8 @@ impl ReplySink for Relay<'_> {
                 });
             }
             ReplyEvent::PreludeOk(_) => summary.preludes_done += 1,
-            ReplyEvent::LocalInfile { .. } => summary.local_infile = true,
+            ReplyEvent::LocalInfile { sequence } => summary.local_infile = Some(sequence),
+            ReplyEvent::LogBegins => summary.log_begun = true,
             ReplyEvent::ResultSetEnd { rows } => {
                 summary.rows = Some(rows);
                 summary.rows_sent = summary.rows_sent.saturating_add(rows);
@@ -183,12 +184,19 @@ impl Engine {
         let alone = backend.in_flight.len() == 1;
         let Some(statement) = backend.in_flight.front_mut() else { return };
         match statement.owner {
-            Owner::Client { client, .. } if std::mem::take(&mut statement.summary.local_infile) => {
-                self.clients[client].phase = ClientPhase::Running(Running::Uploading { continues: false });
-                self.lend_permit(key);
-                self.resume.push(client);
+            Owner::Client { client, command } => {
+                if let Some(sequence) = statement.summary.local_infile.take() {
+                    let shift = statement.reader.sequence_shift_to_backend();
+                    let next = sequence.wrapping_add(1).wrapping_sub(shift);
+                    self.clients[client].phase =
+                        ClientPhase::Running(Running::Uploading { continues: false, next });
+                    self.lend_permit(key);
+                    self.resume.push(client);
+                } else if command == RequestKind::BinlogDump && statement.summary.log_begun {
+                    self.log_begins(client);
+                }
             }
-            Owner::Abandoned if statement.summary.local_infile => {
+            Owner::Abandoned if statement.summary.local_infile.is_some() => {
                 self.close_backend(
                     key,
                     "its client went away before LOAD DATA LOCAL INFILE asked for the file",
@@ -216,6 +224,7 @@ impl Engine {
         match statement.owner {
             Owner::Client { client, command } => match statement.group.take() {
                 Some(group) => self.group_ended(key, client, &mut statement, group),
+                None if self.closed_behind_answer(key, client, &statement.summary) => {}
                 None => self.client_statement_ended(key, client, command, &mut statement),
             },
             Owner::Setup => self.backend_set_up(key, &statement.summary),

@@ -1,6 +1,6 @@
 //! Clients and servers that do not keep up, and files that clients send.
 
-use super::Permit;
+use super::{Afterwards, Permit, Summary};
 use crate::client::{Phase as ClientPhase, Running};
 use crate::engine::Engine;
 
@@ -92,6 +92,38 @@ impl Engine {
         }
     }
 
+    /// The first event of the binary log has come: what the client has sent meanwhile may follow.
+    pub(crate) fn log_begins(&mut self, client: usize) {
+        let phase = &mut self.clients[client].phase;
+        if matches!(phase, ClientPhase::Running(Running::Replicating { begun: false })) {
+            *phase = ClientPhase::Running(Running::Replicating { begun: true });
+            self.resume.push(client);
+        }
+    }
+
+    /// The end of an answer behind which the server may still read bytes of the client's that were no commands for us: the
+    /// binary log (both servers close the connection behind it), or a file that was not at its end. True where the client and
+    /// its backend are closed for that.
+    pub(crate) fn closed_behind_answer(&mut self, key: usize, client: usize, summary: &Summary) -> bool {
+        if summary.uploaded && summary.error.is_some() {
+            // Whether the server has read the file to its end, nobody says.
+            self.backends[key].afterwards = Afterwards::Close;
+        }
+        let reason = match self.clients[client].phase {
+            ClientPhase::Running(Running::Replicating { .. })
+                if summary.log_begun || summary.error.is_none() =>
+            {
+                "the server has ended the binary log"
+            }
+            ClientPhase::Running(Running::Uploading { .. }) => {
+                "the server has ended LOAD DATA LOCAL INFILE before its file"
+            }
+            _ => return false,
+        };
+        self.close_client(client, reason);
+        true
+    }
+
     /// What a replica says while it reads the binary log: for the server, as it is. Its numbers are those of the events, which
     /// are the same on both sides. Gives the number of bytes.
     pub(crate) fn forward(&mut self, client: usize, bytes: &[u8]) -> usize {
@@ -108,10 +140,15 @@ impl Engine {
         &mut self,
         client: usize,
         continues: bool,
+        next: u8,
         bytes: &[u8],
     ) -> Result<usize, wire::WireError> {
         let Some(key) = self.clients[client].backend else { return Ok(0) };
         let Some(packet) = super::kept::first_packet(bytes) else { return Ok(0) };
+        // One out of order would end the statement for the server, which would read the others as commands.
+        if packet[3] != next {
+            return Err(wire::WireError::WrongSequence { expected: next, found: packet[3] });
+        }
         let backend = &mut self.backends[key];
         let Some(statement) = backend.in_flight.front_mut() else { return Ok(0) };
         let sequence = packet[3].wrapping_add(statement.reader.sequence_shift_to_backend());
@@ -122,10 +159,15 @@ impl Engine {
         let ends = payload == 0 && !continues;
         if ends {
             statement.reader.local_infile_sent(sequence);
+            statement.summary.uploaded = true;
             self.take_permit_back(key);
         }
         let continues = payload == wire::MAX_PAYLOAD;
-        let running = if ends { Running::OnServer } else { Running::Uploading { continues } };
+        let running = if ends {
+            Running::OnServer
+        } else {
+            Running::Uploading { continues, next: next.wrapping_add(1) }
+        };
         self.clients[client].phase = ClientPhase::Running(running);
         self.mark_dirty(key);
         Ok(packet.len())

@@ -94,7 +94,7 @@ impl Engine {
                 self.close_backend(backend, "its client went away in the middle of LOAD DATA LOCAL INFILE");
             }
             // It would wait for events without an end.
-            Phase::Running(Running::Replicating) => {
+            Phase::Running(Running::Replicating { .. }) => {
                 self.close_backend(backend, "its client went away, which read the binary log");
             }
             _ => {}

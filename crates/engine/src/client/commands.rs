@@ -74,7 +74,8 @@ impl Engine {
     fn keep_input(&mut self, key: usize, input: Vec<u8>) {
         let client = &mut self.clients[key];
         let reads_on = match &client.phase {
-            Phase::Idle | Phase::Running(Running::Uploading { .. } | Running::Replicating) => true,
+            Phase::Idle
+            | Phase::Running(Running::Uploading { .. } | Running::Replicating { begun: true }) => true,
             Phase::Login(login) => !login.is_ours_to_go_on(),
             _ => false,
         };
@@ -114,8 +115,10 @@ impl Engine {
                 // Its next answer would only make the heap of those higher that it does not take.
                 Phase::Idle if client.stalled_since.is_some() => Ok(0),
                 Phase::Idle => self.command_message(key, rest),
-                Phase::Running(Running::Replicating) => Ok(self.forward(key, rest)),
-                Phase::Running(Running::Uploading { continues }) => self.upload(key, continues, rest),
+                Phase::Running(Running::Replicating { begun: true }) => Ok(self.forward(key, rest)),
+                Phase::Running(Running::Uploading { continues, next }) => {
+                    self.upload(key, continues, next, rest)
+                }
                 _ => Ok(0),
             };
             match step {

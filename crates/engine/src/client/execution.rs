@@ -44,14 +44,15 @@ struct Parts<'a> {
 }
 
 impl<'a> Execution<'a> {
-    /// Whether a client may ask for it (`mysqld_stmt_bulk_execute` in MariaDB's `sql/sql_prepare.cc`).
-    pub(crate) fn is_spoken(self, capabilities: Capabilities) -> bool {
+    /// Whether a client may ask for it (`mysqld_stmt_bulk_execute` in MariaDB's `sql/sql_prepare.cc`). The server may have been
+    /// replaced by a MySQL since the client's login.
+    pub(crate) fn is_spoken(self, capabilities: Capabilities, is_mariadb: bool) -> bool {
         let Self::Bulk { flags, .. } = self else { return true };
         let known = match capabilities.contains(Capabilities::BULK_UNIT_RESULTS) {
             true => BULK_SENDS_TYPES | BULK_UNIT_RESULTS,
             false => BULK_SENDS_TYPES,
         };
-        capabilities.contains(Capabilities::BULK_OPERATIONS) && flags & !known == 0
+        is_mariadb && capabilities.contains(Capabilities::BULK_OPERATIONS) && flags & !known == 0
     }
 
     pub(crate) fn is_attributed(self) -> bool {
@@ -157,7 +158,7 @@ impl Engine {
             }
             (Some(known), None) => known.to_vec(),
             // MySQL goes on with the type that was there where a NULL has none.
-            (Some(known), Some(said)) if !is_mariadb && !execution.is_attributed() => {
+            (Some(known), Some(said)) if !is_mariadb && matches!(execution, Execution::Once { .. }) => {
                 with_types_of_nulls(said, known, &mut parts.head[ITERATIONS..])
             }
             (_, Some(said)) => said.to_vec(),
@@ -210,10 +211,10 @@ mod tests {
     fn bulk_executions_are_for_those_who_agreed_to_them() {
         let bulk = |flags| Execution::Bulk { flags, body: &[] };
         let (bulks, units) = (Capabilities::BULK_OPERATIONS, Capabilities::BULK_UNIT_RESULTS);
-        assert!(bulk(BULK_SENDS_TYPES).is_spoken(bulks) && !bulk(0).is_spoken(units));
-        assert!(
-            !bulk(BULK_UNIT_RESULTS).is_spoken(bulks) && bulk(BULK_UNIT_RESULTS).is_spoken(bulks | units)
-        );
-        assert!(!bulk(1).is_spoken(bulks | units));
+        assert!(bulk(BULK_SENDS_TYPES).is_spoken(bulks, true) && !bulk(0).is_spoken(units, true));
+        assert!(!bulk(BULK_UNIT_RESULTS).is_spoken(bulks, true));
+        assert!(bulk(BULK_UNIT_RESULTS).is_spoken(bulks | units, true));
+        assert!(!bulk(1).is_spoken(bulks | units, true));
+        assert!(!bulk(BULK_SENDS_TYPES).is_spoken(bulks, false), "MySQL has none");
     }
 }

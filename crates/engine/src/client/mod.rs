@@ -152,12 +152,18 @@ pub(crate) enum Phase {
 pub(crate) enum Running {
     /// The server has it.
     OnServer,
-    /// The server sends the binary log, and the client may acknowledge it (semi-synchronous replication).
-    Replicating,
+    /// The client has asked for the binary log.
+    Replicating {
+        /// Its first event has come: the client may acknowledge events (semi-synchronous replication). Before that the server
+        /// may refuse, and read what the client sends as commands.
+        begun: bool,
+    },
     /// The server asked for a local file (LOAD DATA LOCAL INFILE); the client sends it.
     Uploading {
         /// The last packet was full, so that the next one is a part of it even if it is empty.
         continues: bool,
+        /// The number of the next packet, as the client counts.
+        next: u8,
     },
 }
 

@@ -149,8 +149,8 @@ impl Engine {
         raw: &[u8],
         answer: u8,
     ) {
-        if !execution.is_spoken(self.clients[key].capabilities) {
-            let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
+        if !execution.is_spoken(self.clients[key].capabilities, is_mariadb) {
             let error =
                 if is_mariadb { MySqlError::not_to_be_prepared() } else { MySqlError::unknown_command() };
             return self.answer_error(key, answer, &error);

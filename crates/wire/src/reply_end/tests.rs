@@ -39,6 +39,7 @@ impl ReplySink for Recorder {
             ReplyEvent::PreludeOk(ok) => format!("prelude ok {:04x}", ok.status.0),
             ReplyEvent::PreludeErr(err) => format!("prelude err {}", err.code),
             ReplyEvent::LocalInfile { sequence } => format!("file {sequence}"),
+            ReplyEvent::LogBegins => "log".to_owned(),
             ReplyEvent::ResultSetEnd { rows } => format!("rows {rows}"),
             ReplyEvent::Metadata(digest) => format!("metadata {digest:x}"),
             ReplyEvent::Prepared { statement, columns, parameters } => {
@@ -110,8 +111,11 @@ fn simple_replies() {
 fn events_of_the_binary_log() {
     let events: [&[u8]; 4] = [b"\x00event", b"\x00\xfe\x00", b"\x00", EOF];
     for options in [NEW, OLD, NEW_TO_OLD, OLD_TO_NEW] {
-        check(Expect::Events, options, &events, &events, &["eof 0002"]);
-        check(Expect::Events, options, &[events[0], ERR], &[events[0], ERR], &["err 1054"]);
+        check(Expect::Events, options, &events, &events, &["log", "eof 0002"]);
+        check(Expect::Events, options, &[events[0], ERR], &[events[0], ERR], &["log", "err 1054"]);
+        check(Expect::Events, options, &[ERR], &[ERR], &["err 1054"]);
+        let other = packets(&[b"\x01event"]);
+        assert!(ReplyReader::new(Expect::Events, options).read(&other, &mut Recorder::default()).is_err());
         let counted_anew = [packets(&events[..2]), packets(&events[..])].concat();
         let mut recorder = Recorder::default();
         let progress = ReplyReader::new(Expect::Events, options).read(&counted_anew, &mut recorder).unwrap();
