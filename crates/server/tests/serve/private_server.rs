@@ -69,8 +69,8 @@ fn the_accounts_have_the_rights_they_need_and_no_more() {
     let mut rights: Vec<_> = service.lines().filter_map(|line| line.split(" TO ").next()).collect();
     // The server gives them in no particular order.
     rights.sort_unstable();
-    let tables =
-        ["db", "global_priv", "roles_mapping"].map(|table| format!("GRANT SELECT ON `mysql`.`{table}`"));
+    let tables = ["db", "func", "global_priv", "proc", "roles_mapping"]
+        .map(|table| format!("GRANT SELECT ON `mysql`.`{table}`"));
     assert_eq!(rights[0], "GRANT PROCESS ON *.*");
     assert_eq!(rights[1..], tables);
     let admin = query_directly(&folder, "SHOW GRANTS");
