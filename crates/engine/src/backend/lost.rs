@@ -193,6 +193,10 @@ impl Engine {
         }
         self.remove_backend(key);
         self.control.ask_for_accounts();
+        if code == WRONG_PASSWORD && self.identities.go_back(identity) {
+            // Those who wait get another backend, by the password that was proved before.
+            return;
+        }
         let error = MySqlError { code, sql_state: b"28000", message };
         let waiting: Vec<_> = self
             .clients

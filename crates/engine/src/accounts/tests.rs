@@ -1,0 +1,125 @@
+use super::*;
+
+fn account(user: &str, host: &str) -> Account {
+    Account::of_test(user, host, Credential::Empty)
+}
+
+fn tcp(ip: &str) -> Peer {
+    Peer::Tcp((ip.parse::<IpAddr>().unwrap(), 1).into())
+}
+
+fn found<'a>(accounts: &'a Accounts, user: &str, peer: &Peer) -> &'a str {
+    accounts.find(user.as_bytes(), peer, true).map_or("none", |account| &account.host)
+}
+
+#[test]
+fn the_most_specific_host_wins() {
+    let accounts = Accounts::new(vec![
+        account("app", "%"),
+        account("app", "10.%"),
+        account("app", "10.1.%"),
+        account("app", "localhost"),
+        account("app", "10.1.2.3"),
+    ]);
+    assert_eq!(found(&accounts, "app", &tcp("10.1.2.3")), "10.1.2.3");
+    assert_eq!(found(&accounts, "app", &tcp("10.1.9.9")), "10.1.%");
+    assert_eq!(found(&accounts, "app", &tcp("10.9.9.9")), "10.%");
+    assert_eq!(found(&accounts, "app", &tcp("192.0.2.1")), "%");
+    assert_eq!(found(&accounts, "app", &tcp("127.0.0.1")), "localhost");
+    assert_eq!(found(&accounts, "app", &Peer::Unix { uid: 0 }), "localhost");
+    assert_eq!(found(&accounts, "other", &tcp("10.1.2.3")), "none");
+}
+
+#[test]
+fn without_name_resolution_loopback_is_an_address() {
+    let accounts = Accounts::new(vec![account("app", "localhost")]);
+    assert!(accounts.find(b"app", &tcp("127.0.0.1"), true).is_some());
+    assert!(accounts.find(b"app", &tcp("127.0.0.1"), false).is_none());
+    assert_eq!(host_name(&tcp("127.0.0.1"), false), "127.0.0.1");
+    assert_eq!(host_name(&tcp("127.0.0.1"), true), "localhost");
+}
+
+#[test]
+fn an_anonymous_account_on_a_closer_host_shadows_a_named_one() {
+    let accounts = Accounts::new(vec![account("app", "%"), account("", "localhost")]);
+    assert_eq!(found(&accounts, "app", &Peer::Unix { uid: 0 }), "localhost");
+}
+
+#[test]
+fn networks_and_wildcards() {
+    assert!(host_matches("192.168.1.0/255.255.255.0", &tcp("192.168.1.77"), true));
+    assert!(!host_matches("192.168.1.0/255.255.255.0", &tcp("192.168.2.77"), true));
+    assert!(host_matches("10.0._.5", &tcp("10.0.7.5"), true));
+    assert!(!host_matches("10.0._.5", &tcp("10.0.77.5"), true));
+    assert!(host_matches("%", &tcp("::ffff:10.0.0.1"), true));
+    assert!(host_matches("10.0.0.1", &tcp("::ffff:10.0.0.1"), true));
+}
+
+#[test]
+fn whoever_logs_in_with_other_rights_is_another() {
+    let with_rights = |rights: &[u8]| Account { rights: rights.to_vec(), ..account("app", "%") };
+    let hold = |identities: &mut Identities, rights: &[u8], secret: &[u8]| {
+        identities.hold(&Rc::new(with_rights(rights)), b"app", Secret::of(secret))
+    };
+    let mut identities = Identities::default();
+    let first = hold(&mut identities, b"1", b"one");
+    identities.compare(&Accounts::new(vec![with_rights(b"1")]));
+    assert_eq!(hold(&mut identities, b"1", b"one"), first);
+    assert!(!identities.is_former(first));
+    identities.compare(&Accounts::new(vec![with_rights(b"2")]));
+    assert!(identities.is_former(first));
+    let second = hold(&mut identities, b"2", b"two");
+    assert_ne!(second, first);
+    assert!(identities.identity(first).secret == Secret::of(b"two"), "new backends of both need the latest");
+    identities.compare(&Accounts::new(Vec::new()));
+    let third = hold(&mut identities, b"2", b"two");
+    assert!(third != first && third != second, "an account that was dropped and made again");
+    assert_eq!(identities.holders(first), 2);
+}
+
+#[test]
+fn nobodys_password_takes_as_many_rounds_as_most() {
+    let of = |rounds: &str, count: usize| {
+        let stored = NOBODY.to_vec();
+        let stored = [&stored[..3], rounds.as_bytes(), &stored[6..]].concat();
+        vec![Account::of_test("u", "%", Credential::CachingSha2(stored)); count]
+    };
+    let accounts = |accounts: Vec<Account>| Accounts::new(accounts).nobody().to_vec();
+    assert_eq!(accounts(Vec::new()), NOBODY);
+    assert_eq!(accounts(vec![account("app", "%")]), NOBODY);
+    let mixed = accounts([of("005", 1), of("00A", 2), of("xyz", 3)].concat());
+    assert_eq!(&mixed[..7], b"$A$00A$");
+    assert!(sha2_password::Stored::parse(&mixed).is_some());
+}
+
+#[test]
+fn public_keys_are_read() {
+    // What MariaDB's manual shows for the password "secret".
+    let stored = b"ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY";
+    let Credential::Ed25519(key) = Credential::new(b"ed25519", stored) else { panic!("no key") };
+    assert_eq!((key[0], key[31]), (0x64, 0x96));
+    for wrong in [&stored[..42], b"", b"ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJ!"] {
+        assert_eq!(Credential::new(b"ed25519", wrong), Credential::Unmatchable);
+    }
+}
+
+#[test]
+fn stored_strings_become_credentials() {
+    assert_eq!(Credential::new(b"mysql_native_password", b""), Credential::Empty);
+    assert_eq!(Credential::new(b"mysql_native_password", b"invalid"), Credential::Unmatchable);
+    assert_eq!(Credential::new(b"dialog", b""), Credential::Other(b"dialog".to_vec()));
+    let stored = b"*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19"; // PASSWORD('password')
+    let stage2 = wire::native_password::stage2(&wire::native_password::stage1(b"password"));
+    assert_eq!(Credential::new(b"", stored), Credential::Native(stage2));
+}
+
+#[test]
+fn a_refused_password_makes_way_for_the_one_before_it_once() {
+    let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
+    let mut identities = Identities::default();
+    let id = identities.hold(&account, b"app", Secret::of(b"new"));
+    identities.renew(&Proved { identity: account.identity_key(b"app"), secret: Secret::of(b"old") });
+    assert!(identities.go_back(id));
+    assert!(identities.identity(id).secret == Secret::of(b"new"));
+    assert!(!identities.go_back(id));
+}
