@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Shows what floods of logins do to statements that run beside them, and writes that part of docs/BENCHMARKS.md.
 
-    make compare-logins                                50,000 logins of each kind, about 20 minutes
-    make compare-logins ARGUMENTS="--logins 5000"      a tenth of it
+    make compare-logins                                50,000 logins of each kind, about 16 minutes
+    make compare-logins ARGUMENTS="--quick"            a tenth of it, which leaves the page alone
 
 - bad: a wrong password for an account that is there. Onramp holds the refusals up, as it does by default.
 - tls: the right password inside TLS, SELECT 1, and the end.
@@ -14,33 +14,32 @@ that between the last two is what one Onramp does to those who are in. Memory is
 """
 
 import argparse
+import functools
 import json
 import os
 import random
 import resource
 import selectors
-import shutil
-import signal
 import socket
 import statistics
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 sys.dont_write_bytecode = True
 
-from main import PAGE, ROOT, TARGET, say  # noqa: E402
-from processes import Failed, Program, free_port, greets, raise_open_files  # noqa: E402
-from report import put_between_markers  # noqa: E402
+from book import Book  # noqa: E402
+from campaign import first_line, measure_and_write, say, stopping  # noqa: E402
+from command_line import command_text, options, read  # noqa: E402
+from processes import Failed, Program, find, free_port, greets  # noqa: E402
+from readings import machine  # noqa: E402
 from servers import PASSWORD, USER, MariaDb  # noqa: E402
 
 BEGIN = "<!-- Measured, written by `make compare-logins`: begin -->"
 END = "<!-- Measured, written by `make compare-logins`: end -->"
-ROUNDS_FILE = ROOT / "docs" / "benchmarks-logins.json"
 
 # Logins a second: well below what the two cores of a small machine can do beside the statements.
 RATES = {"bad": 1_000, "tls": 500, "half": 1_000}
@@ -138,10 +137,10 @@ class WithVictim(MariaDb):
 class Measurement:
     """Two Onramps in front of one server."""
 
-    def __init__(self, folder: Path, onramp: Path, count: int) -> None:
+    def __init__(self, folder: Path, onramp: Path, open_files: int, count: int) -> None:
         """Starts nothing."""
         self.folder, self.onramp, self.count = folder, onramp, count
-        self.server = WithVictim("mariadb", folder / "server", raise_open_files(), "one-thread-per-connection")
+        self.server = WithVictim("mariadb", folder / "server", open_files, "one-thread-per-connection")
         self.programs: list[Program] = []
 
     def start(self) -> None:
@@ -247,17 +246,19 @@ class Statements:
         return {name: found[name] for name in ("p50", "p95", "p99")}
 
 
-def page(book: dict[str, Any]) -> str:
+def page(book: Book) -> str:
     """The table."""
     lines = [
-        f"Measured {book['date']} on {book['cores']} cores, which generator, server and both Onramps share (load {book['load']} at "
-        f"the beginning); {STATEMENTS:,} point selects a second over {CLIENTS} connections; medians of {PIECES} pieces in "
-        "random order. *Elsewhere* is the same flood at another Onramp on the same machine: what it costs the processors. "
+        f"    {book['command']}", "",
+        f"{book['date']}, on {book['machine']['cores']} cores, which generator, server and both Onramps share (load "
+        f"{book['plan']['load']:.1f} at the beginning); {STATEMENTS:,} point selects a second over {CLIENTS} connections; medians "
+        f"of {PIECES} pieces in random order. *Elsewhere* is the same flood at another Onramp on the same machine: what it costs the processors. "
         "All figures are in [benchmarks-logins.json](benchmarks-logins.json).", "",
         "| flood | logins | a second | p95 quiet, ms | elsewhere | here | here against elsewhere | p99 quiet | elsewhere | here |"
         " memory before, MiB | peak | after |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
-    for kind, row in book["kinds"].items():
+    for row in book["records"]:
+        kind = row["section"]
         p95 = [row[where]["p95"] for where in ("quiet", "other", "this")]
         p99 = [row[where]["p99"] for where in ("quiet", "other", "this")]
         memory = row["memory"]
@@ -269,34 +270,36 @@ def page(book: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Measures and writes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--onramp", type=Path, default=TARGET / "release" / "onramp", help="the program to measure")
-    parser.add_argument("--logins", type=int, default=50_000, help="of each kind, at the Onramp that serves")
-    parser.add_argument("--only", nargs="*", choices=list(RATES), default=list(RATES), help="which floods")
-    parser.add_argument("--output", type=Path, default=PAGE, help="the page")
-    parser.add_argument("--json", type=Path, default=ROUNDS_FILE, help="the figures")
-    arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    folder = Path(tempfile.mkdtemp(prefix="onramp-compare-logins-"))
-    book: dict[str, Any] = {
-        "date": time.strftime("%Y-%m-%d"), "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0], "kinds": {}}
-    measurement = Measurement(folder, arguments.onramp, arguments.logins)
-    try:
-        measurement.start()
-        for kind in arguments.only:
-            book["kinds"][kind] = measurement.measure(kind)
-            say(f"{kind}: {json.dumps(book['kinds'][kind])}")
-    except Failed as error:
-        say(str(error))
-        return 1
-    finally:
-        measurement.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-    arguments.json.write_text(json.dumps(book, indent=1) + "\n")
-    put_between_markers(arguments.output, page(book), BEGIN, END)
-    say(f"written: {arguments.output} and {arguments.json}")
-    return 0
+    """Measures and writes; the exit code is 0 unless nothing could be measured."""
+    parser = options("compare-logins", __doc__, list(RATES))
+    parser.add_argument("--logins", type=int, default=None,
+                        help="of each kind, at the Onramp that serves [50000; quick: 5000]")
+    arguments = read(parser, sys.argv[1:])
+    return measure_and_write(arguments, functools.partial(compare, arguments), page, BEGIN, END)
+
+
+def compare(arguments: argparse.Namespace, folder: Path, open_files: int) -> Book:
+    """Starts both, floods them, stops them."""
+    logins = arguments.logins or (5_000 if arguments.quick else 50_000)
+    programs = {"Onramp": str(arguments.onramp), "MariaDB": find("mariadbd") or ""}
+    book: Book = {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "command": command_text(arguments.target, arguments.words, False),
+        "machine": machine(open_files),
+        "versions": {name: first_line([path, "--version"]) for name, path in programs.items() if path},
+        "plan": {"logins": logins, "load": os.getloadavg()[0]},
+        "contenders": [], "skipped": [], "records": []}
+    measurement = Measurement(folder, arguments.onramp, open_files, logins)
+    with stopping(measurement.stop):
+        try:
+            measurement.start()
+            for kind in arguments.only:
+                book["records"].append({"section": kind, "round": 1, **measurement.measure(kind)})
+                say(f"{kind}: {json.dumps(book['records'][-1])}")
+        except Failed as error:
+            say(str(error))
+            book["records"].clear()
+    return book
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import command_line
 import contenders
 import main
 from contenders import Contender, variants
@@ -73,11 +74,11 @@ class ContendersTest(unittest.TestCase):
                          ["onramp-uring-1", "onramp-uring-2", "onramp-epoll-1", "onramp-epoll-2"])
 
     def test_choosing_a_server_does_not_choose_its_pool(self) -> None:
-        wanted = main.chooser(["mariadb", "onramp-uring-1"])
+        wanted = command_line.chooser(["mariadb", "onramp-uring-1"])
         chosen = [key for key in ("mariadb", "mariadb-pool", "onramp", "onramp-uring-1", "onramp-epoll-1") if wanted(key)]
         self.assertEqual(chosen, ["mariadb", "onramp", "onramp-uring-1"])
-        self.assertTrue(main.chooser(["onramp"])("onramp-epoll-2"))
-        self.assertTrue(main.chooser([])("mysql"))
+        self.assertTrue(command_line.chooser(["onramp"])("onramp-epoll-2"))
+        self.assertTrue(command_line.chooser([])("mysql"))
 
     def test_what_is_known_to_be_too_many_is_refused_with_the_reason(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -156,20 +157,19 @@ class OptionsTest(unittest.TestCase):
     def test_a_quick_look_leaves_the_page_alone(self) -> None:
         with tempfile.NamedTemporaryFile() as binary:
             arguments = main.parse(["--onramp", binary.name, "--quick"])
-        self.assertNotEqual(arguments.output, main.PAGE)
-        self.assertNotEqual(arguments.json, main.ROUNDS_FILE)
+        self.assertNotIn(command_line.ROOT / "docs", [*arguments.output.parents, *arguments.json.parents])
         self.assertEqual(main.plan_of(arguments).rounds, 1)
 
     def test_numbers_are_sorted_and_positive(self) -> None:
-        self.assertEqual(main.numbers("1_000,16,16"), [16, 1_000])
+        self.assertEqual(command_line.numbers("1_000,16,16"), [16, 1_000])
         for text in ("", "0,1", "-5"):
             with self.subTest(text=text), self.assertRaises(argparse.ArgumentTypeError):
-                main.numbers(text)
+                command_line.numbers(text)
 
     def test_the_command_has_no_paths(self) -> None:
         words = ["--onramp", "/a", "--rounds", "2", "--json=/b", "--quick"]
-        self.assertEqual(main.command_text(words, False), 'make compare ARGUMENTS="--rounds 2 --quick"')
-        self.assertEqual(main.command_text([], True), "MYSQL_HOME=FOLDER make compare")
+        self.assertEqual(command_line.command_text("compare", words, False), 'make compare ARGUMENTS="--rounds 2 --quick"')
+        self.assertEqual(command_line.command_text("compare-pool", [], True), "MYSQL_HOME=FOLDER make compare-pool")
 
     def test_configurations_name_ports_and_sockets(self) -> None:
         self.assertIn("server server unix@/s\n", haproxy_configuration(4000, Path("/s"), 9_950))
