@@ -1,5 +1,7 @@
 """Fixtures: one server, one Onramp in front of it, and every test once direct and once through."""
 
+import contextlib
+import functools
 import os
 import random
 import tempfile
@@ -62,14 +64,31 @@ def onramp(folder, server):
     onramp.stop()
 
 
-@pytest.fixture(params=["direct", "onramp"])
-def site(request, server):
-    """Every test that asks for a site runs twice, and what it notes is compared."""
-    if request.param == "direct":
-        return Site("direct", server, server)
-    onramp = request.getfixturevalue("onramp")
-    assert onramp.process.poll() is None, f"onramp has ended:\n{onramp.log_text()[-3000:]}"
-    return Site("onramp", onramp, server, onramp)
+@pytest.fixture(scope="session")
+def single(folder, server):
+    """One with a single backend, on which each client would see what the other leaves there."""
+    onramp = Onramp(server, folder, max_backends=1).start()
+    yield onramp
+    onramp.stop()
+
+
+def site_through(name):
+    """The fixture `site` for tests that go through the Onramp of this fixture; a module may have one of its own.
+
+    Every test that asks for a site runs twice, and what it notes is compared.
+    """
+    @pytest.fixture(name="site", params=["direct", "onramp"])
+    def site(request, server):
+        if request.param == "direct":
+            return Site("direct", server, server)
+        onramp = request.getfixturevalue(name)
+        assert onramp.process.poll() is None, f"onramp has ended:\n{onramp.log_text()[-3000:]}"
+        return Site("onramp", onramp, server, onramp)
+
+    return site
+
+
+site = site_through("onramp")
 
 
 @pytest.fixture
@@ -99,34 +118,32 @@ def schema(admin):
     return "onramp_test"
 
 
-@pytest.fixture
-def client(site):
-    """Opens protocol-level clients and closes them at the end."""
+@contextlib.contextmanager
+def closing(connect):
+    """`connect`, with all that it opens closed at the end."""
     opened = []
 
-    def open_client(*arguments, **options):
-        connection = raw.connect(site, *arguments, **options)
-        opened.append(connection)
-        return connection
+    def open_one(*arguments, **options):
+        opened.append(connect(*arguments, **options))
+        return opened[-1]
 
-    yield open_client
+    yield open_one
     for connection in opened:
         connection.close()
+
+
+@pytest.fixture
+def client(site):
+    """Opens protocol-level clients."""
+    with closing(functools.partial(raw.connect, site)) as open_client:
+        yield open_client
 
 
 @pytest.fixture
 def unauthenticated(site):
     """Opens sockets that have not logged in."""
-    opened = []
-
-    def open_socket(**options):
-        connection = raw.Connection(site, **options)
-        opened.append(connection)
-        return connection
-
-    yield open_socket
-    for connection in opened:
-        connection.close()
+    with closing(functools.partial(raw.Connection, site)) as open_socket:
+        yield open_socket
 
 
 def connect_pymysql(site, user="app", password="app-secret", **options):
@@ -147,18 +164,10 @@ DRIVERS = {"pymysql": connect_pymysql, "connector": connect_connector}
 
 @pytest.fixture(params=sorted(DRIVERS))
 def driver(request, site):
-    """Opens connections with one of the Python client libraries and closes them at the end."""
-    opened = []
-
-    def open_driver(**options):
-        connection = DRIVERS[request.param](site, **options)
-        opened.append(connection)
-        return connection
-
-    open_driver.name = request.param
-    yield open_driver
-    for connection in opened:
-        connection.close()
+    """Opens connections with one of the Python client libraries."""
+    with closing(functools.partial(DRIVERS[request.param], site)) as open_driver:
+        open_driver.name = request.param
+        yield open_driver
 
 
 @pytest.fixture

@@ -3,12 +3,16 @@
 Each test runs direct and through, as in the other suites. MYSQL_HOME names the server's folder; without it they are skipped.
 """
 
+import functools
+
 import mysql.connector
 import pymysql
 import pytest
 
+from conftest import closing
 from harness import mysql as private_mysql
-from harness.server import ADMIN, APP, OTHER
+from harness.onramp import Onramp
+from harness.server import ADMIN, APP, OTHER, free_port
 from harness.waiting import until
 
 pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
@@ -23,8 +27,6 @@ def server(folder):
 
 @pytest.fixture(scope="module")
 def onramp(folder, server):
-    from harness.onramp import Onramp
-    from harness.server import free_port
     onramp = Onramp(server, folder, max_backends=4, listen=[f"/tmp/onramp-test-{free_port()}.sock"])
     onramp.start()
     yield onramp
@@ -33,17 +35,19 @@ def onramp(folder, server):
 
 @pytest.fixture
 def connect(site):
-    opened = []
+    def by_pymysql(user=APP[0], password=APP[1], **options):
+        return pymysql.connect(host=site.host, port=site.port, user=user, password=password, ssl_disabled=True, **options)
 
-    def open_connection(user=APP[0], password=APP[1], **options):
-        connection = pymysql.connect(host=site.host, port=site.port, user=user, password=password, ssl_disabled=True,
-                                     **options)
-        opened.append(connection)
-        return connection
+    with closing(by_pymysql) as open_connection:
+        yield open_connection
 
-    yield open_connection
-    for connection in opened:
-        connection.close()
+
+@pytest.fixture
+def connect_by_library(site):
+    """Opens connections with MySQL's own library."""
+    account = {"host": site.host, "port": site.port, "user": APP[0], "password": APP[1]}
+    with closing(functools.partial(mysql.connector.connect, **account, use_pure=True, autocommit=True)) as open_connection:
+        yield open_connection
 
 
 @pytest.fixture

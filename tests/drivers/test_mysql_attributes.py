@@ -4,17 +4,18 @@ server has them, and packet by packet.
 As test_mysql: skipped unless MYSQL_HOME names a server's folder.
 """
 
+import functools
 import struct
 
-import mysql.connector
 import pymysql
 import pytest
 from pymysql.constants import COMMAND
 
+from conftest import closing
 from harness import mysql as private_mysql
 from harness.raw import QUERY_ATTRIBUTES, lenenc_bytes
-from harness.server import APP
-from test_mysql import admin, onramp, server  # noqa: F401 (fixtures)
+from harness.server import ADMIN, APP
+from test_mysql import admin, connect_by_library as connect, onramp, server  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
 
@@ -24,24 +25,8 @@ ASK = "mysql_query_attribute_string('n')"
 
 @pytest.fixture(scope="module", autouse=True)
 def component(server):  # noqa: F811
-    from harness.server import ADMIN
     with pymysql.connect(host=server.host, port=server.port, user=ADMIN[0], password=ADMIN[1]) as connection:
         connection.cursor().execute("INSTALL COMPONENT 'file://component_query_attributes'")
-
-
-@pytest.fixture
-def connect(site):
-    opened = []
-
-    def open_connection(**options):
-        connection = mysql.connector.connect(
-            host=site.host, port=site.port, user=APP[0], password=APP[1], use_pure=True, autocommit=True, **options)
-        opened.append(connection)
-        return connection
-
-    yield open_connection
-    for connection in opened:
-        connection.close()
 
 
 def attributes(values):
@@ -67,17 +52,10 @@ class Client(pymysql.Connection):
 
 @pytest.fixture
 def client(site):
-    opened = []
-
-    def open_client(**options):
-        connection = Client(host=site.host, port=site.port, user=APP[0], password=APP[1], ssl_disabled=True,
-                            client_flag=QUERY_ATTRIBUTES, autocommit=None, **options)
-        opened.append(connection)
-        return connection
-
-    yield open_client
-    for connection in opened:
-        connection.close()
+    account = {"host": site.host, "port": site.port, "user": APP[0], "password": APP[1]}
+    options = {"ssl_disabled": True, "client_flag": QUERY_ATTRIBUTES, "autocommit": None}
+    with closing(functools.partial(Client, **account, **options)) as open_client:
+        yield open_client
 
 
 def ask(connection, text, block=NONE):

@@ -7,25 +7,9 @@ import mysql.connector
 import pytest
 
 from harness import mysql as private_mysql
-from harness.server import APP
-from test_mysql import admin, onramp, server  # noqa: F401 (fixtures)
+from test_mysql import admin, connect_by_library as connect, onramp, server  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
-
-
-@pytest.fixture
-def connect(site):
-    opened = []
-
-    def open_connection(**options):
-        connection = mysql.connector.connect(
-            host=site.host, port=site.port, user=APP[0], password=APP[1], use_pure=True, autocommit=True, **options)
-        opened.append(connection)
-        return connection
-
-    yield open_connection
-    for connection in opened:
-        connection.close()
 
 
 @pytest.fixture
