@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from . import raw
 from .raw import Err, LocalInfile
-from .transcript import same
 
 SCHEMAS = ("onramp_a", "onramp_b")
 
@@ -105,17 +104,13 @@ class Session:
         if self.prepared:
             self.connection.command(raw.STMT_CLOSE, struct.pack("<I", self.prepared.pop().statement))
 
-    def do_rand(self, _):
-        """RAND() goes on from the session's seeds, whatever others draw in between."""
-        return [self.do_query(text) for text in ("SET rand_seed1 = 1, rand_seed2 = 2", "SELECT RAND()", "SELECT 1", "SELECT RAND()")]
-
     def close(self):
         self.connection.close()
 
 
 SETTINGS = [
     "SET NAMES utf8mb4", "SET NAMES latin1", "SET NAMES utf8mb4 COLLATE utf8mb4_bin", "SET NAMES utf8mb3 COLLATE utf8mb3_unicode_ci",
-    "SET NAMES DEFAULT", "SET collation_connection = utf8mb4_german2_ci", 
+    "SET NAMES DEFAULT", "SET collation_connection = utf8mb4_german2_ci",
     "SET sql_mode = ''", "SET sql_mode = 'STRICT_ALL_TABLES,ANSI_QUOTES'", "SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
     "SET sql_mode = DEFAULT", "SET sql_mode = CONCAT(@@sql_mode, ',PIPES_AS_CONCAT')", "SET @@session.sql_mode = 'ANSI'",
     "SET time_zone = '+05:30'", "SET time_zone = '-08:00'", "SET time_zone = DEFAULT", "SET time_zone = 'nowhere'",
@@ -148,10 +143,6 @@ PROBES = [
 # Not SHOW ERRORS and LIMIT: where Onramp refuses them (docs/DIFFERENCES.md) the refusal is the next diagnostics.
 DIAGNOSTICS = ["SHOW WARNINGS", "SHOW COUNT(*) WARNINGS", "SHOW COUNT(*) ERRORS", "SELECT @@warning_count", "SELECT @@error_count, @@warning_count"]
 
-FAILING = ["SELEC", "SELECT missing", "SELECT * FROM no_such_table", "DO 1/0", "SELECT CAST('12x' AS INT)", "SELECT 1/0",
-           "DROP TABLE IF EXISTS no_such_table", "SELECT CAST('x' AS INT), CAST('y' AS INT), CAST('z' AS DATE)",
-           "CREATE TABLE IF NOT EXISTS words (a INT)", "SIGNAL SQLSTATE '01234' SET MESSAGE_TEXT = 'a warning'"]
-
 COUNTS = ["SELECT ROW_COUNT()", "SELECT FOUND_ROWS()", "SELECT ROW_COUNT(), FOUND_ROWS()", "SELECT ROW_COUNT() AS `own row_count()`",
           "SELECT FOUND_ROWS() AS `own found_rows()`, 2 AS two"]
 
@@ -172,60 +163,3 @@ def writes(client):
         f"INSERT INTO {table} VALUES ({1000 * client + 1}, 'x', 0) ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), n = IFNULL(n, 0) + 1",
         f"UPDATE {table} SET n = LAST_INSERT_ID(17) LIMIT 1", f"ALTER TABLE {table} COMMENT 'altered'", f"ANALYZE TABLE {table}",
     ]
-
-
-def pinning(client):
-    """Statements that leave something on the connection, and their uses."""
-    return [
-        "SET @a = 1", "SET @a = @a + 1, @b = 'x'", "SELECT @a, @b", "SELECT @a := IFNULL(@a, 0) + 1", "SELECT 7 INTO @a",
-        "SELECT @remembered, @bumped", "CALL remember(5)", "CALL warn()", "SELECT bump()", "SELECT onramp_b.bump()",
-        "CREATE TEMPORARY TABLE scratch (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(10))", f"INSERT INTO scratch (v) VALUES ('c{client}')",
-        "SELECT * FROM scratch", "DROP TEMPORARY TABLE scratch", "CREATE OR REPLACE TEMPORARY TABLE words (w VARCHAR(10)) SELECT 'temporary' AS w",
-        "DROP TEMPORARY TABLE IF EXISTS words", f"SELECT GET_LOCK('lock{client}', 0)", f"SELECT RELEASE_LOCK('lock{client}')", "SELECT RELEASE_ALL_LOCKS()",
-        f"SELECT IS_USED_LOCK('lock{client}') IS NULL", f"LOCK TABLES t{client} WRITE, words READ", "UNLOCK TABLES",
-        "PREPARE p FROM 'SELECT w FROM words WHERE id = ?'", "EXECUTE p USING @a", "DEALLOCATE PREPARE p", "EXECUTE IMMEDIATE 'SET @a = 9'",
-        "SELECT SQL_CALC_FOUND_ROWS * FROM words LIMIT 1", "SELECT FOUND_ROWS()", "HANDLER words OPEN", "HANDLER words READ FIRST", "HANDLER words CLOSE",
-        "SET timestamp = 86400", "SELECT IF(@@timestamp < 1e9, NOW(), 'now')", "SET timestamp = DEFAULT", f"SET insert_id = {1000 * client + 500}", "SET last_insert_id = 77",
-        "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED", "SET TRANSACTION READ ONLY", "SET STATEMENT sql_mode = '' FOR SELECT 1/0",
-        "BEGIN NOT ATOMIC SET @a = 3; SELECT @a; END", "SELECT LAST_INSERT_ID(42)",
-        "BEGIN", "START TRANSACTION READ ONLY", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "SAVEPOINT s", "ROLLBACK TO s", "RELEASE SAVEPOINT s",
-        "COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "SET autocommit = 0", "SET @@autocommit = 0", "SET profiling = 0",
-        "SET SESSION TRANSACTION READ ONLY", "CREATE TABLE IF NOT EXISTS words (a INT)", "SET character_set_results = NULL",
-        "SET character_set_client = latin1, character_set_connection = utf8mb4", "SET character_set_connection = latin1",
-        "SET character_set_results = utf8mb4",
-    ]
-
-
-# Kinds of random steps and how often each is drawn.
-KINDS = {"setting": 20, "probe": 25, "write": 18, "failing": 6, "diagnostics": 10, "counts": 6, "id": 4, "use": 5, "command": 3, "prepared": 3}
-
-
-def random_step(client, random, may_pin, without=()):
-    """One step of a random program. Without `may_pin` it leaves nothing that only a backend can hold."""
-    if may_pin and "pinning" not in without and random.random() < 0.4:
-        if random.random() < 0.02:
-            return Step("rand", "", True)
-        return query(random.choice(pinning(client)), pins=True)
-    kinds = [kind for kind in KINDS if kind not in without and (may_pin or kind != "prepared")]
-    kind = random.choices(kinds, weights=[KINDS[kind] for kind in kinds])[0]
-    if kind == "id":
-        return Step("connection_id")
-    if kind == "use":
-        schema = random.choice([*SCHEMAS, "information_schema", "missing", "forbidden"])
-        return random.choice([Step("use", schema), query(f"USE {schema}")])
-    if kind == "command":
-        return random.choice([Step("ping"), Step("reset"), Step("change_user", random.choice(SCHEMAS))])
-    if kind == "prepared":
-        text = random.choice(["SELECT ?, @@sql_mode", "SELECT w FROM words WHERE id = ?", f"INSERT INTO t{client} (v) VALUES (?)", "SELEC"])
-        return random.choice([Step("prepare", text, True), Step("execute", "2", True), Step("execute", "x", True), Step("close_statement", "", True)])
-    texts = {"setting": SETTINGS, "probe": PROBES, "write": writes(client), "failing": FAILING, "diagnostics": DIAGNOSTICS,
-             "counts": COUNTS}[kind]
-    return query(random.choice(texts))
-
-
-def first_difference(schedule, direct, through):
-    """The first step whose observations differ, or None."""
-    for place, ((client, step), one, two) in enumerate(zip(schedule, direct, through)):
-        if not same(one, two):
-            return place, client, step, one, two
-    return None
