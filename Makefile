@@ -1,24 +1,29 @@
-# make serve      build, and serve with a private MariaDB
-# make test       all tests
-# make check      formatting, lints, documentation, dependencies
-# make fuzz       every fuzz target for FUZZ_SECONDS each
-# make simulate   the engine on SEEDS seeds, alone and as one of three workers
-# make scheduling the thread pools' known weaknesses in the simulator, side by side; writes docs/SCHEDULING.md
-# make differential random programs of session-changing statements, direct and through, packet by packet
-# make conformance others' test suites, direct and through; writes docs/CONFORMANCE.md
-# make challenge  100,000 clients, with and without Onramp: a page with charts in ./challenge-report
-# make compare    Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
-# make compare-pool thread pools under load; writes their part of docs/BENCHMARKS.md
+# make serve             build, and serve with a private MariaDB
+# make test              all tests
+# make check             formatting, lints, documentation, dependencies
+# make fuzz              every fuzz target for FUZZ_SECONDS each
+# make simulate          the engine on SEEDS seeds, alone and as one of three workers
+# make scheduling        the thread pools' known weaknesses in the simulator, side by side; writes docs/SCHEDULING.md
+# make differential      random programs of session-changing statements, direct and through, packet by packet
+# make conformance       others' test suites, direct and through; writes docs/CONFORMANCE.md
+# make challenge         100,000 clients, with and without Onramp: a page with charts in ./challenge-report
+# make compare           Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
+# make compare-pool      thread pools under load; writes their part of docs/BENCHMARKS.md
 # make compare-overload  thread pools in bad times: a crowd, a storm, locks; writes their part of docs/BENCHMARKS.md
-# make compare-logins  floods of logins beside statements; writes their part of docs/BENCHMARKS.md
+# make compare-logins    floods of logins beside statements; writes their part of docs/BENCHMARKS.md
+# make docs-options      writes docs/OPTIONS.md from the table of options
+# make docs-admin        writes the tables of docs/ADMIN.md from their declarations
 
 # What `make serve` passes on, such as ARGUMENTS="--listen 127.0.0.1:3307".
 ARGUMENTS ?=
 FUZZ_SECONDS ?= 10
 SEEDS ?= 200
 DIFFERENTIAL_SECONDS ?= 120
+# Where cargo puts what it builds.
+BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help serve test check docs-options docs-admin fuzz simulate differential conformance compare compare-pool compare-overload compare-logins challenge
+.PHONY: help serve test check fuzz simulate scheduling differential conformance challenge
+.PHONY: compare compare-pool compare-overload compare-logins docs-options docs-admin
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -27,7 +32,7 @@ serve:
 	@command -v cargo >/dev/null || { echo "Rust is needed: https://rustup.rs" >&2; exit 1; }
 	@.ci/install serve
 	cargo build --release --locked --package onramp
-	exec target/release/onramp serve $(ARGUMENTS)
+	exec $(BUILT)/release/onramp serve $(ARGUMENTS)
 
 # The end-to-end tests bring their own Python and Node packages into ignored folders.
 test:
@@ -47,11 +52,9 @@ check:
 	@if command -v cargo-deny >/dev/null; then cargo deny --offline check bans licenses sources; \
 	else echo "cargo-deny is not installed; tests/licenses.rs has checked licenses, sources and versions"; fi
 
-# Writes docs/OPTIONS.md anew from the table of options.
 docs-options:
 	UPDATE_DOCS=1 cargo test --package config --locked reference_page
 
-# Writes the list of tables in docs/ADMIN.md anew from their declarations.
 docs-admin:
 	UPDATE_DOCS=1 cargo test --package admin --locked manual
 
@@ -81,7 +84,7 @@ differential:
 conformance:
 	@.ci/install test
 	cargo build --locked --package onramp
-	ONRAMP_BIN="$${CARGO_TARGET_DIR:-target}/debug/onramp" python3 -B tests/suites/conformance.py $(ARGUMENTS)
+	ONRAMP_BIN="$(BUILT)/debug/onramp" python3 -B tests/suites/conformance.py $(ARGUMENTS)
 
 # A few minutes. `make scheduling ARGUMENTS="--seed 2"` draws other times.
 scheduling:
@@ -105,7 +108,7 @@ compare-overload:
 	cargo build --release --locked --package onramp
 	exec python3 tests/benchmark/overload.py $(ARGUMENTS)
 
-# About 16 minutes; `make compare-logins ARGUMENTS="--logins 5000"` takes four.
+# About 16 minutes; `make compare-logins ARGUMENTS=--quick` takes four.
 compare-logins:
 	@.ci/install test
 	cargo build --release --locked --package onramp
@@ -116,4 +119,4 @@ challenge:
 	@command -v cargo >/dev/null || { echo "Rust is needed: https://rustup.rs" >&2; exit 1; }
 	@.ci/install serve
 	cargo build --release --locked --package onramp
-	exec target/release/onramp challenge $(ARGUMENTS)
+	exec $(BUILT)/release/onramp challenge $(ARGUMENTS)

@@ -6,6 +6,20 @@
 //! client's session state; the server's bytes come in, `backend/reply.rs` relays them to the client whose statement is
 //! first in flight; at the reply's end `backend/settle.rs` takes in what has changed, and keeps the backend for the client or
 //! lets it go.
+//!
+//! | modules | hold |
+//! |---|---|
+//! | `engine` | the tables of all that follows, the turn, the timers |
+//! | `client`, `request` | a client from its greeting to its end, and a command of it until it is dispatched |
+//! | `backend` | a connection to the server: opening, choosing, sending, relaying, settling, giving back |
+//! | `scheduler`, `overload`, `shares`, `coalescing` | which statement runs next; what is refused; who gets how much; reads that run once |
+//! | `digests`, `history`, `limit`, `long_permits`, `lock_waits` | what is learned about statements, and what follows from it for those that come |
+//! | `session`, `statements`, `aftermath`, `pins`, `pin_counts` | what statements leave for later ones, and what of it can move to another backend |
+//! | `accounts`, `account_queries`, `method`, `requirement`, `secret`, `failed_logins`, `entropy`, `task` | who may log in, and how that is proved |
+//! | `control`, `facts`, `server_login` | the service account's connection, what it learns, and logins on the server |
+//! | `workers`, `places`, `letter` | what the workers of one pool share, and tell each other |
+//! | `snapshot`, `memory`, `event`, `limits_reached`, `waits`, `histogram`, `outside` | how all of this looks from outside, and orders from there |
+//! | `settings`, `errors`, `outbox` | bounds and choices; errors of our own; what the driver is asked to do |
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! What passes between a state machine and the driver that runs it.
 //!
-//! A driver (epoll, the simulator) owns sockets, buffers and the clock. A [`Program`] (the engine of `onramp serve`,
+//! A driver (io_uring, epoll, the simulator) owns sockets, buffers and the clock. A [`Program`] (the engine of `onramp serve`,
 //! the load generator) owns every decision. The driver repeats one *turn*:
 //!
 //! 1. wait until something is ready or [`Program::next_timeout`] has passed;
