@@ -94,7 +94,8 @@ impl fmt::Display for Event {
             Self::NoRoom { reason } => {
                 write!(
                     f,
-                    "the server takes no more backends ({reason}): lower max_backends or raise its limit"
+                    "the server takes no more backends ({}): lower max_backends or raise its limit",
+                    reason.escape_debug()
                 )
             }
             Self::LockWaitsHidden { reason } => {

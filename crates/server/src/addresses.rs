@@ -60,11 +60,11 @@ pub(crate) fn listen(
                 }
                 // A name may stand for an IPv6 address on a machine without IPv6; one that works is enough.
                 Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => missing = Some(error),
-                Err(error) => return Err(refusal(address, &error)),
+                Err(error) => return Err(refusal("listen", address, &error)),
             }
         }
         if let Some(error) = missing.filter(|_| listening.len() == before) {
-            return Err(refusal(address, &error));
+            return Err(refusal("listen", address, &error));
         }
     }
     Ok((sockets, listening))
@@ -106,27 +106,29 @@ pub(crate) fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> 
     if found.is_empty() { Err(String::from("it has no address")) } else { Ok(found) }
 }
 
-fn refusal(address: &ListenAddress, error: &io::Error) -> String {
+/// Why an address of this option cannot be listened on, and what to do.
+pub(crate) fn refusal(option: &str, address: &ListenAddress, error: &io::Error) -> String {
+    let flag = format!("--{}", option.replace('_', "-"));
     let hint = match (error.kind(), address) {
         (io::ErrorKind::AddrInUse, ListenAddress::Tcp { port, .. }) => format!(
             "somebody listens there already, most likely a MySQL or MariaDB server or another onramp; \
-             `ss -ltnp 'sport = :{port}'` shows who. Choose another address with --listen"
+             `ss -ltnp 'sport = :{port}'` shows who. Choose another address with {flag}"
         ),
         (io::ErrorKind::AddrInUse, ListenAddress::Unix(_)) => {
-            String::from("a process serves this socket already. Choose another path with --listen")
+            format!("a process serves this socket already. Choose another path with {flag}")
         }
         (io::ErrorKind::AddrNotAvailable, _) => {
-            String::from("this machine has no such address; `ip address` lists those it has. See --listen")
+            format!("this machine has no such address; `ip address` lists those it has. See {flag}")
         }
         (io::ErrorKind::PermissionDenied, ListenAddress::Tcp { .. }) => {
-            String::from("ports below 1024 are for root. Choose another with --listen")
+            format!("ports below 1024 are for root. Choose another with {flag}")
         }
         (io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound, ListenAddress::Unix(_)) => {
-            String::from("the folder has to exist and allow us to write. Choose another path with --listen")
+            format!("the folder has to exist and allow us to write. Choose another path with {flag}")
         }
-        _ => format!("{error}. See --listen"),
+        _ => format!("{error}. See {flag}"),
     };
-    format!("cannot listen on {address}: {hint}")
+    format!("{option}: cannot listen on {address}: {hint}")
 }
 
 #[cfg(test)]

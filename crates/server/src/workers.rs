@@ -104,7 +104,7 @@ impl Workers {
     /// # Errors
     /// Where the system has no random bytes, or no threads left.
     pub(crate) fn begin(&self, settings: &Settings, tls: &Arc<TlsFiles>) -> Result<Reach, String> {
-        let count = u32::try_from(self.count()).expect("thread_pool_size is a u32");
+        let count = u32::try_from(self.count()).expect("the option workers is a u32");
         let pool = engine::Workers::new(settings, count);
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| channel::<Letter>()).unzip();
         let helpers = Helpers::start()?;

@@ -6,6 +6,7 @@ mod people;
 mod pins;
 mod status;
 
+use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -28,6 +29,9 @@ use crate::serve::Arguments;
 use crate::tls_files::TlsFiles;
 use crate::workers::Reach;
 use answers::Answers;
+
+/// Says where the admin port is.
+const OPTION: &str = "admin_listen";
 
 /// Sockets that listen for admin connections; the kernel holds those that come before [`AdminPort::open`].
 pub(crate) struct AdminPort {
@@ -62,22 +66,23 @@ impl AdminPort {
     pub(crate) fn listen(configuration: &Configuration) -> Result<Self, String> {
         let mut port = Self { listeners: Vec::new(), names: Vec::new() };
         for address in &configuration.admin_listen {
-            port.add(address, configuration)
-                .map_err(|reason| format!("admin_listen: cannot listen on {address}: {reason}"))?;
+            port.add(address, configuration)?;
         }
         Ok(port)
     }
 
     fn add(&mut self, address: &ListenAddress, configuration: &Configuration) -> Result<(), String> {
+        let refused = |error: io::Error| addresses::refusal(OPTION, address, &error);
         match address {
             ListenAddress::Unix(path) => {
-                self.listeners.push(Listener::Unix(bind_unix(path)?));
+                self.listeners.push(Listener::Unix(bind_unix(path).map_err(refused)?));
                 self.names.push(path.display().to_string());
             }
             ListenAddress::Tcp { host, port, .. } => {
-                let found = addresses::look_up(host, *port)?;
-                let tcp = TcpListener::bind(found.as_slice()).map_err(|error| error.to_string())?;
-                let actual = tcp.local_addr().map_err(|error| error.to_string())?;
+                let found = addresses::look_up(host, *port)
+                    .map_err(|reason| format!("{OPTION}: the host {host:?} cannot be found: {reason}"))?;
+                let tcp = TcpListener::bind(found.as_slice()).map_err(refused)?;
+                let actual = tcp.local_addr().map_err(refused)?;
                 self.names.push(actual.to_string());
                 let encryption = match configuration.tls_of(address) {
                     ClientTls::Off => Encryption::Off,
@@ -123,9 +128,9 @@ impl AdminPort {
 }
 
 /// Takes the place of a socket that nobody serves any more.
-fn bind_unix(path: &Path) -> Result<UnixListener, String> {
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     if UnixStream::connect(path).is_ok() {
-        return Err(String::from("a process serves this socket already; choose another path"));
+        return Err(io::ErrorKind::AddrInUse.into());
     }
     if path
         .symlink_metadata()
@@ -133,7 +138,7 @@ fn bind_unix(path: &Path) -> Result<UnixListener, String> {
     {
         let _ = std::fs::remove_file(path);
     }
-    UnixListener::bind(path).map_err(|error| error.to_string())
+    UnixListener::bind(path)
 }
 
 impl Control {

@@ -52,15 +52,21 @@ fn a_port_in_use_is_named_with_what_to_do() {
     let folder = TestFolder::new();
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = holder.local_addr().unwrap();
-    let output = run(&folder, &["serve", "--listen", &address.to_string(), "--max-connections", "100"]);
-    let expected = format!(
-        "cannot listen on {address}: somebody listens there already, most likely a MySQL or MariaDB server or another \
-         onramp; `ss -ltnp 'sport = :{}'` shows who. Choose another address with --listen",
-        address.port()
-    );
-    assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
-    assert_eq!(output.status.code(), Some(1));
-    assert!(!folder.data_dir().exists());
+    let taken = address.to_string();
+    for (option, flag, arguments) in [
+        ("listen", "--listen", &["--listen", &taken][..]),
+        ("admin_listen", "--admin-listen", &["--listen", "127.0.0.1:0", "--admin-listen", &taken]),
+    ] {
+        let output = run(&folder, &[&["serve", "--max-connections", "100"], arguments].concat());
+        let expected = format!(
+            "{option}: cannot listen on {address}: somebody listens there already, most likely a MySQL or MariaDB server \
+             or another onramp; `ss -ltnp 'sport = :{}'` shows who. Choose another address with {flag}",
+            address.port()
+        );
+        assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(1));
+        assert!(!folder.data_dir().exists());
+    }
 }
 
 #[test]
