@@ -82,7 +82,7 @@ def test_options_that_contradict_each_other(own_onramp, server, authority):
     for options, expected in [
         ({"backend_tls": "verify-full"}, "give backend_tls_ca"),
         ({"backend_tls_ca": authority.path}, "nothing is verified by it"),
-        ({"backend_tls_certificate": authority.path}, "go together"),
+        ({"backend_tls_certificate": authority.path}, "without backend_tls_key"),
     ]:
         onramp = own_onramp(server, wait=False, **options)
         assert onramp.process.wait(30) != 0

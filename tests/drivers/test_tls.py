@@ -261,7 +261,7 @@ def test_files_that_cannot_be_used_are_said_at_the_start(own_onramp, server, cer
     _, other_key = authority.sign("other")
     for options, expected in [
         ({"tls_certificate": certificate[0], "tls_key": "/nowhere"}, "tls_key: /nowhere cannot be read"),
-        ({"tls_certificate": certificate[0]}, "go together"),
+        ({"tls_certificate": certificate[0]}, "without tls_key"),
         ({"tls_certificate": certificate[0], "tls_key": other_key}, "it is not the key of the certificate"),
         ({"tls_client_ca": certificate[1]}, "tls_client_ca: it holds no certificate"),
     ]:

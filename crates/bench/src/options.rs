@@ -115,11 +115,16 @@ pub struct TableOptions {
     /// The server.
     #[command(flatten)]
     pub server: ServerOptions,
-    /// Workload whose tables are meant [default: point_select, whose tables serve all but ledger]
+    /// What to run, or whose tables are meant [default: point_select, whose tables serve all but ledger]
     #[arg(value_name = "WORKLOAD")]
     pub workload: Option<Workload>,
     /// The same as an option
-    #[arg(long = "workload", value_name = "WORKLOAD", conflicts_with = "workload")]
+    #[arg(
+        long = "workload",
+        value_name = "WORKLOAD",
+        conflicts_with = "workload",
+        hide_possible_values = true
+    )]
     pub workload_option: Option<Workload>,
     /// Number of sbtest tables
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]

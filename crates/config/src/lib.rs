@@ -16,6 +16,7 @@ mod load;
 mod nearest;
 mod options;
 mod reference;
+mod together;
 mod value;
 
 pub use backend_url::{BackendTarget, BackendUrl};

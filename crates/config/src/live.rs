@@ -1,8 +1,9 @@
 //! What options are set to, and which of them can change while Onramp runs.
 
 use crate::Configuration;
-use crate::load::{check_together, defaults_of};
+use crate::load::defaults_of;
 use crate::options::{OPTIONS, OTHER_NAMES, OptionSpec};
+use crate::together::check_together;
 use crate::value::Given;
 
 /// Options that a running Onramp takes up at once. Of the others, some are about what is made once (threads, sockets,

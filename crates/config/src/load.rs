@@ -6,6 +6,7 @@ use engine::Profile;
 
 use crate::live::Source;
 use crate::options::{FILE_OPTION, OPTIONS, OptionSpec};
+use crate::together::check_together;
 use crate::value::Given;
 use crate::{Configuration, Error, Place, file, nearest};
 
@@ -50,7 +51,8 @@ impl<'a> Sources<'a> {
             Some(given) => {
                 let mut configuration = Configuration::blank();
                 given.apply(&mut configuration)?;
-                let text = read(&configuration.file)?;
+                let text =
+                    read(&configuration.file).map_err(|message| Error::new(given.place.clone(), message))?;
                 Some((configuration.file, text))
             }
             None => None,
@@ -121,22 +123,30 @@ impl GivenOption<'_> {
 /// `--name value` and `--name=value`, with `-` or `_` in the name.
 fn flags(arguments: &[String]) -> Result<Vec<GivenOption<'_>>, Error> {
     let mut found: Vec<GivenOption<'_>> = Vec::new();
+    let count = arguments.len();
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
+        let place = count - arguments.len();
         // Not repeated in the message: it may be a URL with a password.
-        let stray =
-            || Error::new(Place::CommandLine, "options start with --, such as --backend mysql://user@host/");
+        let stray = || {
+            let message = format!(
+                "word {place} after serve is no option: options start with --, such as --backend mysql://user@host/"
+            );
+            Error::new(Place::CommandLine, message)
+        };
         let argument = argument.strip_prefix("--").ok_or_else(stray)?;
         let (name, value) = match argument.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (argument, None),
         };
         let option = OptionSpec::find(name).ok_or_else(|| unknown_flag(name))?;
-        let place = Place::Flag(option.flag());
+        // By the name that was given: an option may have others.
+        let flag = format!("--{}", name.replace('_', "-"));
+        let place = Place::Flag(flag.clone());
         let value = match value {
             Some(value) => value,
             None => arguments.as_slice().first().filter(|next| !next.starts_with("--")).ok_or_else(|| {
-                let example = format!("no value given, such as {} {}", option.flag(), option.example);
+                let example = format!("no value given, such as {flag} {}", option.example);
                 Error::new(place.clone(), example)
             })?,
         };
@@ -191,53 +201,8 @@ fn variables<'a>(
 }
 
 /// The one thing that is opened here.
-fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, Error> {
-    std::fs::read_to_string(path).map(zeroize::Zeroizing::new).map_err(|error| {
-        Error::new(Place::File { path: path.into(), line: 0 }, format!("the file cannot be read: {error}"))
-    })
-}
-
-pub(crate) fn check_together(configuration: &Configuration) -> Result<(), Error> {
-    let engine = &configuration.engine;
-    if engine.permits_max < engine.permits_min {
-        return Err(Error::new(
-            Place::Together,
-            format!("permits_max ({}) is below permits_min ({})", engine.permits_max, engine.permits_min),
-        ));
-    }
-    if engine.statement_memory < engine.max_allowed_packet {
-        return Err(Error::new(
-            Place::Together,
-            format!(
-                "statement_memory ({} bytes) is below max_allowed_packet ({} bytes): the largest statement would never fit",
-                engine.statement_memory, engine.max_allowed_packet
-            ),
-        ));
-    }
-    if configuration.workers > engine.max_backends {
-        return Err(Error::new(
-            Place::Together,
-            format!(
-                "workers ({}) is above max_backends ({}): each worker needs a backend of its own",
-                configuration.workers, engine.max_backends
-            ),
-        ));
-    }
-    let private = configuration.backends.is_empty();
-    if !configuration.admin_listen.is_empty() && configuration.admin_password.is_empty() && !private {
-        return Err(Error::new(
-            Place::Together,
-            "admin_listen is given without admin_password: whoever reaches the admin port could do as they like; set \
-             one, best in the file or the environment",
-        ));
-    }
-    let same_account =
-        |pair: &[crate::BackendUrl]| pair[0].user == pair[1].user && pair[0].password == pair[1].password;
-    if !configuration.backends.windows(2).all(same_account) {
-        return Err(Error::new(
-            Place::Together,
-            "backend: the addresses are those of one server, so all carry the same user and password",
-        ));
-    }
-    Ok(())
+fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
+    std::fs::read_to_string(path)
+        .map(zeroize::Zeroizing::new)
+        .map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }

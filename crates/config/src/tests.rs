@@ -8,15 +8,21 @@ use engine::{HighPrioMode, Settings, ThreadHandling};
 use crate::options::{FILE_OPTION, OPTIONS, OptionSpec};
 use crate::reference::file_line;
 use crate::value::Given;
-use crate::{BackendTarget, Configuration, ListenAddress, LogLevel, file, help, load, reference_page};
+use crate::{
+    BackendTarget, Configuration, Error, ListenAddress, LogLevel, Place, file, help, load, reference_page,
+};
 
 fn with_flags(flags: &[&str]) -> Result<Configuration, String> {
     with(flags, &[])
 }
 
 fn with(flags: &[&str], environment: &[(&str, &str)]) -> Result<Configuration, String> {
+    loaded(flags, environment).map_err(|error| error.to_string())
+}
+
+fn loaded(flags: &[&str], environment: &[(&str, &str)]) -> Result<Configuration, Error> {
     let flags: Vec<String> = flags.iter().map(|flag| String::from(*flag)).collect();
-    load(&flags, environment.iter().copied()).map_err(|error| error.to_string())
+    load(&flags, environment.iter().copied())
 }
 
 fn with_file(text: &str) -> Result<Configuration, String> {
@@ -143,14 +149,20 @@ fn names_are_unique_and_plain() {
     }
 }
 
+/// Some options mean nothing without another.
+fn is_understood(flags: &[&str], environment: &[(&str, &str)]) -> bool {
+    loaded(flags, environment).map_or_else(|error| error.place == Place::Together, |_| true)
+}
+
 #[test]
 fn every_option_can_be_given_in_each_of_the_three_ways() {
     for option in OPTIONS.iter().filter(|option| option.name != FILE_OPTION) {
         let flag = option.flag();
         let underscored = format!("--{}={}", option.name, option.example);
-        assert!(with_flags(&[&flag, option.example]).is_ok(), "{flag}");
-        assert!(with_flags(&[&underscored]).is_ok(), "{underscored}");
-        assert!(with(&[], &[(&option.environment(), option.example)]).is_ok(), "{}", option.environment());
+        assert!(is_understood(&[&flag, option.example], &[]), "{flag}");
+        assert!(is_understood(&[&underscored], &[]), "{underscored}");
+        let variable = option.environment();
+        assert!(is_understood(&[], &[(&variable, option.example)]), "{variable}");
         let line = file_line(option);
         assert!(with_file(&line).is_ok(), "{line}");
     }
@@ -216,7 +228,11 @@ fn what_is_wrong_on_the_command_line_is_said() {
     for (flags, expected) in [
         (&["--max-conections", "5"][..], "--max-conections: unknown option; did you mean --max-connections?"),
         (&["--colour=red"], "--colour: unknown option; `onramp serve --help` lists them all"),
-        (&["mysql://u:hush@h/"], "options start with --, such as --backend mysql://user@host/"),
+        (
+            &["--permits", "5", "mysql://u:hush@h/"],
+            "word 3 after serve is no option: options start with --, such as --backend mysql://user@host/",
+        ),
+        (&["--thread-pool-size", "0"], "--thread-pool-size: 0 is out of range: from 1 to 1024"),
         (&["--permits"], "--permits: no value given, such as --permits 32"),
         (&["--permits", "--listen", "a:1"], "--permits: no value given, such as --permits 32"),
         (&["--permits", "1", "--permits=2"], "--permits: given twice"),
@@ -246,8 +262,24 @@ fn what_is_wrong_on_the_command_line_is_said() {
         ),
         (&["--permits-min", "9", "--permits-max", "8"], "permits_max (8) is below permits_min (9)"),
         (
+            &["--tls-certificate", "a.pem"],
+            "tls_certificate is given without tls_key, the file with its private key",
+        ),
+        (
+            &["--backend-tls-key", "a.key"],
+            "backend_tls_key is given without backend_tls_certificate, the certificate that it belongs to",
+        ),
+        (
+            &["--backend-tls", "verify-ca"],
+            "backend_tls: there is nothing to verify a certificate by; give backend_tls_ca",
+        ),
+        (
+            &["--backend-tls-ca", "a.pem"],
+            "backend_tls_ca is given, but nothing is verified by it; set backend_tls = verify-full or verify-ca",
+        ),
+        (
             &["--config", "/nowhere/onramp.toml"],
-            "/nowhere/onramp.toml: the file cannot be read: No such file or directory (os error 2)",
+            "--config: /nowhere/onramp.toml cannot be read: No such file or directory (os error 2)",
         ),
     ] {
         assert_eq!(message(with_flags(flags)), expected);
@@ -397,14 +429,16 @@ fn a_profile_changes_the_defaults_and_nothing_that_is_given() {
 #[test]
 fn the_engine_knows_whether_servers_are_checked() {
     use engine::ServerTls;
-    for (word, tls) in [
-        ("disabled", ServerTls::Disabled),
-        ("preferred", ServerTls::Preferred),
-        ("required", ServerTls::Required),
-        ("verify-ca", ServerTls::Verified),
-        ("verify-full", ServerTls::Verified),
+    let authorities = "--backend-tls-ca=a.pem";
+    for (word, tls, more) in [
+        ("disabled", ServerTls::Disabled, None),
+        ("preferred", ServerTls::Preferred, None),
+        ("required", ServerTls::Required, None),
+        ("verify-ca", ServerTls::Verified, Some(authorities)),
+        ("verify-full", ServerTls::Verified, Some(authorities)),
     ] {
-        let configuration = with_flags(&[&format!("--backend-tls={word}")]).unwrap();
+        let flags: Vec<&str> = ["--backend-tls", word].into_iter().chain(more).collect();
+        let configuration = with_flags(&flags).unwrap();
         assert_eq!(configuration.engine.server_tls, tls, "{word}");
     }
 }

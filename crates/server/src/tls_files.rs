@@ -31,9 +31,9 @@ impl TlsFiles {
         let connector = match options.backend {
             BackendTls::Disabled => None,
             _ => {
-                let check = check(&options)?;
                 let authorities = file_of(&options.backend_ca, "backend_tls_ca")?;
-                let connector = Connector::new(check, authorities.as_deref(), own_identity(&options)?);
+                let connector =
+                    Connector::new(check(&options), authorities.as_deref(), own_identity(&options)?);
                 Some(Arc::new(connector.map_err(|reason| format!("backend_tls: {reason}"))?))
             }
         };
@@ -51,7 +51,7 @@ impl TlsFiles {
         }
         if let Some(connector) = &self.connector {
             let authorities = file_of(&options.backend_ca, "backend_tls_ca")?;
-            let changed = connector.change(check(options)?, authorities.as_deref(), own_identity(options)?);
+            let changed = connector.change(check(options), authorities.as_deref(), own_identity(options)?);
             changed.map_err(|reason| format!("backend_tls: {reason}"))?;
         }
         Ok(())
@@ -77,40 +77,25 @@ impl TlsFiles {
 }
 
 fn identity(options: &TlsOptions) -> Result<Identity, String> {
-    match (options.certificate.as_os_str().is_empty(), options.key.as_os_str().is_empty()) {
-        (true, true) => return Identity::self_signed(),
-        (false, false) => {}
-        _ => return Err(String::from("tls_certificate and tls_key go together: one of them is missing")),
+    match file_of(&options.certificate, "tls_certificate")? {
+        None => Identity::self_signed(),
+        Some(certificate) => Identity::from_pem(&certificate, &file(&options.key, "tls_key")?),
     }
-    Identity::from_pem(&file(&options.certificate, "tls_certificate")?, &file(&options.key, "tls_key")?)
 }
 
 /// What we show to a server that asks.
 fn own_identity(options: &TlsOptions) -> Result<Option<Identity>, String> {
     let certificate = file_of(&options.backend_certificate, "backend_tls_certificate")?;
-    match (certificate, file_of(&options.backend_key, "backend_tls_key")?) {
-        (None, None) => Ok(None),
-        (Some(certificate), Some(key)) => {
-            Identity::from_pem(&certificate, &key).map(Some).map_err(|reason| format!("backend_{reason}"))
-        }
-        _ => Err(String::from(
-            "backend_tls_certificate and backend_tls_key go together: one of them is missing",
-        )),
-    }
+    let Some(certificate) = certificate else { return Ok(None) };
+    let key = file(&options.backend_key, "backend_tls_key")?;
+    Identity::from_pem(&certificate, &key).map(Some).map_err(|reason| format!("backend_{reason}"))
 }
 
-fn check(options: &TlsOptions) -> Result<ServerCheck, String> {
-    let has_authorities = !options.backend_ca.as_os_str().is_empty();
+fn check(options: &TlsOptions) -> ServerCheck {
     match options.backend {
-        BackendTls::VerifyCa | BackendTls::VerifyFull if !has_authorities => {
-            Err(String::from("backend_tls: there is nothing to verify a certificate by; give backend_tls_ca"))
-        }
-        BackendTls::VerifyCa => Ok(ServerCheck::Authority),
-        BackendTls::VerifyFull => Ok(ServerCheck::Name),
-        _ if has_authorities => Err(String::from(
-            "backend_tls_ca is given, but nothing is verified by it; set backend_tls = verify-full or verify-ca",
-        )),
-        _ => Ok(ServerCheck::None),
+        BackendTls::VerifyCa => ServerCheck::Authority,
+        BackendTls::VerifyFull => ServerCheck::Name,
+        BackendTls::Disabled | BackendTls::Preferred | BackendTls::Required => ServerCheck::None,
     }
 }
 

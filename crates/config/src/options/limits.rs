@@ -11,8 +11,9 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         kind: Kind::Count(1..=1_000_000, |configuration| &mut configuration.engine.max_connections),
         default: "100000",
         example: "20000",
-        doc: "Clients at the same time; one more gets error 1040. Each takes one open file, so the limit of the \
-              process (ulimit -n, LimitNOFILE) has to be higher by max_backends and some.",
+        doc: "Clients at the same time; one more gets error 1040. With epoll (see driver) each takes one open file, so \
+              that the limit of the process (ulimit -n, LimitNOFILE) has to be higher by max_backends and some; with \
+              io_uring none does.",
         section: Section::Limits,
     },
     OptionSpec {
@@ -154,7 +155,8 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         kind: Kind::Size(4 << 10..=16 << 20, |configuration| &mut configuration.receive_buffer),
         default: "64KiB",
         example: "256KiB",
-        doc: "Bytes that one receive may bring. There is one such buffer, not one per client.",
+        doc: "Bytes that one connection may bring in at a time, before the others' turn. What they are received into is \
+              each worker's, not each client's.",
         section: Section::Limits,
     },
     OptionSpec {

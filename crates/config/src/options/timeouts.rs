@@ -150,8 +150,8 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         default: "100ms",
         example: "1s",
         doc: "Wrong passwords beyond failed_login_threshold are refused after this long, and each further one after twice as \
-              long, so that guessing takes its time; the client waits and no worker does. Right ones are never held up. \
-              0s for never.",
+              long, so that guessing takes its time; the client waits and no worker does. Right ones are never held up, \
+              but those of PAM and LDAP behind wrong ones (docs/ACCOUNTS.md). 0s for never.",
         section: Section::Timeouts,
     },
     OptionSpec {

@@ -1,0 +1,83 @@
+//! Values that are fine by themselves and do not go together.
+
+use std::path::Path;
+
+use crate::configuration::{BackendTls, TlsOptions};
+use crate::{BackendUrl, Configuration, Error, Place};
+
+/// # Errors
+/// The first two that do not go together, by the names of their options.
+pub(crate) fn check_together(configuration: &Configuration) -> Result<(), Error> {
+    let checks = [bounds(configuration), accounts(configuration), tls(&configuration.tls)];
+    checks.into_iter().collect::<Result<(), String>>().map_err(|message| Error::new(Place::Together, message))
+}
+
+fn bounds(configuration: &Configuration) -> Result<(), String> {
+    let engine = &configuration.engine;
+    if engine.permits_max < engine.permits_min {
+        return Err(format!(
+            "permits_max ({}) is below permits_min ({})",
+            engine.permits_max, engine.permits_min
+        ));
+    }
+    if engine.statement_memory < engine.max_allowed_packet {
+        return Err(format!(
+            "statement_memory ({} bytes) is below max_allowed_packet ({} bytes): the largest statement would never fit",
+            engine.statement_memory, engine.max_allowed_packet
+        ));
+    }
+    if configuration.workers > engine.max_backends {
+        return Err(format!(
+            "workers ({}) is above max_backends ({}): each worker needs a backend of its own",
+            configuration.workers, engine.max_backends
+        ));
+    }
+    Ok(())
+}
+
+fn accounts(configuration: &Configuration) -> Result<(), String> {
+    let private = configuration.backends.is_empty();
+    if !configuration.admin_listen.is_empty() && configuration.admin_password.is_empty() && !private {
+        return Err(String::from(
+            "admin_listen is given without admin_password: whoever reaches the admin port could do as they like; set \
+             one, best in the file or the environment",
+        ));
+    }
+    let same_account =
+        |pair: &[BackendUrl]| pair[0].user == pair[1].user && pair[0].password == pair[1].password;
+    if !configuration.backends.windows(2).all(same_account) {
+        return Err(String::from(
+            "backend: the addresses are those of one server, so all carry the same user and password",
+        ));
+    }
+    Ok(())
+}
+
+fn tls(options: &TlsOptions) -> Result<(), String> {
+    certificate_and_key(["tls_certificate", "tls_key"], [&options.certificate, &options.key])?;
+    certificate_and_key(
+        ["backend_tls_certificate", "backend_tls_key"],
+        [&options.backend_certificate, &options.backend_key],
+    )?;
+    let verifies = matches!(options.backend, BackendTls::VerifyCa | BackendTls::VerifyFull);
+    match (verifies, !options.backend_ca.as_os_str().is_empty()) {
+        (true, false) => {
+            Err(String::from("backend_tls: there is nothing to verify a certificate by; give backend_tls_ca"))
+        }
+        (false, true) => Err(String::from(
+            "backend_tls_ca is given, but nothing is verified by it; set backend_tls = verify-full or verify-ca",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn certificate_and_key(names: [&str; 2], paths: [&Path; 2]) -> Result<(), String> {
+    let [certificate, key] = names;
+    match paths.map(|path| path.as_os_str().is_empty()) {
+        [false, true] => Err(format!("{certificate} is given without {key}, the file with its private key")),
+        [true, false] => {
+            Err(format!("{key} is given without {certificate}, the certificate that it belongs to"))
+        }
+        _ => Ok(()),
+    }
+}
