@@ -279,6 +279,6 @@ impl MySqlError {
 
     /// The state that pinned a client to its backend is gone with the backend.
     pub(crate) fn pinned_state_lost() -> Self {
-        Self::new(2013, b"HY000", "Lost connection to server; the session's state was lost with it")
+        Self::new(2013, b"HY000", "Lost connection to server; the session state was lost with it")
     }
 }
