@@ -1,6 +1,5 @@
 """Servers that stop, start, die and refuse, and the limits that keep Onramp alive."""
 
-import threading
 import time
 
 import mysql.connector
@@ -10,8 +9,7 @@ import pytest
 from conftest import connect_pymysql
 from harness import raw
 from harness.raw import Closed, Err, Ok
-from harness.waiting import PATIENCE, until, wait_until_backends_are_gone
-from test_kill import wait_until_running
+from harness.waiting import PATIENCE, in_background, until, wait_until_backends_are_gone, wait_until_running
 
 
 @pytest.fixture
@@ -24,20 +22,6 @@ def own_admin(own_server):
 def through(own_server, own_onramp):
     """An Onramp in front of a server that the test may kill."""
     return own_onramp(own_server, max_backends=4)
-
-
-def in_background(function, *arguments):
-    """Runs a function on a thread; `join()` gives its result."""
-    outcome = []
-    thread = threading.Thread(target=lambda: outcome.append(function(*arguments)), daemon=True)
-    thread.start()
-
-    def join():
-        thread.join(120)
-        assert outcome, "it never came to an end"
-        return outcome[0]
-
-    return join
 
 
 def answer_or_closed(connection, text):
@@ -106,7 +90,7 @@ def test_start_before_the_server(own_server, own_onramp):
     """Onramp may be started first: logins wait for the server or are refused, and work once it is there."""
     own_server.stop()
     onramp = own_onramp(own_server, wait=False, max_backends=4)
-    time.sleep(0.5)
+    until(lambda: "cannot be used" in onramp.log_text(), onramp.log_text)
     own_server.start()
 
     def served():
@@ -175,7 +159,7 @@ def test_kill_9_with_queued_statements(own_server, own_admin, through):
     clients = [raw.connect(through, schema="onramp_app") for _ in range(20)]
     waiting = [in_background(answer_or_closed, connection, f"INSERT INTO once (client) SELECT {number} FROM (SELECT SLEEP(0.3)) s")
                for number, connection in enumerate(clients)]
-    time.sleep(0.1)
+    time.sleep(0.1)  # some run by now, or none; the others are queued
     own_server.kill()
     own_server.start()
     answers = [join() for join in waiting]

@@ -7,7 +7,7 @@ import pytest
 
 from harness import raw
 from harness.raw import Closed, Err, Ok, Rows
-from harness.waiting import until, wait_until_backends_are_gone
+from harness.waiting import until, wait_until_backends_are_gone, wait_until_running
 
 
 def kill_by_statement(killer, victim):
@@ -23,15 +23,6 @@ def kill_by_keyword(killer, victim):
 
 
 KILLS = pytest.mark.parametrize("kill", [kill_by_statement, kill_by_command, kill_by_keyword])
-
-
-def wait_until_running(admin, marker):
-    """Until the server executes a statement with these words in it."""
-    def runs():
-        rows = admin.query("SELECT INFO FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND COMMAND <> 'Sleep'").rows
-        return any(row[0] and marker.encode() in row[0] for row in rows)
-
-    until(runs, f"{marker} never ran")
 
 
 def end_of(victim):

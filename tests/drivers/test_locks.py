@@ -4,8 +4,7 @@ import pytest
 
 from harness import raw
 from harness.raw import Ok, Rows
-from harness.waiting import until
-from test_failures import in_background
+from harness.waiting import in_background, until
 
 # Few permits and many who wait: with a pool that does not tell them apart, the first statements to wait take them all.
 PERMITS = 4

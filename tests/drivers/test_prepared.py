@@ -6,7 +6,7 @@ import pytest
 
 from harness import raw
 from harness.raw import Err, Ok, Rows
-from test_failures import in_background
+from harness.waiting import in_background
 
 BOTH = pytest.mark.parametrize("capabilities", [raw.USUAL, raw.USUAL & ~raw.DEPRECATE_EOF], ids=["ok", "eof"])
 

@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from harness import raw
-from harness.server import ADMIN, find
+from harness.onramp import Onramp
+from harness.server import ADMIN, Server, find
 from harness.waiting import PATIENCE
 
 REGISTER_REPLICA, BINLOG_DUMP, BINLOG_DUMP_GTID = 0x15, 0x12, 0x1E
@@ -18,7 +19,6 @@ NON_BLOCKING = 1
 @pytest.fixture(scope="module")
 def server(folder, template):
     """A server that writes a binary log."""
-    from harness.server import Server
     server = Server(folder, template=template).start("--log-bin=log", "--server-id=1", "--binlog-format=ROW")
     yield server
     server.stop()
@@ -26,7 +26,6 @@ def server(folder, template):
 
 @pytest.fixture(scope="module")
 def onramp(folder, server):
-    from harness.onramp import Onramp
     onramp = Onramp(server, folder, max_backends=4, permits=1).start()
     yield onramp
     assert onramp.stop() == 0

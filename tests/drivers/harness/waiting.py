@@ -1,5 +1,6 @@
 """Waiting for what has to happen: nothing is taken for granted after some time, however busy the machine is."""
 
+import threading
 import time
 
 # Only ends a test that would hang. What is waited for takes a moment, on a busy machine some seconds.
@@ -15,6 +16,29 @@ def until(condition, what, pause=0.02):
             return found
         assert time.monotonic() < deadline, what() if callable(what) else what
         time.sleep(pause)
+
+
+def in_background(function, *arguments):
+    """Runs a function on a thread; `join()` gives its result."""
+    outcome = []
+    thread = threading.Thread(target=lambda: outcome.append(function(*arguments)), daemon=True)
+    thread.start()
+
+    def join():
+        thread.join(PATIENCE)
+        assert outcome, "it never came to an end"
+        return outcome[0]
+
+    return join
+
+
+def wait_until_running(admin, marker):
+    """Until the server executes a statement with these words in it."""
+    def runs():
+        rows = admin.query("SELECT INFO FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND COMMAND <> 'Sleep'").rows
+        return any(row[0] and marker.encode() in row[0] for row in rows)
+
+    until(runs, f"{marker} never ran")
 
 
 def wait_until_backends_are_gone(server, admin):
