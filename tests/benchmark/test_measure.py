@@ -1,19 +1,14 @@
 """Whole comparisons with a load generator and servers that are made up."""
 
-import json
-import stat
-import tempfile
 import unittest
-from pathlib import Path
 from unittest import mock
 
 import load
-import measure
 from contenders import Address, Contender, Contenders, Setting
-from load import Bench, Run
+from load import Run
 from measure import Comparison, Plan
-from processes import Failed, Program
-from servers import Server
+from processes import Failed
+from stubs import Stubs
 
 REPORT = {
     "queries": {"per_second": 1_000.0}, "events": {"per_second": 1_000.0}, "errors": [{"code": 1040, "count": 3}],
@@ -37,34 +32,13 @@ END
 """
 
 
-class Stubs(unittest.TestCase):
-    """A folder with a load generator and a server that does nothing."""
+class MadeUp(Stubs):
+    """With this load generator."""
 
-    def setUp(self) -> None:
-        """Starts the server."""
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        binary = self.folder / "onramp"
-        binary.write_text(STUB.replace("REPORT", json.dumps(REPORT)))
-        binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
-        self.bench = Bench(binary, self.folder / "bench")
-        self.addCleanup(self.bench.stop)
-        for patch in (mock.patch.object(load, "has_option", return_value=False),
-                      mock.patch.object(measure, "SETTLING", 0.0)):
-            patch.start()
-            self.addCleanup(patch.stop)
-
-    def server(self, key: str) -> Server:
-        """One that is running."""
-        server = Server(key, self.folder / key, 20_000)
-        server.program = Program(key, ["sleep", "600"], self.folder / key / "log")
-        server.program.start(lambda: True)
-        self.addCleanup(server.stop)
-        return server
+    SCRIPT, REPORT = STUB, REPORT
 
 
-class BenchTest(Stubs):
+class BenchTest(MadeUp):
     """One run."""
 
     def test_the_report_and_the_samples_come_back(self) -> None:
@@ -86,7 +60,7 @@ class BenchTest(Stubs):
         self.assertIsNotNone(self.bench.process.poll())
 
 
-class ComparisonTest(Stubs):
+class ComparisonTest(MadeUp):
     """Many runs."""
 
     def comparison(self, plan: Plan) -> Comparison:

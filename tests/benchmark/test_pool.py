@@ -1,6 +1,5 @@
 """The comparison of thread pools: what is run in which order, and the page from figures that were made up."""
 
-import json
 import re
 import stat
 import tempfile
@@ -11,7 +10,6 @@ from typing import Any
 from unittest import mock
 
 import beside
-import load
 import pool
 import pool_measure
 from beside import Beside
@@ -21,9 +19,9 @@ from contenders import Address, Contender, Contenders, Setting
 from load import Bench, Run
 from pool_measure import AT_ONE_ROW, PoolComparison, PoolPlan
 from pool_report import BEGIN, END, gap, kept, pool_page
-from processes import Failed, Program
+from processes import Failed
 from report import put_between_markers
-from servers import Server
+from stubs import Stubs
 
 REPORT = {
     "queries": {"per_second": 1_000.0}, "events": {"per_second": 500.0}, "errors": [],
@@ -53,31 +51,14 @@ finish
 """
 
 
-class Stubs(unittest.TestCase):
-    """A load generator, and servers that do nothing."""
+class MadeUp(Stubs):
+    """With this load generator."""
 
-    def setUp(self) -> None:
-        """Writes the load generator."""
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        binary = self.folder / "onramp"
-        binary.write_text(STUB.replace("REPORT", json.dumps(REPORT)))
-        binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
-        self.bench = Bench(binary, self.folder / "bench")
-        self.addCleanup(self.bench.stop)
-        for patch in (mock.patch.object(load, "has_option", return_value=False),
-                      mock.patch.object(pool_measure, "SETTLING", 0.0)):
-            patch.start()
-            self.addCleanup(patch.stop)
+    SCRIPT, REPORT = STUB, REPORT
 
     def contender(self, key: str) -> Contender:
         """A server that is running."""
-        server = Server(key, self.folder / key, 20_000)
-        server.program = Program(key, ["sleep", "600"], self.folder / key / "log")
-        server.program.start(lambda: True)
-        self.addCleanup(server.stop)
-        return Contender(key, key, server, tcp=Address(port=1))
+        return Contender(key, key, self.server(key), tcp=Address(port=1))
 
     def comparison(self, keys: list[str], sections: list[str], deadline: float = 600.0, **more: Any) -> PoolComparison:
         """Of these contenders, one round of at most `deadline` seconds."""
@@ -89,7 +70,7 @@ class Stubs(unittest.TestCase):
         return PoolComparison(plan, contenders, self.bench, lambda _: None)
 
 
-class OrderTest(Stubs):
+class OrderTest(MadeUp):
     """Who is measured when."""
 
     def run_all(self, *arguments: Any, **more: Any) -> list[tuple[str, int]]:
@@ -127,7 +108,7 @@ class OrderTest(Stubs):
         self.assertLess(comparison.seconds(), plan.deadline)
 
 
-class BesideTest(Stubs):
+class BesideTest(MadeUp):
     """A load beside the one that is measured."""
 
     def test_point_selects_are_measured_without_and_with_it(self) -> None:
