@@ -98,6 +98,31 @@ pub(crate) struct Attempt {
     pub(super) held_at: Option<(Instant, u64)>,
 }
 
+impl Attempt {
+    /// One that has just come in. `auth_plugin` is the method's name, `token` the answer by it, and `sequence` the number of
+    /// the client's packet.
+    fn new(user: &[u8], auth_plugin: Option<&[u8]>, token: &[u8], scramble: [u8; 20], sequence: u8) -> Self {
+        Self {
+            user: user.to_vec(),
+            schema: None,
+            collation: 0,
+            // A client that names no method answers by the one that all know.
+            method: Method::of_name(auth_plugin.unwrap_or_default()),
+            answer: Answer::Token(Zeroizing::new(token.to_vec())),
+            socket_user: None,
+            has_asked_for_key: false,
+            task: 0,
+            nonce: [0; 32],
+            checking: Vec::new(),
+            scramble,
+            sequence: sequence.wrapping_add(1),
+            needs_copy: 0,
+            held_back: Duration::ZERO,
+            held_at: None,
+        }
+    }
+}
+
 impl std::fmt::Debug for Attempt {
     /// Without the token, which proves the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -195,23 +220,11 @@ impl Engine {
         client.capabilities = login.capabilities & offered;
         client.wanted_compression = compression::wanted(compressions, login.capabilities, payload);
         client.wants_end_for_loss = is_libmariadb(login.attributes);
+        let (plugin, token) = (login.auth_plugin, login.auth_response);
         let attempt = Box::new(Attempt {
-            user: login.user.to_vec(),
             schema: login.schema.filter(|schema| !schema.is_empty()).map(<[u8]>::to_vec),
             collation: login.collation,
-            // A client that names no method answers by the one that all know.
-            method: Method::of_name(login.auth_plugin.unwrap_or_default()),
-            answer: Answer::Token(Zeroizing::new(login.auth_response.to_vec())),
-            socket_user: None,
-            has_asked_for_key: false,
-            task: 0,
-            nonce: [0; 32],
-            checking: Vec::new(),
-            scramble: client.scramble,
-            sequence: sequence.wrapping_add(1),
-            needs_copy: 0,
-            held_back: Duration::ZERO,
-            held_at: None,
+            ..Attempt::new(login.user, plugin, token, client.scramble, sequence)
         });
         self.authenticate(key, attempt, false);
         Ok(())
@@ -227,22 +240,11 @@ impl Engine {
                 return self.close_client(key, &format!("bad COM_CHANGE_USER: {error}"));
             }
         };
+        let (plugin, token) = (change.auth_plugin, change.auth_response);
         let attempt = Box::new(Attempt {
-            user: change.user.to_vec(),
             schema: change.schema.map(<[u8]>::to_vec),
             collation: change.collation.and_then(|id| u8::try_from(id).ok()).unwrap_or(client.collation),
-            method: Method::of_name(change.auth_plugin.unwrap_or_default()),
-            answer: Answer::Token(Zeroizing::new(change.auth_response.to_vec())),
-            socket_user: None,
-            has_asked_for_key: false,
-            task: 0,
-            nonce: [0; 32],
-            checking: Vec::new(),
-            scramble: client.scramble,
-            sequence: sequence.wrapping_add(1),
-            needs_copy: 0,
-            held_back: Duration::ZERO,
-            held_at: None,
+            ..Attempt::new(change.user, plugin, token, client.scramble, sequence)
         });
         // A client may have computed its answer for the scramble of its greeting or for one of an earlier switch: a
         // fresh one leaves no doubt. MariaDB does the same (native_password_authenticate).
