@@ -14,6 +14,7 @@ use crate::backend::contended::Contention;
 use crate::backend::lost::ServerFull;
 use crate::backend::rescue::Rescues;
 use crate::backend::reserve::Reserve;
+use crate::backend::stall::Stalls;
 use crate::client::delay::Delayed;
 use crate::client::delegation::Claims;
 use crate::client::known_answers::KnownAnswers;
@@ -130,8 +131,8 @@ pub struct Engine {
     pub(crate) lacking_since: Option<Instant>,
     /// The server takes no more backends for now.
     pub(crate) server_full: Option<ServerFull>,
-    /// When a statement was last found to take longer than its like.
-    pub(crate) stalled_at: Option<Instant>,
+    /// Statements that take longer than their like.
+    pub(crate) stalls: Stalls,
     /// Clients for whose locks others have waited, by their ids.
     pub(crate) blockers: BTreeMap<u32, Blocker>,
     /// When the service account was last not allowed to see who waits for whose locks.
@@ -256,7 +257,7 @@ impl Engine {
             known_schemas: BTreeMap::new(),
             lacking_since: None,
             server_full: None,
-            stalled_at: None,
+            stalls: Stalls::default(),
             blockers: BTreeMap::new(),
             lock_waits_denied: None,
             buffered: 0,

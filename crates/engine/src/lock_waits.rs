@@ -147,7 +147,8 @@ impl Engine {
     /// Whether something takes longer than its like, or has been found to wait. What stalled in the last interval may still do.
     pub(crate) fn expects_waiters(&self) -> bool {
         let interval = self.settings.lock_wait_interval;
-        self.stalled_at.is_some_and(|at| self.now.since(at) <= interval) || self.contention.is_there(self.now)
+        self.stalls.latest.is_some_and(|at| self.now.since(at) <= interval)
+            || self.contention.is_there(self.now)
     }
 
     /// The server's answer: for us, and for the other workers.

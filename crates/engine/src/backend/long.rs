@@ -13,7 +13,7 @@ use crate::scheduler::Lane;
 use crate::settings::ThreadHandling;
 
 impl Engine {
-    /// A statement whose like has been long lately, of a client that holds nothing that others may wait for: who holds
+    /// A statement whose like has been long lately, or is just now, of a client that holds nothing that others may wait for: who holds
     /// locks has to go on.
     pub(crate) fn belongs_to_long_lane(&self, key: usize, request: &Request) -> bool {
         let client = &self.clients[key];
@@ -24,7 +24,8 @@ impl Engine {
             && !client.pins.may_hold_locks()
             && self.scheduler.is_native()
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
-            && self.digests.is_long(fingerprint, self.settings.long_statement_time)
+            && (self.digests.is_long(fingerprint, self.settings.long_statement_time)
+                || self.stalls.overdue_kinds.contains(&fingerprint))
     }
 
     /// Moves a statement whose turn has come to the long lane, if it has turned out to belong there. A backlog of a kind

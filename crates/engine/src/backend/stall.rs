@@ -13,14 +13,34 @@ const SHORTEST_STALL: Duration = Duration::from_millis(10);
 
 /// For each permit so many statements may run that have lent theirs and are not known to wait for a lock. Where more are stalled it
 /// may be the server that has too much to do, and more would make it worse: what is slow would be taken for stalled again. Those
-/// that are known to wait have nothing to compute: of them there may be as many as there are backends.
+/// that are known to wait have nothing to compute: of them there may be as many as there are backends. Nor are those counted that
+/// have run for `long_statement_time`, or others would wait until the last of them ends, for minutes: as many as there are permits
+/// may follow in each such time, up to half of the backends.
 const LENT: u32 = 8;
+
+/// So many statements of a kind have to run for `long_statement_time` before the others of it are taken for long ones: as many as
+/// have to end after it, see [`crate::digests::Digests::is_long`].
+const OVERDUE: usize = 2;
+
+/// What is known of statements that take longer than their like.
+#[derive(Debug, Default)]
+pub(crate) struct Stalls {
+    /// When one was last found to.
+    pub(crate) latest: Option<Instant>,
+    /// Kinds of which several have been running for `long_statement_time` now, by their fingerprints.
+    pub(crate) overdue_kinds: Vec<u64>,
+}
 
 impl Engine {
     /// A statement that has run for longer than its like does may be waiting for a lock whose owner waits for a permit: it
     /// lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer counts).
     pub(crate) fn lend_stalled_permits(&mut self) {
-        if !self.scheduler.lends_stalled() || !self.scheduler.is_short_of_permits() {
+        let short = self.scheduler.lends_stalled() && self.scheduler.is_short_of_permits();
+        // Those of the long lane are not short of permits: their kinds stay known.
+        if short || !self.stalls.overdue_kinds.is_empty() {
+            self.stalls.overdue_kinds = self.find_overdue_kinds();
+        }
+        if !short {
             return;
         }
         let room = self.room_to_lend();
@@ -31,7 +51,7 @@ impl Engine {
             .map(|(key, backend)| (key, backend.permit))
             .collect();
         if !over.is_empty() {
-            self.stalled_at = Some(self.now);
+            self.stalls.latest = Some(self.now);
         }
         for (key, _) in over.into_iter().filter(|&(_, permit)| permit == Permit::Held).take(room) {
             self.lend_permit(key);
@@ -51,8 +71,9 @@ impl Engine {
         let count =
             |is: fn(&Backend) -> bool| self.backends.iter().filter(|(_, backend)| is(backend)).count();
         let most = |all: u32| all.div_ceil(self.workers.count()) as usize;
-        let unexplained = most(self.workers.permits().saturating_mul(LENT))
-            .saturating_sub(count(Backend::lends_for_unknown_reasons));
+        let lends = self.backends.iter().filter(|(_, backend)| backend.lends_for_unknown_reasons());
+        let young = lends.filter(|(_, backend)| self.long_at(backend).is_none_or(|at| at > self.now)).count();
+        let unexplained = most(self.workers.permits().saturating_mul(LENT)).saturating_sub(young);
         // Those that wait for a lock must not have taken every backend there may be before their kind is known for it.
         let of_backends = most(self.settings.max_backends / 2)
             .saturating_sub(count(|backend| backend.permit == Permit::Lent));
@@ -65,9 +86,40 @@ impl Engine {
             return None;
         }
         // Where none may be lent, that something is stalled is still a reason to ask the server.
-        let after = if self.room_to_lend() == 0 { self.now } else { Instant::START };
+        let room = self.room_to_lend();
+        let after = if room == 0 { self.now } else { Instant::START };
         let held = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Held);
-        held.map(|(_, backend)| self.stalls_at(backend)).filter(|&at| at > after).min()
+        let stall = held.map(|(_, backend)| self.stalls_at(backend)).filter(|&at| at > after).min();
+        let running = self.backends.iter().filter(|(_, backend)| backend.permit != Permit::None);
+        let long = running.filter_map(|(_, backend)| self.long_at(backend)).filter(|&at| at > self.now).min();
+        if room == 0 { stall.into_iter().chain(long).min() } else { stall }
+    }
+
+    /// When what runs on a backend will have run for `long_statement_time`; `None` where no statement is long.
+    fn long_at(&self, backend: &Backend) -> Option<Instant> {
+        let limit = self.settings.long_statement_time;
+        (!limit.is_zero()).then(|| backend.first_since + limit)
+    }
+
+    /// The kinds of which several statements have been running for `long_statement_time` or more, and are not known to wait for
+    /// a lock. What they take in the end is not known yet, which may be minutes from now.
+    fn find_overdue_kinds(&self) -> Vec<u64> {
+        if !self.scheduler.is_native() {
+            return Vec::new();
+        }
+        let overdue = |backend: &&Backend| {
+            backend.permit != Permit::None
+                && !backend.waits_for_lock
+                && !backend.contends
+                && self.long_at(backend).is_some_and(|at| at <= self.now)
+        };
+        let running = self.backends.iter().map(|(_, backend)| backend).filter(overdue);
+        let mut kinds: Vec<_> = running
+            .filter_map(|backend| backend.in_flight.front().map(|statement| statement.fingerprint))
+            .collect();
+        kinds.sort_unstable();
+        let several = kinds.chunk_by(|one, other| one == other).filter(|alike| alike.len() >= OVERDUE);
+        several.map(|alike| alike[0]).collect()
     }
 
     /// When the first statement in flight on a backend will have taken longer than its like; at least, where that does not
