@@ -1,6 +1,6 @@
 //! What the engine reports about itself: each event is declared once and becomes a log line.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use seam::{Address, Peer};
 
@@ -77,25 +77,27 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ServerFound { address, version, accounts } => {
-                write!(f, "server {address} is {version} with {accounts} accounts")
+                // MariaDB before 11 puts this in front for the sake of old replicas (sql/sql_acl.cc), and nobody asks for it.
+                let version = version.strip_prefix("5.5.5-").unwrap_or(version);
+                write!(f, "server {address} is {} with {accounts} accounts", OneLine(version))
             }
             Self::ServerLost { address, reason } => {
-                write!(f, "server {address} cannot be used: {}", reason.escape_debug())
+                write!(f, "server {address} cannot be used: {}", OneLine(reason))
             }
             Self::ClientClosed { peer, client, reason } => {
-                write!(f, "client {client} ({peer}) closed: {}", reason.escape_debug())
+                write!(f, "client {client} ({peer}) closed: {}", OneLine(reason))
             }
             Self::LoginRefused { peer, user, reason } => {
-                write!(f, "login of {user:?} from {peer} refused: {}", reason.escape_debug())
+                write!(f, "login of {user:?} from {peer} refused: {}", OneLine(reason))
             }
             Self::BackendClosed { thread_id, reason } => {
-                write!(f, "backend {thread_id} closed: {}", reason.escape_debug())
+                write!(f, "backend {thread_id} closed: {}", OneLine(reason))
             }
             Self::NoRoom { reason } => {
                 write!(
                     f,
                     "the server takes no more backends ({}): lower max_backends or raise its limit",
-                    reason.escape_debug()
+                    OneLine(reason)
                 )
             }
             Self::LockWaitsHidden { reason } => {
@@ -103,7 +105,7 @@ impl fmt::Display for Event {
                     f,
                     "lock waits are not looked for ({}): grant the service account PROCESS, and on MySQL 8 SELECT on \
                      performance_schema, or set lock_wait_interval = 0s",
-                    reason.escape_debug()
+                    OneLine(reason)
                 )
             }
             Self::RightsHidden { reason } => {
@@ -111,12 +113,51 @@ impl fmt::Display for Event {
                     f,
                     "not all rights of accounts can be read ({}), so that backends may outlive rights that were revoked: \
                      give the service account the rights of docs/ACCOUNTS.md",
-                    reason.escape_debug()
+                    OneLine(reason)
                 )
             }
             Self::LimitReached { option, limit } => {
                 write!(f, "limit reached: {option} = {limit}; raise the option or look for the cause")
             }
         }
+    }
+}
+
+/// What came from outside, without anything that could begin another line or colour a terminal. Quotes stay as they are.
+struct OneLine<'a>(&'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|letter| match letter {
+            '\'' | '"' => f.write_char(letter),
+            _ => letter.escape_debug().fmt(f),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_from_outside_stays_on_its_line_and_can_be_read() {
+        let refused = Event::LoginRefused {
+            peer: Peer::Unix { uid: 7 },
+            user: String::from("a\nb"),
+            reason: String::from("Access denied for user 'a\nb'@'localhost'\u{1b}[31m"),
+        };
+        let line = refused.to_string();
+        assert!(line.starts_with("login of \"a\\nb\" from "), "{line}");
+        assert!(line.ends_with("refused: Access denied for user 'a\\nb'@'localhost'\\u{1b}[31m"), "{line}");
+    }
+
+    #[test]
+    fn a_server_is_named_by_its_own_version() {
+        let found = |version: &str| {
+            let address = Address::Unix("/s".into());
+            Event::ServerFound { address, version: String::from(version), accounts: 2 }.to_string()
+        };
+        assert_eq!(found("5.5.5-10.11.6-MariaDB"), "server /s is 10.11.6-MariaDB with 2 accounts");
+        assert_eq!(found("9.7.4"), "server /s is 9.7.4 with 2 accounts");
     }
 }

@@ -269,7 +269,8 @@ impl Engine {
             _ => MySqlError::access_denied(&attempt.user, &host, !attempt.answer.is_empty()),
         };
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
-        self.event(Event::LoginRefused { peer, user, reason: error.message.clone() });
+        let reason = format!("{}{}", error.message, self.why_refused(&peer, attempt, verdict));
+        self.event(Event::LoginRefused { peer, user, reason });
         let delay = match verdict {
             Verdict::Denied => {
                 let failed = &self.workers.failed_logins;
@@ -283,6 +284,25 @@ impl Engine {
         }
         let client = (key, self.clients[key].id);
         self.refuse_later(delay, LateRefusal { client, sequence: attempt.sequence, error });
+    }
+
+    /// What the log says beyond what the client is told.
+    fn why_refused(&self, peer: &Peer, attempt: &Attempt, verdict: &Verdict) -> String {
+        match verdict {
+            Verdict::Insecure => String::from("; the account asks for TLS, or for another certificate"),
+            Verdict::Denied => {
+                let Some(facts) = &self.facts else { return String::new() };
+                let account = facts.accounts.find(&attempt.user, peer, facts.name_resolution);
+                account.map_or_else(
+                    || String::from("; no account of that name is for that address"),
+                    |account| {
+                        let user = String::from_utf8_lossy(&account.user);
+                        format!("; not the password of '{user}'@'{}'", account.host)
+                    },
+                )
+            }
+            _ => String::new(),
+        }
     }
 
     /// The end of a login, or of an attempt to become somebody else.
