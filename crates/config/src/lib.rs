@@ -8,6 +8,7 @@
 
 mod backend_url;
 mod configuration;
+mod defaults;
 mod error;
 mod file;
 mod listen_address;

@@ -1,7 +1,7 @@
 //! What options are set to, and which of them can change while Onramp runs.
 
 use crate::Configuration;
-use crate::load::defaults_of;
+use crate::defaults::defaults_of;
 use crate::options::{OPTIONS, OTHER_NAMES, OptionSpec};
 use crate::together::check_together;
 use crate::value::Given;

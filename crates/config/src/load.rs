@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use engine::Profile;
 
+use crate::defaults::{defaults, defaults_of, groups_by_default};
 use crate::live::Source;
 use crate::options::{FILE_OPTION, OPTIONS, OptionSpec};
 use crate::together::check_together;
@@ -68,35 +69,6 @@ impl<'a> Sources<'a> {
             given.apply(&mut configuration)?;
         }
         Ok(configuration)
-    }
-}
-
-/// The defaults of the table.
-fn defaults() -> Configuration {
-    let mut configuration = Configuration::blank();
-    for option in OPTIONS.iter().filter(|option| !option.default.is_empty()) {
-        let applied = option.kind.apply(&mut configuration, &[Given::Bare(option.default)]);
-        applied.expect("a test applies every default");
-    }
-    configuration
-}
-
-/// The defaults of the table, but for those of another pool's rules.
-pub(crate) fn defaults_of(profile: Profile, workers: u32, groups: u32) -> Configuration {
-    let mut configuration = defaults();
-    configuration.workers = workers;
-    configuration.engine = configuration.engine.of_profile(profile, groups);
-    configuration
-}
-
-/// How many groups a pool has by default: as many as cores; MySQL's half as many, 16 at most.
-fn groups_by_default(profile: Profile) -> u32 {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let cores = u32::try_from(cores).unwrap_or(u32::MAX);
-    match profile {
-        Profile::Native => 1,
-        Profile::Percona | Profile::MariaDb => cores.clamp(1, 1024),
-        Profile::MySql => (cores / 2).clamp(1, 16),
     }
 }
 

@@ -12,6 +12,7 @@ use engine::{BackendView, Digest, DigestView, Histogram, WaitReason, Waits};
 use seam::Signal;
 
 use super::people::People;
+use super::values::{digest_name, micros};
 use super::{Control, answers, pins, status};
 use crate::ask::{Ask, Look, Sight, Whole};
 
@@ -227,14 +228,4 @@ impl Kinds {
             });
         }
     }
-}
-
-/// Sixteen hexadecimal digits.
-pub(super) fn digest_name(fingerprint: u64) -> String {
-    format!("{fingerprint:016x}")
-}
-
-/// In microseconds.
-pub(super) fn micros(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

@@ -5,6 +5,7 @@ mod fill;
 mod people;
 mod pins;
 mod status;
+mod values;
 
 use std::io;
 use std::net::TcpListener;

@@ -8,7 +8,7 @@ use admin::tables::{Client, PinnedClient, PoolQueue, Process, Queued, TpConnecti
 use engine::ClientView;
 use seam::Peer;
 
-use super::fill::{digest_name, micros};
+use super::values::{digest_name, micros};
 
 /// What is known only once all clients have been seen: who is behind whom in the queues, and how many have which pin.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use admin::Rows;
 use admin::tables::{Pin, PinCause};
 use engine::PinReport;
 
-use super::fill::digest_name;
+use super::values::digest_name;
 
 /// Fills the tables. `clients` are those for whom a reason holds now.
 pub(super) fn put<'a>(

@@ -9,7 +9,7 @@ use engine::{Memory, WorkerView};
 use seam::Signal;
 
 use super::Control;
-use super::fill::micros;
+use super::values::micros;
 use crate::ask::{Ask, Look, Sight, Whole};
 
 /// Adds a worker to all tables that show workers.
