@@ -199,6 +199,18 @@ def test_rows_found_instead_of_changed(client, note, schema):
         assert note("found", found.query("UPDATE t SET v = v")).affected == 2
 
 
+def test_a_reset_forgets_ignore_space(client, note):
+    """The servers heed the capability at the login alone."""
+    by_reset, by_user = (client(capabilities=raw.USUAL | raw.IGNORE_SPACE) for _ in range(2))
+    asked = "SELECT FIND_IN_SET('IGNORE_SPACE', @@sql_mode) > 0"
+    for spaced in (by_reset, by_user):
+        assert note("login", spaced.value(asked)) == b"1"
+    note("reset", by_reset.reset())
+    note("change of user", by_user.change_user("other", "other-secret"))
+    for spaced in (by_reset, by_user):
+        assert note("later", spaced.value(asked)) == b"0"
+
+
 def test_ignore_space_and_interactive(client, note):
     spaced, plain = client(capabilities=raw.USUAL | raw.IGNORE_SPACE), client()
     interactive = client(capabilities=raw.USUAL | raw.INTERACTIVE)

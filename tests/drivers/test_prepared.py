@@ -96,6 +96,17 @@ def test_cursor(client, note, schema, capabilities):
 
 
 @BOTH
+def test_a_cursor_outlives_an_execution_without_values(client, note, schema, capabilities):
+    connection = client(schema=schema, capabilities=capabilities)
+    prepared = connection.prepare("SELECT seq FROM seq_1_to_5 WHERE seq > ?")
+    note("open", connection.execute(prepared.statement, [b"1"], flags=CURSOR))
+    note("two", connection.fetch(prepared.statement, 2, prepared.columns))
+    assert isinstance(note("without its value", connection.execute(prepared.statement))[0], Err)
+    assert isinstance(note("the rest", connection.fetch(prepared.statement, 100, prepared.columns)), Rows)
+    note("again", connection.execute(prepared.statement, [b"3"]))
+
+
+@BOTH
 def test_cursor_without_rows(client, note, schema, capabilities):
     connection = client(schema=schema, capabilities=capabilities)
     prepared = connection.prepare("SELECT 1 WHERE FALSE")

@@ -152,6 +152,10 @@ impl Connection {
                 let body = execute_body(self.statement(*nth), *cursor, values);
                 vec![self.ask(CommandKind::StmtExecute, &body, Self::binary_results)]
             }
+            Step::Bulk { nth, values } => {
+                let body = bulk_body(self.statement(*nth), values);
+                vec![self.ask(CommandKind::StmtBulkExecute, &body, Self::binary_results)]
+            }
             Step::LongData { nth, data } => {
                 let body = [&self.statement(*nth).to_le_bytes()[..], &[0, 0], data].concat();
                 vec![self.ask(CommandKind::StmtSendLongData, &body, Self::nothing)]
@@ -333,13 +337,11 @@ impl Connection {
                 self.result(packets, row)
             }
             Some(_) => {
-                let count =
-                    wire::parse_column_count(&payload).map_err(|error| invalid(&format!("{error:?}")))?;
+                let (count, follow) = self.column_count(&payload)?;
                 packets.push(Packet { role: Role::ColumnCount, sequence, payload });
-                if self
-                    .columns(packets, count)?
-                    .is_some_and(|status| status.contains(StatusFlags::CURSOR_EXISTS))
-                {
+                let definitions = if follow { count } else { 0 };
+                let end = self.columns(packets, definitions, count > 0)?;
+                if end.is_some_and(|status| status.contains(StatusFlags::CURSOR_EXISTS)) {
                     return Ok(false);
                 }
                 self.rows(packets, row)
@@ -348,13 +350,30 @@ impl Connection {
         }
     }
 
+    /// The number of columns, and whether their definitions follow, which MariaDB says to those who keep them
+    /// (`MARIADB_CLIENT_CACHE_METADATA`).
+    fn column_count(&self, payload: &[u8]) -> io::Result<(u64, bool)> {
+        let keeps = self.capabilities.contains(Capabilities::CACHE_METADATA);
+        let (count, follow) = match payload.split_last() {
+            Some((&follow, count)) if keeps => (count, follow != 0),
+            _ => (payload, true),
+        };
+        let count = wire::parse_column_count(count).map_err(|error| invalid(&format!("{error:?}")))?;
+        Ok((count, follow))
+    }
+
     /// Reads column definitions, and the status of the packet that ends them, if one does.
-    fn columns(&mut self, packets: &mut Vec<Packet>, count: u64) -> io::Result<Option<StatusFlags>> {
+    fn columns(
+        &mut self,
+        packets: &mut Vec<Packet>,
+        count: u64,
+        ends: bool,
+    ) -> io::Result<Option<StatusFlags>> {
         for _ in 0..count {
             let (sequence, payload) = self.receive()?;
             packets.push(Packet { role: Role::Column, sequence, payload });
         }
-        if count == 0 || self.capabilities.contains(Capabilities::DEPRECATE_EOF) {
+        if !ends || self.capabilities.contains(Capabilities::DEPRECATE_EOF) {
             return Ok(None);
         }
         let (sequence, payload) = self.receive()?;
@@ -403,13 +422,28 @@ impl Connection {
         let columns = u16::from_le_bytes([payload[5], payload[6]]);
         let parameters = u16::from_le_bytes([payload[7], payload[8]]);
         packets.push(Packet { role: Role::Prepared, sequence, payload });
-        self.columns(packets, u64::from(parameters))?;
-        self.columns(packets, u64::from(columns))?;
+        for count in [parameters, columns] {
+            self.columns(packets, u64::from(count), count > 0)?;
+        }
         Ok(())
     }
 
     fn field_list(&mut self, packets: &mut Vec<Packet>) -> io::Result<()> {
-        self.rows(packets, Role::Column).map(drop)
+        let deprecate_eof = self.capabilities.contains(Capabilities::DEPRECATE_EOF);
+        loop {
+            let (sequence, payload) = self.receive()?;
+            let role = match payload.first() {
+                // Without a default schema some servers say OK, and no more.
+                Some(0x00) => Role::Ok,
+                Some(0xff) => Role::Err,
+                Some(0xfe) if deprecate_eof || payload.len() < 9 => Role::EndOfRows,
+                _ => Role::Column,
+            };
+            packets.push(Packet { role, sequence, payload });
+            if role != Role::Column {
+                return Ok(());
+            }
+        }
     }
 
     fn send(&mut self, sequence: u8, payload: &[u8]) -> io::Result<()> {
@@ -466,6 +500,21 @@ fn execute_body(statement: u32, cursor: bool, values: &[Option<Vec<u8>>]) -> Vec
     }
     for value in values.iter().flatten() {
         wire::put_lenenc_bytes(&mut body, value);
+    }
+    body
+}
+
+/// One parameter, and an execution for each value.
+fn bulk_body(statement: u32, values: &[Option<Vec<u8>>]) -> Vec<u8> {
+    let mut body = statement.to_le_bytes().to_vec();
+    body.extend_from_slice(&wire::BULK_SENDS_TYPES.to_le_bytes());
+    body.extend_from_slice(&[TYPE_VAR_STRING, 0]);
+    for value in values {
+        // STMT_INDICATOR_NONE, behind which a value follows, and STMT_INDICATOR_NULL (MariaDB's `include/mysql_com.h`).
+        body.push(u8::from(value.is_none()));
+        if let Some(value) = value {
+            wire::put_lenenc_bytes(&mut body, value);
+        }
     }
     body
 }

@@ -28,6 +28,13 @@ pub(crate) enum Reason {
     Statistics,
     /// Row "SHOW WARNINGS, SHOW ERRORS where there is nothing to show, or the server is not asked".
     WidthsOfWarnings,
+    /// Row "The column length of a user variable that was never set".
+    NeverSet,
+    /// COM_FIELD_LIST without a default schema: whether it is an error, MariaDB sees from the statement before
+    /// (sql_lex.cc, copy_db_to: `with_cte_resolution`).
+    FieldsOfNoSchema,
+    /// Row "Executions with wrong values, of a statement that cannot be prepared any more".
+    RefusedBeforeItsValues,
     /// The server counts in a login's answer what an earlier user of its thread left.
     WarningsOfLogin,
 }
@@ -78,6 +85,14 @@ pub(crate) fn unexplained(
     through: &[Reply],
     tally: &mut Tally,
 ) -> Option<String> {
+    if let (Step::FieldList(..), [one], [two]) = (step, direct, through)
+        && one != two
+        && knows_no_schema(one)
+        && knows_no_schema(two)
+    {
+        *tally.entry(Reason::FieldsOfNoSchema).or_default() += 1;
+        return None;
+    }
     for (number, (one, two)) in direct.iter().zip(through).enumerate() {
         for (place, pair) in one.packets.iter().zip(&two.packets).enumerate() {
             if pair.0 == pair.1 {
@@ -120,6 +135,10 @@ fn reason(step: &Step, ends: Ends, direct: &Packet, through: &Packet) -> Option<
         Role::TextRow if own_ids(ends, one, two) => Some(Reason::OwnId),
         Role::TextRow => cells_name_statement(one, two).then_some(Reason::StatementId),
         Role::Prepared => (one[5..] == two[5..]).then_some(Reason::StatementId),
+        Role::Column if ends.capabilities.contains(Capabilities::EXTENDED_METADATA) => {
+            let (one, two) = (without_extension(one)?, without_extension(two)?);
+            (one.1 == two.1).then(|| column(step, &one.0, &two.0)).flatten()
+        }
         Role::Column => column(step, one, two),
         Role::Ok if *step == Step::Reconnect && of_login(one) == of_login(two) => {
             Some(Reason::WarningsOfLogin)
@@ -131,9 +150,16 @@ fn reason(step: &Step, ends: Ends, direct: &Packet, through: &Packet) -> Option<
         Role::Err if says(step, &REPLACED) && quotes_text(one) && quotes_text(two) => {
             Some(Reason::ReplacedByValue)
         }
+        Role::Err if refused_before_its_values(step, one, two) => Some(Reason::RefusedBeforeItsValues),
         Role::Err => names_statement(one, two).then_some(Reason::StatementId),
         Role::ColumnCount | Role::BinaryRow | Role::LocalInfile => None,
     }
+}
+
+/// The answer to COM_FIELD_LIST without a default schema: ER_NO_DB_ERROR, or OK.
+fn knows_no_schema(reply: &Reply) -> bool {
+    let [Packet { role, payload, .. }] = &reply.packets[..] else { return false };
+    *role == Role::Ok || wire::ErrPacket::parse(payload).is_ok_and(|error| error.code == 1046)
 }
 
 fn own_ids(ends: Ends, direct: &[u8], through: &[u8]) -> bool {
@@ -143,6 +169,15 @@ fn own_ids(ends: Ends, direct: &[u8], through: &[u8]) -> bool {
         direct == Some(own_direct.as_bytes()) && through == Some(own_through.as_bytes())
     };
     one.len() == two.len() && one.iter().zip(&two).all(|(one, two)| one == two || is_own(*one, *two))
+}
+
+/// ER_MALFORMED_PACKET or ER_WRONG_ARGUMENTS, and what preparing the statement gives where nothing may be changed
+/// (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION), or a temporary table has another's place (ER_BAD_FIELD_ERROR).
+fn refused_before_its_values(step: &Step, direct: &[u8], through: &[u8]) -> bool {
+    let code = |payload| wire::ErrPacket::parse(payload).map_or(0, |error| error.code);
+    matches!(step, Step::Execute { .. } | Step::Bulk { .. })
+        && [1835, 1210].contains(&code(direct))
+        && [1792, 1054].contains(&code(through))
 }
 
 /// ER_PARSE_ERROR shows a piece of the text.
@@ -170,6 +205,19 @@ fn cells_name_statement(direct: &[u8], through: &[u8]) -> bool {
         one == two || one.zip(two).is_some_and(|(one, two)| names_statement(one, two))
     };
     one.len() == two.len() && one.iter().zip(&two).all(|(one, two)| same(*one, *two))
+}
+
+/// A column definition without what MariaDB's extended metadata say in it, and that: a string between the names and the rest.
+fn without_extension(definition: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    /// The catalog, the schema, two names of the table and two of the column.
+    const NAMES: usize = 6;
+    let mut reader = wire::Reader::of("column definition", definition);
+    for _ in 0..NAMES {
+        reader.lenenc_bytes().ok()?;
+    }
+    let names = definition.len() - reader.remaining();
+    let extension = reader.lenenc_bytes().ok()?.to_vec();
+    Some(([&definition[..names], reader.rest()].concat(), extension))
 }
 
 fn column(step: &Step, direct: &[u8], through: &[u8]) -> Option<Reason> {
@@ -200,6 +248,12 @@ fn column(step: &Step, direct: &[u8], through: &[u8]) -> Option<Reason> {
         // BINARY_FLAG is about the collation.
         (column.length, column.kind, column.flags & !0x80, column.decimals)
     };
+    let length_aside = |column: &wire::ColumnDefinition<'_>| (column.kind, column.flags, column.decimals);
+    // Those of a MEDIUMBLOB and of what was made NULL again.
+    const OF_NULL: [u32; 2] = [16_777_216, 16_777_215];
+    if is_expression && [one.length, two.length] == OF_NULL && length_aside(&one) == length_aside(&two) {
+        return Some(Reason::NeverSet);
+    }
     (rest(&one) == rest(&two) && character_set(one.collation) == character_set(two.collation))
         .then_some(Reason::CollationOfConnection)
 }
@@ -374,6 +428,23 @@ mod tests {
             unexplained_packets(ok(2, &[]), ok(0x4002, &[2, 1, b'1'])).is_some(),
             "nobody else's changes are told"
         );
+    }
+
+    #[test]
+    fn what_extends_a_definition_is_compared_by_itself() {
+        let definition = |extension: &[u8]| {
+            let mut payload = Vec::new();
+            for name in
+                [&b"def"[..], b"", b"", b"", b"c", b"", extension, b"\x21\0\x15\0\0\0\x08\x81\0\0\0\0"]
+            {
+                wire::put_lenenc_bytes(&mut payload, name);
+            }
+            payload
+        };
+        let (plain, extension) = without_extension(&definition(b"\0\x04json")).unwrap();
+        assert_eq!(extension, b"\0\x04json");
+        assert_eq!(parse_column_definition(&plain).unwrap().collation, 33);
+        assert_eq!(without_extension(b"\x03def"), None);
     }
 
     #[test]

@@ -16,6 +16,7 @@
 mod connection;
 mod differences;
 mod options;
+mod orders;
 mod program;
 mod random;
 mod run;
@@ -40,6 +41,12 @@ const SHRINKING: Duration = Duration::from_secs(60);
 
 /// Of programs longer than this only the steps of the client that saw the difference are printed.
 const LONGEST_TOLD: usize = 40;
+
+/// A program that could not be run is told of and passed over; after so many there is nothing to go on with.
+const MOST_TROUBLES: usize = 20;
+
+/// A line tells how far a run is, so often.
+const TELLING: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     match Options::parse(std::env::args().skip(1)).and_then(|options| fuzz(&options)) {
@@ -67,23 +74,38 @@ fn fuzz(options: &Options) -> Result<bool, String> {
         direct: &direct,
         behind: &behind,
     };
-    let mut session =
-        Session { bench, options, tally: Tally::new(), programs: 0, steps: 0, failed: Vec::new() };
+    let mut session = Session {
+        bench,
+        options,
+        tally: Tally::new(),
+        began: Instant::now(),
+        programs: 0,
+        steps: 0,
+        failed: Vec::new(),
+        seen: Vec::new(),
+        troubles: Vec::new(),
+    };
     session.kept()?;
     if options.replay.is_none() {
         session.seeds()?;
     }
     session.summary();
-    Ok(session.failed.is_empty())
+    Ok(session.failed.is_empty() && session.troubles.is_empty())
 }
 
 struct Session<'a> {
     bench: Bench<'a>,
     options: &'a Options,
     tally: Tally,
+    began: Instant,
     programs: u64,
     steps: usize,
+    /// The names of the programs that differed.
     failed: Vec<String>,
+    /// What differed, as it was and made small.
+    seen: Vec<Difference>,
+    /// What kept programs from being run.
+    troubles: Vec<String>,
 }
 
 impl Session<'_> {
@@ -108,15 +130,32 @@ impl Session<'_> {
         let end = Instant::now() + self.options.duration;
         let mut left = self.options.programs;
         let mut seed = self.options.seed;
+        let mut told = self.began;
         let goes_on = |left: Option<u64>| left.map_or_else(|| Instant::now() < end, |left| left > 0);
         while goes_on(left) && self.failed.len() < self.options.stop_at {
-            let program = Program::draw(seed, self.options.steps);
+            let program = Program::draw(seed, self.options.steps, self.options.clients);
             if !(program.setting.at_once && self.options.in_order) {
-                self.one(&format!("seed {seed}"), &program)?;
+                if let Err(trouble) = self.one(&format!("seed {seed}"), &program) {
+                    self.trouble(format!("seed {seed} could not be run: {trouble}"))?;
+                }
                 left = left.map(|left| left - 1);
             }
             seed += 1;
+            if told.elapsed() >= TELLING {
+                told = Instant::now();
+                println!("{}", self.so_far());
+            }
         }
+        Ok(())
+    }
+
+    /// Notes what kept a program from being run; an error where that happens too often.
+    fn trouble(&mut self, trouble: String) -> Result<(), String> {
+        if self.troubles.len() == MOST_TROUBLES {
+            return Err(trouble);
+        }
+        println!("{trouble}");
+        self.troubles.push(trouble);
         Ok(())
     }
 
@@ -127,22 +166,37 @@ impl Session<'_> {
         self.failed.push(name.to_owned());
         if self.options.replay.is_some() {
             tell(program, &difference);
+            return Ok(());
+        }
+        let file = self.options.found.join(format!("{}.txt", name.replace([' ', '/'], "-")));
+        let write = |program: &Program| {
+            std::fs::create_dir_all(&self.options.found)
+                .and_then(|()| std::fs::write(&file, program.write()))
+                .map_err(|error| format!("{}: {error}", file.display()))
+        };
+        write(program)?;
+        if self.seen.iter().any(|seen| seen.is_like(&difference)) {
+            println!("{name} differs like one before");
         } else {
             println!("{name} differs; making it small ...");
-            let (small, difference) = shrink(&self.bench, program, &difference, SHRINKING)?;
-            tell(&small, &difference);
-            let file = self.options.found.join(format!("{}.txt", name.replace([' ', '/'], "-")));
-            std::fs::create_dir_all(&self.options.found)
-                .and_then(|()| std::fs::write(&file, small.write()))
-                .map_err(|error| format!("{}: {error}", file.display()))?;
-            println!("  again: differential --replay {}", file.display());
+            let (small, smaller) = shrink(&self.bench, program, &difference, SHRINKING)?;
+            tell(&small, &smaller);
+            write(&small)?;
+            self.seen.extend([difference, smaller]);
         }
+        println!("  again: differential --replay {}", file.display());
         Ok(())
     }
 
+    fn so_far(&self) -> String {
+        let Self { programs, steps, .. } = self;
+        let (seconds, failed) = (self.began.elapsed().as_secs(), self.failed.len());
+        format!("{programs} programs, {steps} steps in {seconds} s, {failed} with differences")
+    }
+
     fn summary(&self) {
-        println!("{} programs, {} steps, {} with differences", self.programs, self.steps, self.failed.len());
-        for name in &self.failed {
+        println!("{}", self.so_far());
+        for name in self.failed.iter().chain(&self.troubles) {
             println!("  {name}");
         }
         for (reason, count) in &self.tally {
@@ -157,6 +211,9 @@ impl Session<'_> {
             Reason::KnownAtTheEnd,
             Reason::Statistics,
             Reason::WidthsOfWarnings,
+            Reason::NeverSet,
+            Reason::FieldsOfNoSchema,
+            Reason::RefusedBeforeItsValues,
             Reason::WarningsOfLogin,
         ];
         for reason in reasons.iter().filter(|reason| !self.tally.contains_key(reason)) {

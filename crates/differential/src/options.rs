@@ -5,13 +5,14 @@ use std::time::Duration;
 
 const USAGE: &str = "\
 differential [--onramp PROGRAM] [--seed N] [--seconds N | --minutes N] [--steps N] [--stop-at N] [--kept FOLDER]
-             [--programs N] [--found FOLDER] [--replay FILE] [--in-order] [--twins]
+             [--programs N] [--clients N] [--found FOLDER] [--replay FILE] [--in-order] [--twins]
 
   --onramp    the program under test; default: onramp beside this program
   --seed      the first seed; the next ones follow; default 1
   --seconds   no new program is begun after this long; default 120
   --programs  this many programs, however long they take, instead of --seconds
   --steps     steps of a program, of all clients together; default 300
+  --clients   of programs with a crowd, up to this many; default 400
   --stop-at   stop after this many programs with differences; default 3
   --kept      a folder with programs that run first
   --found     where programs with differences are written; default: target/differential
@@ -27,6 +28,7 @@ pub(crate) struct Options {
     pub(crate) duration: Duration,
     pub(crate) programs: Option<u64>,
     pub(crate) steps: usize,
+    pub(crate) clients: usize,
     pub(crate) stop_at: usize,
     pub(crate) kept: Option<PathBuf>,
     pub(crate) found: PathBuf,
@@ -48,6 +50,7 @@ impl Options {
             duration: Duration::from_secs(120),
             programs: None,
             steps: 300,
+            clients: 400,
             stop_at: 3,
             kept: None,
             found: PathBuf::from("target/differential"),
@@ -75,6 +78,7 @@ impl Options {
                 "--minutes" => options.duration = Duration::from_secs(60 * u64::from(number()?)),
                 "--programs" => options.programs = Some(u64::from(number()?)),
                 "--steps" => options.steps = number()? as usize,
+                "--clients" => options.clients = (number()? as usize).max(2),
                 "--stop-at" => options.stop_at = number()? as usize,
                 "--kept" => options.kept = Some(PathBuf::from(&value)),
                 "--found" => options.found = PathBuf::from(&value),
@@ -97,6 +101,7 @@ mod tests {
         let options = parse(&["--seed", "7", "--minutes", "2", "--replay", "a.txt"]).unwrap();
         assert_eq!((options.seed, options.duration), (7, Duration::from_secs(120)));
         assert_eq!(options.replay, Some(PathBuf::from("a.txt")));
+        assert_eq!(parse(&["--clients", "1"]).unwrap().clients, 2, "a crowd is two");
         let options = parse(&["--in-order", "--programs", "5"]).unwrap();
         assert!(options.in_order && !options.twins && options.programs == Some(5));
         assert!(parse(&["--seed"]).is_err_and(|error| error.contains("no value")));

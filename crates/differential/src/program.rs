@@ -1,13 +1,21 @@
 //! Programs: what N clients do in which order, drawn from a seed or read from a file.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use wire::Capabilities;
 
 use crate::connection::{Login, plain_capabilities};
 use crate::random::Random;
-use crate::statements::{Kind, SCHEMAS, draw};
+use crate::statements::{Kind, SCHEMAS, draw, habits, prepared};
 use crate::step::Step;
+
+/// Steps of a client where there are many.
+const STEPS_OF_ONE: usize = 8;
+
+/// After DDL the server describes columns again, and behind `collation_connection` columns are not what they are directly
+/// (docs/DIFFERENCES.md): where clients keep what they have heard of columns, there is none of it.
+const DESCRIBED_AGAIN: [&str; 3] = ["ALTER", "TRUNCATE", "collation_connection"];
 
 /// How Onramp is set up, and who may go when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +28,8 @@ pub(crate) struct Setting {
     pub(crate) coalesce: bool,
     /// Every client goes on by itself; otherwise one step follows the other, whosever it is.
     pub(crate) at_once: bool,
+    /// Options change while the program runs.
+    pub(crate) unsteady: bool,
 }
 
 /// A step in its place.
@@ -40,46 +50,65 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Draws a program of about this many steps.
-    pub(crate) fn draw(seed: u64, steps: usize) -> Self {
+    /// Draws a program of about this many steps, more for a crowd, and of at most `most` clients.
+    pub(crate) fn draw(seed: u64, steps: usize, most: usize) -> Self {
         let mut random = Random::new(seed);
-        let clients = *random.one_of(&[2, 3, 5, 8, 16]);
+        let (clients, backends) = draw_crowd(&mut random, most);
         let setting = Setting {
-            backends: 1 + random.below(4.min(clients - 1)),
-            permits: *random.one_of(&[1, 2, 16]),
+            backends,
+            permits: *random.one_of(&[1, 2, 16, 64]),
             in_flight: *random.one_of(&[1, 4, 16]),
             workers: 1,
             epoll: random.chance(50),
             coalesce: random.chance(30),
             at_once: random.chance(50),
+            unsteady: random.chance(40),
         };
-        let workers = if random.chance(30) { 1 + random.below(setting.backends) } else { 1 };
-        let setting = Setting { workers, ..setting };
-        let logins = (0..clients).map(|_| draw_login(&mut random)).collect();
+        let workers = if random.chance(30) { 1 + random.below(backends.min(4)) } else { 1 };
+        // In order, each run does the same.
+        let unsteady = setting.unsteady && setting.at_once;
+        let setting = Setting { workers, unsteady, ..setting };
+        let caches = random.chance(30);
+        let logins = (0..clients).map(|_| draw_login(&mut random, caches)).collect();
         let several = random.chance(50);
+        let habits = habits(&mut random);
         let mut draft = Draft {
             random,
             several,
+            caches,
+            cursors: seed % 2 == 0,
+            habits,
             setting: &setting,
             sections: vec![None; clients],
             next: vec![None; clients],
             begun: 0,
             moves: Vec::new(),
         };
-        while draft.moves.len() < steps {
-            let client = draft.random.below(clients);
+        let mut active = clients;
+        while draft.moves.len() < steps.max(STEPS_OF_ONE * clients) {
+            // Times when all have something to say, and times when few have.
+            if draft.random.chance(1) {
+                active = 1 + draft.random.below(clients);
+            }
+            let client = draft.random.below(active);
             draft.advance(client);
         }
         let moves = draft.moves;
         Self { setting, logins, moves }
     }
 
+    /// Those who have something to do.
+    pub(crate) fn clients(&self) -> BTreeSet<usize> {
+        self.moves.iter().map(|own| own.client).collect()
+    }
+
     /// The file's text.
     pub(crate) fn write(&self) -> String {
-        let Setting { backends, permits, in_flight, workers, epoll, coalesce, at_once } = &self.setting;
+        let Setting { backends, permits, in_flight, workers, epoll, coalesce, at_once, unsteady } =
+            &self.setting;
         let mut text = format!(
-            "onramp\t{backends}\t{permits}\t{in_flight}\t{workers}\t{epoll}\t{coalesce}\t{at_once}\n\
-             # backends, permits, statements in flight, workers, epoll, coalesce_reads, all clients at once\n"
+            "onramp\t{backends}\t{permits}\t{in_flight}\t{workers}\t{epoll}\t{coalesce}\t{at_once}\t{unsteady}\n\
+             # backends, permits, statements in flight, workers, epoll, coalesce_reads, all clients at once, options change\n"
         );
         for Login { user, schema, collation, capabilities } in &self.logins {
             let _ = writeln!(text, "client\t{user}\t{schema}\t{collation}\t{capabilities}");
@@ -117,8 +146,16 @@ impl Program {
 }
 
 fn read_setting(words: &[&str]) -> Option<Setting> {
-    let [backends, permits, in_flight, workers, epoll, coalesce, at_once] = *words else { return None };
+    let [backends, permits, in_flight, workers, epoll, coalesce, at_once, ref rest @ ..] = *words else {
+        return None;
+    };
+    let unsteady = match *rest {
+        [] => false,
+        [unsteady] => unsteady.parse().ok()?,
+        _ => return None,
+    };
     Some(Setting {
+        unsteady,
         backends: backends.parse().ok()?,
         permits: permits.parse().ok()?,
         in_flight: in_flight.parse().ok()?,
@@ -137,7 +174,20 @@ fn read_move(line: &str, clients: usize) -> Option<Move> {
     Some(Move { client, section, step: Step::read(step)? })
 }
 
-fn draw_login(random: &mut Random) -> Login {
+/// How many clients there are, and backends for them: from one client for each to forty.
+fn draw_crowd(random: &mut Random, most: usize) -> (usize, usize) {
+    if random.chance(6) {
+        let backends = *random.one_of(&[1, 2, 5, 10, 20, 50, 100, 200]);
+        let clients = backends * random.one_of(&[1, 2, 5, 10, 20, 40]);
+        return (clients.clamp(2, most), backends.min(most));
+    }
+    let clients = *random.one_of(&[2, 3, 5, 8, 16]);
+    let clients = clients.min(most);
+    let backends = if random.chance(10) { clients } else { 1 + random.below(4.min(clients - 1)) };
+    (clients, backends)
+}
+
+fn draw_login(random: &mut Random, caches: bool) -> Login {
     let mut capabilities = plain_capabilities();
     for (flag, percent) in [
         (Capabilities::DEPRECATE_EOF, 50),
@@ -146,6 +196,9 @@ fn draw_login(random: &mut Random) -> Login {
         (Capabilities::LOCAL_FILES, 70),
         (Capabilities::INTERACTIVE, 15),
         (Capabilities::SESSION_TRACK, 20),
+        (Capabilities::BULK_OPERATIONS, 40),
+        (Capabilities::EXTENDED_METADATA, 10),
+        (Capabilities::CACHE_METADATA, if caches { 60 } else { 0 }),
     ] {
         if random.chance(percent) {
             capabilities |= flag;
@@ -182,6 +235,11 @@ struct Draft<'a> {
     random: Random,
     /// Whether some texts hold several statements.
     several: bool,
+    /// Clients keep what they have heard of columns.
+    caches: bool,
+    /// Some executions ask for a cursor. Statements that read ROW_COUNT() have none (docs/DIFFERENCES.md).
+    cursors: bool,
+    habits: Vec<String>,
     setting: &'a Setting,
     sections: Vec<Option<Begun>>,
     /// What a client asks after the step before.
@@ -206,7 +264,9 @@ impl Draft<'_> {
                 let step = self.inside(client, begun.section);
                 self.push(client, step);
             }
-            None if self.random.chance(15) && self.may_hold() => self.begin(client),
+            None if self.random.chance(if self.is_crowded() { 3 } else { 15 }) && self.may_hold() => {
+                self.begin(client);
+            }
             None => {
                 let step = self.free(client);
                 self.push(client, step);
@@ -217,6 +277,11 @@ impl Draft<'_> {
     /// In order, whoever waits for a backend holds up everybody: one is left over. At once, it comes back by itself.
     fn may_hold(&self) -> bool {
         self.setting.at_once || self.sections.iter().flatten().count() + 1 < self.setting.backends
+    }
+
+    /// So many clients for each backend that those who hold one must be few, and soon done.
+    fn is_crowded(&self) -> bool {
+        self.sections.len() > 8 * self.setting.backends
     }
 
     fn push(&mut self, client: usize, step: Step) {
@@ -233,7 +298,8 @@ impl Draft<'_> {
             Section::Pinned,
             Section::Pinned,
         ]);
-        let left = 1 + self.random.below(if section == Section::Pinned { 40 } else { 8 });
+        let long = section == Section::Pinned && !self.is_crowded();
+        let left = 1 + self.random.below(if long { 40 } else { 8 });
         self.begun += 1;
         self.sections[client] = Some(Begun { section, number: self.begun, left });
         let step = match section {
@@ -274,6 +340,9 @@ impl Draft<'_> {
             Section::Transaction | Section::WithoutAutocommit if self.random.chance(15) => {
                 self.query_of(&["SAVEPOINT s", "ROLLBACK TO s", "RELEASE SAVEPOINT s", "SAVEPOINT r"])
             }
+            Section::Transaction | Section::WithoutAutocommit if self.random.chance(20) => {
+                self.multiplexed(client)
+            }
             _ => self.text_step(client),
         }
     }
@@ -299,6 +368,11 @@ impl Draft<'_> {
             7 => Step::Reset,
             8 => self.change_user(true),
             9 => Step::Reconnect,
+            10 => {
+                let table = *self.random.one_of(&["words", "no_such_table"]);
+                let pattern = *self.random.one_of(&["", "%", "w%", "none"]);
+                Step::FieldList(table.into(), pattern.into())
+            }
             11 => Step::SetOption(u16::from(self.random.chance(50))),
             12 => match self.random.below(3) {
                 0 => Step::Statistics,
@@ -312,6 +386,7 @@ impl Draft<'_> {
                 let texts = texts.filter(|text| !text.starts_with("LOAD DATA"));
                 Step::Burst(texts.map(String::into_bytes).collect())
             }
+            17..=36 => self.multiplexed(client),
             _ => self.text_step(client),
         }
     }
@@ -335,9 +410,19 @@ impl Draft<'_> {
     }
 
     fn text(&mut self, client: usize) -> String {
+        match self.any_text(client) {
+            text if self.caches && DESCRIBED_AGAIN.iter().any(|word| text.contains(word)) => {
+                String::from("SELECT 'not described again'")
+            }
+            text => text,
+        }
+    }
+
+    fn any_text(&mut self, client: usize) -> String {
         let pinned = self.sections[client].is_some_and(|begun| begun.section == Section::Pinned);
         let kind = match self.random.below(76) {
-            0..=19 => Kind::Setting,
+            0..=5 => return self.random.one_of(&self.habits).clone(),
+            6..=19 => Kind::Setting,
             20..=44 => Kind::Probe,
             45..=62 => Kind::Write,
             63..=68 => Kind::Failing,
@@ -347,6 +432,33 @@ impl Draft<'_> {
             _ => Kind::Counts,
         };
         draw(kind, client, &mut self.random)
+    }
+
+    /// About a prepared statement that needs no backend of its own.
+    fn multiplexed(&mut self, client: usize) -> Step {
+        let nth = self.random.below(3);
+        match self.random.below(16) {
+            0..=4 => match prepared(client, &mut self.random) {
+                text if self.cursors && text.contains("ROW_COUNT") => Step::Ping,
+                text => Step::Prepare(text.into_bytes()),
+            },
+            5..=10 => {
+                let count = if self.random.chance(20) { 2 } else { 1 };
+                Step::Execute { nth, cursor: false, values: (0..count).map(|_| self.value()).collect() }
+            }
+            11..=12 => {
+                let count = 1 + self.random.below(4);
+                Step::Bulk { nth, values: (0..count).map(|_| self.value()).collect() }
+            }
+            13 => Step::LongData { nth, data: b"2".to_vec() },
+            14 => Step::ResetStatement(nth),
+            _ => Step::CloseStatement(nth),
+        }
+    }
+
+    fn value(&mut self) -> Option<Vec<u8>> {
+        let values = [Some("1"), Some("2"), Some("+04:00"), Some("300"), Some(""), None];
+        self.random.one_of(&values).map(|value| value.as_bytes().to_vec())
     }
 
     fn prepared(&mut self, client: usize) -> Step {
@@ -372,14 +484,9 @@ impl Draft<'_> {
                 .into_bytes(),
             ),
             4..=7 => {
-                let value = *self.random.one_of(&[Some("1"), Some("2"), Some("+04:00"), Some(""), None]);
-                // One too many does not matter; one too few fails, after which open cursors differ: an open defect.
-                let count = 1;
-                Step::Execute {
-                    nth,
-                    cursor: self.random.chance(15),
-                    values: vec![value.map(|value| value.as_bytes().to_vec()); count],
-                }
+                let count = *self.random.one_of(&[1, 1, 1, 1, 0, 2]);
+                let values = (0..count).map(|_| self.value()).collect();
+                Step::Execute { nth, cursor: self.cursors && self.random.chance(20), values }
             }
             8 => Step::LongData { nth, data: b"2".to_vec() },
             9 => Step::ResetStatement(nth),
@@ -412,16 +519,16 @@ mod tests {
     #[test]
     fn programs_are_read_as_they_were_written() {
         for seed in 0..20 {
-            let program = Program::draw(seed, 200);
+            let program = Program::draw(seed, 200, 40);
             assert_eq!(Program::read(&program.write()).as_ref(), Ok(&program), "{seed}");
         }
     }
 
     #[test]
     fn in_order_one_backend_is_always_left() {
-        let mut most = 0;
+        let mut full = 0;
         for seed in 0..200 {
-            let program = Program::draw(seed, 300);
+            let program = Program::draw(seed, 300, 400);
             if program.setting.at_once {
                 continue;
             }
@@ -431,19 +538,31 @@ mod tests {
                 if let Some(section) = section {
                     open.insert(*section, ());
                     assert!(open.len() < program.setting.backends, "seed {seed}");
-                    most = most.max(open.len());
+                    full += usize::from(open.len() + 1 == program.setting.backends);
                     if last == Some(place) {
                         open.remove(section);
                     }
                 }
             }
         }
-        assert_eq!(most, 3, "all backends but one are held at times");
+        assert!(full > 0, "all backends but one are held at times");
+    }
+
+    #[test]
+    fn there_are_crowds_over_few_backends_and_over_many() {
+        let programs: Vec<_> = (0..400).map(|seed| Program::draw(seed, 0, 400)).collect();
+        let some = |is: &dyn Fn(usize, usize) -> bool| {
+            programs.iter().any(|program| is(program.logins.len(), program.setting.backends))
+        };
+        assert!(some(&|_, backends| backends == 200));
+        assert!(some(&|clients, backends| clients == 40 * backends && backends > 1));
+        assert!(some(&|clients, backends| clients == backends));
+        assert!(programs.iter().all(|program| program.logins.len() <= 400));
     }
 
     #[test]
     fn what_is_wrong_in_a_file_is_named() {
-        let program = Program::draw(1, 10).write();
+        let program = Program::draw(1, 10, 16).write();
         assert!(Program::read(&format!("{program}99\t-\tping\n")).is_err_and(|error| error.contains("99")));
         assert!(Program::read("client\tapp\t\t45\t0\n").is_err());
     }

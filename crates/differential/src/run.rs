@@ -1,5 +1,6 @@
 //! Runs a program on both sides and compares what its clients see.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +9,7 @@ use wire::Capabilities;
 
 use crate::connection::{Connection, Login, Reply, password};
 use crate::differences::{Ends, Tally, unexplained};
+use crate::orders;
 use crate::program::{Move, Program};
 use crate::sites::{Onramp, Server};
 use crate::step::Step;
@@ -52,10 +54,10 @@ pub(crate) fn run(
     program: &Program,
     tally: &mut Tally,
 ) -> Result<Option<Difference>, String> {
-    let clients = program.logins.len();
+    let clients = program.clients();
     std::thread::scope(|scope| {
-        let behind = scope.spawn(|| bench.behind.prepare(clients));
-        bench.direct.prepare(clients)?;
+        let behind = scope.spawn(|| bench.behind.prepare(&clients));
+        bench.direct.prepare(&clients)?;
         behind.join().expect("it does not panic")
     })?;
     let Some(onramp) = bench.onramp else {
@@ -67,7 +69,19 @@ pub(crate) fn run(
         return Ok(perform(&program, (bench.direct.socket(), bench.behind.socket()), tally));
     };
     let mut onramp = Onramp::start(onramp, bench.folder, bench.behind, &program.setting)?;
-    let difference = perform(program, (bench.direct.socket(), &onramp.socket), tally);
+    let sockets = (bench.direct.socket(), &*onramp.socket);
+    let over = AtomicBool::new(false);
+    let (difference, orders) = std::thread::scope(|scope| {
+        let orders = onramp.admin.as_deref().map(|admin| {
+            // The same orders for the same program, though not at the same moments.
+            let (seed, over) = (program.moves.len() as u64, &over);
+            scope.spawn(move || orders::give(admin, seed, over))
+        });
+        let difference = perform(program, sockets, tally);
+        over.store(true, Ordering::Relaxed);
+        (difference, orders.map_or(Ok(()), |orders| orders.join().expect("it does not panic")))
+    });
+    orders?;
     if !onramp.lives() {
         let place = difference.as_ref().and_then(|difference| difference.place);
         return Ok(Some(Difference { place, what: format!("onramp has ended:\n{}", onramp.last_words()) }));
@@ -80,15 +94,16 @@ fn perform(program: &Program, sockets: (&Path, &Path), tally: &mut Tally) -> Opt
 }
 
 fn in_order(program: &Program, sockets: (&Path, &Path), tally: &mut Tally) -> Option<Difference> {
-    let mut clients = Vec::new();
-    for login in &program.logins {
-        match Pair::open(sockets, login, tally) {
-            Ok(pair) => clients.push(pair),
+    let mut clients = BTreeMap::new();
+    for client in program.clients() {
+        match Pair::open(sockets, &program.logins[client], tally) {
+            Ok(pair) => clients.insert(client, pair),
             Err(what) => return Some(Difference { place: None, what }),
-        }
+        };
     }
     for (place, Move { client, step, .. }) in program.moves.iter().enumerate() {
-        if let Some(what) = clients[*client].perform(step, sockets, tally) {
+        let pair = clients.get_mut(client).expect("all that have a step are there");
+        if let Some(what) = pair.perform(step, sockets, tally) {
             return Some(Difference { place: Some(place), what });
         }
     }
@@ -100,8 +115,8 @@ fn at_once(program: &Program, sockets: (&Path, &Path), tally: &mut Tally) -> Opt
     let seen: Mutex<(Vec<Difference>, Tally)> = Mutex::default();
     let enough = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for (client, login) in program.logins.iter().enumerate() {
-            let (seen, enough) = (&seen, &enough);
+        for client in program.clients() {
+            let (login, seen, enough) = (&program.logins[client], &seen, &enough);
             scope.spawn(move || {
                 let mut own = Tally::new();
                 let difference = one_client(program, client, login, sockets, enough, &mut own);

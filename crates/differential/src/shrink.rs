@@ -19,13 +19,22 @@ pub(crate) fn shrink(
     if let Some(place) = difference.place {
         let cut = Program { moves: program.moves[..=place].to_vec(), ..program.clone() };
         try_instead(bench, &mut best, cut)?;
+        // In a crowd the others seldom have a part in it.
+        let client = program.moves[place].client;
+        let kept: Vec<bool> = best.0.moves.iter().map(|own| own.client == client).collect();
+        let alone = without(&best.0, &kept);
+        if alone.moves.len() < best.0.moves.len() {
+            try_instead(bench, &mut best, alone)?;
+        }
     }
     let mut piece = best.0.moves.len().div_ceil(2);
     while piece > 0 && Instant::now() < deadline {
         let mut from = 0;
         while from < best.0.moves.len() && Instant::now() < deadline {
-            let kept: Vec<bool> =
-                (0..best.0.moves.len()).map(|place| place < from || place >= from + piece).collect();
+            let asked_about = asked_about(&best.0);
+            let kept: Vec<bool> = (0..best.0.moves.len())
+                .map(|place| place < from || place >= from + piece || Some(place) == asked_about)
+                .collect();
             let smaller = without(&best.0, &kept);
             if smaller.moves.len() >= best.0.moves.len() || !try_instead(bench, &mut best, smaller)? {
                 from += piece;
@@ -34,6 +43,13 @@ pub(crate) fn shrink(
         piece /= 2;
     }
     Ok(best)
+}
+
+/// The step before the last one, of the same client: what the last one shows is mostly about that, and of another one it would
+/// be another difference.
+fn asked_about(program: &Program) -> Option<usize> {
+    let (last, before) = program.moves.split_last()?;
+    before.iter().rposition(|own| own.client == last.client)
 }
 
 fn try_instead(
@@ -91,7 +107,7 @@ mod tests {
                 own(Some(1), Step::Ping),
                 own(Some(1), Step::Query(b"COMMIT".to_vec())),
             ],
-            ..Program::draw(1, 0)
+            ..Program::draw(1, 0, 16)
         };
         assert_eq!(
             without(&program, &[false, true, false, false]).moves,

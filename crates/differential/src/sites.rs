@@ -1,5 +1,6 @@
 //! The two servers, which are given the same, and Onramp in front of one of them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Mutex;
@@ -9,12 +10,21 @@ use std::time::{Duration, Instant};
 use private_server::{Access, PrivateServer, Report, Settings, tied_to_us};
 
 use crate::connection::{Connection, Login, Role, plain_capabilities};
+use crate::orders;
 use crate::program::Setting;
 use crate::statements::preparation;
 use crate::step::{Step, escape};
 
 /// A server on a slow disk needs seconds to come up; whoever needs longer than this never does.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// As many backends and direct clients as the largest program has, more than twice: those of a program before may still be
+/// there.
+const MOST_CONNECTIONS: u32 = 1000;
+
+/// How long clients that go on by themselves wait for a backend that others hold: less than their patience with an answer,
+/// so that it is Onramp that says so.
+const PATIENCE_WITH_OTHERS: &str = "50s";
 
 /// What `app` and `other` may do: everything inside the schemas of programs.
 const ACCOUNTS: [&str; 8] = [
@@ -70,10 +80,14 @@ impl Server {
                 "--sync-frm=OFF",
                 "--log-bin-trust-function-creators=1",
                 "--innodb-buffer-pool-size=128M",
+                // Two for each client: a table that had to make room is another one to prepared statements.
+                "--table-definition-cache=4000",
+                "--table-open-cache=4000",
                 "--innodb-lock-wait-timeout=5", // seconds: no program waits for a row in order
             ]
             .map(String::from)
             .to_vec(),
+            max_connections: MOST_CONNECTIONS,
             ..Settings::new(folder.to_path_buf())
         };
         let (sender, reports) = channel();
@@ -95,8 +109,8 @@ impl Server {
         &self.access.socket
     }
 
-    /// The schemas of programs, as new.
-    pub(crate) fn prepare(&self, clients: usize) -> Result<(), String> {
+    /// The schemas of programs, as new, with tables for these clients.
+    pub(crate) fn prepare(&self, clients: &BTreeSet<usize>) -> Result<(), String> {
         self.order(&preparation(clients))
     }
 
@@ -134,6 +148,8 @@ impl Drop for Server {
 pub(crate) struct Onramp {
     child: Child,
     pub(crate) socket: PathBuf,
+    /// The admin port's, where there is one.
+    pub(crate) admin: Option<PathBuf>,
     pub(crate) log: PathBuf,
 }
 
@@ -162,6 +178,13 @@ impl Onramp {
         for (name, value) in options {
             command.arg(format!("--{name}")).arg(value);
         }
+        let admin = setting.unsteady.then(|| folder.join("admin.sock"));
+        if let Some(admin) = &admin {
+            command.arg("--admin-listen").arg(admin);
+        }
+        if setting.at_once {
+            command.args(["--backend-connect-timeout", PATIENCE_WITH_OTHERS]);
+        }
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(|name| name.starts_with("ONRAMP_")) {
                 command.env_remove(name);
@@ -175,6 +198,7 @@ impl Onramp {
             access.socket.display()
         );
         command.env("ONRAMP_BACKEND", backend);
+        command.env("ONRAMP_ADMIN_USER", orders::USER).env("ONRAMP_ADMIN_PASSWORD", orders::PASSWORD);
         let errors = file.try_clone().map_err(|error| error.to_string())?;
         let child = command
             .stdin(Stdio::null())
@@ -182,7 +206,7 @@ impl Onramp {
             .stderr(errors)
             .spawn()
             .map_err(|error| format!("{}: {error}", program.display()))?;
-        let mut onramp = Self { child, socket, log };
+        let mut onramp = Self { child, socket, admin, log };
         onramp.wait()?;
         Ok(onramp)
     }

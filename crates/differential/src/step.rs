@@ -27,6 +27,8 @@ pub(crate) enum Step {
     Prepare(Vec<u8>),
     /// COM_STMT_EXECUTE of the client's nth statement (counted round), with parameters as strings; `None` is NULL.
     Execute { nth: usize, cursor: bool, values: Vec<Option<Vec<u8>>> },
+    /// MariaDB's COM_STMT_BULK_EXECUTE: an execution for each value, of a statement with one parameter.
+    Bulk { nth: usize, values: Vec<Option<Vec<u8>>> },
     /// COM_STMT_SEND_LONG_DATA to the first parameter.
     LongData { nth: usize, data: Vec<u8> },
     /// COM_STMT_RESET.
@@ -60,11 +62,11 @@ impl Step {
             Self::SetOption(option) => vec!["set_option".into(), option.to_string()],
             Self::Prepare(text) => vec!["prepare".into(), escape(text)],
             Self::Execute { nth, cursor, values } => {
-                let values = values.iter().map(|value| match value {
-                    Some(value) => format!("={}", escape(value)),
-                    None => "NULL".into(),
-                });
-                ["execute".into(), nth.to_string(), cursor.to_string()].into_iter().chain(values).collect()
+                let head = ["execute".into(), nth.to_string(), cursor.to_string()];
+                head.into_iter().chain(values.iter().map(write_value)).collect()
+            }
+            Self::Bulk { nth, values } => {
+                ["bulk".into(), nth.to_string()].into_iter().chain(values.iter().map(write_value)).collect()
             }
             Self::LongData { nth, data } => vec!["long_data".into(), nth.to_string(), escape(data)],
             Self::ResetStatement(nth) => vec!["reset_statement".into(), nth.to_string()],
@@ -101,6 +103,10 @@ impl Step {
                 cursor: cursor.parse().ok()?,
                 values: values.iter().map(|value| read_value(value)).collect::<Option<_>>()?,
             },
+            ["bulk", nth, ref values @ ..] => Self::Bulk {
+                nth: nth.parse().ok()?,
+                values: values.iter().map(|value| read_value(value)).collect::<Option<_>>()?,
+            },
             ["long_data", nth, data] => Self::LongData { nth: nth.parse().ok()?, data: unescape(data)? },
             ["reset_statement", nth] => Self::ResetStatement(nth.parse().ok()?),
             ["fetch", nth, rows] => Self::Fetch { nth: nth.parse().ok()?, rows: rows.parse().ok()? },
@@ -110,6 +116,10 @@ impl Step {
             _ => return None,
         })
     }
+}
+
+fn write_value(value: &Option<Vec<u8>>) -> String {
+    value.as_ref().map_or_else(|| String::from("NULL"), |value| format!("={}", escape(value)))
 }
 
 #[expect(clippy::option_option, reason = "a NULL, or a value, or a mistake in the file")]
@@ -160,6 +170,7 @@ mod tests {
             Step::SetOption(1),
             Step::Prepare(b"SELECT ?".to_vec()),
             Step::Execute { nth: 3, cursor: true, values: vec![None, Some(b"NULL".to_vec()), Some(vec![])] },
+            Step::Bulk { nth: 1, values: vec![Some(b"a".to_vec()), None] },
             Step::LongData { nth: 0, data: vec![0, 255] },
             Step::ResetStatement(1),
             Step::Fetch { nth: 1, rows: 2 },

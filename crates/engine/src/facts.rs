@@ -23,6 +23,8 @@ pub(crate) struct Facts {
     pub(crate) name_resolution: bool,
     /// What of the global `sql_mode`, which a new connection starts with, matters to the lexer.
     pub(crate) lex_mode: sql::LexMode,
+    /// The global `sql_mode`.
+    sql_mode: Box<[u8]>,
     pub(crate) max_connections: u32,
     /// Whether a new connection commits each statement by itself.
     pub(crate) autocommit: bool,
@@ -56,6 +58,7 @@ impl Facts {
             method: established.method,
             name_resolution: true,
             lex_mode: sql::LexMode::default(),
+            sql_mode: Box::default(),
             max_connections: 0,
             autocommit: true,
             max_allowed_packet: 16 << 20,
@@ -129,7 +132,8 @@ impl Facts {
         };
         self.autocommit = !matches!((*autocommit)?, b"0" | b"OFF");
         self.name_resolution = !matches!((*skip_names)?, b"1" | b"ON");
-        self.lex_mode = crate::session::lex_mode((*sql_mode)?);
+        self.sql_mode = (*sql_mode)?.into();
+        self.lex_mode = crate::session::lex_mode(&self.sql_mode);
         self.max_connections = number(*connections)?;
         self.max_allowed_packet = number(*packet)?;
         self.max_prepared_stmt_count = number(*prepared)?;
@@ -150,6 +154,14 @@ impl Facts {
     /// The status flags that a new connection has.
     pub(crate) fn fresh_status(&self) -> StatusFlags {
         if self.autocommit { StatusFlags::AUTOCOMMIT } else { StatusFlags(0) }
+    }
+
+    /// The `sql_mode` after the login of a client with `CLIENT_IGNORE_SPACE`. The servers put it into the session's at the login
+    /// alone (`prepare_new_connection_state` in MariaDB's and MySQL's `sql/sql_connect.cc`): a reset takes it out again.
+    pub(crate) fn sql_mode_with_ignore_space(&self) -> Box<[u8]> {
+        let modes = self.sql_mode.split(|&byte| byte == b',').filter(|mode| !mode.is_empty());
+        let others = modes.filter(|mode| !mode.eq_ignore_ascii_case(b"IGNORE_SPACE"));
+        others.chain([&b"IGNORE_SPACE"[..]]).collect::<Vec<_>>().join(&b","[..]).into()
     }
 
     /// What a login with this collation number gives: an unknown one means the server's own default, as the servers
@@ -236,6 +248,13 @@ mod tests {
         assert!(!facts.name_resolution);
         assert_eq!(facts.max_connections, 151);
         assert!(facts.accounts_query().contains("FROM mysql.global_priv"));
+    }
+
+    #[test]
+    fn a_client_may_add_a_mode_at_its_login() {
+        assert_eq!(*facts().sql_mode_with_ignore_space(), *b"ANSI_QUOTES,IGNORE_SPACE");
+        let plain = Facts::new(&Established::of_test("9.7.0", Capabilities(0)));
+        assert_eq!(*plain.sql_mode_with_ignore_space(), *b"IGNORE_SPACE");
     }
 
     #[test]

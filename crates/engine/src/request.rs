@@ -305,15 +305,18 @@ impl Request {
     /// table (sql_parse.cc: opt_clear_warning_info); MySQL with any that is not about them (its manual, "SHOW WARNINGS
     /// Statement"; BEGIN, SET, USE, DO and COM_STMT_PREPARE seen with 9.7).
     pub(crate) fn leaves_diagnostics(&self, is_mariadb: bool) -> bool {
-        use Kind::{Begin, Commit, Rollback, Savepoint, Set, Use};
         if !is_mariadb {
             return self.command == RequestKind::Other;
         }
-        self.command != RequestKind::ResetConnection
-            && (self.without_tables
-                || matches!(self.statement.kind, Set | Use | Begin | Commit | Rollback | Savepoint)
-                || self.command == RequestKind::Prepare
-                || self.command == RequestKind::Other)
+        match (self.command, &self.template) {
+            (RequestKind::ResetConnection, _) => false,
+            (RequestKind::Other, _) => true,
+            // Likewise where it is prepared (sql_prepare.cc: check_prepared_statement).
+            (RequestKind::Prepare, Some(template)) => {
+                template.without_tables || is_without_tables(template.statement.kind)
+            }
+            _ => self.without_tables || is_without_tables(self.statement.kind),
+        }
     }
 
     /// Neither preparing a statement with success, nor COM_STATISTICS, nor GET DIAGNOSTICS touches ROW_COUNT().
@@ -370,6 +373,12 @@ impl Request {
     }
 }
 
+/// Whether a statement of this kind uses no table, as far as MariaDB's list of diagnostics is concerned.
+fn is_without_tables(kind: Kind) -> bool {
+    use Kind::{Begin, Commit, Deallocate, Rollback, Savepoint, Set, UnlockTables, Use};
+    matches!(kind, Set | Use | Begin | Commit | Rollback | Savepoint | UnlockTables | Deallocate)
+}
+
 /// Whether FOUND_ROWS() follows a statement's result: selections do, and those SHOW and DESCRIBE that are selections from
 /// INFORMATION_SCHEMA for the server (sql_parse.cc: prepare_schema_table). Tried on MariaDB 10.11.
 fn counts_rows(kind: Kind, text: &[u8]) -> bool {
@@ -416,7 +425,7 @@ mod tests {
             request.statement = Statement::of_text(text.as_bytes(), LexMode::default());
             request.leaves_diagnostics(is_mariadb)
         };
-        for text in ["SET autocommit = 1", "BEGIN", "USE a"] {
+        for text in ["SET autocommit = 1", "BEGIN", "USE a", "UNLOCK TABLES", "DEALLOCATE PREPARE p"] {
             assert!(leaves(text, true) && !leaves(text, false), "{text}");
         }
         assert!(!leaves("DELETE FROM t", true));

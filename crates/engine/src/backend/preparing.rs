@@ -11,7 +11,7 @@ use wire::{Capabilities, CommandKind, Expect, StatusFlags};
 
 use super::dispatch::Ahead;
 use super::prepared::Serves;
-use super::{InFlight, Owner, Summary};
+use super::{InFlight, Owner, ServerError, Summary};
 use crate::aftermath::Literals;
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
@@ -21,6 +21,9 @@ use crate::statements::DefinitionId;
 
 /// ER_MAX_PREPARED_STMT_COUNT_REACHED: the server has no room for one more.
 const NO_ROOM: u16 = 1461;
+
+/// ER_WRONG_ARGUMENTS.
+const WRONG_ARGUMENTS: u16 = 1210;
 
 /// ER_NEED_REPREPARE: the server has given up preparing it anew by itself. ER_UNKNOWN_STMT_HANDLER: it does not know it.
 const USELESS: [u16; 2] = [1615, 1243];
@@ -410,7 +413,11 @@ impl Engine {
         if let Some(digest) = summary.metadata {
             self.note_metadata(client, about.number, digest);
         }
+        let was_open =
+            self.client_statement(client, about.number).is_some_and(|statement| statement.cursor_is_open);
         let open = match (about.action, &summary.error, summary.status) {
+            // An execution closes it once it has its values (Prepared_statement::execute_loop, set_parameters).
+            (Action::Execute { .. }, Some(error), _) if has_wrong_values(error) => was_open,
             (Action::Execute { cursor, .. }, None, Some(status)) => {
                 cursor
                     && status.contains(StatusFlags::CURSOR_EXISTS)
@@ -495,4 +502,9 @@ pub(crate) fn stays(request: &Request, in_schema: bool) -> bool {
     // No backend can be left without a schema once it has one.
     (!calls && moved.into_iter().any(|read| reads.contains(read)))
         || (!in_schema && (mentions(b"database") || mentions(b"schema")))
+}
+
+/// An execution's values did not fit its statement, so that nothing has happened.
+fn has_wrong_values(error: &ServerError) -> bool {
+    error.code == WRONG_ARGUMENTS && error.message.ends_with(b"mysqld_stmt_execute")
 }

@@ -248,8 +248,15 @@ impl Engine {
         }
         let in_transaction = state.in_transaction();
         let shared = self.backends[key].holder != Some(client);
+        // Nobody has known that its id would have to stand there.
+        let asks_id = matches!(state.aftermath.insert_id, InsertId::Unsure { .. })
+            && state.aftermath.insert_id_at != Some(key);
         if !shared && !state.pins.is_empty() {
-            return if error { self.ask_status(key, client) } else { self.hold_on(key, client) };
+            return match error {
+                true => self.ask_status(key, client),
+                false if asks_id => self.ask_insert_id(key, client),
+                false => self.hold_on(key, client),
+            };
         }
         // After an error nobody has said whether the transaction is still open: the answer to SHOW WARNINGS does.
         let ask = error || (!in_transaction && !matches!(state.aftermath.diagnostics, Diagnostics::None));
@@ -264,24 +271,26 @@ impl Engine {
             self.ask_doubts(key, client);
             return;
         }
-        if !shared && in_transaction {
+        if !shared && in_transaction && !asks_id {
             return self.hold_on(key, client);
         }
-        let text = match (state.aftermath.insert_id, state.aftermath.found_rows) {
-            (_, None) => Some(ASK_FOUND_ROWS),
-            (InsertId::Unsure { .. }, _) => Some(ASK_INSERT_ID),
-            (InsertId::Known, _) => None,
-        };
-        if let Some(text) = text.filter(|_| !shared) {
-            state.phase = ClientPhase::Settling;
-            let owner = Owner::SaveInsertId { client };
-            return self.send_own(key, owner, CommandKind::Query, text, Expect::ResultSets, 0);
+        let unknown = state.aftermath.insert_id != InsertId::Known || state.aftermath.found_rows.is_none();
+        if !shared && unknown {
+            return self.ask_insert_id(key, client);
         }
         if in_transaction {
             // A read that others shared has opened a transaction after all: nobody else may fall into it.
             self.backends[key].afterwards = Afterwards::Close;
         }
         self.let_go(key, client);
+    }
+
+    /// Asks the backend for LAST_INSERT_ID(), and for FOUND_ROWS() where nobody else knows it.
+    fn ask_insert_id(&mut self, key: usize, client: usize) {
+        let state = &mut self.clients[client];
+        state.phase = ClientPhase::Settling;
+        let text = if state.aftermath.found_rows.is_none() { ASK_FOUND_ROWS } else { ASK_INSERT_ID };
+        self.send_own(key, Owner::SaveInsertId { client }, CommandKind::Query, text, Expect::ResultSets, 0);
     }
 
     fn hold_on(&mut self, key: usize, client: usize) {
@@ -384,7 +393,10 @@ impl Engine {
         let sets = request.sets_row_count() || summary.rows.is_some();
         if sets || (prepares && summary.error.is_some()) {
             aftermath.row_count = match (&summary.error, summary.rows) {
-                (None, None) => i64::try_from(summary.affected_rows).unwrap_or(i64::MAX),
+                // Definitions without rows are a result all the same.
+                (None, None) if request.expect != Expect::FieldList => {
+                    i64::try_from(summary.affected_rows).unwrap_or(i64::MAX)
+                }
                 _ => -1,
             };
         }
@@ -424,8 +436,9 @@ impl Engine {
         let hidden = unseen || (inserts && !told);
         let assigned = request.statement.sets_last_insert_id;
         if summary.last_insert_id != 0 || hidden || assigned {
+            let stands = aftermath.last_insert_id == 0 || aftermath.insert_id_at == Some(key);
             aftermath.insert_id = InsertId::Unsure { reported: summary.last_insert_id };
-            aftermath.insert_id_at = Some(key);
+            aftermath.insert_id_at = stands.then_some(key);
         }
         let nothing_new = summary.error.is_none() && summary.warnings == 0;
         if nothing_new {

@@ -135,6 +135,8 @@ impl std::fmt::Debug for Attempt {
 const OFFERED: Capabilities = Capabilities(
     crate::server_login::ALWAYS.0
         | super::CLASS.0
+        // Heeded here, in the session state.
+        | Capabilities::IGNORE_SPACE.0
         | Capabilities::CONNECT_WITH_DB.0
         | Capabilities::CONNECT_ATTRS.0
         | Capabilities::ODBC.0
@@ -332,6 +334,7 @@ impl Engine {
 
     /// The password was right: the client is this account from here on.
     pub(crate) fn log_in(&mut self, key: usize, account: &Rc<Account>, secret: Secret, attempt: Attempt) {
+        let is_new = self.clients[key].identity.is_none();
         self.forget_session(key);
         self.workers.failed_logins.succeeded(&self.clients[key].peer, &attempt.user);
         let Some(facts) = &self.facts else { return };
@@ -345,8 +348,11 @@ impl Engine {
         let identity = self.identities.hold(account, &attempt.user, secret);
         self.identities.came_from(identity, &self.clients[key].peer);
         self.waits.record(WaitReason::Login, self.now.since(self.clients[key].last_heard));
-        let state =
+        let mut state =
             SessionState { schema: attempt.schema.clone().map(Into::into), charset, ..Default::default() };
+        if is_new && self.clients[key].capabilities.contains(Capabilities::IGNORE_SPACE) {
+            state.set_variable(b"sql_mode", &facts.sql_mode_with_ignore_space());
+        }
         let session = self.sessions.hold(state);
         let client = &mut self.clients[key];
         client.collation = collation;

@@ -248,11 +248,9 @@ impl Client {
     }
 }
 
-/// See [`Client::class`]. CLIENT_FOUND_ROWS changes affected rows, IGNORE_SPACE the parser, LOCAL_FILES whether the server
-/// may ask for files, INTERACTIVE the value of @@wait_timeout, EXTENDED_METADATA the form of column definitions.
+/// See [`Client::class`]. CLIENT_FOUND_ROWS changes affected rows, LOCAL_FILES whether the server may ask for files, INTERACTIVE the value of @@wait_timeout, EXTENDED_METADATA the form of column definitions.
 pub(crate) const CLASS: Capabilities = Capabilities(
     Capabilities::FOUND_ROWS.0
-        | Capabilities::IGNORE_SPACE.0
         | Capabilities::LOCAL_FILES.0
         | Capabilities::INTERACTIVE.0
         | Capabilities::EXTENDED_METADATA.0,

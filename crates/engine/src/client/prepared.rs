@@ -46,7 +46,8 @@ pub(crate) struct ClientStatement {
     /// What its latest execution said of its parameters' types, two bytes each.
     pub(super) types: Option<Rc<[u8]>>,
     long_data: Option<Box<LongData>>,
-    /// The digest of the column definitions that the client has had for it last, where that wants to be spared the same.
+    /// The digest of the column definitions that the client has had for it last, where that wants to be spared the same, and of
+    /// its character set then.
     metadata: Option<u64>,
     pub(crate) cursor_is_open: bool,
 }
@@ -247,13 +248,25 @@ impl Engine {
         if !caches || request.statement.kind == Kind::Call {
             return None;
         }
-        Some(ClientMetadata::Known(self.client_statement(key, about.number)?.metadata))
+        let charset = self.digest_of_charset(key);
+        let metadata = self.client_statement(key, about.number)?.metadata;
+        Some(ClientMetadata::Known(metadata.map(|metadata| metadata ^ charset)))
+    }
+
+    /// A client has other columns, so to say, under another `character_set_client` (`metadata_columns_changed` in MariaDB's
+    /// `sql/protocol.cc`).
+    fn digest_of_charset(&self, key: usize) -> u64 {
+        let Some(session) = self.clients[key].session else { return 0 };
+        let name = &self.sessions.state(session).charset.client;
+        // Names of character sets have far fewer than eight letters that tell them apart.
+        name.iter().fold(0, |digest: u64, &byte| digest.rotate_left(8) ^ u64::from(byte))
     }
 
     /// A client has been told of a statement's columns.
     pub(crate) fn note_metadata(&mut self, key: usize, number: u32, digest: u64) {
+        let charset = self.digest_of_charset(key);
         if let Some(statement) = self.client_statement(key, number) {
-            statement.metadata = Some(digest);
+            statement.metadata = Some(digest ^ charset);
         }
     }
 
