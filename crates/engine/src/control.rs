@@ -6,6 +6,7 @@ use zeroize::Zeroize;
 
 use crate::account_queries::Depth;
 use crate::accounts::Accounts;
+use crate::backend::connect::connect_error;
 use crate::backend::kept::rows_of;
 use crate::backend::rescue::functions_of_rows;
 use crate::engine::{Engine, Role};
@@ -232,8 +233,9 @@ impl Engine {
                 Ok(Some(Outcome::Refused { code, message })) => {
                     let user = &self.settings.service_user;
                     let message = String::from_utf8_lossy(&message);
-                    let reason =
-                        format!("it refused the service account '{user}' with error {code}: {message}");
+                    let reason = format!(
+                        "it refused the service account '{user}' (see backend) with error {code}: {message}"
+                    );
                     self.control_lost(&reason);
                 }
                 Err(error) => self.control_lost(&format!("its login broke the protocol: {error}")),
@@ -317,8 +319,9 @@ impl Engine {
                 return self.ask(Question::Accounts);
             }
             let user = &self.settings.service_user;
-            return self
-                .control_lost(&format!("the service account '{user}' may not read what it needs: {error}"));
+            return self.control_lost(&format!(
+                "the service account '{user}' may not read what it needs (docs/ACCOUNTS.md has the statements): {error}"
+            ));
         }
         match question {
             Question::Collations => {
@@ -438,7 +441,7 @@ impl Engine {
     }
 
     pub(crate) fn control_connect_failed(&mut self, errno: i32) {
-        self.control_lost(&std::io::Error::from_raw_os_error(errno).to_string());
+        self.control_lost(&connect_error(errno));
     }
 
     /// The service account's connection is gone: it comes back with the pauses of the server's state. Logins go on with

@@ -1,6 +1,7 @@
 //! A backend's beginning and orderly end.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use seam::{Address, ConnectionId, Instant};
@@ -187,7 +188,7 @@ impl Engine {
     pub(crate) fn backend_connect_failed(&mut self, token: u64, errno: i32) {
         let Some(key) = self.backend_of(token) else { return };
         self.remove_backend(key);
-        self.server_failed(format!("{}", std::io::Error::from_raw_os_error(errno)));
+        self.server_failed(connect_error(errno));
     }
 
     fn backend_of(&self, token: u64) -> Option<usize> {
@@ -399,6 +400,18 @@ impl Engine {
         if self.server.failed(self.now, reason.clone(), (!stands).then_some(next)) {
             self.event(Event::ServerLost { address, reason });
         }
+    }
+}
+
+/// What the system says of a connection that did not come about, and what to look at first.
+pub(crate) fn connect_error(errno: i32) -> String {
+    let error = std::io::Error::from_raw_os_error(errno);
+    match error.kind() {
+        // No socket of that name; nobody listens on it, or on that port.
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            format!("{error}: is it running, and listening there?")
+        }
+        _ => error.to_string(),
     }
 }
 
