@@ -24,6 +24,7 @@ OVERLOAD_SECTIONS = ["crowd", "storm", "locks"]
 # Onramp's variants: key, name, options. Clients of the bounded one would rather be told than wait.
 ONRAMPS = [
     ("onramp-native", "Onramp", []),
+    ("onramp-oldest", "Onramp, oldest first", ["--adaptive-lifo", "off"]),
     ("onramp-bounded", "Onramp, bounded", ["--queue-wait-limit", "500ms", "--queue-delay-target", "50ms"]),
     ("onramp-percona", "Onramp, profile percona", ["--thread-pool-profile", "percona"]),
 ]

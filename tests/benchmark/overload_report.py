@@ -32,7 +32,8 @@ def introduction(book: Book) -> list[str]:
         f"{book['date']}. {counted(machine['cores'], 'core', 'cores')} ({machine['processor']}), "
         f"{machine['memory'] / 2**30:.0f} GiB of memory, Linux {machine['kernel']}. {versions}.", "",
         "Server, load generators and Onramp share the cores; over TCP; one run of each. Onramp stands in front of the MariaDB "
-        "with a thread per connection; *bounded* is `queue_wait_limit = 500ms` and `queue_delay_target = 50ms`. A heavy "
+        "with a thread per connection; *bounded* is `queue_wait_limit = 500ms` and `queue_delay_target = 50ms`, *oldest first* "
+        "`adaptive_lifo = off`. A heavy "
         f"statement is `onramp bench run {' '.join(HEAVY)}`: some milliseconds of a core. *Normal after* is when, for a second, "
         "nobody got an error, the rate was back and waits were at most three times the usual ones or 20 ms. All figures are in "
         "[benchmarks-overload.json](benchmarks-overload.json).", "",

@@ -104,6 +104,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         priority,
         high_priority_connection,
         prio_kickup_timer,
+        adaptive_lifo,
         long_statement_time,
         long_permits,
         overload,

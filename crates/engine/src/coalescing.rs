@@ -135,7 +135,9 @@ impl Engine {
         // It may have followed before, been killed, and come again: it is to be answered once.
         group.followers.retain(|other| other.client != follower.client);
         group.followers.push_back(follower);
-        Some(group.number)
+        let (leader, number) = (group.leader, group.number);
+        self.scheduler.renew(key_u32(leader));
+        Some(number)
     }
 
     fn found_group(&mut self, key: usize, hash: u64, request: &mut Request) {

@@ -42,6 +42,7 @@ impl Engine {
         now.high_priority_connection = new.high_priority_connection;
         now.high_prio_tickets = new.high_prio_tickets;
         now.prio_kickup_timer = new.prio_kickup_timer;
+        now.adaptive_lifo = new.adaptive_lifo;
         now.long_statement_time = new.long_statement_time;
         now.long_permits = new.long_permits;
         now.lock_wait_interval = new.lock_wait_interval;

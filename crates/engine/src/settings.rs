@@ -84,6 +84,8 @@ pub struct Settings {
     pub high_prio_tickets: u32,
     /// After this long in the low queue a statement moves to the high one.
     pub prio_kickup_timer: Duration,
+    /// Whether new work starts newest first while clients hang up on what waits; in the native profile only.
+    pub adaptive_lifo: bool,
     /// A statement whose like has been this long lately goes to the long lane; zero turns that lane off.
     pub long_statement_time: Duration,
     /// How many permits the statements of the long lane may have at a time; 0 for a quarter of the permits, but at least 1.
@@ -271,6 +273,17 @@ impl Settings {
         (self.statements_in_flight == 0 && self.is_own_pool()).then_some(range)
     }
 
+    /// Whether new work may start newest first in the scheduler's queues: where the server's time is shared out, the order is
+    /// decided in front of them.
+    pub(crate) fn newest_may_go_first(&self) -> bool {
+        self.adaptive_lifo && self.is_own_pool() && !self.shares.is_on()
+    }
+
+    /// Whether it may in front of them, within each share.
+    pub(crate) fn newest_of_share_may_go_first(&self) -> bool {
+        self.adaptive_lifo && self.is_own_pool() && self.shares.is_on()
+    }
+
     fn is_own_pool(&self) -> bool {
         self.profile == Profile::Native && self.thread_handling == ThreadHandling::PoolOfThreads
     }
@@ -327,6 +340,7 @@ impl Default for Settings {
             high_priority_connection: false,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(1000),
+            adaptive_lifo: true,
             long_statement_time: Duration::from_millis(500),
             long_permits: 0,
             overload: OverloadSettings::default(),

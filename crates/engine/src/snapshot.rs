@@ -200,6 +200,8 @@ pub struct Totals {
     pub rescues: u64,
     /// Statements that moved from the low to the high queue.
     pub kick_ups: u64,
+    /// Statements that started before older ones, since clients hung up on those.
+    pub newest_starts: u64,
     /// Statements that were answered by the execution of another one.
     pub coalesced: u64,
     /// Statements that only set session state, and whose answer was known: they ran on no backend.
@@ -254,7 +256,7 @@ impl Engine {
         let mut queued = QUEUES.map(|name| (name, 0));
         queued[0].1 = self.urgent.len();
         for (lane, count) in self.scheduler.waiting_by_lane() {
-            queued[place(lane)].1 = count;
+            queued[place(lane)].1 += count;
         }
         for (class, lane) in [(Class::Short, Lane::Low), (Class::Long, Lane::Long)] {
             queued[place(lane)].1 += self.shares.waiting(class);
@@ -279,6 +281,7 @@ impl Engine {
             totals: Totals {
                 opened_backends: self.last_token,
                 kick_ups: self.scheduler.kick_ups,
+                newest_starts: self.scheduler.newest_starts,
                 ..self.totals
             },
             paused: self.paused,
@@ -408,6 +411,7 @@ impl Engine {
 
 /// The place of a lane in [`QUEUES`].
 fn place(lane: Lane) -> usize {
+    let lane = if lane == Lane::KickedUp { Lane::High } else { lane };
     1 + lane as usize
 }
 

@@ -81,7 +81,7 @@ impl WaitReason {
     pub(crate) const fn of_lane(lane: Lane) -> Self {
         match lane {
             Lane::Blocking | Lane::Holding | Lane::High => Self::HighQueue,
-            Lane::Low | Lane::Contended => Self::LowQueue,
+            Lane::Low | Lane::KickedUp | Lane::Contended => Self::LowQueue,
             Lane::Long => Self::LongQueue,
         }
     }

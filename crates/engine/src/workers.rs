@@ -447,6 +447,9 @@ fn permits_of(settings: &Settings) -> u32 {
 pub(crate) struct Place(u64);
 
 impl Place {
+    /// Behind all others: no arrival counts so far.
+    pub(crate) const LAST: Self = Self(4 * CLASS - 1);
+
     /// Of a client that others wait for.
     pub(crate) fn blocking(arrival: u64) -> Self {
         Self(arrival)

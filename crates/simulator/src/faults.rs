@@ -55,6 +55,8 @@ pub struct Parameters {
     pub coalescing: CoalescingSettings,
     /// `rescue_reads`.
     pub rescue_reads: bool,
+    /// `adaptive_lifo`.
+    pub adaptive_lifo: bool,
     /// `high_prio_mode` is statements, transactions or none.
     pub high_prio_mode: HighPrioMode,
     /// `thread_handling`.
@@ -136,6 +138,7 @@ impl Parameters {
             ]),
             coalescing: CoalescingSettings::default(),
             rescue_reads: true,
+            adaptive_lifo: true,
             thread_handling: if roomy && random.percent(10) {
                 ThreadHandling::OneThreadPerConnection
             } else {
@@ -193,6 +196,7 @@ impl Parameters {
             self.draw_crowd(random);
         }
         self.rescue_reads = random.percent(85);
+        self.adaptive_lifo = random.percent(85);
     }
 
     /// Clients that ask for the same things and are alike most of the time, and fewer permits than clients, so that the same
@@ -310,6 +314,7 @@ impl Parameters {
             rescue_reads: self.rescue_reads,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(100),
+            adaptive_lifo: self.adaptive_lifo,
             connect_timeout: timeout(10_000, 50),
             backend_connect_timeout: timeout(10_000, 200),
             backend_idle_timeout: Duration::from_secs(2),
@@ -401,7 +406,7 @@ impl fmt::Display for Parameters {
             f,
             "  {} clients, {} happenings; {} workers, permits {}, statements_in_flight {}, shared_backends {}, max_backends {} (the server takes {}), max_connections {}, \
              statement_memory {}, stall_limit {:?}, {:?}, {:?}, {:?}, transaction_delay {:?}, {:?}, \
-             rescue_reads {}",
+             rescue_reads {}, adaptive_lifo {}",
             self.clients,
             self.steps,
             self.workers,
@@ -418,7 +423,8 @@ impl fmt::Display for Parameters {
             self.profile,
             self.transaction_delay,
             self.coalescing,
-            self.rescue_reads
+            self.rescue_reads,
+            self.adaptive_lifo
         )?;
         writeln!(f, "  {:?}", self.conditions)?;
         writeln!(f, "  {:?}", self.speed)?;

@@ -194,9 +194,11 @@ fn a_users_crowd_does_not_slow_another_user_where_shares_are_fair() {
 }
 
 #[test]
-fn service_comes_back_after_a_storm() {
+fn service_comes_back_after_a_storm_and_nothing_runs_for_nobody() {
+    let (normal, nobody) = ("until service is normal again", "run for nobody, of all that ran");
     let result = native(scenarios::repeat_storm);
-    assert!(figure(&result, "until service is normal again") < 5.0);
+    assert!(figure(&result, normal) < 2.0, "{}", figure(&result, normal));
+    assert!(figure(&result, nobody) < 1.0, "{}", figure(&result, nobody));
 }
 
 #[test]

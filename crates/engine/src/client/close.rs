@@ -35,6 +35,7 @@ impl Engine {
             Phase::Queued => {
                 self.totals.cancelled += 1;
                 self.leave_group(key);
+                self.note_abandoned_wait(key);
                 self.scheduler.remove(key_u32(key));
             }
             Phase::Preparing | Phase::Running(_) | Phase::Settling => self.abandon_statement(key),
@@ -70,6 +71,7 @@ impl Engine {
         if self.hand_over(key) {
             return;
         }
+        self.note_abandoned_start(key);
         let Some(backend) = self.clients[key].backend.take() else { return };
         self.clients[key].stalled_since = None;
         self.note_abandoned(key, backend);

@@ -8,6 +8,7 @@
 //! The refusal is error 1205 (see [`crate::errors::MySqlError::refused`]): nothing has run, and the connection is as good as
 //! before. It looks at the queues after each round of dispatching: what waits then has found no permit.
 
+mod abandonment;
 mod delay;
 mod ending;
 mod queue_lengths;
@@ -120,7 +121,8 @@ impl Engine {
         // Who follows another's statement has not come through the queue.
         let queued = !matches!(self.clients[client].phase, Phase::Following { .. });
         if !target.is_zero() && short && queued && self.clients[client].backend.is_none() {
-            self.delay.note_start(self.now, request.waited > target, interval);
+            let waited = request.waited.max(self.passed_over_for(request));
+            self.delay.note_start(self.now, waited > target, interval);
         }
     }
 

@@ -22,13 +22,17 @@ impl Class {
     pub(crate) const fn of(lane: Lane) -> Self {
         match lane {
             Lane::Long => Self::Long,
-            Lane::Blocking | Lane::Holding | Lane::High | Lane::Low | Lane::Contended => Self::Short,
+            Lane::Blocking | Lane::Holding | Lane::High | Lane::KickedUp | Lane::Low | Lane::Contended => {
+                Self::Short
+            }
         }
     }
 
     fn lanes(self) -> &'static [Lane] {
         match self {
-            Self::Short => &[Lane::Blocking, Lane::Holding, Lane::High, Lane::Low, Lane::Contended],
+            Self::Short => {
+                &[Lane::Blocking, Lane::Holding, Lane::High, Lane::KickedUp, Lane::Low, Lane::Contended]
+            }
             Self::Long => &[Lane::Long],
         }
     }

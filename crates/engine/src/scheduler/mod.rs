@@ -10,8 +10,8 @@
 //! 4. *low*: the rest. What has waited here for `prio_kickup_timer` moves to the high one, and what has waited for so long
 //!    there goes before every fourth of the holding one: so nothing starves, however many hold locks, and for however long.
 //!
-//! In the first three the transaction that began first goes first, in the last whoever came first. A transaction holds no
-//! permit between its statements.
+//! In the first three the transaction that began first goes first, in the last whoever came first, unless clients hang up on
+//! what waits there ([`order`]). A transaction holds no permit between its statements.
 //!
 //! Within each queue, statements whose client already holds a backend are kept apart from those that still need one: when
 //! every backend is held, the former must go on, since only they can free one. Between the two, the earlier goes first.
@@ -31,6 +31,8 @@
 mod bounds;
 mod group;
 mod list;
+mod need;
+mod order;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +48,7 @@ use crate::workers::{Extra, Place, Workers};
 pub(crate) use bounds::Class;
 use group::Group;
 use list::{Head, Lists};
+pub(crate) use order::Order;
 
 /// Where a statement waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,10 +61,13 @@ pub(crate) enum Lane {
     Long,
     /// Of statements whose like wait for locks at present.
     Contended,
+    /// What has moved from the low lane to the high one, and holds no backend.
+    KickedUp,
 }
 
-/// All lanes, in the order in which they go.
-const LANES: [Lane; 6] = [Lane::Blocking, Lane::Holding, Lane::High, Lane::Low, Lane::Long, Lane::Contended];
+/// All lanes.
+const LANES: [Lane; 7] =
+    [Lane::Blocking, Lane::Holding, Lane::High, Lane::Low, Lane::Long, Lane::Contended, Lane::KickedUp];
 
 /// What a statement's client holds that others may wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,11 +119,15 @@ pub(crate) struct Scheduler {
     holders_in_a_row: u32,
     /// The rules of a server's own pool, in its profile.
     group: Option<Group>,
+    adaptive_lifo: bool,
+    orders: [Order; order::ORDERS],
     lists: Lists<QUEUES>,
     /// How many statements of contended kinds may still be in work.
     contended_room: usize,
     /// Statements that have moved to the high queue.
     pub(crate) kick_ups: u64,
+    /// Statements that have started before older ones of their queue.
+    pub(crate) newest_starts: u64,
 }
 
 /// After so many starts of the holding queue one goes to a statement that has waited too long, if there is one: three quarters
@@ -132,6 +142,8 @@ impl Scheduler {
         Self {
             holders_in_a_row: 0,
             group: Group::new(settings, workers.count()),
+            adaptive_lifo: settings.newest_may_go_first(),
+            orders: Default::default(),
             workers,
             worker,
             running: 0,
@@ -144,6 +156,7 @@ impl Scheduler {
             lists: Lists::new(),
             contended_room: 0,
             kick_ups: 0,
+            newest_starts: 0,
         }
     }
 
@@ -155,6 +168,7 @@ impl Scheduler {
         self.tickets = settings.high_prio_tickets;
         self.kick_up = settings.prio_kickup_timer;
         self.group = Group::changed(self.group.as_ref(), settings, self.workers.count());
+        self.adaptive_lifo = settings.newest_may_go_first();
     }
 
     /// How many tickets a client starts with, and gets back whenever it goes to the low queue.
@@ -198,9 +212,14 @@ impl Scheduler {
     pub(crate) fn enqueue(&mut self, now: Instant, client: u32, lane: Lane, need: Need, standing: Standing) {
         let by_age = self.group.is_none()
             && matches!(lane, Lane::Blocking | Lane::Holding | Lane::High | Lane::Contended);
+        // One that comes again, where the newest goes first, is as good as new.
+        let again = need == Need::Any && self.is_newest_first(lane);
         // What holds nothing begins with this statement.
-        let order =
-            if by_age || !standing.holds_something() { standing.began } else { self.workers.arrival() };
+        let order = if (by_age || !standing.holds_something()) && !again {
+            standing.began
+        } else {
+            self.workers.arrival()
+        };
         self.lists.push(queue(lane, need), client, order, now);
     }
 
@@ -212,7 +231,7 @@ impl Scheduler {
     /// Others wait for what this client holds: its statement, if one waits, goes before all others.
     pub(crate) fn goes_first(&mut self, client: u32) {
         let Some((from, _)) = self.lists.place(client) else { return };
-        if matches!(lane_of(from), Lane::Holding | Lane::High | Lane::Contended) {
+        if matches!(lane_of(from), Lane::Holding | Lane::High | Lane::KickedUp | Lane::Contended) {
             self.change_lane(client, Lane::Blocking);
         }
     }
@@ -224,13 +243,13 @@ impl Scheduler {
 
     /// The long statement that waits for others of its kind to end, if one does.
     pub(crate) fn peek_long(&self) -> Option<u32> {
-        let head = self.first_of(Lane::Long, true).filter(|_| !self.may_start(Lane::Long));
-        head.map(|head| head.client)
+        let first = self.first_of(Lane::Long, true).filter(|_| !self.may_start(Lane::Long));
+        first.map(|(_, client)| client)
     }
 
     /// The first statement of a contended kind, whether or not one more may be in work.
     pub(crate) fn peek_contended(&self, backend_free: bool) -> Option<u32> {
-        self.first_of(Lane::Contended, backend_free).map(|head| head.client)
+        self.first_of(Lane::Contended, backend_free).map(|(_, client)| client)
     }
 
     /// All of them, those that hold a backend first.
@@ -260,7 +279,7 @@ impl Scheduler {
     pub(crate) fn peek(&self, backend_free: bool) -> Option<u32> {
         let heads = LANES.into_iter().filter(|&lane| self.may_start(lane));
         let heads = heads.filter_map(|lane| {
-            self.first_of(lane, backend_free).map(|head| (self.place_in(lane, head), head.client))
+            self.first_of(lane, backend_free).map(|(head, client)| (self.place_in(lane, head), client))
         });
         let (place, first) = heads.min()?;
         let holds = place.is_holding() && self.holders_in_a_row >= HOLDERS_IN_A_ROW;
@@ -269,14 +288,16 @@ impl Scheduler {
 
     /// Who would run next if it were not the turn of a statement that has waited too long.
     pub(crate) fn passed_over(&self) -> Option<u32> {
-        let head = self.first_of(Lane::Holding, true)?;
-        (self.holders_in_a_row >= HOLDERS_IN_A_ROW).then_some(head.client)
+        let (_, client) = self.first_of(Lane::Holding, true)?;
+        (self.holders_in_a_row >= HOLDERS_IN_A_ROW).then_some(client)
     }
 
     /// The first of the high queue, where it has waited too long.
     fn overdue(&self, backend_free: bool) -> Option<u32> {
-        let head = self.first_of(Lane::High, backend_free)?;
-        (head.after(self.kick_up) <= self.now).then_some(head.client)
+        let firsts =
+            [Lane::High, Lane::KickedUp].into_iter().filter_map(|lane| self.first_of(lane, backend_free));
+        let (head, client) = firsts.min_by_key(|(head, _)| head.arrival)?;
+        self.is_overdue(&head).then_some(client)
     }
 
     /// Whether a permit is free for a waiting statement.
@@ -324,6 +345,9 @@ impl Scheduler {
         debug_assert!(waited.is_some(), "only a waiting statement starts");
         let holding = waited.is_some_and(|(queue, _)| lane_of(queue) == Lane::Holding);
         self.holders_in_a_row = if holding { self.holders_in_a_row + 1 } else { 0 };
+        if let Some((queue, head)) = waited {
+            self.note_start(lane_of(queue), need_of(queue), head);
+        }
         if let Some(group) = &mut self.group {
             group.started();
         }
@@ -356,8 +380,8 @@ impl Scheduler {
 
     /// Tells them which is the first long statement of this one, if any may start once another has ended.
     pub(crate) fn want_long(&self, backend_free: bool) {
-        let head = self.first_of(Lane::Long, backend_free);
-        self.workers.want_long(self.worker, head.map(|head| self.place_in(Lane::Long, head)));
+        let first = self.first_of(Lane::Long, backend_free);
+        self.workers.want_long(self.worker, first.map(|(head, _)| self.place_in(Lane::Long, head)));
     }
 
     /// Whether statements wait, here or with another worker, while no permit is free.
@@ -378,7 +402,9 @@ impl Scheduler {
                 self.lists.remove(head.client);
                 self.kick_ups += 1;
                 let arrival = self.workers.arrival();
-                self.lists.push(queue(Lane::High, need), head.client, arrival, head.since);
+                let native = self.group.is_none() && need == Need::Any;
+                let to = if native { Lane::KickedUp } else { Lane::High };
+                self.lists.push(queue(to, need), head.client, arrival, head.since);
             }
         }
     }
@@ -418,43 +444,6 @@ impl Scheduler {
     /// Whether a statement that has stalled lends its permit.
     pub(crate) fn lends_stalled(&self) -> bool {
         self.group.as_ref().is_none_or(Group::lends_stalled)
-    }
-
-    /// The statement that has waited longest for a backend, and since when.
-    pub(crate) fn oldest_in_need(&self) -> Option<(u32, Instant)> {
-        LANES
-            .into_iter()
-            .filter(|&lane| self.may_start(lane) || (lane == Lane::Contended && self.contended_room > 0))
-            .filter_map(|lane| self.lists.head(queue(lane, Need::Any)))
-            .min_by_key(|head| head.since)
-            .map(|head| (head.client, head.since))
-    }
-
-    /// The first so many statements that need a backend, in about the order in which they would run.
-    pub(crate) fn first_in_need(&self, count: usize) -> Vec<u32> {
-        let of = |lane| {
-            let most = match lane {
-                Lane::Long => self.free_long_permits(),
-                // They have been looked at before all others.
-                Lane::Contended => 0,
-                _ => count,
-            };
-            self.lists.first(queue(lane, Need::Any), most)
-        };
-        LANES.into_iter().flat_map(of).take(count).collect()
-    }
-
-    /// Statements waiting for a backend. Long ones that may not start wait for others of their kind.
-    pub(crate) fn in_need(&self) -> usize {
-        let of = |lane| {
-            let most = match lane {
-                Lane::Long => self.free_long_permits(),
-                Lane::Contended => self.contended_room,
-                _ => usize::MAX,
-            };
-            self.lists.len(queue(lane, Need::Any)).min(most)
-        };
-        LANES.into_iter().map(of).sum()
     }
 
     /// Statements waiting in all.
@@ -498,22 +487,24 @@ impl Scheduler {
     /// The lane of a waiting statement, and its place.
     fn standing(&self, client: u32) -> Option<(Lane, Place)> {
         let (queue, head) = self.lists.place(client)?;
-        Some((lane_of(queue), self.place_in(lane_of(queue), head)))
+        let lane = lane_of(queue);
+        Some((lane, self.place_in(lane, self.stands_for(lane, need_of(queue), head))))
     }
 
     fn place_in(&self, lane: Lane, head: Head) -> Place {
         match lane {
             Lane::Blocking => Place::blocking(head.arrival),
             Lane::Holding => Place::holding(head.arrival),
-            Lane::High => Place::high(head.arrival),
-            Lane::Long if head.after(self.kick_up) <= self.now => Place::high(head.arrival),
+            Lane::KickedUp if self.kicked_up_is_last() => Place::LAST,
+            Lane::High | Lane::KickedUp => Place::high(head.arrival),
+            Lane::Long if self.is_overdue(&head) => Place::high(head.arrival),
             Lane::Low | Lane::Long | Lane::Contended => Place::low(head.arrival),
         }
     }
 
     /// Whether statements of a lane may start, given permits and backends.
     fn may_start(&self, lane: Lane) -> bool {
-        let may = |head| self.workers.has_long_permit(self.worker, self.place_in(lane, head));
+        let may = |(head, _)| self.workers.has_long_permit(self.worker, self.place_in(lane, head));
         match lane {
             Lane::Long => self.first_of(lane, true).is_some_and(may),
             // It has a way of its own.
@@ -524,13 +515,6 @@ impl Scheduler {
 
     fn free_long_permits(&self) -> usize {
         self.workers.free_long_permits() as usize
-    }
-
-    /// The earlier of the two heads of a lane.
-    fn first_of(&self, lane: Lane, backend_free: bool) -> Option<Head> {
-        let holds = self.lists.head(queue(lane, Need::Holds));
-        let any = self.lists.head(queue(lane, Need::Any)).filter(|_| backend_free);
-        holds.into_iter().chain(any).min_by_key(|head| head.arrival)
     }
 }
 
@@ -557,7 +541,7 @@ fn extra(lane: Lane) -> Extra {
     match lane {
         Lane::Blocking => Extra::Any,
         Lane::Holding => Extra::Kept,
-        Lane::High | Lane::Low | Lane::Long | Lane::Contended => Extra::None,
+        Lane::High | Lane::KickedUp | Lane::Low | Lane::Long | Lane::Contended => Extra::None,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::client::priority::Priority;
 use crate::settings::{HighPrioMode, Settings};
 use crate::workers::Workers;
 
-fn scheduler(permits: u32, mode: HighPrioMode, tickets: u32) -> Scheduler {
+pub(super) fn scheduler(permits: u32, mode: HighPrioMode, tickets: u32) -> Scheduler {
     let settings = Settings {
         high_prio_mode: mode,
         high_prio_tickets: tickets,
@@ -21,17 +21,17 @@ fn scheduler(permits: u32, mode: HighPrioMode, tickets: u32) -> Scheduler {
 }
 
 /// Queues a statement of a client that holds nothing.
-fn put(scheduler: &mut Scheduler, now: Instant, client: u32, lane: Lane, need: Need) {
+pub(super) fn put(scheduler: &mut Scheduler, now: Instant, client: u32, lane: Lane, need: Need) {
     let standing = Standing { began: scheduler.arrival(), ..Standing::default() };
     scheduler.enqueue(now, client, lane, need, standing);
 }
 
-fn at(millis: u64) -> Instant {
+pub(super) fn at(millis: u64) -> Instant {
     Instant::from_micros(millis * 1000)
 }
 
 /// Starts all that may start and says who.
-fn run(scheduler: &mut Scheduler, backend_free: bool) -> Vec<u32> {
+pub(super) fn run(scheduler: &mut Scheduler, backend_free: bool) -> Vec<u32> {
     let mut started = Vec::new();
     while let Some(client) = scheduler.peek(backend_free)
         && scheduler.take_permit(client).is_some()
@@ -249,7 +249,7 @@ impl Model {
             (entry.holds || backend_free) && (entry.lane != Lane::Long || self.may_start_long())
         };
         let rank = |entry: &&Entry| match entry.lane {
-            Lane::Blocking | Lane::Holding | Lane::High => 0,
+            Lane::Blocking | Lane::Holding | Lane::High | Lane::KickedUp => 0,
             Lane::Long if self.is_overdue(entry) => 0,
             Lane::Low | Lane::Long | Lane::Contended => 1,
         };

@@ -11,6 +11,9 @@
 //!   it really took when it has ended. Who has been away begins where the others are, as in start-time fair queueing (P. Goyal
 //!   and others, SIGCOMM 1996).
 //!
+//! Within a queue the oldest goes first, or, while its clients hang up on what waits there, the newest
+//! ([`crate::scheduler::Order`]): one user's impatience does not turn the others' queues round.
+//!
 //! Only new work waits here. Statements of open transactions and of pinned clients go on at once, but count, and are charged.
 //! Each worker does this for its own clients: of a limit it has an even share, rounded up. Off by default, and then nothing
 //! of it costs anything.
@@ -21,7 +24,7 @@ mod table;
 mod tests;
 
 pub use named_numbers::NamedNumbers;
-pub(crate) use table::{Flow, Shares};
+pub(crate) use table::{Flow, Shares, Turn};
 
 use seam::{Instant, Peer};
 
@@ -60,7 +63,7 @@ pub enum FairShare {
 const LOOK_BACK: usize = 32;
 
 impl SharesSettings {
-    fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         let limits = [&self.user_permits, &self.schema_permits, &self.address_permits];
         self.fair_share != FairShare::Off || limits.iter().any(|limits| !limits.is_empty())
     }
@@ -106,8 +109,16 @@ impl Engine {
         let mut released = false;
         let most = self.workers.permits().div_ceil(self.workers.count()) as usize;
         while Class::ALL.iter().any(|&class| self.shares.waiting(class) > 0) {
-            let room = self.scheduler.new_of(Class::Short) < most;
-            let next = self.shares.next(&self.settings.shares, self.workers.count(), room);
+            let turn = Turn {
+                now: self.now,
+                workers: self.workers.count(),
+                room_for_short: self.scheduler.new_of(Class::Short) < most,
+                overdue_after: self
+                    .settings
+                    .newest_of_share_may_go_first()
+                    .then_some(self.settings.prio_kickup_timer),
+            };
+            let next = self.shares.next(&self.settings.shares, &turn);
             let Some(parked) = next else { break };
             released = true;
             // Those that it has been put before may have come first, and must not overtake it in the next queue.

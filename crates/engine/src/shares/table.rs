@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use seam::Instant;
 
 use super::{FairShare, SharesSettings};
-use crate::scheduler::{Class, Lane, Standing};
+use crate::scheduler::{Class, Lane, Order, Standing};
 
 /// What tells clients apart here; what nothing depends on is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +33,25 @@ pub(crate) struct Parked {
 struct Queue {
     parked: VecDeque<Parked>,
     gone: usize,
+    order: Order,
+}
+
+/// From which end of its queue a statement goes.
+#[derive(Clone, Copy)]
+enum End {
+    Oldest,
+    Newest,
+}
+
+/// What decides who goes next, beside what each has had.
+pub(crate) struct Turn {
+    pub(crate) now: Instant,
+    /// So many have even shares of the limits.
+    pub(crate) workers: u32,
+    /// Whether there is room for one more short statement with the scheduler.
+    pub(crate) room_for_short: bool,
+    /// Where the newest may go first: after how long the oldest has to have its turn.
+    pub(crate) overdue_after: Option<Duration>,
 }
 
 /// A client's statement, from its arrival to its end.
@@ -157,32 +177,22 @@ impl Shares {
 
     /// The statement whose turn it is, of a flow that may have one more; short ones only where there is room for them, or
     /// where none of their flow has been handed on: those that have may be waiting for a backend of theirs alone.
-    /// `workers` have even shares of the limits.
-    pub(crate) fn next(
-        &mut self,
-        settings: &SharesSettings,
-        workers: u32,
-        room_for_short: bool,
-    ) -> Option<Parked> {
+    pub(crate) fn next(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<Parked> {
         let candidates = self.flows.iter().filter_map(|(flow, queue)| {
-            let first = queue.parked.iter().find(|parked| self.is_there(parked))?;
-            let fits =
-                room_for_short || Class::of(first.lane) == Class::Long || !self.handed_on.contains_key(flow);
+            let (end, first) = queue.first(turn, |parked| self.is_there(parked))?;
+            let fits = turn.room_for_short
+                || Class::of(first.lane) == Class::Long
+                || !self.handed_on.contains_key(flow);
             let meter = settings.fair_share.name_of(flow).and_then(|name| self.meters.get(name));
             let had = meter.map_or(0, |meter| meter.had);
-            (fits && self.may_have_one_more(settings, flow, workers))
-                .then(|| (had, first.since, first.number, Rc::clone(flow)))
+            (fits && self.may_have_one_more(settings, flow, turn.workers))
+                .then(|| (had, first.since, first.number, Rc::clone(flow), end))
         });
-        let (had, _, number, flow) =
-            candidates.min_by_key(|&(had, since, number, _)| (had, since, number))?;
+        let (had, _, number, flow, end) =
+            candidates.min_by_key(|&(had, since, number, ..)| (had, since, number))?;
         let queue = self.flows.get_mut(&flow).expect("it was found there");
-        let parked = loop {
-            let parked = queue.parked.pop_front().expect("one was found there");
-            if parked.number == number {
-                break parked;
-            }
-            queue.gone = queue.gone.saturating_sub(1);
-        };
+        let parked = queue.take(end, number);
+        queue.order.started(matches!(end, End::Oldest) && turn.is_overdue(&parked));
         if queue.parked.is_empty() {
             self.flows.remove(&flow);
         }
@@ -228,6 +238,19 @@ impl Shares {
                 self.handed_on.remove(flow);
             }
         }
+    }
+
+    /// The client has hung up on its statement, which had waited here, or before it began, for so long.
+    pub(crate) fn abandoned(&mut self, now: Instant, client: u32, waited: Duration) {
+        let ticket = self.tickets.get(client as usize).and_then(Option::as_ref);
+        if let Some(queue) = ticket.and_then(|ticket| self.flows.get_mut(&ticket.flow)) {
+            queue.order.abandoned(now, waited);
+        }
+    }
+
+    /// Whether any user's newest go first now.
+    pub(crate) fn is_newest_first(&self, now: Instant) -> bool {
+        self.flows.values().any(|queue| queue.order.is_newest_first(now))
     }
 
     /// The client's statement, if one counts here, has ended or will not run.
@@ -337,6 +360,39 @@ impl Shares {
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
         self.flows.values().map(|queue| queue.parked.len()).sum()
+    }
+}
+
+impl Queue {
+    /// Who of it goes next, and from which end.
+    fn first(&self, turn: &Turn, is_there: impl Fn(&Parked) -> bool) -> Option<(End, &Parked)> {
+        let oldest = self.parked.iter().find(|parked| is_there(parked))?;
+        let newest_first = turn.overdue_after.is_some() && self.order.is_newest_first(turn.now);
+        if !newest_first || (self.order.is_turn_of_oldest() && turn.is_overdue(oldest)) {
+            return Some((End::Oldest, oldest));
+        }
+        self.parked.iter().rfind(|parked| is_there(parked)).map(|newest| (End::Newest, newest))
+    }
+
+    /// Takes that one out; what lies beyond it, at its end, is there no more.
+    fn take(&mut self, end: End, number: u64) -> Parked {
+        loop {
+            let next = match end {
+                End::Oldest => self.parked.pop_front(),
+                End::Newest => self.parked.pop_back(),
+            };
+            let parked = next.expect("one was found there");
+            if parked.number == number {
+                return parked;
+            }
+            self.gone = self.gone.saturating_sub(1);
+        }
+    }
+}
+
+impl Turn {
+    fn is_overdue(&self, parked: &Parked) -> bool {
+        self.overdue_after.is_some_and(|after| parked.since + after <= self.now)
     }
 }
 

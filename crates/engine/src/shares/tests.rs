@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::table::Parked;
 use super::*;
 
 const ALONE: u32 = 1;
@@ -49,10 +50,21 @@ impl Bench {
         self.shares.park(&self.settings, flow(user), self.now, key_u32(client), Lane::Low, standing);
     }
 
+    /// Whoever goes next, where there is room for a short statement or not.
+    fn next(&mut self, room_for_short: bool) -> Option<Parked> {
+        let turn = Turn {
+            now: self.now,
+            workers: ALONE,
+            room_for_short,
+            overdue_after: Some(Duration::from_secs(1)),
+        };
+        self.shares.next(&self.settings, &turn)
+    }
+
     fn run(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
-            let parked = self.shares.next(&self.settings, ALONE, true).expect("somebody wants something");
+            let parked = self.next(true).expect("somebody wants something");
             let (user, takes) = self.clients[parked.client as usize];
             self.shares.started(parked.client, self.now);
             self.now = self.now + takes;
@@ -114,9 +126,7 @@ fn without_fair_shares_the_first_goes_first() {
     let mut bench = Bench::new(limited("*=4096"));
     bench.add(3, "b", 1);
     bench.add(3, "a", 1);
-    let order: Vec<_> = std::iter::from_fn(|| bench.shares.next(&bench.settings, ALONE, true))
-        .map(|next| next.client)
-        .collect();
+    let order: Vec<_> = std::iter::from_fn(|| bench.next(true)).map(|next| next.client).collect();
     assert_eq!(order, [0, 1, 2, 3, 4, 5]);
 }
 
@@ -125,7 +135,7 @@ fn nobody_has_more_under_way_than_its_limit() {
     let mut bench = Bench::new(limited("report=2"));
     bench.add(5, "report", 1);
     bench.add(1, "app", 1);
-    let next = |bench: &mut Bench| bench.shares.next(&bench.settings, ALONE, true).map(|next| next.client);
+    let next = |bench: &mut Bench| bench.next(true).map(|next| next.client);
     assert_eq!([next(&mut bench), next(&mut bench), next(&mut bench)], [Some(0), Some(1), Some(5)]);
     assert_eq!(next(&mut bench), None);
     bench.shares.ended(&bench.settings, 0, bench.now);
@@ -142,18 +152,18 @@ fn nobody_has_more_under_way_than_its_limit() {
 fn a_limit_that_is_lifted_while_statements_run_leaves_no_trace() {
     let mut bench = Bench::new(limited("app=1"));
     bench.add(2, "app", 1);
-    assert_eq!(bench.shares.next(&bench.settings, ALONE, true).map(|next| next.client), Some(0));
+    assert_eq!(bench.next(true).map(|next| next.client), Some(0));
     bench.settings = fair("");
     bench.shares.ended(&bench.settings, 0, bench.now);
     bench.settings = limited("app=1");
-    assert_eq!(bench.shares.next(&bench.settings, ALONE, true).map(|next| next.client), Some(1));
+    assert_eq!(bench.next(true).map(|next| next.client), Some(1));
 }
 
 #[test]
 fn those_that_have_gone_do_not_go_and_take_no_room() {
     let mut bench = Bench::new(limited("app=1"));
     bench.add(1, "app", 1);
-    assert!(bench.shares.next(&bench.settings, ALONE, true).is_some());
+    assert!(bench.next(true).is_some());
     for _ in 0..1_000 {
         bench.add(2, "app", 1);
         let (first, second) = (bench.clients.len() - 2, bench.clients.len() - 1);
@@ -167,7 +177,7 @@ fn those_that_have_gone_do_not_go_and_take_no_room() {
     assert_eq!(bench.shares.latest(Class::Short).next(), Some(last));
     assert!(bench.shares.places() < 10, "{}", bench.shares.places());
     bench.shares.ended(&bench.settings, 0, bench.now);
-    assert_eq!(bench.shares.next(&bench.settings, ALONE, true).map(|next| next.client), Some(last));
+    assert_eq!(bench.next(true).map(|next| next.client), Some(last));
     assert_eq!(bench.shares.waiting(Class::Short), 0);
 }
 
@@ -177,7 +187,7 @@ fn short_statements_wait_for_room_and_long_ones_have_a_lane() {
     bench.add(2, "app", 1);
     let lane = Lane::Long;
     bench.shares.park(&bench.settings, flow("app"), bench.now, 7, lane, Standing::default());
-    let mut next = |room| bench.shares.next(&bench.settings, ALONE, room).map(|next| next.client);
+    let mut next = |room| bench.next(room).map(|next| next.client);
     assert_eq!([next(true), next(false), next(true), next(false)], [Some(0), None, Some(1), Some(7)]);
 }
 
@@ -186,10 +196,43 @@ fn a_user_whose_statements_find_no_backend_does_not_hold_up_others() {
     let mut bench = Bench::new(fair(""));
     bench.add(2, "stuck", 1);
     bench.add(2, "app", 1);
-    let mut next = || bench.shares.next(&bench.settings, ALONE, false).map(|next| next.client);
+    let mut next = || bench.next(false).map(|next| next.client);
     assert_eq!([next(), next(), next()], [Some(0), Some(2), None], "one of each where there is no room");
     bench.shares.started(2, bench.now);
-    assert_eq!(bench.shares.next(&bench.settings, ALONE, false).map(|next| next.client), Some(3));
+    assert_eq!(bench.next(false).map(|next| next.client), Some(3));
     bench.shares.ended(&bench.settings, 0, bench.now);
-    assert_eq!(bench.shares.next(&bench.settings, ALONE, false).map(|next| next.client), Some(1));
+    assert_eq!(bench.next(false).map(|next| next.client), Some(1));
+}
+
+#[test]
+fn a_user_whose_clients_hang_up_has_its_newest_go_first_and_nobody_else() {
+    let mut bench = Bench::new(fair(""));
+    bench.add(20, "storm", 1);
+    bench.add(20, "calm", 1);
+    bench.now = bench.now + Duration::from_millis(500);
+    for client in 0..4 {
+        bench.shares.abandoned(bench.now, client, Duration::from_millis(500));
+        bench.shares.ended(&bench.settings, client, bench.now);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| bench.next(true)).map(|next| next.client).collect();
+    let of = |users: std::ops::Range<u32>| {
+        order.iter().copied().filter(|client| users.contains(client)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(0..20), (4..20).rev().collect::<Vec<_>>());
+    assert_eq!(of(20..40), (20..40).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_oldest_of_a_user_has_one_of_eight_turns_once_it_has_waited_too_long() {
+    let mut bench = Bench::new(fair(""));
+    bench.add(4, "storm", 1);
+    bench.now = bench.now + Duration::from_millis(1_500);
+    bench.add(24, "storm", 1);
+    for client in [0, 1, 2, 27] {
+        bench.shares.abandoned(bench.now, client, Duration::from_millis(1_500));
+        bench.shares.ended(&bench.settings, client, bench.now);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| bench.next(true)).map(|next| next.client).collect();
+    assert_eq!(order[..8], [26, 25, 24, 23, 22, 21, 20, 3]);
+    assert_eq!(order.len(), 24);
 }

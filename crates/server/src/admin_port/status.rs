@@ -210,6 +210,7 @@ fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'sta
         ("Onramp_coalesced", sum(|view| view.totals.coalesced)),
         ("Onramp_kick_ups", sum(|view| view.totals.kick_ups)),
         ("Onramp_multiplexed_percent", multiplexed_percent(wholes)),
+        ("Onramp_newest_first", sum(|view| view.totals.newest_starts)),
         ("Onramp_paused", u64::from(wholes.values().any(|whole| whole.view.paused))),
         ("Onramp_permits", share("permits").1),
         ("Onramp_permits_in_use", share("permits").0),

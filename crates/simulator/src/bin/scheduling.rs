@@ -72,7 +72,8 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             "--seed" => arguments.seed = given.next()?.parse().ok()?,
             "--profile" => {
                 let name = given.next()?;
-                let mut known = Profile::POOLS.into_iter().chain([Profile::Bounded, Profile::Fair]);
+                let others = [Profile::OldestFirst, Profile::Bounded, Profile::Fair];
+                let mut known = Profile::POOLS.into_iter().chain(others);
                 arguments.profiles.push(known.find(|profile| profile.name() == name)?);
             }
             "--json" => arguments.json = Some(given.next()?.into()),

@@ -153,6 +153,8 @@ pub struct Outcome {
     pub begun: u64,
     /// Those among them whose client had gone before.
     pub for_nobody: u64,
+    /// Those among them whose client went before it had the answer.
+    pub left: u64,
     /// Logins that stood.
     pub logins: u64,
     /// The longest login, in microseconds.

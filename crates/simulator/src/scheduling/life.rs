@@ -238,6 +238,7 @@ impl World<'_> {
             let class = &mut self.outcome.classes[class];
             class.given_up += 1;
             class.note(client.sent.saturating_sub(self.start), None, self.now - client.sent);
+            self.outcome.left += u64::from(client.begun > 0);
         }
         let worker = usize::from(client.worker);
         if self.workers[worker].end(client.connection) == End::Client(id) {

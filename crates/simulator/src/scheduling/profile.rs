@@ -19,6 +19,8 @@ pub enum Profile {
     Native,
     /// Onramp's own with bounds on waiting, which are off unless asked for.
     Bounded,
+    /// Onramp's own without a change of order where clients hang up.
+    OldestFirst,
     /// Onramp's own with fair shares by user, which are off unless asked for.
     Fair,
     /// Onramp's own, but with this many permits.
@@ -34,6 +36,10 @@ impl Profile {
         match scenario.compares {
             Compares::Pools => Self::POOLS.to_vec(),
             Compares::PoolsAndBounds => Self::POOLS.into_iter().chain([Self::Bounded]).collect(),
+            Compares::PoolsOrdersAndBounds => {
+                let native = [Self::OldestFirst, Self::Bounded];
+                Self::POOLS.into_iter().chain(native).collect()
+            }
             Compares::PoolsAndShares => Self::POOLS.into_iter().chain([Self::Fair]).collect(),
             Compares::Limits(limits) => {
                 let fixed = limits.iter().map(|&limit| Self::Fixed(limit));
@@ -47,6 +53,7 @@ impl Profile {
         match self {
             Self::Native => "native".to_owned(),
             Self::Bounded => "native, bounded".to_owned(),
+            Self::OldestFirst => "native, oldest first".to_owned(),
             Self::Fair => "native, fair_share".to_owned(),
             Self::Percona => "percona".to_owned(),
             Self::MariaDb => "mariadb".to_owned(),
@@ -67,7 +74,9 @@ impl Profile {
             Self::Percona => engine::Profile::Percona,
             Self::MariaDb => engine::Profile::MariaDb,
             Self::MySql => engine::Profile::MySql,
-            Self::Native | Self::Bounded | Self::Fair | Self::Fixed(_) => engine::Profile::Native,
+            Self::Native | Self::Bounded | Self::OldestFirst | Self::Fair | Self::Fixed(_) => {
+                engine::Profile::Native
+            }
         };
         let permits = match self {
             Self::Fixed(permits) => permits,
@@ -87,6 +96,9 @@ impl Profile {
             settings.overload.queue_wait_limit = Duration::from_millis(500);
             // Some hundred statements: what a burst of clients brings, and more than keeps the server busy.
             settings.overload.queue_delay_target = Duration::from_millis(50);
+        }
+        if self == Self::OldestFirst {
+            settings.adaptive_lifo = false;
         }
         if self == Self::Fair {
             settings.shares.fair_share = engine::FairShare::User;

@@ -246,6 +246,8 @@ pub enum Compares {
     Pools,
     /// The same, and Onramp's own with bounds on waiting.
     PoolsAndBounds,
+    /// The same, and Onramp's own with the oldest first whatever happens.
+    PoolsOrdersAndBounds,
     /// The rules of several pools, and Onramp's own with the server's time shared out between users.
     PoolsAndShares,
     /// So many permits, fixed, with a limit that the pool finds by itself.

@@ -1,0 +1,47 @@
+//! Clients that hang up on what they have asked for, and what that says about the order of the queues ([`crate::scheduler::Order`]).
+
+use std::time::Duration;
+
+use crate::client::commands::key_u32;
+use crate::client::{Phase, Running};
+use crate::engine::Engine;
+use crate::request::Request;
+use crate::scheduler::{Class, Lane};
+
+impl Engine {
+    /// A client does not want its statement any more, which waits in a queue.
+    pub(crate) fn note_abandoned_wait(&mut self, key: usize) {
+        let client = &self.clients[key];
+        let (Phase::Queued, Some(request)) = (&client.phase, &client.request) else { return };
+        // What was not in a queue yet waited for nobody.
+        let waited = self.now.since(request.arrival.at).saturating_sub(self.settings.transaction_delay);
+        if client.backend.is_none() {
+            self.shares.abandoned(self.now, key_u32(key), waited);
+        }
+        self.scheduler.note_abandoned_wait(self.now, key_u32(key));
+    }
+
+    /// A client does not want its statement any more, which has been sent to the server. Where it had waited for longer than it has
+    /// run, it was the wait that was too long.
+    pub(crate) fn note_abandoned_start(&mut self, key: usize) {
+        let client = &self.clients[key];
+        let Some(request) = client.request.as_ref().filter(|request| request.started) else { return };
+        let since_arrival = self.now.since(request.arrival.at);
+        let starts = matches!(client.phase, Phase::Preparing | Phase::Running(Running::OnServer));
+        let new = !client.in_transaction() && client.pins.is_empty();
+        if !starts || !new || since_arrival > 2 * request.waited {
+            return;
+        }
+        let (lane, waited) = (request.lane.unwrap_or(Lane::Blocking), request.waited);
+        self.shares.abandoned(self.now, key_u32(key), waited);
+        self.scheduler.note_abandoned(self.now, lane, waited);
+    }
+
+    /// How long the oldest new work has waited before which a statement has gone, where the newest go first.
+    pub(super) fn passed_over_for(&self, request: &Request) -> Duration {
+        let turned = request.lane.is_some_and(|lane| self.scheduler.is_newest_first(lane))
+            || (self.settings.newest_of_share_may_go_first() && self.shares.is_newest_first(self.now));
+        let oldest = turned.then(|| self.oldest_new(Class::Short)).flatten();
+        oldest.map_or(Duration::ZERO, |(_, since)| self.now.since(since))
+    }
+}

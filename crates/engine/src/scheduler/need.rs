@@ -1,0 +1,45 @@
+//! Statements that wait for a backend.
+
+use seam::Instant;
+
+use super::{LANES, Lane, Need, Scheduler, queue};
+
+impl Scheduler {
+    /// The statement that has waited longest for a backend, and since when.
+    pub(crate) fn oldest_in_need(&self) -> Option<(u32, Instant)> {
+        LANES
+            .into_iter()
+            .filter(|&lane| self.may_start(lane) || (lane == Lane::Contended && self.contended_room > 0))
+            .filter_map(|lane| self.lists.head(queue(lane, Need::Any)))
+            .min_by_key(|head| head.since)
+            .map(|head| (head.client, head.since))
+    }
+
+    /// The first so many statements that need a backend, in about the order in which they would run.
+    pub(crate) fn first_in_need(&self, count: usize) -> Vec<u32> {
+        let low = match self.kicked_up_is_last() {
+            true => [Lane::Low, Lane::Long, Lane::KickedUp],
+            false => [Lane::KickedUp, Lane::Low, Lane::Long],
+        };
+        // Those of the contended lane have been looked at before all others.
+        let lanes = [Lane::Blocking, Lane::Holding, Lane::High].into_iter().chain(low);
+        let of = |lane| {
+            let most = if lane == Lane::Long { self.free_long_permits() } else { count };
+            self.new_in_order(lane, most)
+        };
+        lanes.flat_map(of).take(count).collect()
+    }
+
+    /// Statements waiting for a backend. Long ones that may not start wait for others of their kind.
+    pub(crate) fn in_need(&self) -> usize {
+        let of = |lane| {
+            let most = match lane {
+                Lane::Long => self.free_long_permits(),
+                Lane::Contended => self.contended_room,
+                _ => usize::MAX,
+            };
+            self.lists.len(queue(lane, Need::Any)).min(most)
+        };
+        LANES.into_iter().map(of).sum()
+    }
+}

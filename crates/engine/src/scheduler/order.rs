@@ -1,0 +1,185 @@
+//! In which order new work starts: the oldest first, or, while clients hang up on it, the newest (`adaptive_lifo`).
+//!
+//! First come, first served is what everybody expects. But where clients lose patience it is the worst order there is: the queue
+//! grows until it is as long as they wait, so that whatever starts has used up its client's patience, and runs for nobody; the
+//! client asks again, and keeps the queue as long as it is. Whoever is served from the other end of the queue has just come, and
+//! has the answer in time. The others would not have been served either, and cost the server nothing. (B. Maurer, "Fail at
+//! Scale", ACM Queue 13, 2015, calls it adaptive LIFO, and goes by the length of the queue. Here it is what hurts that turns it on.)
+//!
+//! Only *new work* (see [`super::bounds`]) is turned round, each queue for itself. A queue goes before others by the place of its
+//! oldest statement, whichever of them starts: so the order between queues and workers is the same as ever. What has waited for
+//! `prio_kickup_timer` gets one of eight starts, the oldest first, and the rest where nothing newer waits.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use super::list::Head;
+use super::{Lane, Need, Scheduler, lane_of, need_of, queue};
+
+/// Who goes first in a queue of new work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// The latest departures, the last one in the lowest bit: 1 where the client had lost patience.
+    departures: u32,
+    /// Until then the newest goes first; the clock's start where it does not.
+    newest_until: Instant,
+    /// Starts of newer ones, one after the other.
+    newest_in_a_row: u32,
+}
+
+/// Somebody who hangs up sooner has not lost patience: programs end, and are ended, at any time. Time limits below a tenth of a
+/// second are not for waiting in queues.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The newest goes first as soon as an eighth of the latest 32 departures was in vain: that an eighth of the server is at stake
+/// is worth a change of order, and fewer may be chance.
+const BEGINS: u32 = 4;
+
+/// And goes on to while a sixteenth is, so that it does not go to and fro at the limit.
+const GOES_ON: u32 = 2;
+
+/// For how long at most, after the last one that was in vain. Otherwise for as long as that one had waited: whoever has not hung
+/// up by then has more patience. Few wait in vain for longer than this.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// After so many newer ones it is the turn of the oldest, if that has waited for `prio_kickup_timer`: seven eighths of the
+/// server are still for those who will hear the answer.
+const NEWEST_IN_A_ROW: u32 = 7;
+
+impl Order {
+    /// Whether the newest goes first now.
+    pub(crate) fn is_newest_first(&self, now: Instant) -> bool {
+        now < self.newest_until
+    }
+
+    /// Whether it is the turn of one that has waited too long.
+    pub(crate) fn is_turn_of_oldest(&self) -> bool {
+        self.newest_in_a_row >= NEWEST_IN_A_ROW
+    }
+
+    /// A statement starts: the oldest, which had waited too long, or another.
+    pub(crate) fn started(&mut self, oldest_overdue: bool) {
+        self.departures <<= 1;
+        self.newest_in_a_row = if oldest_overdue { 0 } else { self.newest_in_a_row.saturating_add(1) };
+    }
+
+    /// A client does not want its statement any more, which has waited for so long in the queue, and for little else.
+    pub(crate) fn abandoned(&mut self, now: Instant, waited: Duration) {
+        if !self.is_newest_first(now) && self.newest_until != Instant::START {
+            // What was known then is about another time.
+            *self = Self::default();
+        }
+        let in_vain = waited >= PATIENCE;
+        self.departures = self.departures << 1 | u32::from(in_vain);
+        let enough = if self.is_newest_first(now) { GOES_ON } else { BEGINS };
+        if in_vain && self.departures.count_ones() >= enough {
+            self.newest_until = self.newest_until.max(now + waited.min(LONGEST));
+        }
+    }
+}
+
+/// Queues with an order of their own: what is abandoned in one says nothing about the others.
+pub(super) const ORDERS: usize = 3;
+
+impl Scheduler {
+    /// A client does not want its statement any more, which waits here or does not.
+    pub(crate) fn note_abandoned_wait(&mut self, now: Instant, client: u32) {
+        if let Some((queue, head)) = self.lists.place(client)
+            && need_of(queue) == Need::Any
+        {
+            self.note_abandoned(now, lane_of(queue), now.since(head.since));
+        }
+    }
+
+    /// A client has hung up on a statement of this lane that had waited for so long in the queue, and hardly run.
+    pub(crate) fn note_abandoned(&mut self, now: Instant, lane: Lane, waited: Duration) {
+        if let Some(order) = order_of(lane) {
+            self.orders[order].abandoned(now, waited);
+        }
+    }
+
+    /// A statement leaves its queue to start.
+    pub(super) fn note_start(&mut self, lane: Lane, need: Need, head: Head) {
+        if let (Some(order), Need::Any) = (order_of(lane), need) {
+            let first = self.lists.head(queue(lane, need));
+            let oldest = first.is_none_or(|first| head.arrival < first.arrival);
+            self.newest_starts += u64::from(!oldest && self.is_newest_first(lane));
+            self.orders[order].started(oldest && self.is_overdue(&head));
+        }
+    }
+
+    /// Whether the newest statement of a lane goes first now.
+    pub(crate) fn is_newest_first(&self, lane: Lane) -> bool {
+        let order = order_of(lane).filter(|_| self.group.is_none() && self.adaptive_lifo);
+        order.is_some_and(|order| self.orders[order].is_newest_first(self.now))
+    }
+
+    /// A statement that others have joined goes with the newest, where these go first.
+    pub(crate) fn renew(&mut self, client: u32) {
+        let Some((queue, _)) = self.lists.place(client) else { return };
+        if need_of(queue) == Need::Any
+            && self.is_newest_first(lane_of(queue))
+            && let Some((queue, head)) = self.lists.remove(client)
+        {
+            self.lists.push(queue, client, self.workers.arrival(), head.since);
+        }
+    }
+
+    /// Who of a lane goes next, and who stands first in its queue, by whose place it goes.
+    pub(super) fn first_of(&self, lane: Lane, backend_free: bool) -> Option<(Head, u32)> {
+        let holds = self.lists.head(queue(lane, Need::Holds)).map(|head| (head, head.client));
+        let any = self.lists.head(queue(lane, Need::Any)).filter(|_| backend_free);
+        let any = any.map(|head| (head, self.next_new(lane, head)));
+        holds.into_iter().chain(any).min_by_key(|(head, _)| head.arrival)
+    }
+
+    /// The new work of a lane in the order in which it goes, about.
+    pub(super) fn new_in_order(&self, lane: Lane, count: usize) -> Vec<u32> {
+        let queue = queue(lane, Need::Any);
+        match self.is_newest_first(lane) {
+            true => self.lists.last(queue).map(|head| head.client).take(count).collect(),
+            false => self.lists.first(queue, count).collect(),
+        }
+    }
+
+    /// By whose place a waiting statement goes.
+    pub(super) fn stands_for(&self, lane: Lane, need: Need, head: Head) -> Head {
+        let turned = need == Need::Any && self.is_newest_first(lane);
+        turned.then(|| self.lists.head(queue(lane, need))).flatten().unwrap_or(head)
+    }
+
+    /// Whether what has been kicked up goes behind all that is newer.
+    pub(super) fn kicked_up_is_last(&self) -> bool {
+        self.is_newest_first(Lane::KickedUp) && !self.is_turn_of_oldest(Lane::KickedUp)
+    }
+
+    fn next_new(&self, lane: Lane, first: Head) -> u32 {
+        if !self.is_newest_first(lane) || (self.is_turn_of_oldest(lane) && self.is_overdue(&first)) {
+            return first.client;
+        }
+        self.lists.last(queue(lane, Need::Any)).next().map_or(first.client, |last| last.client)
+    }
+
+    fn is_turn_of_oldest(&self, lane: Lane) -> bool {
+        order_of(lane).is_some_and(|order| self.orders[order].is_turn_of_oldest())
+    }
+
+    /// Whether a statement has waited so long that it has to have its turn.
+    pub(super) fn is_overdue(&self, head: &Head) -> bool {
+        head.after(self.kick_up) <= self.now
+    }
+}
+
+/// Which of the orders holds for a lane. Who holds locks has to go on, in the order of the transactions.
+fn order_of(lane: Lane) -> Option<usize> {
+    match lane {
+        Lane::Blocking | Lane::Holding => None,
+        Lane::High | Lane::Low | Lane::KickedUp => Some(0),
+        Lane::Long => Some(1),
+        Lane::Contended => Some(2),
+    }
+}
