@@ -661,3 +661,12 @@ def test_prepared_row_count_pins_nobody(own_server, own_onramp):
         with raw.connect(own_server, "admin", "admin-secret") as admin:
             held = int(admin.query("SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'").rows[0][1])
         assert held <= 2, "what was prepared for one execution is closed with it"
+
+@pytest.mark.parametrize("text", ["SELECT CONNECTION_ID() + ROW_COUNT() > 5", "SELECT CONNECTION_ID() > 5, ROW_COUNT(), CONNECTION_ID() > 5, FOUND_ROWS()"])
+def test_a_prepared_statement_with_literals_of_both_kinds(client, note, schema, text):
+    """What is the same for each execution is replaced when it is prepared, the rest when it is executed."""
+    connection = client(schema=schema)
+    connection.query("SELECT 1")
+    prepared = connection.prepare(text)
+    note("executions", [connection.execute(prepared.statement)[0].rows for _ in range(2)])
+    note("goes on", connection.query("SELECT 1").rows)

@@ -423,6 +423,9 @@ impl Engine {
             // They were places in the text as the client has sent it. Executions ask for the others.
             request.statement.calls =
                 if prepares { sql::classify(&text, self.lex_mode(key)).calls } else { Vec::new() };
+            if let Some(template) = &mut request.template {
+                template.statement.calls.clone_from(&request.statement.calls);
+            }
         }
     }
 
