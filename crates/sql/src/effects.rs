@@ -25,7 +25,7 @@ impl Effects {
     pub const FOUND_ROWS: Self = Self(1 << 6);
     /// A session variable whose value cannot be set again elsewhere, or a `SET` that is not fully understood.
     pub const SESSION_VARIABLE: Self = Self(1 << 7);
-    /// `SET ROLE`.
+    /// `SET ROLE`, `SET RESOURCE GROUP`, `SET SESSION AUTHORIZATION`: no reset of the connection brings them back.
     pub const ROLE: Self = Self(1 << 8);
     /// Characteristics of the next transaction only: `SET TRANSACTION` without a scope and its variables.
     pub const NEXT_TRANSACTION: Self = Self(1 << 9);

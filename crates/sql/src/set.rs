@@ -105,11 +105,9 @@ fn special_form(scanner: &mut Scanner<'_>) -> Option<Effects> {
         scanner.names_accounts = true;
         return Some(Effects::NONE);
     }
-    if is(word, "resource") && is(next, "group") {
-        return Some(Effects::SESSION_VARIABLE);
-    }
-    if is(word, "session") && is(next, "authorization") {
-        return Some(Effects::SESSION_VARIABLE);
+    // The connection's thread and user are no more its session's than the role is.
+    if is(word, "resource") && is(next, "group") || is(word, "session") && is(next, "authorization") {
+        return Some(Effects::ROLE.union(Effects::SESSION_VARIABLE));
     }
     // SET SESSION TRANSACTION sets variables that are tracked.
     (Scope::of(word).is_some() && is(next, "transaction") && !is(ahead.next().unwrap_or_default(), "="))
@@ -268,7 +266,9 @@ fn tracked_variables(scanner: &mut Scanner<'_>, target: usize) {
 
 /// Session variables whose value, set again on another connection, would not mean the same.
 fn cannot_be_replayed(name: &[u8]) -> bool {
-    const NAMES: [&str; 13] = [
+    const NAMES: [&str; 15] = [
+        "character_set_database", // until the next USE
+        "collation_database",
         "timestamp",
         "insert_id",
         "last_insert_id",
@@ -283,7 +283,9 @@ fn cannot_be_replayed(name: &[u8]) -> bool {
         "original_server_version",
         "immediate_server_version",
     ];
-    const PREFIXES: [&str; 6] = ["pseudo_", "gtid_", "session_track_", "wsrep_", "profiling", "debug"];
+    // The last one has the server keep the texts of statements, for a later one of the same client.
+    const PREFIXES: [&str; 7] =
+        ["pseudo_", "gtid_", "session_track_", "wsrep_", "profiling", "debug", "optimizer_trace"];
     NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
         || PREFIXES.iter().any(|prefix| has_prefix(name, prefix))
 }

@@ -409,7 +409,8 @@ fn assignments() {
             "SET session_track_transaction_info = 'STATE'",
             "SET session_track_system_variables",
             "SET sql_auto_is_null = 1",
-            "SET RESOURCE GROUP g",
+            "SET optimizer_trace = 'enabled=on'",
+            "SET SESSION character_set_database = latin1",
             "SET (a, b) = (1, 2)",
             "SET a",
             "SET a = 1 b = 2, c",
@@ -420,7 +421,9 @@ fn assignments() {
     let blind = "SET STATEMENT session_track_system_variables = '' FOR SET time_zone = '+05:00'";
     assert!(plain(blind).effects.contains(Effects::SESSION_VARIABLE));
     assert!(plain("SET STATEMENT time_zone = '+05:00' FOR SELECT 1").effects.is_empty());
-    assert!(plain("SET SESSION AUTHORIZATION u@h").effects.contains(Effects::SESSION_VARIABLE));
+    for text in ["SET SESSION AUTHORIZATION u@h", "SET RESOURCE GROUP g"] {
+        assert!(plain(text).effects.contains(Effects::SESSION_VARIABLE.union(Effects::ROLE)), "{text}");
+    }
     effects(
         "next_transaction",
         Kind::Set,

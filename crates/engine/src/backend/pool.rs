@@ -8,6 +8,7 @@ use crate::accounts::IdentityId;
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::history::SHORT;
+use crate::pins::Pins;
 use crate::places::Origin;
 use crate::request::About;
 
@@ -210,10 +211,7 @@ impl Engine {
     pub(crate) fn reset_backend(&mut self, key: usize) {
         let backend = &mut self.backends[key];
         let holder = backend.holder.take().and_then(|client| self.clients.get(client));
-        // A prepared branch outlives its connection. MariaDB leaves it to others in good order only where the connection ends:
-        // after COM_RESET_CONNECTION it is lost for whoever commits it (seen on 10.11).
-        let branch = holder.is_some_and(|client| client.pins.effects().contains(Effects::XA));
-        let clean = if branch { Afterwards::Close } else { Afterwards::Reset };
+        let clean = holder.map_or(Afterwards::Reset, |client| behind_pins(client.pins));
         backend.afterwards = backend.afterwards.max(clean);
         if backend.in_flight.is_empty() && matches!(backend.phase, Phase::Ready) {
             self.free_backend(key);
@@ -243,5 +241,19 @@ impl Engine {
             let backends = self.backends.iter().filter(|(_, backend)| backend.identity == identity).count();
             self.identities.holders(identity) == backends
         }
+    }
+}
+
+/// What cleans a backend behind a client with these pins.
+pub(super) fn behind_pins(pins: Pins) -> Afterwards {
+    // A prepared branch outlives its connection. MariaDB leaves it to others in good order only where the connection ends:
+    // after COM_RESET_CONNECTION it is lost for whoever commits it (seen on 10.11). And that command leaves the role as it is, in
+    // both servers (`THD::change_user` and `THD::cleanup_connection` in sql_class.cc do nothing about the security context):
+    // what was executed by name, or not understood, may have been a SET ROLE. That of a routine ends with it.
+    const OUTLIVES_A_RESET: Effects =
+        Effects::XA.union(Effects::ROLE).union(Effects::TEXT_PREPARE).union(Effects::UNKNOWN);
+    match pins.effects().intersection(OUTLIVES_A_RESET).is_empty() {
+        true => Afterwards::Reset,
+        false => Afterwards::Close,
     }
 }

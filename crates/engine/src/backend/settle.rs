@@ -6,6 +6,7 @@ use sql::{Effects, Kind};
 use wire::{CommandKind, Expect, StatusFlags};
 
 use super::kept::rows_of;
+use super::pool::behind_pins;
 use super::{Afterwards, InFlight, Owner, ServerError, Summary};
 use crate::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, OF_SQL_MODE};
 use crate::client::Phase as ClientPhase;
@@ -205,10 +206,17 @@ impl Engine {
 
     /// COM_RESET_CONNECTION went through to the client's backend: both are as after a login.
     fn client_was_reset(&mut self, key: usize, client: usize, summary: &Summary) {
+        let pins = self.clients[client].pins;
         self.forget_state(client);
         self.backend_was_reset(key, summary);
+        // What is left in spite of that is for nobody else; the role is as it was, and the client's.
+        let backend = &mut self.backends[key];
+        if behind_pins(pins) == Afterwards::Close {
+            backend.afterwards = Afterwards::Close;
+        }
+        self.clients[client].pins = pins.effects().intersection(Effects::ROLE).into();
         if self.settings.thread_handling == crate::ThreadHandling::OneThreadPerConnection {
-            self.clients[client].pins = Pins::THREAD_HANDLING;
+            self.clients[client].pins |= Pins::THREAD_HANDLING;
         }
         self.settle(key, client, false);
     }
