@@ -39,6 +39,11 @@ impl Charset {
 }
 
 impl Charset {
+    /// Bytes on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        [&self.client, &self.results, &self.connection, &self.collation].iter().map(|name| name.len()).sum()
+    }
+
     /// Appends the assignments of a `SET` that began at `start`. All names here come from the server and are ASCII.
     fn put(&self, out: &mut Vec<u8>, start: usize) {
         if self.client == self.results && self.client == self.connection {
@@ -92,9 +97,12 @@ const NOT_CARRIED: [&[u8]; 14] = [
 ];
 
 /// Two names of one variable, or of two of which each sets the other: the one that was set last counts.
-const TWO_NAMES: [(&[u8], &[u8]); 8] = [
+const TWO_NAMES: [(&[u8], &[u8]); 11] = [
+    (b"alter_algorithm", b"old_alter_table"),
     (b"character_set_database", b"collation_database"),
     (b"character_set_server", b"collation_server"),
+    (b"default_storage_engine", b"storage_engine"),
+    (b"log_slow_min_examined_row_limit", b"min_examined_row_limit"),
     (b"log_slow_query", b"slow_query_log"),
     (b"log_slow_query_time", b"long_query_time"),
     (b"max_delayed_threads", b"max_insert_delayed_threads"),
@@ -213,8 +221,6 @@ impl SessionState {
 
     /// Bytes of this state, its place in the two tables included. The nodes of a B-tree are at least half full.
     fn bytes(&self) -> usize {
-        let charset = &self.charset;
-        let names = [&charset.client, &charset.results, &charset.connection, &charset.collation];
         let variables = self
             .variables
             .iter()
@@ -222,7 +228,7 @@ impl SessionState {
         size_of::<Self>()
             + 2 * size_of::<(Rc<Self>, SessionId)>()
             + self.schema.as_ref().map_or(0, |schema| schema.len())
-            + names.iter().map(|name| name.len()).sum::<usize>()
+            + self.charset.bytes()
             + variables.sum::<usize>()
     }
 
@@ -251,12 +257,18 @@ impl SessionState {
         if self.charset != from.charset {
             self.charset.put(out, start);
         }
+        // The one sets the other (sys_vars.cc: fix_max_join_size), and stands before it in the order of names.
+        let joins = &b"max_join_size"[..];
+        let sets_big_selects = from.variables.get(joins) != self.variables.get(joins);
         for (name, value) in &self.variables {
-            if from.variables.get(name) != Some(value) {
+            let same = from.variables.get(name) == Some(value);
+            if !same || (sets_big_selects && **name == *b"sql_big_selects") {
                 put_name(out, start, name);
                 let null = value.is_empty() && !MAY_BE_EMPTY.contains(&&**name);
                 if null || **value == *b"DEFAULT" {
                     put_default(out, name);
+                } else if **name == *b"default_master_connection" {
+                    put_string(out, value); // a name, which may be a number
                 } else {
                     put_value(out, value);
                 }
@@ -297,7 +309,13 @@ fn put_value(out: &mut Vec<u8>, value: &[u8]) {
         && digits.iter().filter(|b| **b == b'.').count() <= 1;
     if number {
         out.extend_from_slice(value);
-    } else if value.iter().all(|b| b.is_ascii() && !matches!(b, b'\'' | b'\\' | 0)) {
+    } else {
+        put_string(out, value);
+    }
+}
+
+fn put_string(out: &mut Vec<u8>, value: &[u8]) {
+    if value.iter().all(|b| b.is_ascii() && !matches!(b, b'\'' | b'\\' | 0)) {
         out.push(b'\'');
         out.extend_from_slice(value);
         out.push(b'\'');
@@ -452,6 +470,24 @@ mod tests {
         );
         state.set_variable(b"tx_isolation", b"SERIALIZABLE");
         assert_eq!(set(&SessionState::default(), &state), "SET @@session.tx_isolation='SERIALIZABLE'");
+    }
+
+    #[test]
+    fn what_another_variable_sets_is_set_behind_it() {
+        let mut from = SessionState::default();
+        from.set_variable(b"sql_big_selects", b"ON");
+        let mut to = from.clone();
+        to.set_variable(b"max_join_size", b"5");
+        to.set_variable(b"default_master_connection", b"1");
+        assert_eq!(
+            set(&from, &to),
+            "SET @@session.default_master_connection='1',@@session.max_join_size=5,@@session.sql_big_selects='ON'"
+        );
+        assert_eq!(
+            set(&to, &from),
+            "SET @@session.default_master_connection=DEFAULT,@@session.max_join_size=DEFAULT,\
+             @@session.sql_big_selects='ON'"
+        );
     }
 
     #[test]

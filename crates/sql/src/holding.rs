@@ -361,10 +361,11 @@ fn is_plain(name: &[u8]) -> bool {
 }
 
 /// Whether a statement that is executed by name leaves as little behind as if it had come by itself. DDL might rename a
-/// temporary table.
+/// temporary table, and what the server does not report of a SET is asked for only where the SET itself is seen.
 fn is_harmless(statement: &Classification) -> bool {
     use Kind::{Delete, Do, Explain, Insert, Replace, Select, Set, Show, Update};
     statement.effects.is_empty()
+        && statement.unreported.is_empty()
         && !statement.several
         && !statement.sets_pool_variable
         && statement.charset == CharsetSetting::Untouched

@@ -259,9 +259,12 @@ impl Engine {
                 let schema = self.sessions.state(session).schema.as_deref();
                 let ending = match &summary.error {
                     Some(_) => Ending::Failed,
+                    // Without a row no function was called (sql_select_limit = 0).
+                    None if summary.rows == Some(0) => Ending::Failed,
                     None => {
                         let answer = only_field(&summary.kept, client.capabilities);
-                        let took = answer.is_none_or(|field| field.as_deref() == Some(b"1"));
+                        // In whatever character set the answer is, of these alone it is certain that there is no lock.
+                        let took = answer.is_none_or(|field| !matches!(field.as_deref(), None | Some(b"0")));
                         Ending::Succeeded { took }
                     }
                 };

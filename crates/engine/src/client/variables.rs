@@ -24,30 +24,48 @@ const MOST_BYTES: usize = 2048;
 /// A NULL with the type of a variable that was never set: a binary string.
 const UNSET: &[u8] = b"UNHEX(NULL)";
 
-/// Names in lower case, and literals.
+/// What a client has set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct UserVariables(BTreeMap<Box<[u8]>, Box<[u8]>>);
+pub(crate) struct UserVariables {
+    /// Names in lower case, and literals.
+    values: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    /// The character sets of the session that has set them: a string has the collation of that, so that equal literals need
+    /// not be equal values. A client that changes them keeps its backend, see [`Engine::variables_depend_on`].
+    charset: Charset,
+}
 
 /// The variables of a client, or those that stand on a backend; shared as long as nobody changes them.
 pub(crate) type Variables = Option<Rc<UserVariables>>;
 
 impl UserVariables {
-    /// These with others set. `None` where that is more than is carried.
-    fn with(mut self, sets: &[Assignment]) -> Option<Self> {
-        self.0.extend(sets.iter().cloned());
-        let bytes = self.0.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
-        (self.0.len() <= MOST_VARIABLES && bytes <= MOST_BYTES).then_some(self)
+    /// These with others set, in a session with these character sets. `None` where that is more than is carried.
+    fn with(mut self, sets: &[Assignment], charset: &Charset) -> Option<Self> {
+        self.values.extend(sets.iter().cloned());
+        self.charset.clone_from(charset);
+        let bytes = self.values.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        (self.values.len() <= MOST_VARIABLES && bytes <= MOST_BYTES).then_some(self)
     }
 
     fn has_strings(&self) -> bool {
-        self.0.values().any(|value| value.first() == Some(&b'\''))
+        self.values.values().any(|value| is_string(value))
+    }
+
+    /// Whether one stands there as it does here.
+    fn agrees(&self, other: &Self, name: &[u8], value: &[u8]) -> bool {
+        other.values.get(name).is_some_and(|found| **found == *value)
+            && (!is_string(value) || self.charset == other.charset)
     }
 
     /// Bytes on the heap; the nodes of a B-tree are at least half full.
     pub(crate) fn bytes(&self) -> usize {
-        let pairs = self.0.iter();
-        pairs.map(|(name, value)| name.len() + value.len() + 2 * size_of::<(Box<[u8]>, Box<[u8]>)>()).sum()
+        let pairs = self.values.iter();
+        let pair = 2 * size_of::<(Box<[u8]>, Box<[u8]>)>();
+        pairs.map(|(name, value)| name.len() + value.len() + pair).sum::<usize>() + self.charset.bytes()
     }
+}
+
+fn is_string(literal: &[u8]) -> bool {
+    literal.first() == Some(&b'\'')
 }
 
 /// The `SET` that turns `found` into `wanted`; empty where they are equal.
@@ -67,10 +85,10 @@ fn difference(wanted: &Variables, found: &Variables) -> Vec<u8> {
         set.push(b'=');
         set.extend_from_slice(value);
     };
-    for name in found.0.keys().filter(|name| !wanted.0.contains_key(*name)) {
+    for name in found.values.keys().filter(|name| !wanted.values.contains_key(*name)) {
         put(name, UNSET);
     }
-    for (name, value) in wanted.0.iter().filter(|&(name, value)| found.0.get(name) != Some(value)) {
+    for (name, value) in wanted.values.iter().filter(|(name, value)| !wanted.agrees(found, name, value)) {
         put(name, value);
     }
     set
@@ -145,7 +163,9 @@ impl Engine {
             return false;
         }
         let before = self.clients[client].variables.as_deref().cloned().unwrap_or_default();
-        let Some(variables) = before.with(sets) else { return false };
+        let session = self.clients[client].session.expect("a client with requests has logged in");
+        let charset = &self.sessions.state(session).charset;
+        let Some(variables) = before.with(sets, charset) else { return false };
         let variables = Some(Rc::new(variables));
         self.backends[backend].variables = variables.clone();
         self.clients[client].variables = variables;
@@ -164,10 +184,15 @@ impl Engine {
 mod tests {
     use super::*;
 
-    fn variables(pairs: &[(&str, &str)]) -> Variables {
+    fn variables_in(charset: &str, pairs: &[(&str, &str)]) -> Variables {
         let boxed = |text: &str| -> Box<[u8]> { text.as_bytes().into() };
         let sets: Vec<_> = pairs.iter().map(|(name, value)| (boxed(name), boxed(value))).collect();
-        Some(Rc::new(UserVariables::default().with(&sets).unwrap()))
+        let charset = Charset::of_login(charset.as_bytes(), b"");
+        Some(Rc::new(UserVariables::default().with(&sets, &charset).unwrap()))
+    }
+
+    fn variables(pairs: &[(&str, &str)]) -> Variables {
+        variables_in("utf8mb4", pairs)
     }
 
     fn set(wanted: &Variables, found: &Variables) -> String {
@@ -185,14 +210,22 @@ mod tests {
     }
 
     #[test]
+    fn strings_of_another_character_set_are_others() {
+        let pairs = [("a", "1"), ("b", "'x'")];
+        assert_eq!(set(&variables(&pairs), &variables_in("latin1", &pairs)), "SET @b='x'");
+        assert_eq!(set(&variables(&pairs[..1]), &variables_in("latin1", &pairs[..1])), "");
+    }
+
+    #[test]
     fn there_is_a_bound() {
         let pair = |number: usize| -> (Box<[u8]>, Box<[u8]>) {
             (format!("v{number}").into_bytes().into(), b"1".as_slice().into())
         };
+        let charset = Charset::default();
         let many: Vec<_> = (0..=MOST_VARIABLES).map(pair).collect();
-        assert!(UserVariables::default().with(&many[1..]).is_some());
-        assert!(UserVariables::default().with(&many).is_none());
+        assert!(UserVariables::default().with(&many[1..], &charset).is_some());
+        assert!(UserVariables::default().with(&many, &charset).is_none());
         let long = (b"v".as_slice().into(), vec![b'1'; MOST_BYTES].into());
-        assert!(UserVariables::default().with(&[long]).is_none());
+        assert!(UserVariables::default().with(&[long], &charset).is_none());
     }
 }

@@ -95,6 +95,13 @@ fn prepared_statements_by_name_and_by_what_they_do() {
     for text in ["@a", "'SELECT' ' 1'", r"'SELECT \'a\''", "CONCAT('a')", "'SELECT 1' || @a"] {
         assert_eq!(read(&format!("PREPARE s FROM {text}")), prepared(false), "{text}");
     }
+    for text in ["SET time_zone = '+01:00'", "SET @@session.sql_mode = 4"] {
+        assert_eq!(read(&format!("PREPARE s FROM \"{text}\"")), prepared(true), "{text}");
+    }
+    for text in ["SET @@time_zone = '+01:00'", "SET STATEMENT time_zone = '+01:00' FOR SELECT 1"] {
+        assert_eq!(read(&format!("PREPARE s FROM \"{text}\"")), prepared(false), "{text}");
+        assert_eq!(read(&format!("EXECUTE IMMEDIATE \"{text}\"")), None, "{text}");
+    }
     assert_eq!(read("EXECUTE s USING @a"), Some(Holding::Executes(b"s".as_slice().into())));
     assert_eq!(read("EXECUTE IMMEDIATE 'SELECT 1'"), Some(Holding::ExecutesHarmless));
     assert_eq!(read("EXECUTE IMMEDIATE 'DO GET_LOCK(1,1)'"), None);
