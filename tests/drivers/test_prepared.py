@@ -425,6 +425,25 @@ def test_text_with_calls_at_a_full_server(own_server, own_onramp):
             assert len(connection.execute(prepared.statement)[0].rows) == rows
 
 
+def test_workers_make_room_for_each_other(own_server, own_onramp):
+    """The server has room for one more statement, which one worker has taken when a client of another wants it."""
+    few_statements(own_server, 3)
+    onramp = own_onramp(own_server, max_backends=4, workers=2)
+    with raw.connect(own_server) as other:
+        others = [other.prepare("SELECT 1") for _ in range(2)]
+        assert not any(isinstance(prepared, Err) for prepared in others)
+        # So many that hardly ever all of them are with the same worker.
+        clients = [raw.connect(onramp) for _ in range(16)]
+        for number, connection in enumerate(clients):
+            prepared = connection.prepare(f"SELECT {number}, ?")
+            assert not isinstance(prepared, Err), (number, prepared)
+            answer = connection.execute(prepared.statement, [b"x"])[0]
+            assert isinstance(answer, Rows), (number, answer)
+            assert answer.rows == [(struct.pack("<i", number), b"x")]
+        for connection in clients:
+            connection.close()
+
+
 def test_more_transactions_than_statements_on_the_server(own_server, own_onramp):
     """Each has a backend, and the same statement has to be prepared on each: never is the one closed that is needed next."""
     few_statements(own_server, 4)

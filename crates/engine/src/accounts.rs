@@ -423,6 +423,21 @@ impl Identities {
         self.entries[id.0 as usize].former
     }
 
+    /// Whether a backend that logs in as this now is let in, and has its rights, as far as the accounts tell. Of those that others
+    /// judge they do not: their passwords may be good for minutes.
+    pub(crate) fn lets_in(&self, id: IdentityId, accounts: &Accounts, now: seam::Instant) -> bool {
+        let Identity { account, refused_until, .. } = &self.entries[id.0 as usize];
+        let same = |present: &Rc<Account>| {
+            present.credential == account.credential
+                && present.rights == account.rights
+                && !present.locked
+                && !present.expired
+        };
+        account.credential.delegated().is_none()
+            && refused_until.is_none_or(|until| until <= now)
+            && accounts.named(&account.user, &account.host).is_some_and(same)
+    }
+
     /// How many hold it.
     pub(crate) fn holders(&self, id: IdentityId) -> usize {
         self.entries[id.0 as usize].holders as usize

@@ -7,8 +7,9 @@ use zeroize::Zeroize;
 use crate::account_queries::Depth;
 use crate::accounts::Accounts;
 use crate::backend::connect::connect_error;
-use crate::backend::kept::rows_of;
+use crate::backend::kept::{first_field, rows_of};
 use crate::backend::rescue::functions_of_rows;
+use crate::backend::rights::Changes;
 use crate::engine::{Engine, Role};
 use crate::event::Event;
 use crate::facts::{COLLATIONS_QUERY, Facts, SERVER_QUERY, account_of_row};
@@ -41,6 +42,8 @@ pub(crate) struct Control {
     accounts_seen: Vec<u8>,
     /// The answer to the latest probe.
     probe_seen: Vec<u8>,
+    /// What it says of changes of them.
+    pub(crate) changes: Changes,
     /// It has been said that not all of the accounts can be read.
     rights_hidden: bool,
     /// What has been found out so far about who waits for locks.
@@ -55,11 +58,13 @@ enum State {
     Idle,
 }
 
-/// What is asked after the login: the first three in this order, the probe again and again, the others when there is a reason.
+/// What is asked after the login: the first four in this order, the probe again and again, the others when there is a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     Collations,
     Server,
+    /// How many statements have changed the accounts; before these are read.
+    Changes,
     Accounts,
     /// Whether they have changed.
     Probe,
@@ -105,6 +110,7 @@ impl Control {
             out: Vec::new(),
             accounts_seen: Vec::new(),
             probe_seen: Vec::new(),
+            changes: Changes::default(),
             rights_hidden: false,
             lock_waits: LockWaits::default(),
         }
@@ -152,7 +158,7 @@ impl Engine {
                     .next_refresh(self.settings.accounts_refresh)
                     .is_some_and(|due| due <= self.now) =>
             {
-                self.ask(Question::Probe);
+                self.ask(if self.doubts_rights() { Question::Changes } else { Question::Probe });
             }
             State::Idle if self.rescues.asks_for_functions() => self.ask(Question::Functions),
             State::Idle if self.suspects_lock_waits() => {
@@ -219,6 +225,7 @@ impl Engine {
                 Ok(Some(Outcome::Established(established))) => {
                     self.server.answered();
                     self.pending_facts = Some(Facts::new(&established));
+                    self.control.changes.asked_anew();
                     self.ask(Question::Collations);
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
@@ -278,6 +285,7 @@ impl Engine {
         let text = match question {
             Question::Collations => COLLATIONS_QUERY,
             Question::Server => SERVER_QUERY,
+            Question::Changes => facts.changes_query(),
             Question::Accounts => facts.accounts_query(),
             Question::Probe => facts.accounts_probe(),
             Question::LockGate => GATE_QUERY,
@@ -291,6 +299,9 @@ impl Engine {
             0,
             1,
         );
+        if question == Question::Changes {
+            self.note_question_for_changes();
+        }
         let control = &mut self.control;
         if matches!(question, Question::Accounts | Question::Probe) {
             control.asked += 1;
@@ -313,6 +324,9 @@ impl Engine {
             }
             if question == Question::Functions {
                 return self.rescues.found_functions(self.control.since, None);
+            }
+            if question == Question::Changes {
+                return self.take_changes(None);
             }
             if matches!(question, Question::Accounts | Question::Probe) && self.rights_cannot_be_read(&error)
             {
@@ -340,8 +354,9 @@ impl Engine {
                 if facts.take_server_row(&row).is_none() {
                     return self.control_lost("it gave an unexpected answer about its settings");
                 }
-                self.ask(Question::Accounts);
+                self.ask(Question::Changes);
             }
+            Question::Changes => self.take_changes(Some(first_field(&answer.bytes).unwrap_or_default())),
             Question::Accounts => self.take_accounts(answer.bytes),
             // The accounts that are read now may be newer than what the probe saw, never older.
             Question::Probe if answer.bytes != self.control.probe_seen => {
@@ -382,6 +397,12 @@ impl Engine {
         true
     }
 
+    /// The accounts follow, so that what was taken up before is compared with accounts that are at least as new.
+    fn take_changes(&mut self, count: Option<Vec<u8>>) {
+        self.control.changes.take(count);
+        self.ask(if self.pending_facts.is_some() { Question::Accounts } else { Question::Probe });
+    }
+
     fn ask_for_other_waiters(&mut self) {
         if self.expects_waiters() { self.ask(Question::OtherWaiters) } else { self.lock_waits_are_known() }
     }
@@ -395,14 +416,15 @@ impl Engine {
     fn accounts_are_fresh(&mut self) {
         self.control.came = self.control.asked;
         self.control.last_copy = self.now;
+        self.judge_rights();
         self.judge_again();
     }
 
     fn take_accounts(&mut self, bytes: Vec<u8>) {
         let fresh = self.pending_facts.take();
         let news = fresh.is_some();
-        if let Some(fresh) = fresh {
-            self.facts = Some(fresh);
+        let before = fresh.and_then(|fresh| self.facts.replace(fresh));
+        if news {
             self.known_answers.clear(&mut self.sessions);
         }
         if news || bytes != self.control.accounts_seen {
@@ -414,6 +436,9 @@ impl Engine {
             let accounts = Accounts::new(accounts);
             self.identities.compare(&accounts);
             self.facts.as_mut().expect("set above or earlier").accounts = accounts;
+        }
+        if let Some(before) = before {
+            self.server_replaced(&before);
         }
         if news {
             self.server_found();

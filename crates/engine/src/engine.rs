@@ -14,6 +14,7 @@ use crate::backend::contended::Contention;
 use crate::backend::lost::ServerFull;
 use crate::backend::rescue::Rescues;
 use crate::backend::reserve::Reserve;
+use crate::backend::room::Room;
 use crate::backend::stall::Stalls;
 use crate::client::delay::Delayed;
 use crate::client::delegation::Claims;
@@ -93,8 +94,6 @@ pub struct Engine {
     pub(crate) definitions: Definitions,
     /// Prepared statements of all clients of this worker.
     pub(crate) statement_count: u32,
-    /// What is prepared on all backends of this worker.
-    pub(crate) prepared_count: usize,
     pub(crate) identities: Identities,
     pub(crate) history: History,
     pub(crate) digests: Digests,
@@ -105,6 +104,8 @@ pub struct Engine {
     pub(crate) rescues: Rescues,
     pub(crate) contention: Contention,
     pub(crate) reserve: Reserve,
+    /// For what is prepared on all backends of this worker.
+    pub(crate) room: Room,
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
     /// What statements have taken since the last long one ended.
@@ -232,7 +233,6 @@ impl Engine {
             known_answers: KnownAnswers::default(),
             definitions: Definitions::default(),
             statement_count: 0,
-            prepared_count: 0,
             identities: Identities::default(),
             history: History::default(),
             digests: Digests::new(settings.digests_size),
@@ -242,6 +242,7 @@ impl Engine {
             rescues: Rescues::default(),
             contention: Contention::default(),
             reserve: Reserve::default(),
+            room: Room::default(),
             waits: Waits::default(),
             holdups: Holdups::default(),
             delay: Delay::NONE,
@@ -291,6 +292,8 @@ impl Engine {
             Letter::Proved(proved) => self.identities.renew(proved),
             Letter::LockWaits(waits) => self.take_lock_waits(waits),
             Letter::LockHolders(holders) => self.take_lock_holders(holders),
+            Letter::MakeRoom { from } => self.make_room_for_worker(*from),
+            Letter::RoomMade => self.room_was_made(),
         }
     }
 

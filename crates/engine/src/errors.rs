@@ -281,4 +281,9 @@ impl MySqlError {
     pub(crate) fn pinned_state_lost() -> Self {
         Self::new(2013, b"HY000", "Lost connection to server; the session state was lost with it")
     }
+
+    /// Nothing of what a client knows of the server need be true any more.
+    pub(crate) fn server_replaced() -> Self {
+        Self::new(2013, b"HY000", "Lost connection to server; another kind of server has taken its place")
+    }
 }

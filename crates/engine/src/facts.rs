@@ -99,10 +99,16 @@ impl Facts {
         account_queries::probe(self.is_mariadb(), self.major_version(), self.depth)
     }
 
-    /// The first number of its version, which MariaDB's prefix `5.5.5-` hides.
-    fn major_version(&self) -> u32 {
+    /// How many statements have changed accounts.
+    pub(crate) fn changes_query(&self) -> &'static str {
+        account_queries::changes(self.is_mariadb())
+    }
+
+    /// The first number of its version, behind the prefix of MariaDB up to 10 for replicas of old versions.
+    pub(crate) fn major_version(&self) -> u32 {
+        let version = self.version.strip_prefix(b"5.5.5-").unwrap_or(&self.version);
         let major =
-            self.version.split(|&byte| byte == b'.').next().and_then(|text| std::str::from_utf8(text).ok());
+            version.split(|&byte| byte == b'.').next().and_then(|text| std::str::from_utf8(text).ok());
         major.and_then(|major| major.parse().ok()).unwrap_or(0)
     }
 

@@ -23,6 +23,13 @@ pub enum Letter {
     LockWaits(Arc<LockWaits>),
     /// Which of the sender's clients hold them: threads of the server, with the clients' ids.
     LockHolders(Arc<[(u32, u32)]>),
+    /// The server has no room for a prepared statement of the sender's: some are to be closed.
+    MakeRoom {
+        /// Who asks.
+        from: usize,
+    },
+    /// That has been done.
+    RoomMade,
 }
 
 /// What a login has proved.

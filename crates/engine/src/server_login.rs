@@ -136,6 +136,14 @@ impl ServerLogin {
         Self { credentials, phase: Phase::Greeting, input: Vec::new(), encrypted: false }
     }
 
+    /// What the server has said of itself, once its greeting has been answered.
+    pub(crate) fn found(&self) -> Option<&Established> {
+        match &self.phase {
+            Phase::Answer(exchange) => Some(&exchange.established),
+            Phase::Greeting | Phase::StartingTls { .. } => None,
+        }
+    }
+
     /// Takes in bytes of the server, appends answers to `out`, and says how the login ended once it has.
     pub(crate) fn read(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Outcome>, WireError> {
         self.input.extend_from_slice(bytes);

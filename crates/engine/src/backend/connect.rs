@@ -8,6 +8,7 @@ use seam::{Address, ConnectionId, Instant};
 use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 
 use super::prepared::Prepared;
+use super::rights::Rights;
 use super::{Afterwards, Backend, InFlight, Owner, Permit, Phase, Summary};
 use crate::accounts::{Credential, IdentityId};
 use crate::client::delegation::Unproved;
@@ -126,6 +127,8 @@ impl Engine {
             fresh: true,
             since: self.now,
             identity: self.identities.hold_again(identity),
+            rights: Rights::Since(self.control.changes.seen()),
+            began_at: 0,
             class,
             thread_id: 0,
             capabilities: Capabilities(0),
@@ -202,6 +205,10 @@ impl Engine {
         match login.read(bytes, &mut backend.out) {
             Ok(None) => self.mark_dirty(key),
             Ok(Some(Outcome::Established(established))) => {
+                if self.meets_another_server(key, &established) {
+                    return;
+                }
+                let backend = &mut self.backends[key];
                 backend.thread_id = established.thread_id;
                 backend.capabilities = established.capabilities;
                 backend.phase = Phase::SettingUp;
@@ -217,6 +224,11 @@ impl Engine {
                 self.start_server_tls(connection.expect("its bytes have just come"), &out);
             }
             Ok(Some(Outcome::Refused { code, message })) => {
+                // Another server may not know the account, or not by this method.
+                let found = login.found().cloned();
+                if found.is_some_and(|found| self.meets_another_server(key, &found)) {
+                    return;
+                }
                 let message = String::from_utf8_lossy(&message).into_owned();
                 self.backend_refused(key, code, message);
             }

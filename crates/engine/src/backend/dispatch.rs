@@ -324,6 +324,7 @@ impl Engine {
     pub(crate) fn begin_on(&mut self, key: usize, backend_key: usize, shared: bool, only_kind: Option<u64>) {
         let backend = &mut self.backends[backend_key];
         backend.fresh = false;
+        backend.began_at = self.control.changes.seen();
         if backend.is_idle() {
             backend.only_kind = only_kind;
             self.idle.retain(|&idle| idle != backend_key);

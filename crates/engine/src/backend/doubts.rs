@@ -121,6 +121,9 @@ impl Engine {
         summary: &mut Summary,
     ) -> bool {
         let changes = std::mem::take(&mut summary.changes);
+        if changes.iter().any(|change| matches!(change, Change::Schema(_))) {
+            self.note_rights_taken_up(key);
+        }
         let failed = summary.error.is_some();
         let statement = &request.statement;
         let session = self.clients[client].session.expect("a client with requests has logged in");

@@ -89,6 +89,7 @@ impl Engine {
                 | Owner::SaveInsertId { client }
                 | Owner::ReadStatus { client }
                 | Owner::ReadVariables { client } => self.holder_lost(client),
+                Owner::Closing => self.closing_ended(),
                 Owner::Abandoned | Owner::Setup | Owner::Reset | Owner::SetOption => {}
             }
             if let Some(group) = &statement.group {
@@ -150,6 +151,7 @@ impl Engine {
         }
         client.aftermath.insert_id_lost();
         client.lost = match (client.pins.is_empty(), client.in_transaction()) {
+            _ if client.lost == Some(Lost::Server) => client.lost,
             (false, _) => Some(Lost::PinnedState),
             (true, true) => Some(Lost::Transaction),
             (true, false) => None,

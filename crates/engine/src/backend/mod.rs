@@ -13,9 +13,12 @@ pub(crate) mod others;
 pub(crate) mod pool;
 pub(crate) mod prepared;
 pub(crate) mod preparing;
+pub(crate) mod replaced;
 pub(crate) mod reply;
 pub(crate) mod rescue;
 pub(crate) mod reserve;
+pub(crate) mod rights;
+pub(crate) mod room;
 pub(crate) mod security;
 pub(crate) mod settle;
 pub(crate) mod slow;
@@ -50,6 +53,10 @@ pub(crate) struct Backend {
     pub(crate) since: Instant,
     /// Whose rights it has.
     pub(crate) identity: IdentityId,
+    /// Whether it still has them.
+    pub(crate) rights: rights::Rights,
+    /// How many changes of accounts had been seen when a client last began on it.
+    pub(crate) began_at: u64,
     /// The capabilities of its login that its clients must share.
     pub(crate) class: Capabilities,
     pub(crate) thread_id: u32,
@@ -175,6 +182,8 @@ pub(crate) enum Owner {
     ReadVariables { client: usize },
     /// COM_RESET_CONNECTION.
     Reset,
+    /// COM_PING behind statements that were closed to make room for others.
+    Closing,
     /// COM_SET_OPTION ahead of a statement; it cannot fail.
     SetOption,
 }
@@ -190,7 +199,7 @@ impl Owner {
             | Self::SaveInsertId { client }
             | Self::ReadStatus { client }
             | Self::ReadVariables { client } => Some(client),
-            Self::Abandoned | Self::Setup | Self::Reset | Self::SetOption => None,
+            Self::Abandoned | Self::Setup | Self::Reset | Self::Closing | Self::SetOption => None,
         }
     }
 }

@@ -170,7 +170,8 @@ impl Engine {
 
     pub(crate) fn may_connect_now(&self) -> bool {
         let full = self.server_full.as_ref().is_some_and(|full| full.until > self.now);
-        self.server.may_connect(self.now) && !full
+        // Before backends are opened on a server that has come back, it is known what it is.
+        self.server.may_connect(self.now) && !full && self.pending_facts.is_none()
     }
 
     /// Closes the backend that has been idle longest; false where none is.

@@ -31,10 +31,6 @@ const USELESS: [u16; 2] = [1615, 1243];
 /// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: USE has changed nothing.
 const SCHEMA_REFUSED: [u16; 2] = [1049, 1044];
 
-/// How often a statement is tried again for which room has been made. Other backends close theirs at the same time, so that
-/// the first attempts may be too early: so many take some milliseconds.
-const TRIES: u8 = 50;
-
 /// The answer to COM_STMT_PREPARE is kept until it is whole. It has at most 65,535 parameters, which the servers describe in
 /// 24 bytes each, and 4,096 columns.
 pub(crate) const LARGEST_ANSWER: usize = 8 << 20;
@@ -178,8 +174,7 @@ impl Engine {
         let summary = &statement.summary;
         match (&summary.error, summary.prepared) {
             (Some(error), _) => {
-                let tries = self.count_try(client);
-                if error.code != NO_ROOM || !self.room_may_come(key, tries) {
+                if error.code != NO_ROOM || !self.tries_again(key, client) {
                     return self.execution_refused(key, client, statement);
                 }
             }
@@ -203,17 +198,14 @@ impl Engine {
         self.clients[client].request.as_ref()?.about.as_deref().copied()
     }
 
-    /// Counts an attempt to prepare the statement of a client's request.
-    fn count_try(&mut self, client: usize) -> u8 {
-        let Some(request) = &mut self.clients[client].request else { return TRIES };
-        request.prepare_tries = request.prepare_tries.saturating_add(1);
-        request.prepare_tries
-    }
-
-    /// The server had no room for a statement, in so many attempts: whether one more makes sense, since others are closed.
-    fn room_may_come(&mut self, key: usize, tries: u8) -> bool {
-        // What the first attempt has had closed may still be there.
-        tries < TRIES && (self.make_room(key) || tries > 1)
+    /// The server had no room for the statement of a client's request: whether to try again.
+    fn tries_again(&mut self, key: usize, client: usize) -> bool {
+        let tries = self.clients[client].request.as_ref().map(|request| request.prepare_tries);
+        let next = tries.and_then(|tries| self.room_may_come(key, tries));
+        if let (Some(request), Some(next)) = (&mut self.clients[client].request, next) {
+            request.prepare_tries = next;
+        }
+        next.is_some()
     }
 
     /// The statement could not be prepared again: its execution fails with the server's reason.
@@ -256,8 +248,8 @@ impl Engine {
         let statements = self.clients[client].statements.get_or_insert_default();
         match (&summary.error, summary.prepared) {
             (Some(error), _) if error.code == NO_ROOM => {
-                request.prepare_tries = request.prepare_tries.saturating_add(1);
-                if self.room_may_come(key, request.prepare_tries) {
+                if let Some(tries) = self.room_may_come(key, request.prepare_tries) {
+                    request.prepare_tries = tries;
                     self.buffered += request.raw.len();
                     self.clients[client].request = Some(request);
                     self.send_request(client, key);
@@ -306,7 +298,7 @@ impl Engine {
             Some(before) => self.close_prepared(key, before),
             None => {
                 self.definitions.hold_again(definition);
-                self.prepared_count += 1;
+                self.room.taken += 1;
             }
         }
         while self.backends[key].prepared.common() > self.settings.backend_prepared_statements as usize {
@@ -319,7 +311,7 @@ impl Engine {
         let most = (servers / 4 * 3 / self.workers.count()).max(1) as usize;
         // Two for one that is new: cursors, which nobody can close, must not cost the others all of theirs at once.
         for _ in 0..2 {
-            if self.prepared_count > most {
+            if self.room.taken > most {
                 self.close_where_most_are();
             }
         }
@@ -333,7 +325,7 @@ impl Engine {
     }
 
     /// Whether a client waits for what is done on its backend before its own statement: what it needs there has to stay.
-    fn is_preparing(&self, key: usize) -> bool {
+    pub(super) fn is_preparing(&self, key: usize) -> bool {
         let holder = self.backends[key].holder.and_then(|client| self.clients.get(client));
         holder.is_some_and(|client| matches!(client.phase, ClientPhase::Preparing))
     }
@@ -358,7 +350,7 @@ impl Engine {
         self.put_to_backend(key, &packet);
     }
 
-    fn close_oldest(&mut self, key: usize) -> bool {
+    pub(super) fn close_oldest(&mut self, key: usize) -> bool {
         let Some((definition, id)) = self.backends[key].prepared.remove_oldest() else { return false };
         self.prepared_is_closed(key, definition, id);
         true
@@ -367,22 +359,8 @@ impl Engine {
     /// A statement that stood on a backend has been taken out of its table.
     fn prepared_is_closed(&mut self, key: usize, definition: DefinitionId, id: u32) {
         self.close_prepared(key, id);
-        self.prepared_count -= 1;
+        self.room.taken -= 1;
         self.release_definition(definition);
-    }
-
-    /// The server has no room for one more statement on a backend: half of those on each go. Executions that are under way
-    /// come before COM_STMT_CLOSE. False where there are none.
-    fn make_room(&mut self, on: usize) -> bool {
-        let mut closed = false;
-        let may_go = |&key: &usize| key == on || !self.is_preparing(key);
-        let all: Vec<_> = self.backends.iter().map(|(key, _)| key).filter(may_go).collect();
-        for backend in all {
-            for _ in 0..self.backends[backend].prepared.common().div_ceil(2) {
-                closed |= self.close_oldest(backend);
-            }
-        }
-        closed
     }
 
     /// The server's number for the statement that a request executes, which is prepared there.
@@ -485,7 +463,7 @@ impl Engine {
     /// All that is prepared on a backend is gone with its session.
     pub(crate) fn forget_prepared(&mut self, key: usize) {
         for definition in self.backends[key].prepared.clear() {
-            self.prepared_count -= 1;
+            self.room.taken -= 1;
             self.release_definition(definition);
         }
     }

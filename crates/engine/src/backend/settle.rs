@@ -137,6 +137,7 @@ impl Engine {
     }
 
     pub(crate) fn set_backend_session(&mut self, key: usize, session: crate::session::SessionId) {
+        self.note_change_of_schema(key, session);
         let held = self.sessions.hold_again(session);
         let before = std::mem::replace(&mut self.backends[key].session, held);
         self.sessions.release(before);

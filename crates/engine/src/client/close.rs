@@ -110,6 +110,7 @@ impl Engine {
             (Lost::IdleTooLong, Some(bound)) => MySqlError::transaction_idle(&bound),
             (Lost::OpenTooLong, Some(bound)) => MySqlError::transaction_over(&bound),
             (Lost::PinnedState, _) => MySqlError::pinned_state_lost(),
+            (Lost::Server, _) => MySqlError::server_replaced(),
             _ => MySqlError::server_lost(true),
         };
         if !self.clients[key].wants_end_for_loss || !error.is_clients() {

@@ -132,7 +132,7 @@ impl std::fmt::Debug for Attempt {
 
 /// What we offer to clients, where the server offers it too. Session trackers are offered for the form of the OK packet
 /// that goes with them (mysql2 reads the other form wrongly), but no changes are told: they would be our housekeeping.
-const OFFERED: Capabilities = Capabilities(
+pub(crate) const OFFERED: Capabilities = Capabilities(
     crate::server_login::ALWAYS.0
         | super::CLASS.0
         // Heeded here, in the session state.

@@ -172,6 +172,8 @@ pub(crate) enum Running {
 pub(crate) enum Lost {
     Transaction,
     PinnedState,
+    /// The server itself: there is one of another kind in its place.
+    Server,
     /// We took it: the transaction was idle for `idle_transaction_timeout`.
     IdleTooLong,
     /// We took it: the transaction was open for `transaction_timeout`.

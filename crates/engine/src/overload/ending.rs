@@ -114,7 +114,7 @@ impl Engine {
                 Some(Bound::time("idle_transaction_timeout", overload.idle_transaction_timeout))
             }
             Lost::OpenTooLong => Some(Bound::time("transaction_timeout", overload.transaction_timeout)),
-            Lost::Transaction | Lost::PinnedState => None,
+            Lost::Transaction | Lost::PinnedState | Lost::Server => None,
         }
     }
 

@@ -59,6 +59,8 @@ pub enum Question {
     Server,
     /// A sum over the table of accounts.
     AccountsChanged,
+    /// How many statements have changed them; none has.
+    Changes,
     /// The table of accounts.
     Accounts,
     /// How many statements wait for a row: a status variable, with its name.
@@ -112,7 +114,7 @@ impl Part {
 impl Question {
     /// By words that only this question has. Who waits for whom stands in tables with other names in MariaDB and in MySQL.
     fn find(text: &str) -> Option<Self> {
-        const WORDS: [(&str, Question); 13] = [
+        const WORDS: [(&str, Question); 14] = [
             ("mysql.func", Question::Functions),
             ("CURRENT_USER()", Question::CurrentUser),
             ("LAST_INSERT_ID()", Question::LastInsertId),
@@ -120,6 +122,7 @@ impl Question {
             ("information_schema.COLLATIONS", Question::Collations),
             ("@@global.skip_name_resolve", Question::Server),
             ("SUM(CRC32(", Question::AccountsChanged),
+            ("Com_grant", Question::Changes),
             ("mysql.global_priv", Question::Accounts),
             ("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'", Question::LockWaitCount),
             ("information_schema.INNODB_LOCK_WAITS", Question::LockWaits),
@@ -133,7 +136,9 @@ impl Question {
     /// How many columns its answer has.
     pub fn width(self) -> usize {
         match self {
-            Self::CurrentUser | Self::LastInsertId | Self::OtherWaiters | Self::Functions => 1,
+            Self::CurrentUser | Self::LastInsertId | Self::OtherWaiters | Self::Functions | Self::Changes => {
+                1
+            }
             Self::LockWaitCount | Self::LockWaits => 2,
             Self::Warnings | Self::Collations | Self::AccountsChanged => 3,
             Self::Server => 7,
@@ -146,7 +151,7 @@ impl Question {
         let row = |fields: &[&str]| fields.iter().map(|&field| field.to_owned()).collect();
         match self {
             Self::CurrentUser => vec![vec![format!("{user}@%")]],
-            Self::LastInsertId | Self::Functions => vec![row(&["0"])],
+            Self::LastInsertId | Self::Functions | Self::Changes => vec![row(&["0"])],
             Self::Warnings | Self::LockWaitCount | Self::LockWaits | Self::OtherWaiters => Vec::new(),
             Self::Collations => vec![row(&["45", "utf8mb4_general_ci", "utf8mb4"])],
             // Names are not resolved; an ordinary sql_mode; room for as many connections as anybody wants.

@@ -1,0 +1,133 @@
+//! Room for prepared statements on a server that has too little (`max_prepared_stmt_count`).
+//!
+//! The server refuses one more with error 1461. Then half of what is prepared on each backend is closed, the one that was used
+//! longest ago first, here and at the other workers, and the statement is prepared again. COM_STMT_CLOSE has no answer: on
+//! backends where nothing else runs a ping behind it tells when the server has come to it.
+
+use std::time::Duration;
+
+use seam::Instant;
+use wire::{CommandKind, Expect};
+
+use super::Owner;
+use crate::engine::Engine;
+use crate::letter::Letter;
+
+/// How often a statement is tried again once room has been made, of which others may have taken what there was: so many take some
+/// milliseconds.
+const TRIES: u8 = 50;
+
+/// After so many more attempts room is made once more.
+const MAKE_AGAIN: u8 = 8;
+
+/// Attempts while room is being made do not count. Other workers answer in their next turns, unless they have come to their end,
+/// and the server when it has the time.
+const MADE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How much this worker has taken, and whether it has asked others for more.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    /// What is prepared on all its backends.
+    pub(crate) taken: usize,
+    /// How many other workers have not answered yet, since when.
+    awaited: Option<(usize, Instant)>,
+    /// On how many backends of ours the server has not come to what was closed there, since when.
+    closing: Option<(usize, Instant)>,
+    /// Workers that are answered once it has.
+    owed: Vec<usize>,
+}
+
+impl Room {
+    /// Whether room is still being made.
+    fn is_awaited(&self, now: Instant) -> bool {
+        let recent = |(_, since): (usize, Instant)| now.since(since) < MADE_WITHIN;
+        self.awaited.is_some_and(recent) || self.closing.is_some_and(recent)
+    }
+}
+
+impl Engine {
+    /// The server had no room for a statement, after so many attempts before this one: with which count to go on, if one more
+    /// makes sense.
+    pub(crate) fn room_may_come(&mut self, key: usize, tries: u8) -> Option<u8> {
+        if tries > 0 && self.room.is_awaited(self.now) {
+            return Some(tries);
+        }
+        if tries % MAKE_AGAIN == 0 {
+            let closed = self.make_room(Some(key));
+            let asked = self.ask_others_for_room();
+            // What others are preparing just now can be closed in a moment.
+            let soon = self.backends.iter().any(|(other, _)| other != key && self.is_preparing(other));
+            if tries == 0 && !(closed || asked || soon) {
+                return None;
+            }
+        }
+        (tries + 1 < TRIES).then_some(tries + 1)
+    }
+
+    /// Another worker needs room on the server.
+    pub(crate) fn make_room_for_worker(&mut self, worker: usize) {
+        self.make_room(None);
+        self.room.owed.push(worker);
+        self.answer_for_room();
+    }
+
+    /// The server has come to what was closed on a backend, or that has gone.
+    pub(crate) fn closing_ended(&mut self) {
+        self.room.closing = less(self.room.closing);
+        self.answer_for_room();
+    }
+
+    fn answer_for_room(&mut self) {
+        if self.room.closing.is_none() {
+            for worker in std::mem::take(&mut self.room.owed) {
+                self.write_letter(worker, Letter::RoomMade);
+            }
+        }
+    }
+
+    /// Another worker has made room.
+    pub(crate) fn room_was_made(&mut self) {
+        self.room.awaited = less(self.room.awaited);
+    }
+
+    /// False where there are no others.
+    fn ask_others_for_room(&mut self) -> bool {
+        let others = self.workers.count() as usize - 1;
+        let from = self.worker;
+        if others > 0 && self.room.awaited.is_none() {
+            self.room.awaited = Some((others, self.now));
+            for worker in (0..=others).filter(|&worker| worker != from) {
+                self.write_letter(worker, Letter::MakeRoom { from });
+            }
+        }
+        self.room.is_awaited(self.now)
+    }
+
+    /// Half of the statements on each backend go, but for what clients need that are about to execute one. Executions that are
+    /// under way come before COM_STMT_CLOSE. False where there are none.
+    fn make_room(&mut self, on: Option<usize>) -> bool {
+        let mut closed = false;
+        let may_go = |&key: &usize| Some(key) == on || !self.is_preparing(key);
+        let all: Vec<_> = self.backends.iter().map(|(key, _)| key).filter(may_go).collect();
+        for backend in all {
+            let mut some = false;
+            for _ in 0..self.backends[backend].prepared.common().div_ceil(2) {
+                some |= self.close_oldest(backend);
+            }
+            // On the others what runs there comes first.
+            if some && self.backends[backend].is_idle() {
+                self.idle.retain(|&idle| idle != backend);
+                self.send_own(backend, Owner::Closing, CommandKind::Ping, b"", Expect::Simple, 0);
+                let (count, since) = self.room.closing.unwrap_or((0, self.now));
+                self.room.closing = Some((count + 1, since));
+            }
+            closed |= some;
+        }
+        closed
+    }
+}
+
+/// One less to wait for.
+fn less(awaited: Option<(usize, Instant)>) -> Option<(usize, Instant)> {
+    awaited.map(|(count, since)| (count - 1, since)).filter(|&(count, _)| count > 0)
+}
