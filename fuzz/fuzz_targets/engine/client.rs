@@ -1,11 +1,12 @@
 //! What clients say: their logins, and statements on which the engine's answer turns.
 
+use arbitrary::Arbitrary;
 use wire::{Capabilities, ChangeUser, CommandKind, LoginRequest, put_message};
 
 use crate::server::ACCOUNTS;
 
 /// Statements of all the kinds that the engine tells apart. `{}` is the id of some client.
-const STATEMENTS: [&str; 52] = [
+const STATEMENTS: [&str; 57] = [
     "SELECT c FROM t WHERE id = 1",
     "SELECT c FROM t WHERE id = 1",
     "SELECT c FROM t WHERE id = 2",
@@ -56,15 +57,38 @@ const STATEMENTS: [&str; 52] = [
     "KILL QUERY {}",
     "KILL CONNECTION_ID()",
     "KILL 101",
+    "SELECT c FROM t WHERE id = ?",
+    "SELECT c FROM t WHERE id = ? AND c = ?",
+    "INSERT INTO t VALUES (?)",
+    "SET STATEMENT sql_mode = '' FOR INSERT INTO t VALUES (1)",
+    "SET @@lock_wait_timeout = 5",
     "/* 'unclosed",
     ";",
 ];
 
+/// How a statement is sent.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq)]
+pub enum Form {
+    Text,
+    /// With query attributes, of which there are none.
+    NoAttributes,
+    /// With one.
+    Attribute,
+    Prepare,
+}
+
 /// COM_QUERY or COM_STMT_PREPARE with a statement, the client's mark, and so many bytes more.
-pub fn statement(which: u8, prepare: bool, mark: &str, other: u32, filler: usize) -> Vec<u8> {
-    let kind = if prepare { CommandKind::StmtPrepare } else { CommandKind::Query };
+pub fn statement(which: u8, form: Form, mark: &str, other: u32, filler: usize) -> Vec<u8> {
+    let (kind, attributes): (_, &[u8]) = match form {
+        Form::Prepare => (CommandKind::StmtPrepare, b""),
+        Form::Text => (CommandKind::Query, b""),
+        Form::NoAttributes => (CommandKind::Query, &[0, 1]),
+        // Of TINYINT, with the name `a`.
+        Form::Attribute => (CommandKind::Query, &[1, 1, 0, 1, 1, 0, 1, b'a', 7]),
+    };
     let text = STATEMENTS[usize::from(which) % STATEMENTS.len()].replace("{}", &other.to_string());
     let mut payload = vec![kind as u8];
+    payload.extend_from_slice(attributes);
     // In front of a text of several statements the mark would be on the first alone, behind it on the last: the kinds
     // of statement that lose their meaning with a comment behind them are sent without.
     payload.extend_from_slice(text.as_bytes());
@@ -73,6 +97,49 @@ pub fn statement(which: u8, prepare: bool, mark: &str, other: u32, filler: usize
     }
     payload.resize(payload.len() + filler, b' ');
     framed(0, &payload)
+}
+
+/// What is done with a prepared statement.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Use {
+    Execute { flags: u8 },
+    Bulk { flags: u8 },
+    LongData,
+    Fetch,
+    Reset,
+    Close,
+}
+
+/// A command about the client's statement of this number.
+pub fn prepared(what: Use, number: u8, body: &[u8]) -> Vec<u8> {
+    let number = u32::from(number).to_le_bytes();
+    let (kind, between): (_, Vec<u8>) = match what {
+        Use::Execute { flags } => (CommandKind::StmtExecute, vec![flags, 1, 0, 0, 0]),
+        // Types, and results by unit: flags of two bytes.
+        Use::Bulk { flags } => (CommandKind::StmtBulkExecute, vec![flags & 0xc0, 0]),
+        Use::LongData => (CommandKind::StmtSendLongData, vec![0, 0]),
+        Use::Fetch => (CommandKind::StmtFetch, vec![1, 0, 0, 0]),
+        Use::Reset => (CommandKind::StmtReset, Vec::new()),
+        Use::Close => (CommandKind::StmtClose, Vec::new()),
+    };
+    let body = if matches!(what, Use::Execute { .. } | Use::Bulk { .. } | Use::LongData) { body } else { b"" };
+    framed(0, &[&[kind as u8], &number[..], &between, body].concat())
+}
+
+/// A replica asks for the binary log from a file with the client's mark as its name.
+pub fn dump(gtid: bool, mark: &str) -> Vec<u8> {
+    if gtid {
+        let length = u32::try_from(mark.len()).expect("a few bytes").to_le_bytes();
+        let head = [&[CommandKind::BinlogDumpGtid as u8, 4, 0], &[1, 0, 0, 0][..], &length].concat();
+        return framed(0, &[&head, mark.as_bytes(), &[4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat());
+    }
+    let head = [CommandKind::BinlogDump as u8, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+    framed(0, &[&head, mark.as_bytes()].concat())
+}
+
+/// It says who it is.
+pub fn register_replica() -> Vec<u8> {
+    framed(0, &[&[CommandKind::RegisterSlave as u8, 1, 0, 0, 0], &[0; 13][..]].concat())
 }
 
 /// One message.
@@ -95,6 +162,16 @@ pub fn login(user: u8, extra: u8, schema: bool) -> Vec<u8> {
         Capabilities::CONNECT_ATTRS,
         Capabilities::PLUGIN_AUTH_LENENC_DATA,
     ];
+    // The upper bits of the user's number choose from what one kind of server has.
+    let own = [
+        Capabilities::QUERY_ATTRIBUTES,
+        Capabilities::BULK_OPERATIONS | Capabilities::BULK_UNIT_RESULTS,
+        Capabilities::EXTENDED_METADATA,
+        Capabilities::CACHE_METADATA,
+        Capabilities::PROGRESS,
+    ];
+    let own = own.into_iter().enumerate().filter(|(bit, _)| user >> (3 + bit) & 1 != 0);
+    let all = own.fold(all, |capabilities, (_, flag)| capabilities | flag);
     let capabilities = chosen
         .into_iter()
         .enumerate()

@@ -13,7 +13,8 @@ use engine::{HighPrioMode, Settings, ThreadHandling};
 use libfuzzer_sys::fuzz_target;
 use seam::{Address, Signal};
 
-use self::server::{Answer, SERVICE_USER};
+use self::client::{Form, Use};
+use self::server::{Answer, Kind, SERVICE_USER};
 use self::world::{Side, World};
 
 #[derive(Arbitrary, Debug)]
@@ -36,6 +37,8 @@ struct Setup {
     /// Clients that are there from the beginning, and their capabilities.
     clients: u8,
     extra: u8,
+    /// What the server is.
+    kind: Kind,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -66,14 +69,31 @@ enum Operation<'a> {
         client: u8,
         which: u8,
         other: u8,
-        prepare: bool,
+        form: Form,
         filler: u8,
         cut: u8,
+    },
+    /// Something about a prepared statement.
+    Prepared {
+        client: u8,
+        what: Use,
+        number: u8,
+        body: &'a [u8],
+    },
+    RegisterReplica {
+        client: u8,
+    },
+    /// A replica asks for the binary log.
+    Dump {
+        client: u8,
+        gtid: bool,
     },
     /// All clients send the same one.
     Crowd {
         which: u8,
     },
+    /// From now on another server answers at the address.
+    Replace(Kind),
     ChangeUser {
         client: u8,
         user: u8,
@@ -131,7 +151,7 @@ enum Operation<'a> {
 const STEPS: usize = 200;
 
 fuzz_target!(|input: Input<'_>| {
-    let mut world = World::new(settings(&input.setup), input.setup.choices & 1 == 0);
+    let mut world = World::new(settings(&input.setup), input.setup.choices & 1 == 0, input.setup.kind);
     world.end_turn();
     for _ in 0..input.setup.clients % 5 {
         operate(&mut world, &Operation::Arrive { user: 1, extra: input.setup.extra, schema: false });
@@ -201,6 +221,7 @@ fn operate(world: &mut World, operation: &Operation<'_>) {
         Operation::Wait { millis } => world.wait(Duration::from_millis(u64::from(millis))),
         Operation::WaitForTimeout => world.wait_for_timeout(),
         Operation::Automatic(automatic) => world.automatic = automatic,
+        Operation::Replace(kind) => world.kind = kind,
         Operation::StallOrDrain { server, which } => {
             let side = if server { Side::Servers } else { Side::Clients };
             if let Some(id) = world.find(side, which) {
@@ -251,7 +272,7 @@ fn operate_client(world: &mut World, operation: &Operation<'_>) {
         }
         Operation::Crowd { which } => {
             for id in world.all(Side::Clients) {
-                let statement = client::statement(which, false, &world.mark(id), 0, 0);
+                let statement = client::statement(which, Form::Text, &world.mark(id), 0, 0);
                 world.bytes(id, &statement);
             }
         }
@@ -264,6 +285,18 @@ fn operate_client(world: &mut World, operation: &Operation<'_>) {
                 world.garbage(id, &client::framed(sequence, payload));
             }
         }
+        Operation::Prepared { client, what, number, body } => {
+            if let Some(id) = world.find(Side::Clients, client) {
+                world.garbage(id, &client::prepared(what, number % 5, body));
+            }
+        }
+        Operation::RegisterReplica { client } => send(world, client, &client::register_replica()),
+        Operation::Dump { client, gtid } => {
+            if let Some(id) = world.find(Side::Clients, client) {
+                let dump = client::dump(gtid, &world.mark(id));
+                world.bytes(id, &dump);
+            }
+        }
         Operation::ClientGarbage { client, bytes } => {
             if let Some(id) = world.find(Side::Clients, client) {
                 world.garbage(id, bytes);
@@ -274,12 +307,12 @@ fn operate_client(world: &mut World, operation: &Operation<'_>) {
                 world.close(id);
             }
         }
-        Operation::Statement { client, which, other, prepare, filler, cut } => {
+        Operation::Statement { client, which, other, form, filler, cut } => {
             let Some(id) = world.find(Side::Clients, client) else { return };
             // Clients are numbered from this on.
             let other = 1 << 31 | u32::from(other % 8);
             let filler = usize::from(filler) * usize::from(filler);
-            let bytes = client::statement(which, prepare, &world.mark(id), other, filler);
+            let bytes = client::statement(which, form, &world.mark(id), other, filler);
             let (front, rest) = bytes.split_at(bytes.len().min(usize::from(cut)));
             world.bytes(id, front);
             world.bytes(id, rest);

@@ -1,11 +1,11 @@
 //! A server as small as one can be: it takes what the engine sends, and answers when it is told to.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use arbitrary::Arbitrary;
 use wire::{
-    AuthSwitch, Capabilities, Column, CommandKind, EofPacket, ErrPacket, Greeting, LoginRequest, OkPacket,
-    ResultSetWriter, StatusFlags, put_lenenc_bytes, put_message, read_message,
+    AuthSwitch, BULK_UNIT_RESULTS, Capabilities, Column, CommandKind, EofPacket, ErrPacket, Greeting, LoginRequest,
+    OkPacket, ResultSetWriter, StatusFlags, put_lenenc_bytes, put_message, read_message, split_query_attributes,
 };
 
 /// The service account's name.
@@ -60,8 +60,16 @@ const CHANGES: [(&str, &str); 9] = [
     ("max_statement_time", "1.000000"),
 ];
 
-/// Lost schemas, a full server, a wrong password, a deadlock, a syntax error, an interruption, an unknown variable.
-const ERRORS: [u16; 9] = [1049, 1044, 1040, 1226, 1045, 1213, 1064, 1317, 1193];
+/// Lost schemas, a full server, a wrong password, a deadlock, a syntax error, an interruption, an unknown variable, no room for
+/// prepared statements, a duplicate key.
+const ERRORS: [u16; 11] = [1049, 1044, 1040, 1226, 1045, 1213, 1064, 1317, 1193, 1461, 1062];
+
+/// The two kinds of servers.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    MariaDb,
+    MySql,
+}
 
 /// One connection, from the server's side.
 #[derive(Debug)]
@@ -73,6 +81,9 @@ pub struct Session {
     input: Vec<u8>,
     /// What has not been answered yet: payloads and the number of the answer.
     commands: VecDeque<(Vec<u8>, u8)>,
+    /// What is prepared, by its number.
+    prepared: BTreeMap<u32, String>,
+    last_prepared: u32,
     /// What has been answered but not delivered.
     pub outgoing: Vec<u8>,
     /// The server closes once that is delivered.
@@ -84,20 +95,32 @@ enum Phase {
     LoggingIn,
     Ready,
     LoadingFile,
+    /// The binary log has been asked for: the number of the next packet, and the name that was given.
+    Dumping(u8, Vec<u8>),
 }
 
 impl Session {
     /// A connection that has just been accepted.
-    pub fn new(thread_id: u32) -> Self {
+    pub fn new(thread_id: u32, kind: Kind) -> Self {
         let mut payload = Vec::new();
+        let of_mariadb = Capabilities::PROGRESS
+            | Capabilities::BULK_OPERATIONS
+            | Capabilities::EXTENDED_METADATA
+            | Capabilities::CACHE_METADATA
+            | Capabilities::BULK_UNIT_RESULTS;
+        let (version, own, other): (&[u8], _, _) = match kind {
+            Kind::MariaDb => (b"5.5.5-10.11.14-MariaDB", of_mariadb, Capabilities::LONG_PASSWORD),
+            Kind::MySql => (b"9.7.0", Capabilities::QUERY_ATTRIBUTES, Capabilities::NONE),
+        };
         Greeting {
-            server_version: b"5.5.5-10.11.14-MariaDB",
+            server_version: version,
             connection_id: thread_id,
             scramble: [b'x'; 20],
             capabilities: Capabilities(0x81ff_f7ff)
                 .without(Capabilities::SSL)
                 .without(Capabilities::COMPRESS)
-                .without(Capabilities::LONG_PASSWORD),
+                .without(other)
+                .union(own),
             collation: 8,
             status: StatusFlags::AUTOCOMMIT,
             auth_plugin: b"mysql_native_password",
@@ -112,6 +135,8 @@ impl Session {
             status: StatusFlags::AUTOCOMMIT,
             input: Vec::new(),
             commands: VecDeque::new(),
+            prepared: BTreeMap::new(),
+            last_prepared: 8,
             outgoing,
             ends: false,
         }
@@ -119,6 +144,9 @@ impl Session {
 
     /// Takes in what the engine sent, which must be whole messages one after the other.
     pub fn receive(&mut self, bytes: &[u8]) {
+        if matches!(self.phase, Phase::Dumping(..)) {
+            return; // a replica acknowledges events
+        }
         self.input.extend_from_slice(bytes);
         while let Some(&sequence) = self.input.get(3) {
             let message = read_message(&self.input, sequence, usize::MAX).expect("the engine frames well");
@@ -143,7 +171,7 @@ impl Session {
     /// Whether what waits is the engine's own: a login, its setup, or a question of the service account.
     pub fn is_asked_by_the_engine(&self) -> bool {
         let Some((payload, _)) = self.commands.front() else { return false };
-        let own = [&b"CURRENT_USER()"[..], b"SHOW WARNINGS", b"\x1f"];
+        let own = [&b"CURRENT_USER()"[..], b"CURRENT_USER())", b"SHOW WARNINGS", b"\x1f"];
         self.phase == Phase::LoggingIn
             || self.user == SERVICE_USER
             || own.iter().any(|text| payload.ends_with(text))
@@ -151,7 +179,7 @@ impl Session {
 
     /// Answers the oldest command.
     pub fn answer(&mut self, how: Answer) {
-        let Some((payload, sequence)) = self.commands.pop_front() else { return };
+        let Some((payload, sequence)) = self.commands.pop_front() else { return self.go_on(how) };
         if self.phase == Phase::LoggingIn {
             return self.answer_login(&payload, sequence, how);
         }
@@ -161,15 +189,97 @@ impl Session {
         }
         let Some((&kind, body)) = payload.split_first() else { return self.ok(1, how, StatusFlags::NONE) };
         match CommandKind::from_byte(kind) {
+            Some(CommandKind::Query) if self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) => {
+                let (_, text) = split_query_attributes(body).expect("the engine writes attributes well");
+                self.answer_text(text, how);
+            }
             Some(CommandKind::Query) => self.answer_text(body, how),
-            Some(CommandKind::StmtClose | CommandKind::StmtSendLongData) => {}
+            Some(CommandKind::StmtClose) => {
+                self.prepared.remove(&number_of(body));
+            }
+            Some(CommandKind::StmtSendLongData) => {}
             Some(CommandKind::Quit) => self.ends = true,
             _ if matches!(how.outcome, Outcome::Fails { .. }) => self.error(sequence, how),
-            Some(CommandKind::StmtPrepare) => self.packet(&mut 1, &[0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
-            Some(CommandKind::StmtExecute) => self.rows(&mut 1, &[vec![b"0".to_vec()]], StatusFlags::NONE),
-            Some(CommandKind::StmtFetch | CommandKind::FieldList) => self.eof(1),
+            Some(CommandKind::StmtPrepare) => self.prepare(sequence, body),
+            Some(CommandKind::StmtExecute | CommandKind::StmtBulkExecute) => {
+                self.execute(kind, sequence, body, how);
+            }
+            Some(CommandKind::StmtFetch) => {
+                let last =
+                    if how.insert_id % 2 == 1 { StatusFlags::LAST_ROW_SENT } else { StatusFlags::CURSOR_EXISTS };
+                self.eof(1, last);
+            }
+            Some(CommandKind::FieldList) => self.eof(1, StatusFlags::NONE),
+            Some(CommandKind::BinlogDump | CommandKind::BinlogDumpGtid) => {
+                self.phase = Phase::Dumping(sequence, body.to_vec());
+                self.go_on(how);
+            }
+            Some(CommandKind::ResetConnection) => {
+                self.prepared.clear();
+                self.ok(sequence, how, StatusFlags::NONE);
+            }
             Some(CommandKind::Statistics) => self.packet(&mut 1, b"Uptime: 1"),
             _ => self.ok(sequence, how, StatusFlags::NONE),
+        }
+    }
+
+    /// One more event of the binary log, with what was asked for in it, or its end.
+    fn go_on(&mut self, how: Answer) {
+        let Phase::Dumping(mut sequence, asked) = std::mem::replace(&mut self.phase, Phase::Ready) else { return };
+        match how.outcome {
+            Outcome::Fails { .. } => self.error(sequence, how),
+            Outcome::Status(_) => self.eof(sequence, StatusFlags::NONE),
+            _ => {
+                let event = [&[0; 20], &asked[..]].concat();
+                self.packet(&mut sequence, &event);
+                self.phase = Phase::Dumping(sequence, asked);
+            }
+        }
+    }
+
+    /// A statement has as many parameters as question marks. Its columns are not described.
+    fn prepare(&mut self, mut sequence: u8, text: &[u8]) {
+        let text = String::from_utf8_lossy(text).into_owned();
+        let parameters = u16::try_from(text.matches('?').count()).unwrap_or(u16::MAX);
+        self.last_prepared += 1;
+        let number = self.last_prepared.to_le_bytes();
+        self.prepared.insert(self.last_prepared, text);
+        let head = [&[0], &number[..], &[0, 0], &parameters.to_le_bytes(), &[0, 0, 0]].concat();
+        self.packet(&mut sequence, &head);
+        let mut definition = Vec::new();
+        for part in [&b"def"[..], b"", b"", b"", b"?", b""] {
+            put_lenenc_bytes(&mut definition, part);
+        }
+        if self.capabilities.contains(Capabilities::EXTENDED_METADATA) {
+            definition.push(0);
+        }
+        // Its length, then binary, of no length, VAR_STRING, no flags, no decimals.
+        definition.extend_from_slice(&[12, 63, 0, 0, 0, 0, 0, 0xfd, 0, 0, 0, 0, 0]);
+        for _ in 0..parameters {
+            self.packet(&mut sequence, &definition);
+        }
+        if parameters > 0 && !self.capabilities.contains(Capabilities::DEPRECATE_EOF) {
+            self.eof(sequence, StatusFlags::NONE);
+        }
+    }
+
+    /// A SELECT gives its own text, so that it is known whose it is.
+    fn execute(&mut self, kind: u8, sequence: u8, body: &[u8], how: Answer) {
+        let Some(text) = self.prepared.get(&number_of(body)).cloned() else {
+            return self.error(sequence, Answer { outcome: Outcome::Fails { at: 0, error: 0 }, ..how });
+        };
+        let bulk = kind == CommandKind::StmtBulkExecute as u8;
+        let flags = u16::from_le_bytes([body.get(4).copied().unwrap_or(0), body.get(5).copied().unwrap_or(0)]);
+        let cursor = !bulk && flags & 1 != 0 && how.insert_id % 2 == 1;
+        let mut sequence = sequence;
+        if bulk && flags & BULK_UNIT_RESULTS != 0 {
+            self.rows(&mut sequence, &[vec![b"7".to_vec(), b"1".to_vec()]], StatusFlags::NONE);
+        } else if !text.starts_with("SELECT") || bulk {
+            self.ok(sequence, how, StatusFlags::NONE);
+        } else if cursor {
+            self.rows(&mut sequence, &[], StatusFlags::CURSOR_EXISTS);
+        } else {
+            self.rows(&mut sequence, &[vec![text.into_bytes()]], StatusFlags::NONE);
         }
     }
 
@@ -227,7 +337,7 @@ impl Session {
                 let warning = [b"Warning".to_vec(), b"1264".to_vec(), b"text".to_vec()].to_vec();
                 return self.rows(sequence, &vec![warning; usize::from(how.warnings % 3)], more);
             }
-            "SELECT" => return self.rows(sequence, &self.selected(statement), more),
+            "SELECT" => return self.rows(sequence, &self.selected(statement, how), more),
             "BEGIN" | "START" => self.status |= StatusFlags::IN_TRANS,
             "COMMIT" | "ROLLBACK" => self.status = self.status.without(StatusFlags::IN_TRANS),
             "SET" if upper.contains("AUTOCOMMIT=0") => {
@@ -244,23 +354,34 @@ impl Session {
     }
 
     /// The rows of a SELECT. What is not known is answered with the statement's own text, by which its owner is known.
-    fn selected(&self, statement: &str) -> Vec<Vec<Vec<u8>>> {
+    fn selected(&self, statement: &str, how: Answer) -> Vec<Vec<Vec<u8>>> {
         let row = |fields: &[&str]| fields.iter().map(|field| field.as_bytes().to_vec()).collect::<Vec<_>>();
         if statement.contains("information_schema.COLLATIONS") {
             vec![row(&["8", "latin1_swedish_ci", "latin1"]), row(&["45", "utf8mb4_general_ci", "utf8mb4"])]
         } else if statement.contains("@@global.skip_name_resolve") {
-            vec![row(&["1", "", "151", "65536", "latin1_swedish_ci", "1"])]
-        } else if statement.contains("mysql.global_priv") {
+            vec![row(&["1", "", "151", "65536", "latin1_swedish_ci", "1", "20"])]
+        } else if statement.contains("mysql.func") || statement.contains("Com_grant") {
+            // Functions, and statements that have changed accounts.
+            vec![row(&[&how.warnings.to_string()])]
+        } else if statement.contains("SUM(CRC32(") {
+            vec![row(&[&how.insert_id.to_string()])]
+        } else if statement.contains("mysql.global_priv") || statement.contains("mysql.user") {
             let account = |&(user, locked, may_kill): &(&str, &str, &str)| {
-                row(&[user, "%", "mysql_native_password", "", locked, may_kill])
+                let rights = (how.insert_id % 2).to_string();
+                // Nothing of TLS, no age, no second password, no other method.
+                row(&[
+                    user, "%", "mysql_native_password", "", locked, may_kill, "", "", "", "", "0", "", "0", "", &rights,
+                ])
             };
             ACCOUNTS.iter().map(account).collect()
-        } else if statement.ends_with("CURRENT_USER()") {
+        } else if statement.contains("CURRENT_USER()") {
             vec![row(&[&format!("{}@%", self.user)])]
-        } else if statement.starts_with("SELECT @@character_set") {
-            vec![row(&vec!["latin1"; statement.split(',').count()])]
-        } else if statement == "SELECT LAST_INSERT_ID()" {
-            vec![row(&["7"])]
+        } else if statement.ends_with(" AS BINARY)") {
+            // Variables in doubt, behind FOUND_ROWS().
+            let values = std::iter::repeat_n("latin1", statement.matches("CAST(").count());
+            vec![row(&[&["1"], &values.collect::<Vec<_>>()[..]].concat())]
+        } else if statement.starts_with("SELECT LAST_INSERT_ID(),") {
+            vec![row(&["7", "0", "1"][..statement.split(',').count()])]
         } else {
             vec![row(&[statement])]
         }
@@ -292,9 +413,9 @@ impl Session {
         self.packet(&mut sequence, &payload);
     }
 
-    fn eof(&mut self, mut sequence: u8) {
+    fn eof(&mut self, mut sequence: u8, more: StatusFlags) {
         let mut payload = Vec::new();
-        EofPacket { warnings: 0, status: self.status }.put(&mut payload);
+        EofPacket { warnings: 0, status: self.status | more }.put(&mut payload);
         self.packet(&mut sequence, &payload);
     }
 
@@ -311,6 +432,11 @@ impl Session {
     fn packet(&mut self, sequence: &mut u8, payload: &[u8]) {
         put_message(&mut self.outgoing, sequence, payload);
     }
+}
+
+/// The number of a prepared statement, in front of what follows a command's byte.
+fn number_of(body: &[u8]) -> u32 {
+    body.first_chunk().map_or(0, |number| u32::from_le_bytes(*number))
 }
 
 /// The statements of a text, cut at semicolons outside of quotes.

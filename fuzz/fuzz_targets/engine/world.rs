@@ -6,7 +6,7 @@ use std::time::Duration;
 use engine::{Engine, Settings, ThreadHandling};
 use seam::{CloseReason, ConnectionId, Input, Instant, ListenerId, Output, Peer, Program, Signal};
 
-use crate::server::{Answer, Session};
+use crate::server::{Answer, Kind, Session};
 
 /// The service account's token: its connection is none of the backends that are counted.
 const CONTROL_TOKEN: u64 = 0;
@@ -32,6 +32,8 @@ pub struct World {
     next_client: u32,
     /// Whether connections and the engine's own questions are answered at once.
     pub automatic: bool,
+    /// What answers at the server's address now.
+    pub kind: Kind,
     pub listening: bool,
     pub finished: bool,
     /// Whether a permit can have been lent: those who lent theirs may take it back beyond the number of permits.
@@ -70,7 +72,7 @@ pub enum Side {
 }
 
 impl World {
-    pub fn new(settings: Settings, automatic: bool) -> Self {
+    pub fn new(settings: Settings, automatic: bool, kind: Kind) -> Self {
         Self {
             engine: Engine::new(settings.clone()),
             settings,
@@ -80,6 +82,7 @@ impl World {
             next_thread: 100,
             next_client: 0,
             automatic,
+            kind,
             listening: true,
             finished: false,
             lends: false,
@@ -139,7 +142,7 @@ impl World {
             return self.handle(Input::ConnectFailed { token, errno: 111 });
         }
         self.next_thread += 1;
-        let session = Session::new(self.next_thread);
+        let session = Session::new(self.next_thread, self.kind);
         let is_control = token == CONTROL_TOKEN;
         let connection = self.open(if is_control { End::Control(session) } else { End::Backend(session) });
         self.handle(Input::Connected { token, connection });
