@@ -104,9 +104,10 @@ impl MySqlError {
         Self::new(1243, b"HY000", format!("Unknown prepared statement handler ({id}) given to {function}"))
     }
 
-    /// ER_STMT_HAS_NO_OPEN_CURSOR.
-    pub(crate) fn no_open_cursor(id: u32) -> Self {
-        Self::new(1421, b"HY000", format!("The statement ({id}) has no open cursor"))
+    /// ER_STMT_HAS_NO_OPEN_CURSOR; MySQL ends it with a full stop.
+    pub(crate) fn no_open_cursor(id: u32, is_mariadb: bool) -> Self {
+        let end = if is_mariadb { "" } else { "." };
+        Self::new(1421, b"HY000", format!("The statement ({id}) has no open cursor{end}"))
     }
 
     /// ER_WRONG_ARGUMENTS.

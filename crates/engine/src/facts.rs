@@ -36,6 +36,8 @@ pub(crate) struct Facts {
     pub(crate) depth: Depth,
     collations: BTreeMap<u8, (Vec<u8>, Vec<u8>)>,
     default_collation: u8,
+    /// Its `collation_server`, which may have a number that fits no handshake.
+    collation_server: Vec<u8>,
 }
 
 /// Asks for everything but the accounts. One row; the names are the same in MySQL and MariaDB.
@@ -67,6 +69,7 @@ impl Facts {
             depth: Depth::Rights,
             collations: BTreeMap::new(),
             default_collation: UTF8MB4_GENERAL_CI,
+            collation_server: b"utf8mb4_general_ci".to_vec(),
         }
     }
 
@@ -127,7 +130,7 @@ impl Facts {
         if self.is_mysql_since_8() { FUNCTIONS_QUERY_8 } else { FUNCTIONS_QUERY }
     }
 
-    fn is_mysql_since_8(&self) -> bool {
+    pub(crate) fn is_mysql_since_8(&self) -> bool {
         self.major_version() >= 8 && !self.is_mariadb()
     }
 
@@ -147,6 +150,7 @@ impl Facts {
         if let Some((&id, _)) = self.collations.iter().find(|(_, (name, _))| name == collation) {
             self.default_collation = id;
         }
+        self.collation_server = collation.to_vec();
         Some(())
     }
 
@@ -178,6 +182,18 @@ impl Facts {
             Some((name, charset)) => (known, Charset::of_login(charset, name)),
             None => (UTF8MB4_GENERAL_CI, Charset::of_login(b"utf8mb4", b"utf8mb4_general_ci")),
         }
+    }
+
+    /// What COM_RESET_CONNECTION gives a client that has logged in with this collation number: MariaDB brings back that of the login,
+    /// MySQL the global values, which are those of `collation_server` unless somebody sets them otherwise.
+    pub(crate) fn charset_of_reset(&self, collation: u8) -> Charset {
+        if self.is_mariadb() {
+            return self.charset_of_login(collation).1;
+        }
+        // The names of collations begin with their character set's; `binary` is both.
+        let name = &self.collation_server;
+        let charset = name.split(|&byte| byte == b'_').next().unwrap_or_default();
+        Charset::of_login(charset, name)
     }
 }
 
@@ -268,6 +284,22 @@ mod tests {
         let (id, charset) = facts().charset_of_login(255);
         assert_eq!((id, &*charset.client), (8, &b"latin1"[..]));
         assert_eq!(facts().charset_of_login(45).0, 45);
+    }
+
+    #[test]
+    fn a_reset_brings_back_the_logins_character_sets_or_the_servers() {
+        let mut facts = facts();
+        assert_eq!(&*facts.charset_of_reset(45).collation, b"utf8mb4_general_ci");
+        facts.version = b"9.7.4".to_vec();
+        let of = |facts: &Facts| {
+            let charset = facts.charset_of_reset(45);
+            (charset.client.to_vec(), charset.collation.to_vec())
+        };
+        assert_eq!(of(&facts), (b"latin1".to_vec(), b"latin1_swedish_ci".to_vec()));
+        facts.collation_server = b"utf8mb4_0900_bin".to_vec(); // number 309
+        assert_eq!(of(&facts), (b"utf8mb4".to_vec(), b"utf8mb4_0900_bin".to_vec()));
+        facts.collation_server = b"binary".to_vec();
+        assert_eq!(of(&facts), (b"binary".to_vec(), b"binary".to_vec()));
     }
 
     #[test]

@@ -84,31 +84,35 @@ pub(crate) const WAITS_QUERY: &str = "SELECT r.trx_mysql_thread_id, b.trx_mysql_
     FROM information_schema.INNODB_LOCK_WAITS w JOIN information_schema.INNODB_TRX r ON r.trx_id = w.requesting_trx_id \
     JOIN information_schema.INNODB_TRX b ON b.trx_id = w.blocking_trx_id LIMIT 10000";
 
-/// MySQL since 8.0: needs SELECT on performance_schema.
+/// MySQL since 8.0: needs SELECT on performance_schema. Where that is switched off (which some providers do) its tables are empty, and
+/// only who waits can be told, by somebody with the PROCESS privilege.
 pub(crate) const WAITS_QUERY_8: &str = "SELECT r.PROCESSLIST_ID, b.PROCESSLIST_ID \
     FROM performance_schema.data_lock_waits w JOIN performance_schema.threads r ON r.THREAD_ID = w.REQUESTING_THREAD_ID \
-    JOIN performance_schema.threads b ON b.THREAD_ID = w.BLOCKING_THREAD_ID LIMIT 10000";
+    JOIN performance_schema.threads b ON b.THREAD_ID = w.BLOCKING_THREAD_ID \
+    UNION ALL SELECT trx_mysql_thread_id, NULL FROM information_schema.INNODB_TRX \
+    WHERE @@global.performance_schema = 0 AND trx_state = 'LOCK WAIT' LIMIT 10000";
 
 /// MariaDB, and MySQL up to 5.7. The states of a wait for a lock of the server itself begin with these words (sql/mdl.cc:
 /// `m_namespace_to_wait_state_name`, "Waiting for table metadata lock" and the like); only that for GET_LOCK does not.
 pub(crate) const WAITERS_QUERY: &str = "SELECT ID FROM information_schema.PROCESSLIST \
     WHERE STATE LIKE 'Waiting for %' OR STATE = 'User lock' LIMIT 10000";
 
-/// MySQL since 8.0, where the other table takes a lock that all sessions need.
+/// MySQL since 8.0, where the other table takes a lock that all sessions need: it is for servers without performance_schema.
 pub(crate) const WAITERS_QUERY_8: &str = "SELECT PROCESSLIST_ID FROM performance_schema.threads \
-    WHERE PROCESSLIST_STATE LIKE 'Waiting for %' OR PROCESSLIST_STATE = 'User lock' LIMIT 10000";
+    WHERE PROCESSLIST_STATE LIKE 'Waiting for %' OR PROCESSLIST_STATE = 'User lock' \
+    UNION ALL SELECT ID FROM information_schema.PROCESSLIST \
+    WHERE @@global.performance_schema = 0 AND (STATE LIKE 'Waiting for %' OR STATE = 'User lock') LIMIT 10000";
 
 /// The number in a row of [`GATE_QUERY`].
 pub(crate) fn waits_at_gate(rows: &[Vec<Option<Vec<u8>>>]) -> u64 {
     rows.first().and_then(|row| number(row.get(1)?.as_deref()?)).unwrap_or(0)
 }
 
-/// The rows of the others; ends that are no connections (a purge, a recovered transaction) are left out.
+/// The rows of the others. Who waits need not be a connection (a purge); for whom, neither, or it is not known.
 pub(crate) fn waits_of_rows(rows: &[Vec<Option<Vec<u8>>>]) -> impl Iterator<Item = LockWait> {
     rows.iter().filter_map(|row| {
         let thread = |at: usize| u32::try_from(number(row.get(at)?.as_deref()?)?).ok();
-        let holder = if row.len() > 1 { Some(thread(1)?) } else { None };
-        Some(LockWait { waiter: thread(0)?, holder })
+        Some(LockWait { waiter: thread(0)?, holder: thread(1) })
     })
 }
 
@@ -273,9 +277,10 @@ mod tests {
     fn answers_are_read() {
         assert_eq!(waits_at_gate(&[row(&["Innodb_row_lock_current_waits", "12"])]), 12);
         assert_eq!(waits_at_gate(&[]), 0);
-        let rows = [row(&["7", "9"]), row(&["0"]), vec![Some(b"1".to_vec()), None], row(&["8", "9"])];
+        let nobody = vec![None, Some(b"9".to_vec())];
+        let rows = [row(&["7", "9"]), row(&["0"]), vec![Some(b"1".to_vec()), None], nobody, row(&["8", "9"])];
         let wait = |waiter, holder| LockWait { waiter, holder };
         let found: Vec<_> = waits_of_rows(&rows).collect();
-        assert_eq!(found, [wait(7, Some(9)), wait(0, None), wait(8, Some(9))]);
+        assert_eq!(found, [wait(7, Some(9)), wait(0, None), wait(1, None), wait(8, Some(9))]);
     }
 }

@@ -55,11 +55,11 @@ pub struct Classification {
     pub inserts: bool,
     /// Session variables, in lower case, that the text sets without a report of the server that could be relied on:
     /// MariaDB's tracker passes over `SET @@name = value`, and tells of the values in `SET STATEMENT` but not always that they
-    /// have gone back.
+    /// have gone back; MySQL's tells of those in the hint `SET_VAR`, which have.
     pub unreported: Vec<Box<[u8]>>,
     /// Session variables, in lower case, that the text sets by their names, those of `unreported` included.
     pub assigned: Vec<Box<[u8]>>,
-    /// One statement, `SET STATEMENT ... FOR`: what it sets goes back at its end.
+    /// One statement, `SET STATEMENT ... FOR` or with the hint `SET_VAR`: what it sets goes back at its end.
     pub sets_for_itself: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memchr2, memmem};
 
-use crate::LexMode;
+use crate::{LexMode, hint};
 
 /// A piece of the text.
 ///
@@ -114,6 +114,8 @@ pub(crate) struct Lexer<'a> {
     doubtful: bool,
     last: Last,
     last_end: usize,
+    /// Session variables that optimizer hints set, as they are written there.
+    hinted: Vec<&'a [u8]>,
 }
 
 /// What decides how a dot or a digit is read.
@@ -185,12 +187,18 @@ impl<'a> Lexer<'a> {
             doubtful: !beyond.is_empty(),
             last: Last::Other,
             last_end: usize::MAX,
+            hinted: Vec::new(),
         }
     }
 
     /// Something was seen that servers or versions read in different ways, or that has no end.
     pub fn is_doubtful(&self) -> bool {
         self.doubtful
+    }
+
+    /// Session variables that optimizer hints before the latest token set, since this was asked last.
+    pub fn take_hinted(&mut self) -> Vec<&'a [u8]> {
+        std::mem::take(&mut self.hinted)
     }
 
     /// The next token; [`TokenKind::End`] for ever at the end.
@@ -401,7 +409,10 @@ impl<'a> Lexer<'a> {
             self.doubtful |= length.is_none();
             let inside = &after[..length.unwrap_or(after.len())];
             // MySQL reads quotes in an optimizer hint, MariaDB before 12 takes it for a comment.
-            self.doubtful |= inside.first() == Some(&b'+') && !quotes_are_closed(inside);
+            if inside.first() == Some(&b'+') {
+                self.doubtful |= !quotes_are_closed(inside);
+                self.hinted.extend(hint::variables(inside));
+            }
             self.position = start + 2 + length.map_or(after.len(), |length| length + 2);
         }
     }

@@ -20,6 +20,7 @@ mod classification;
 mod digest;
 mod effects;
 mod functions;
+mod hint;
 mod holding;
 mod lexer;
 mod plain_set;

@@ -292,6 +292,11 @@ impl<'a> Scanner<'a> {
         self.lexer.is_doubtful()
     }
 
+    /// See [`Lexer::take_hinted`].
+    pub fn take_hinted(&mut self) -> Vec<&'a [u8]> {
+        self.lexer.take_hinted()
+    }
+
     pub fn fingerprint(&self) -> u64 {
         self.normaliser.sink.value()
     }

@@ -69,7 +69,7 @@ fn set_statement(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
 }
 
 /// The server does not say what becomes of this variable. One that cannot be asked for keeps its session where it is.
-fn note_unreported(scanner: &mut Scanner<'_>, name: &[u8]) {
+pub(crate) fn note_unreported(scanner: &mut Scanner<'_>, name: &[u8]) {
     match plain_variable_name(name) {
         Some(name) => scanner.findings.unreported.push(name),
         None => scanner.add_effect(Effects::SESSION_VARIABLE),

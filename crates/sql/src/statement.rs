@@ -16,7 +16,7 @@ pub(crate) struct Statement {
     pub repeatable: bool,
     pub wait_free: bool,
     pub releases_connection: bool,
-    /// MariaDB's `SET STATEMENT ... FOR`.
+    /// MariaDB's `SET STATEMENT ... FOR`, or MySQL's hint `SET_VAR`.
     pub sets_for_itself: bool,
 }
 
@@ -46,6 +46,11 @@ pub(crate) fn read(scanner: &mut Scanner<'_>) -> Statement {
         statement.releases_connection = releases(scanner);
     }
     scanner.finish_statement();
+    for name in scanner.take_hinted() {
+        set::note_unreported(scanner, name);
+        statement.only_reads = false; // the values may change what it does
+        statement.sets_for_itself = true;
+    }
     let remarks = scanner.remarks;
     statement.only_reads &= !remarks.more_than_reads && !remarks.may_wait;
     statement.repeatable = statement.only_reads && !remarks.varies;

@@ -160,7 +160,7 @@ fn plain_reads() {
         "SELECT a FROM (SELECT 1) d (a)",
         "SELECT SUM(a) OVER (PARTITION BY b), ROW_NUMBER() OVER w FROM t WINDOW w AS (ORDER BY a)",
         "SELECT @@version, @@session.sql_mode, @@global.identity",
-        "SELECT /*+ SET_VAR(sort_buffer_size = 16M) */ 1",
+        "SELECT /*+ MAX_EXECUTION_TIME(1000) */ 1",
         "SELECT '@a', \"get_lock('a',1)\", `@b` -- @c\n FROM t # @d",
         "SELECT 'a;b'",
         "SELECT a.select, b.for, c.update FROM t",
@@ -505,6 +505,24 @@ fn what_the_server_does_not_report() {
     check("SET STATEMENT timestamp = 5 FOR UPDATE t SET a = 1", Kind::Update, "", "");
     check("SET STATEMENT a.b = 5 FOR CALL p()", Kind::Call, "routine", "");
     check("SET STATEMENT max_statement_time = 5", Kind::Other, "unknown", "");
+}
+
+#[test]
+fn hints_that_set_variables() {
+    let unreported = |text: &str| -> Vec<String> {
+        plain(text).unreported.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    };
+    let read =
+        "SELECT /*+ MAX_EXECUTION_TIME(9) SET_VAR(SQL_mode = 'ANSI') set_var(`sort_buffer_size`=5) */ 1";
+    assert_eq!(unreported(read), ["sql_mode", "sort_buffer_size"]);
+    let found = check(read, Kind::Select, "", "");
+    assert!(!found.plain_read && found.sets_for_itself);
+    let of_several = plain("INSERT /*+ SET_VAR(sql_mode = '') */ INTO t VALUES (1); SELECT 2");
+    assert!(!of_several.sets_for_itself && of_several.unreported.len() == 1);
+    // Who could not be asked for it keeps its session where it is.
+    check("SELECT /*+ SET_VAR(a.b = 5) */ 1", Kind::Select, "session_variable", "");
+    let other = plain("SELECT /*+ NO_MERGE(t) */ 1 FROM t");
+    assert!(other.plain_read && !other.sets_for_itself && other.unreported.is_empty());
 }
 
 #[test]

@@ -139,7 +139,7 @@ impl Engine {
             || of_table;
         let mut state = None;
         let own = || self.sessions.state(session).clone();
-        let mut told = false;
+        let (mut told, mut schema_told) = (false, false);
         let mut reported = BTreeSet::new();
         let mut doubts = BTreeSet::new();
         let mut settled = BTreeSet::new();
@@ -156,7 +156,7 @@ impl Engine {
                     reported.insert(name);
                 }
                 Change::Schema(name) => {
-                    explained = true;
+                    (explained, schema_told) = (true, true);
                     state.get_or_insert_with(own).schema = (!name.is_empty()).then_some(name);
                 }
                 Change::State => told = true,
@@ -183,7 +183,7 @@ impl Engine {
         }
         self.note_doubts(client, &settled, doubts);
         if let Some(state) = state {
-            self.move_session(key, client, state);
+            self.move_session(key, client, state, schema_told);
         }
         told && !explained
     }
@@ -281,7 +281,7 @@ impl Engine {
             for (name, value) in asked.iter().zip(values) {
                 state.set_variable(name, value.as_deref().unwrap_or_default());
             }
-            self.move_session(key, client, state);
+            self.move_session(key, client, state, false);
         } else {
             let message = summary.error.as_ref().map_or(&b""[..], |error| &error.message);
             let rest = without_named(asked.clone(), message);
@@ -341,7 +341,9 @@ mod tests {
         let zone = |text, failed| belief(&statement(text), b"time_zone", failed);
         assert_eq!(zone("SET STATEMENT time_zone = '+01:00' FOR SELECT 1", false), Belief::Over);
         assert_eq!(zone("SET STATEMENT sql_mode = '' FOR SELECT f()", false), Belief::True);
+        assert_eq!(zone("SELECT /*+ SET_VAR(time_zone = '+01:00') */ 1", false), Belief::Over);
         assert_eq!(of("SET STATEMENT sql_mode = '' FOR SELECT 1", &[], false), [""; 0]);
+        assert_eq!(of("SELECT /*+ SET_VAR(time_zone = '+01:00') */ 1", &["time_zone"], false), [""; 0]);
         assert_eq!(of("SET STATEMENT sql_mode = '' FOR SELECT x", &[], true), ["sql_mode"]);
         assert_eq!(of("SET STATEMENT sql_mode = '' FOR DO 1; SELECT 1", &["sql_mode"], false), ["sql_mode"]);
     }

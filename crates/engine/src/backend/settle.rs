@@ -369,16 +369,29 @@ impl Engine {
     }
 
     /// The client's session state has changed, on its backend too.
-    pub(crate) fn move_session(&mut self, key: usize, client: usize, state: SessionState) {
+    ///
+    /// The backend is in the same schema where the server has just told it, else where it was: behind a USE that failed that
+    /// may be another one than its client's.
+    pub(crate) fn move_session(&mut self, key: usize, client: usize, state: SessionState, told: bool) {
         let before = self.clients[client].session.map(|session| &self.sessions.state(session).charset);
         if before.is_some_and(|before| self.variables_depend_on(client, before, &state.charset)) {
             self.clients[client].pins |= Effects::USER_VARIABLE.into();
         }
+        let found = &self.sessions.state(self.backends[key].session).schema;
+        let elsewhere = (!told && *found != state.schema)
+            .then(|| SessionState { schema: found.clone(), ..state.clone() });
         let session = self.sessions.hold(state);
         if let Some(before) = self.clients[client].session.replace(session) {
             self.sessions.release(before);
         }
-        self.set_backend_session(key, session);
+        match elsewhere {
+            None => self.set_backend_session(key, session),
+            Some(state) => {
+                let session = self.sessions.hold(state);
+                self.set_backend_session(key, session);
+                self.sessions.release(session);
+            }
+        }
     }
 
     /// What the statement leaves behind for the client's next one.
@@ -500,13 +513,13 @@ impl Engine {
         }
     }
 
-    /// The client's session state becomes that of a fresh login, its schema aside.
+    /// The client's session state becomes that behind a reset: a fresh login's, its schema aside.
     pub(crate) fn forget_state(&mut self, client: usize) {
         self.forget_statements(client);
         self.clients[client].unstarted = None;
         let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
         let state = &mut self.clients[client];
-        let (_, charset) = facts.charset_of_login(state.collation);
+        let charset = facts.charset_of_reset(state.collation);
         state.pins = Pins::NONE;
         state.holdings = None;
         state.variables = None;

@@ -310,16 +310,18 @@ impl Engine {
     /// The end of a login, or of an attempt to become somebody else.
     pub(crate) fn tell_refusal(&mut self, key: usize, sequence: u8, error: &MySqlError) {
         let changes_user = self.clients[key].identity.is_some();
-        if changes_user {
+        // MySQL ends a connection that may not become somebody else (sql_parse.cc, COM_CHANGE_USER: KILL_CONNECTION).
+        let stays = changes_user && self.facts.as_ref().is_none_or(Facts::is_mariadb);
+        if stays {
             self.keep_user(key);
         }
         self.answer_error(key, sequence, error);
-        if !changes_user {
+        if !stays {
             self.drop_client(key);
         }
     }
 
-    /// COM_CHANGE_USER was refused: the client stays who it was, but as after a reset, which comes first
+    /// COM_CHANGE_USER was refused by a MariaDB: the client stays who it was, but as after a reset, which comes first
     /// (MariaDB's dispatch_command: change_user before acl_authenticate).
     fn keep_user(&mut self, key: usize) {
         if let Some(backend) = self.clients[key].backend.take() {

@@ -157,7 +157,7 @@ impl Engine {
             return self.answer_error(key, answer, &error);
         }
         let Some(statement) = self.client_statement(key, number) else {
-            let error = MySqlError::unknown_prepared_statement(number, "mysqld_stmt_execute");
+            let error = self.unknown_prepared_statement(number, "mysqld_stmt_execute");
             return self.answer_error(key, answer, &error);
         };
         let (number, definition) = (statement.number, statement.definition);
@@ -315,22 +315,30 @@ impl Engine {
         self.buffered -= bytes_of(before.as_deref());
     }
 
+    /// MySQL since 8.0 looks all of them up in one place.
+    fn unknown_prepared_statement(&self, number: u32, function: &str) -> MySqlError {
+        let in_one_place = self.facts.as_ref().is_some_and(Facts::is_mysql_since_8);
+        let function = if in_one_place { "mysql_stmt_precheck" } else { function };
+        MySqlError::unknown_prepared_statement(number, function)
+    }
+
     /// COM_STMT_FETCH: only where a cursor is open, which keeps the client on its backend.
     pub(crate) fn fetch(&mut self, key: usize, number: u32, raw: &[u8], answer: u8) {
         let Some(statement) = self.client_statement(key, number) else {
-            let error = MySqlError::unknown_prepared_statement(number, "mysqld_stmt_fetch");
+            let error = self.unknown_prepared_statement(number, "mysqld_stmt_fetch");
             return self.answer_error(key, answer, &error);
         };
         let about = statement.about(Action::Fetch);
         if !statement.cursor_is_open || !self.pass_to_own(key, about, Expect::Rows, raw, answer) {
-            self.answer_error(key, answer, &MySqlError::no_open_cursor(number));
+            let is_mariadb = self.facts.as_ref().is_none_or(Facts::is_mariadb);
+            self.answer_error(key, answer, &MySqlError::no_open_cursor(number, is_mariadb));
         }
     }
 
     /// COM_STMT_RESET: what is kept here is forgotten here; an open cursor is closed where it is.
     pub(crate) fn reset_statement(&mut self, key: usize, number: u32, raw: &[u8], answer: u8) {
         let Some(statement) = self.client_statement(key, number) else {
-            let error = MySqlError::unknown_prepared_statement(number, "mysqld_stmt_reset");
+            let error = self.unknown_prepared_statement(number, "mysqld_stmt_reset");
             return self.answer_error(key, answer, &error);
         };
         let bytes = bytes_of(statement.long_data.take().as_deref());
