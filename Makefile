@@ -74,7 +74,8 @@ simulate:
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --workers 3
 
 # Two minutes; `make differential DIFFERENTIAL_SECONDS=3600` for an hour, ARGUMENTS="--in-order --programs 40" for the same
-# programs each time. Programs that differ are written to target/differential.
+# programs each time, ARGUMENTS="--server-directory /usr/sbin" for the server there, a MySQL say. Programs that differ are
+# written to target/differential.
 differential:
 	@.ci/install test
 	cargo build --locked --package onramp

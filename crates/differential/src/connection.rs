@@ -7,8 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use wire::{Capabilities, ChangeUser, CommandKind, Greeting, LoginRequest, StatusFlags, native_password};
+use wire::{Capabilities, ChangeUser, CommandKind, Greeting, LoginRequest, StatusFlags, sha2_password};
 
+use crate::method::Method;
 use crate::step::Step;
 
 /// Longer than any statement of a program takes, also while others hold all backends; who gets no answer within it
@@ -82,6 +83,7 @@ pub(crate) struct Connection {
     stream: UnixStream,
     received: Vec<u8>,
     scramble: [u8; 20],
+    method: Method,
     /// The id that the greeting gave.
     pub(crate) id: u32,
     pub(crate) capabilities: Capabilities,
@@ -98,6 +100,7 @@ impl Connection {
             stream,
             received: Vec::new(),
             scramble: [0; 20],
+            method: Method::Native,
             id: 0,
             capabilities: Capabilities::NONE,
             statements: Vec::new(),
@@ -107,6 +110,7 @@ impl Connection {
             Greeting::parse(&payload).map_err(|error| invalid(&format!("{error:?} in {payload:?}")))?;
         connection.id = greeting.connection_id;
         connection.scramble = greeting.scramble;
+        connection.method = Method::of_name(greeting.auth_plugin);
         connection.capabilities = Capabilities(login.capabilities & greeting.capabilities.0);
         let mut body = Vec::new();
         LoginRequest {
@@ -114,9 +118,9 @@ impl Connection {
             max_packet_size: 1 << 24,
             collation: login.collation,
             user: login.user.as_bytes(),
-            auth_response: &connection.token(password),
+            auth_response: &connection.method.token(password, &connection.scramble),
             schema: Some(login.schema.as_bytes()).filter(|schema| !schema.is_empty()),
-            auth_plugin: Some(b"mysql_native_password"),
+            auth_plugin: Some(connection.method.name()),
             attributes: b"",
         }
         .put(&mut body);
@@ -250,35 +254,44 @@ impl Connection {
         let mut body = Vec::new();
         ChangeUser {
             user: user.as_bytes(),
-            auth_response: &self.token(&password),
+            auth_response: &self.method.token(&password, &self.scramble),
             schema: Some(schema.as_bytes()).filter(|schema| !schema.is_empty()),
             collation: Some(45), // utf8mb4_general_ci
-            auth_plugin: Some(b"mysql_native_password"),
+            auth_plugin: Some(self.method.name()),
             attributes: b"",
         }
         .put(&mut body);
         self.exchange(&body, |connection, packets| connection.login_answer(packets, &password))
     }
 
-    fn token(&self, password: &str) -> [u8; 20] {
-        native_password::token(&native_password::stage1(password.as_bytes()), &self.scramble)
-    }
-
-    /// A login's answers. The request to switch the method carries random bytes and is answered, but not kept.
+    /// A login's answers. What the method asks carries random bytes, or depends on who has logged in before: it is answered,
+    /// but not kept.
     fn login_answer(&mut self, packets: &mut Vec<Packet>, password: &str) -> io::Result<()> {
-        let (sequence, payload) = self.receive()?;
-        if payload.first() != Some(&0xfe) {
-            packets.push(ok_or_err(sequence, payload)?);
-            return Ok(());
+        let mut asked = false;
+        loop {
+            let (sequence, payload) = self.receive()?;
+            match *payload {
+                [0xfe, ..] => {
+                    let switch =
+                        wire::AuthSwitch::parse(&payload).map_err(|error| invalid(&format!("{error:?}")))?;
+                    self.scramble = switch.scramble().ok_or_else(|| invalid("no scramble"))?;
+                    self.method = Method::of_name(switch.plugin);
+                    let token = self.method.token(password, &self.scramble);
+                    self.send(sequence.wrapping_add(1), &token)?;
+                }
+                [sha2_password::MORE_DATA_HEADER, sha2_password::FAST_AUTHENTICATION] => {}
+                // As it is, since nobody listens to a Unix socket.
+                [sha2_password::MORE_DATA_HEADER, sha2_password::FULL_AUTHENTICATION] => {
+                    self.send(sequence.wrapping_add(1), &[password.as_bytes(), b"\0"].concat())?;
+                }
+                _ => {
+                    // How much was asked is the server's choice.
+                    packets.push(ok_or_err(if asked { 0 } else { sequence }, payload)?);
+                    return Ok(());
+                }
+            }
+            asked = true;
         }
-        let switch = wire::AuthSwitch::parse(&payload).map_err(|error| invalid(&format!("{error:?}")))?;
-        self.scramble = switch.scramble().ok_or_else(|| invalid("no scramble"))?;
-        let token = self.token(password);
-        self.send(sequence.wrapping_add(1), &token)?;
-        let (_, payload) = self.receive()?;
-        // The sequence depends on whether there was a switch, which is the server's choice.
-        packets.push(Packet { sequence: 0, ..ok_or_err(0, payload)? });
-        Ok(())
     }
 
     #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "one of several ways to read a reply")]
@@ -288,8 +301,10 @@ impl Connection {
 
     fn one_packet(&mut self, packets: &mut Vec<Packet>) -> io::Result<()> {
         let (sequence, payload) = self.receive()?;
-        let role =
-            if is_eof(&payload) { Role::EndOfRows } else { ok_or_err(sequence, payload.clone())?.role };
+        // MySQL writes it as an OK with another header to those who know that (COM_SET_OPTION).
+        let ends = is_eof(&payload)
+            || payload.first() == Some(&0xfe) && self.capabilities.contains(Capabilities::DEPRECATE_EOF);
+        let role = if ends { Role::EndOfRows } else { ok_or_err(sequence, payload.clone())?.role };
         packets.push(Packet { role, sequence, payload });
         Ok(())
     }

@@ -37,6 +37,8 @@ pub(crate) enum Reason {
     RefusedBeforeItsValues,
     /// The server counts in a login's answer what an earlier user of its thread left.
     WarningsOfLogin,
+    /// MySQL's rows "Warnings in the answers to COM_PING ..." and "MySQL's warning that FOUND_ROWS() ...".
+    FewerWarnings,
 }
 
 /// How often each reason was needed.
@@ -143,6 +145,7 @@ fn reason(step: &Step, ends: Ends, direct: &Packet, through: &Packet) -> Option<
         Role::Ok if *step == Step::Reconnect && of_login(one) == of_login(two) => {
             Some(Reason::WarningsOfLogin)
         }
+        Role::Ok | Role::EndOfRows if lacks_warnings(step, one, two) => Some(Reason::FewerWarnings),
         Role::Ok | Role::EndOfRows | Role::EndOfColumns => end(ends, direct.role, one, two),
         Role::Text => (*step == Step::Statistics
             && [one, two].iter().all(|text| text.starts_with(b"Uptime: ")))
@@ -160,6 +163,24 @@ fn reason(step: &Step, ends: Ends, direct: &Packet, through: &Packet) -> Option<
 fn knows_no_schema(reply: &Reply) -> bool {
     let [Packet { role, payload, .. }] = &reply.packets[..] else { return false };
     *role == Role::Ok || wire::ErrPacket::parse(payload).is_ok_and(|error| error.code == 1046)
+}
+
+/// Whether an end counts warnings that the one through Onramp does not: of the statement before, or of a function that is replaced.
+fn lacks_warnings(step: &Step, direct: &[u8], through: &[u8]) -> bool {
+    let of_before =
+        matches!(step, Step::Ping | Step::InitDb(_) | Step::SetOption(_) | Step::ResetStatement(_));
+    let without = |payload: &[u8]| match *payload {
+        // An EOF: the warnings come first, then the status.
+        [0xfe, one, two, three, four] => Some((u16::from_le_bytes([one, two]), vec![three, four])),
+        _ => {
+            let ok = wire::OkPacket::parse(payload, true).ok()?;
+            let mut rest = Vec::new();
+            wire::OkPacket { warnings: 0, ..ok }.put(&mut rest, true);
+            Some((ok.warnings, rest))
+        }
+    };
+    let (Some(one), Some(two)) = (without(direct), without(through)) else { return false };
+    one.1 == two.1 && one.0 > two.0 && (of_before || says(step, &["FOUND_ROWS"]))
 }
 
 fn own_ids(ends: Ends, direct: &[u8], through: &[u8]) -> bool {
@@ -285,9 +306,9 @@ fn replaced(direct: &[u8], through: &[u8]) -> bool {
 /// The default collation of a collation's character set, for the sets that programs use.
 fn character_set(collation: u16) -> u16 {
     match collation {
-        45 | 46 | 224..=247 => 45,           // utf8mb4
-        33 | 83 | 192..=215 => 33,           // utf8mb3
-        5 | 8 | 15 | 31 | 47..=49 | 94 => 8, // latin1
+        45 | 46 | 224..=247 | 255..=323 => 45, // utf8mb4
+        33 | 76 | 83 | 192..=215 | 223 => 33,  // utf8mb3
+        5 | 8 | 15 | 31 | 47..=49 | 94 => 8,   // latin1
         other => other,
     }
 }

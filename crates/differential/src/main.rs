@@ -2,6 +2,8 @@
 //! connections to a twin of the server. Every packet of every reply is compared; what may differ is in
 //! `differences.rs`, each with its reason.
 //!
+//! The servers are MariaDB's or MySQL's: programs are told in either dialect ([`dialect`]).
+//!
 //! In some programs one step follows the other, whosever it is; in others all clients go on at once, each in its own
 //! order. A program that shows a difference is made small, printed, and written to a file, which `--replay` runs again.
 //! The files in `kept/` run first.
@@ -14,7 +16,9 @@
 )]
 
 mod connection;
+mod dialect;
 mod differences;
+mod method;
 mod options;
 mod orders;
 mod program;
@@ -63,8 +67,9 @@ fn main() -> ExitCode {
 fn fuzz(options: &Options) -> Result<bool, String> {
     let folder = Folder::new()?;
     let (direct, behind) = std::thread::scope(|scope| {
-        let behind = scope.spawn(|| Server::start(&folder.0.join("behind")));
-        let direct = Server::start(&folder.0.join("direct"));
+        let start = |name: &str| Server::start(&folder.0.join(name), &options.server_directory);
+        let behind = scope.spawn(move || start("behind"));
+        let direct = start("direct");
         (direct, behind.join().expect("it does not panic"))
     });
     let (direct, behind) = (direct?, behind?);
@@ -134,6 +139,7 @@ impl Session<'_> {
         let goes_on = |left: Option<u64>| left.map_or_else(|| Instant::now() < end, |left| left > 0);
         while goes_on(left) && self.failed.len() < self.options.stop_at {
             let program = Program::draw(seed, self.options.steps, self.options.clients);
+            let program = if self.bench.direct.is_mysql() { dialect::for_mysql(program) } else { program };
             if !(program.setting.at_once && self.options.in_order) {
                 if let Err(trouble) = self.one(&format!("seed {seed}"), &program) {
                     self.trouble(format!("seed {seed} could not be run: {trouble}"))?;
@@ -215,6 +221,7 @@ impl Session<'_> {
             Reason::FieldsOfNoSchema,
             Reason::RefusedBeforeItsValues,
             Reason::WarningsOfLogin,
+            Reason::FewerWarnings,
         ];
         for reason in reasons.iter().filter(|reason| !self.tally.contains_key(reason)) {
             println!("  allowed: {reason:?}, which was not needed");

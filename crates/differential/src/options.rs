@@ -6,6 +6,7 @@ use std::time::Duration;
 const USAGE: &str = "\
 differential [--onramp PROGRAM] [--seed N] [--seconds N | --minutes N] [--steps N] [--stop-at N] [--kept FOLDER]
              [--programs N] [--clients N] [--found FOLDER] [--replay FILE] [--in-order] [--twins]
+             [--server-directory FOLDER]
 
   --onramp    the program under test; default: onramp beside this program
   --seed      the first seed; the next ones follow; default 1
@@ -18,7 +19,8 @@ differential [--onramp PROGRAM] [--seed N] [--seconds N | --minutes N] [--steps 
   --found     where programs with differences are written; default: target/differential
   --replay    run this program alone
   --in-order  no programs in which all clients go on at once: the same happens in each run
-  --twins     without Onramp: what differs between the two servers is a mistake in the programs";
+  --twins     without Onramp: what differs between the two servers is a mistake in the programs
+  --server-directory  where mysqld or mariadbd is; default: as installed";
 
 /// What a run is asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) replay: Option<PathBuf>,
     pub(crate) in_order: bool,
     pub(crate) twins: bool,
+    /// Empty for the system's server.
+    pub(crate) server_directory: PathBuf,
 }
 
 impl Options {
@@ -57,6 +61,7 @@ impl Options {
             replay: None,
             in_order: false,
             twins: false,
+            server_directory: PathBuf::new(),
         };
         while let Some(name) = arguments.next() {
             let switch = match name.as_str() {
@@ -83,6 +88,7 @@ impl Options {
                 "--kept" => options.kept = Some(PathBuf::from(&value)),
                 "--found" => options.found = PathBuf::from(&value),
                 "--replay" => options.replay = Some(PathBuf::from(&value)),
+                "--server-directory" => options.server_directory = PathBuf::from(&value),
                 _ => return Err(format!("{name} is not known\n\n{USAGE}")),
             }
         }

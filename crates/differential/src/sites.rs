@@ -27,7 +27,7 @@ const MOST_CONNECTIONS: u32 = 1000;
 const PATIENCE_WITH_OTHERS: &str = "50s";
 
 /// What `app` and `other` may do: everything inside the schemas of programs.
-const ACCOUNTS: [&str; 8] = [
+const ACCOUNTS: [&str; 7] = [
     "CREATE USER app@'%' IDENTIFIED BY 'app-secret'",
     "GRANT ALL ON `onramp\\_%`.* TO app@'%'",
     "CREATE USER other@'%' IDENTIFIED BY 'other-secret'",
@@ -36,8 +36,14 @@ const ACCOUNTS: [&str; 8] = [
     // Statistics are gathered in the background at times of the server's own choice, and plans follow them.
     "SET GLOBAL innodb_stats_auto_recalc = OFF",
     "SET GLOBAL local_infile = ON",
-    "DELETE FROM mysql.global_priv WHERE User = ''",
 ];
+
+/// Nobody without a name.
+const ACCOUNTS_OF_MARIADB: [&str; 2] = ["DELETE FROM mysql.global_priv WHERE User = ''", "FLUSH PRIVILEGES"];
+
+/// Programs set timestamp and insert_id, which are anybody's on MariaDB.
+const ACCOUNTS_OF_MYSQL: [&str; 2] =
+    ["GRANT SESSION_VARIABLES_ADMIN ON *.* TO app@'%'", "GRANT SESSION_VARIABLES_ADMIN ON *.* TO other@'%'"];
 
 /// A folder that goes with the value.
 #[derive(Debug)]
@@ -62,7 +68,7 @@ impl Drop for Folder {
     }
 }
 
-/// A MariaDB of our own.
+/// A MariaDB or MySQL of our own.
 pub(crate) struct Server {
     server: PrivateServer,
     reports: Mutex<Receiver<Report>>,
@@ -70,14 +76,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one with its data in `folder` and creates the accounts.
-    pub(crate) fn start(folder: &Path) -> Result<Self, String> {
+    /// Starts one of those programs, with its data in `folder`, and creates the accounts.
+    pub(crate) fn start(folder: &Path, programs: &Path) -> Result<Self, String> {
         let settings = Settings {
             arguments: [
                 // Nothing has to survive; commits need not wait for the disk.
                 "--innodb-flush-log-at-trx-commit=0",
                 "--innodb-flush-method=nosync",
-                "--sync-frm=OFF",
+                "--loose-sync-frm=OFF", // MariaDB's alone
                 "--log-bin-trust-function-creators=1",
                 "--innodb-buffer-pool-size=128M",
                 // Two for each client: a table that had to make room is another one to prepared statements.
@@ -88,6 +94,7 @@ impl Server {
             .map(String::from)
             .to_vec(),
             max_connections: MOST_CONNECTIONS,
+            programs: programs.to_path_buf(),
             ..Settings::new(folder.to_path_buf())
         };
         let (sender, reports) = channel();
@@ -101,8 +108,13 @@ impl Server {
         };
         let server = Self { server, reports: Mutex::new(reports), access };
         server.order(&ACCOUNTS.map(String::from))?;
-        server.order(&[String::from("FLUSH PRIVILEGES")])?;
+        let more = if server.is_mysql() { ACCOUNTS_OF_MYSQL } else { ACCOUNTS_OF_MARIADB };
+        server.order(&more.map(String::from))?;
         Ok(server)
+    }
+
+    pub(crate) fn is_mysql(&self) -> bool {
+        self.access.version.starts_with("MySQL")
     }
 
     pub(crate) fn socket(&self) -> &Path {

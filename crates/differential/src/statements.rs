@@ -373,6 +373,25 @@ pub(crate) fn draw(kind: Kind, client: usize, random: &mut Random) -> String {
     filled_in(random.one_of::<&str>(kind.texts()), client)
 }
 
+/// All that programs may say, each assignment with the first of its values.
+#[cfg(test)]
+pub(crate) fn every_text() -> Vec<String> {
+    let kinds = [
+        Kind::Setting,
+        Kind::Probe,
+        Kind::Write,
+        Kind::Failing,
+        Kind::Diagnostics,
+        Kind::Counts,
+        Kind::Pinning,
+    ];
+    let texts = kinds.iter().flat_map(|kind| kind.texts()).map(ToString::to_string);
+    let assignments = VARIABLES.iter().flat_map(|(name, values)| {
+        values.iter().flat_map(move |value| ["=", ":="].map(|sign| format!("SET {name} {sign} {value}")))
+    });
+    texts.chain(assignments).collect()
+}
+
 /// One assignment, or two in a statement.
 fn setting(random: &mut Random) -> String {
     let first = assignment(random);

@@ -1,0 +1,90 @@
+//! What programs say to a MySQL server in the place of words that MariaDB alone knows.
+//!
+//! Programs are drawn in MariaDB's dialect and translated then; programs in files are left as they are, since they are the
+//! translation already. A statement without a like of its own makes room for one that MySQL alone has.
+
+use crate::program::Program;
+use crate::step::Step;
+
+/// Whole statements.
+const STATEMENTS: &[(&str, &str)] = &[
+    (
+        "BEGIN NOT ATOMIC SET sql_mode = 'TRADITIONAL'; SELECT @@sql_mode; END",
+        "SELECT /*+ SET_VAR(sql_mode = 'TRADITIONAL') */ @@sql_mode",
+    ),
+    ("EXECUTE IMMEDIATE 'SET sql_mode = 'TRADITIONAL''", "TABLE words ORDER BY id LIMIT 1"),
+    ("EXECUTE IMMEDIATE 'CALL warn()'", "VALUES ROW(1, 'x'), ROW(2, 'y')"),
+    ("EXECUTE IMMEDIATE 'SET @a = 9'", "SET @a = 9, @@session.default_week_format = 3"),
+    ("SELECT LASTVAL(no_such_sequence)", "SET @@session.cte_max_recursion_depth = 5, @d = 1"),
+    ("SET STATEMENT sql_mode = '' FOR SELECT 1/0", "SELECT /*+ SET_VAR(sql_mode = '') */ 1/0"),
+    ("SET STATEMENT max_statement_time = 50 FOR SELECT 1", "SELECT /*+ MAX_EXECUTION_TIME(50000) */ 1"),
+    (
+        "SET STATEMENT sql_mode = 'ANSI', time_zone = '+02:00' FOR SELECT @@sql_mode, @@time_zone",
+        "SELECT /*+ SET_VAR(sql_mode = 'ANSI') SET_VAR(time_zone = '+02:00') */ @@sql_mode, @@time_zone",
+    ),
+];
+
+/// Words within statements. None is a part of what another becomes.
+const WORDS: &[(&str, &str)] = &[
+    ("tx_isolation", "transaction_isolation"),
+    ("tx_read_only", "transaction_read_only"),
+    (", @@in_transaction", ""),
+    ("storage_engine", "default_storage_engine"),
+    ("max_statement_time", "max_execution_time"),
+    ("check_constraint_checks", "show_create_table_skip_secondary_engine"),
+    ("standard_compliant_cte", "windowing_use_high_precision"),
+    ("old_mode", "terminology_use_previous"),
+    ("'UTF8_IS_UTF8MB3'", "'BEFORE_8_0_26'"),
+    (" AS INT)", " AS SIGNED)"),
+    ("CREATE OR REPLACE TEMPORARY", "CREATE TEMPORARY"),
+    (" RETURNING v, id", ""),
+    (" RETURNING id", ""),
+];
+
+/// The program for a MySQL server.
+pub(crate) fn for_mysql(mut program: Program) -> Program {
+    for own in &mut program.moves {
+        match &mut own.step {
+            Step::Query(text) | Step::Prepare(text) => *text = translated(text),
+            Step::Burst(texts) => texts.iter_mut().for_each(|text| *text = translated(text)),
+            _ => {}
+        }
+    }
+    program
+}
+
+/// All statements of programs are text in UTF-8.
+fn translated(text: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(text);
+    let replace = |text: String, (word, instead): &(&str, &str)| text.replace(word, instead);
+    let statements = STATEMENTS.iter().fold(text.into_owned(), replace);
+    WORDS.iter().fold(statements, replace).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statements::every_text;
+
+    #[test]
+    fn statements_and_words_are_replaced_in_texts_of_several() {
+        let of = |text: &str| String::from_utf8(translated(text.as_bytes())).unwrap();
+        assert_eq!(
+            of("EXECUTE IMMEDIATE 'CALL warn()';SELECT @@tx_isolation"),
+            "VALUES ROW(1, 'x'), ROW(2, 'y');SELECT @@transaction_isolation"
+        );
+        assert_eq!(
+            of("SET SESSION storage_engine := InnoDB"),
+            "SET SESSION default_storage_engine := InnoDB"
+        );
+        assert_eq!(of("SELECT '\u{e9}'"), "SELECT '\u{e9}'");
+    }
+
+    #[test]
+    fn what_is_replaced_is_said() {
+        let texts = every_text();
+        for (word, _) in STATEMENTS.iter().chain(WORDS) {
+            assert!(texts.iter().any(|text| text.contains(word)), "{word}");
+        }
+    }
+}
