@@ -82,6 +82,26 @@ def test_lock_tables(pool, own_server, table):
     assert all(answer.rows == [(b"5",)] for answer in answers), answers[:3]
 
 
+def test_behind_a_definition(pool, own_server, table):
+    """A transaction that has read a table, a definition that waits for its end, and everybody who comes behind that."""
+    reader, definition = client(pool), "ALTER TABLE locked ADD COLUMN more INT"
+    assert isinstance(reader.query("BEGIN"), Ok)
+    assert reader.value("SELECT COUNT(*) FROM locked") == b"2"
+    altered = in_background(client(pool).query, definition)
+    with raw.connect(own_server, "admin", "admin-secret") as admin:
+        waiting = f"SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for %' AND INFO = '{definition}'"
+        until(lambda: admin.query(waiting).rows, "it does not wait")
+    joins = everybody(pool, "SELECT SUM(n) FROM locked")
+    wait_until_waiting(own_server, "SELECT SUM(n) FROM locked", PERMITS - 2)
+    assert reader.value("SELECT COUNT(*) FROM locked") == b"2"
+    if pool.options["thread_pool_profile"] == "native":
+        assert client(pool).value("SELECT 'free'") == b"free"
+    assert isinstance(reader.query("COMMIT"), Ok)
+    assert isinstance(altered(), Ok)
+    answers = [join() for join in joins]
+    assert all(answer.rows == [(b"0",)] for answer in answers), answers[:3]
+
+
 def test_get_lock(pool, own_server, table):
     holder = client(pool)
     assert holder.value("SELECT GET_LOCK('onramp', 1)") == b"1"

@@ -11,6 +11,7 @@ import pytest
 
 from conftest import closing
 from harness import mysql as private_mysql
+from harness import raw
 from harness.onramp import Onramp
 from harness.server import ADMIN, APP, OTHER, free_port
 from harness.waiting import until
@@ -156,6 +157,7 @@ def test_a_changed_password(connect, admin, note):
     admin("DROP USER changing@'%'")
 
 
+@private_mysql.since(8, 0, 14)
 def test_two_passwords(connect, admin, note):
     admin("CREATE USER moving@'%' IDENTIFIED BY 'one'")
     admin("ALTER USER moving@'%' IDENTIFIED BY 'two' RETAIN CURRENT PASSWORD")
@@ -174,6 +176,30 @@ def test_expired(connect, admin, note):
     admin("ALTER USER expired@'%' IDENTIFIED BY 'two'")
     note("renewed", rows(connect("expired", "two"), "SELECT CURRENT_USER()"))
     admin("DROP USER expired@'%'")
+
+
+@private_mysql.since(8, 0)
+def test_hints_pin_nobody(site, server, own_onramp, monkeypatch):
+    """What SET_VAR sets goes back by itself; the server tells of a change of state all the same."""
+    if not site.through:
+        pytest.skip("nobody is pinned there")
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", ADMIN[1])
+    port = free_port()
+    onramp = own_onramp(server, max_backends=1, workers=1, admin_listen=f"127.0.0.1:{port}")
+    operator = pymysql.connect(host="127.0.0.1", port=port, user="admin", password=ADMIN[1])
+    first, second = (pymysql.connect(host=onramp.host, port=onramp.port, user=APP[0], password=APP[1], ssl_disabled=True, autocommit=True) for _ in range(2))
+    hinted = "SELECT /*+ SET_VAR(max_sort_length = 100) SET_VAR(optimizer_switch = 'mrr=off') */ @@max_sort_length"
+    for _ in range(2):
+        for connection in (first, second):
+            assert rows(connection, hinted) == ((100,),)
+            assert rows(connection, "SELECT @@max_sort_length") == ((1024,),)
+    # Also where the statement fails: what is told then comes with the next answer.
+    with pytest.raises(pymysql.err.MySQLError):
+        rows(first, "SELECT /*+ SET_VAR(max_sort_length = 100) */ missing")
+    assert rows(second, "SELECT @@max_sort_length") == ((1024,),)
+    assert rows(operator, "SELECT reason FROM pins WHERE times > 0") == ()
+    for connection in (operator, first, second):
+        connection.close()
 
 
 def test_changed_rights_hold_for_new_logins(site, connect, admin):
@@ -220,6 +246,7 @@ def test_tls_required(connect, admin, note):
         admin("DROP USER secure@'%'")
 
 
+@private_mysql.since(8, 0)
 def test_roles(connect, admin, note):
     admin("CREATE ROLE readers")
     admin("GRANT SELECT ON forbidden.* TO readers")
@@ -278,6 +305,38 @@ def test_reset_and_change_of_user(connect, note):
     connection._execute_command(0x1F, b"")
     connection._read_ok_packet()
     note("reset", rows(connection, "SELECT @@time_zone, CURRENT_USER()"))
+
+
+def test_a_reset_brings_back_the_servers_character_sets(site, note):
+    """Not those of the login, as MariaDB."""
+    for collation in (8, 33, 45):  # latin1_swedish_ci, utf8mb3_general_ci, utf8mb4_general_ci
+        with raw.connect(site, collation=collation) as client:
+            asked = "SELECT @@character_set_client, @@character_set_results, @@collation_connection"
+            note(f"{collation}, login", client.query(asked).rows)
+            note(f"{collation}, reset", client.reset())
+            note(f"{collation}, behind it", client.query(asked).rows)
+            # On a backend that the client holds, too.
+            note(f"{collation}, pinned", [client.query(text) for text in ("SET NAMES latin1", "SELECT GET_LOCK('reset', 0)")][0])
+            note(f"{collation}, reset again", client.reset())
+            note(f"{collation}, at last", client.query(asked).rows)
+
+
+def test_a_refused_change_of_user_ends_the_connection(site, note):
+    with raw.connect(site) as client:
+        note("refused", client.change_user(APP[0], "wrong"))
+        assert client.at_end()
+
+
+def test_a_refused_schema_leaves_the_present_one(site, server, own_onramp, note):
+    """On a backend that is in no schema yet."""
+    if site.through:
+        site = own_onramp(server, max_backends=1)
+    with raw.connect(site, *OTHER, schema="information_schema") as client:
+        note("other", client.value("SELECT DATABASE()"))
+        with raw.connect(site) as another:
+            note("app", another.value("SELECT 1"))
+        note("refused", client.use("forbidden"))
+        note("as before", client.query("SELECT COUNT(*) > 0 FROM TABLES").rows)
 
 
 def test_service_account_by_unix_socket(own_onramp, server):

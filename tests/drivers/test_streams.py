@@ -59,13 +59,18 @@ def template_with_things(server):
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
 def test_no_stream_pins(server, folder, template_with_things, monkeypatch, stream):
     monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
+    assert pinned_by(server, folder, stream) == (0, [])
+
+
+def pinned_by(server, folder, stream):
+    """How many statements of it are pinned, and the reasons."""
     counted = Counted(server, folder, max_backends=BACKENDS)
     try:
         play(counted.onramp, stream, 2)
         counts, reasons = counted.counts()
     finally:
         counted.stop()
-    assert (counts[2], reasons) == (0, [])
+    return counts[2], reasons
 
 
 def test_a_rehearsal_tells_what_would_pin(server, folder, template_with_things, monkeypatch):

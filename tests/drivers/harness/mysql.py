@@ -1,22 +1,24 @@
 """A private MySQL server in a temporary folder, where one is to be had: MYSQL_HOME names its folder."""
 
+import functools
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from .server import ADMIN, APP, OTHER, SERVICE, Server, as_user
 
-# As few rights as Onramp needs; docs/ACCOUNTS.md gives the same statements.
+# As few rights as Onramp needs; docs/ACCOUNTS.md gives the same statements. Of each, the first version that has what it names.
+RIGHTS = [
+    ("SELECT ON mysql.user", (5, 7)), ("SELECT ON mysql.db", (5, 7)), ("SELECT ON mysql.func", (5, 7)),
+    ("SELECT ON performance_schema.*", (8, 0)), ("PROCESS ON *.*", (5, 7)), ("SELECT ON mysql.global_grants", (8, 0)),
+    ("SELECT ON mysql.default_roles", (8, 0)), ("SELECT ON mysql.role_edges", (8, 0)), ("SHOW_ROUTINE ON *.*", (8, 0, 20))]
 ACCOUNTS = f"""
 CREATE USER '{SERVICE[0]}'@'%' IDENTIFIED BY '{SERVICE[1]}';
-GRANT SELECT ON mysql.user TO '{SERVICE[0]}'@'%';
-GRANT SELECT ON mysql.db TO '{SERVICE[0]}'@'%';
-GRANT SELECT ON mysql.global_grants TO '{SERVICE[0]}'@'%';
-GRANT SELECT ON mysql.default_roles TO '{SERVICE[0]}'@'%';
-GRANT SELECT ON mysql.role_edges TO '{SERVICE[0]}'@'%';
-GRANT SELECT ON performance_schema.* TO '{SERVICE[0]}'@'%';
-GRANT PROCESS ON *.* TO '{SERVICE[0]}'@'%';
+{{rights}}
 CREATE USER '{APP[0]}'@'%' IDENTIFIED BY '{APP[1]}';
 GRANT ALL ON `onramp\\_%`.* TO '{APP[0]}'@'%';
 CREATE USER '{ADMIN[0]}'@'%' IDENTIFIED BY '{ADMIN[1]}';
@@ -27,7 +29,7 @@ CREATE DATABASE onramp_app;
 CREATE DATABASE forbidden;
 """
 
-OPTIONS = ["--bind-address=127.0.0.1", "--mysqlx=OFF", "--secure-file-priv=NULL", "--innodb-buffer-pool-size=64M",
+OPTIONS = ["--bind-address=127.0.0.1", "--loose-mysqlx=OFF", "--secure-file-priv=NULL", "--innodb-buffer-pool-size=64M",
            "--innodb-flush-log-at-trx-commit=2", "--skip-log-bin"]
 
 
@@ -35,6 +37,19 @@ def home():
     """The folder of the server, or None."""
     folder = os.environ.get("MYSQL_HOME")
     return Path(folder) if folder and _program(Path(folder)) else None
+
+
+@functools.cache
+def version():
+    """Its numbers, as in (9, 7, 4)."""
+    answer = subprocess.run([*command(home()), "--version"], check=True, capture_output=True, text=True).stdout
+    return tuple(map(int, re.search(r"Ver (\d+)\.(\d+)\.(\d+)", answer).groups()))
+
+
+def since(*numbers):
+    """Skips a test with an older server."""
+    older = home() is not None and version() < numbers
+    return pytest.mark.skipif(older, reason=f"this server is older than {'.'.join(map(str, numbers))}")
 
 
 def _program(folder):
@@ -73,7 +88,11 @@ class MySqlServer(Server):
         with open(self.log, "ab") as log:
             subprocess.run([*self.base, f"--datadir={self.data}", f"--tmpdir={self.temporary}", "--initialize-insecure"], check=True, stdout=log, stderr=log)
         self.accounts = self.folder / f"accounts-{self.port}.sql"
-        self.accounts.write_text(ACCOUNTS)
+        rights = [right for right, first in RIGHTS if version() >= first]
+        if version() < (8, 0):
+            rights.append("SELECT ON mysql.proc")
+        grants = "\n".join(f"GRANT {right} TO '{SERVICE[0]}'@'%';" for right in rights)
+        self.accounts.write_text(ACCOUNTS.format(rights=grants))
 
     def start(self, *options):
         """Starts and waits until it takes connections; the accounts are made at the first start."""

@@ -177,6 +177,29 @@ def native_token(password, scramble):
     return bytes(a ^ b for a, b in zip(stage1, mask))
 
 
+def sha2_token(password, scramble):
+    """caching_sha2_password: SHA256(password) XOR SHA256(SHA256(SHA256(password)) + scramble)."""
+    if not password:
+        return b""
+    digest = hashlib.sha256(password.encode()).digest()
+    mask = hashlib.sha256(hashlib.sha256(digest).digest() + scramble).digest()
+    return bytes(a ^ b for a, b in zip(digest, mask))
+
+
+def encrypted_password(password, scramble, key):
+    """A password for the other side's RSA key, which is PEM."""
+    plain = bytes(byte ^ scramble[place % len(scramble)] for place, byte in enumerate(password.encode() + b"\0"))
+    # Only against MySQL over TCP is it needed.
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import padding
+
+    oaep = padding.OAEP(mgf=padding.MGF1(algorithm=hashes.SHA1()), algorithm=hashes.SHA1(), label=None)
+    return serialization.load_pem_public_key(key).encrypt(plain, oaep)
+
+
+TOKENS = {"mysql_native_password": native_token, "caching_sha2_password": sha2_token}
+
+
 class Greeting:
     def __init__(self, payload):
         reader = Reader(payload)
@@ -196,6 +219,11 @@ class Greeting:
             self.capabilities |= filler << 32
         self.scramble += reader.bytes(max(13, length - 8))[:12]
         self.plugin = reader.terminated().decode()
+
+    @property
+    def usual_plugin(self):
+        """MariaDB's, or MySQL's where the other side says that this is what it has."""
+        return "caching_sha2_password" if self.plugin == "caching_sha2_password" else "mysql_native_password"
 
 
 class Connection:
@@ -302,14 +330,17 @@ class Connection:
         self.socket = context.wrap_socket(self.socket, server_hostname=server_name, session=session)
 
     def login_request(self, user, password, schema=None, capabilities=None, attributes=None, collation=45,
-                      plugin="mysql_native_password", token=None):
+                      plugin=None, token=None):
         capabilities = USUAL if capabilities is None else capabilities
         capabilities |= CONNECT_WITH_DB if schema is not None else 0
         capabilities |= CONNECT_ATTRS if attributes is not None else 0
         if capabilities >> 32:
             capabilities &= ~LONG_PASSWORD
         self.capabilities = capabilities
-        token = native_token(password, self.greeting.scramble) if token is None else token
+        if token is None:
+            # Whoever names a plugin says it to see what becomes of it.
+            token = TOKENS["mysql_native_password" if plugin else self.greeting.usual_plugin](password, self.greeting.scramble)
+        plugin = plugin or self.greeting.usual_plugin
         out = struct.pack("<IIB19xI", capabilities & 0xFFFFFFFF, 1 << 30, collation, capabilities >> 32) + user.encode() + b"\0"
         out += bytes([len(token)]) + token
         if schema is not None:
@@ -330,15 +361,20 @@ class Connection:
         return self.finish_login(password)
 
     def finish_login(self, password):
-        payload = self.receive()
-        if payload[0] == 0xFE:
-            reader = Reader(payload)
-            reader.bytes(1)
-            plugin = reader.terminated()
-            assert plugin == b"mysql_native_password", plugin
-            self.send(native_token(password, reader.rest()[:20]))
+        scramble = self.greeting.scramble
+        while True:
             payload = self.receive()
-        return self.ok_or_error(payload)
+            if payload[0] == 0xFE:
+                reader = Reader(payload)
+                reader.bytes(1)
+                plugin = reader.terminated().decode()
+                scramble = reader.rest()[:20]
+                self.send(TOKENS[plugin](password, scramble))
+            elif payload == b"\x01\x04":  # the password itself is asked for, over a channel that is not encrypted
+                self.send(b"\x02")
+                self.send(encrypted_password(password, scramble, self.receive()[1:]))
+            elif payload != b"\x01\x03":  # the answer was right
+                return self.ok_or_error(payload)
 
     # Commands
 
@@ -391,9 +427,10 @@ class Connection:
         self.close()
 
     def change_user(self, user, password, schema=""):
-        token = native_token(password, self.greeting.scramble)
+        plugin = self.greeting.usual_plugin
+        token = TOKENS[plugin](password, self.greeting.scramble)
         body = user.encode() + b"\0" + bytes([len(token)]) + token + schema.encode() + b"\0"
-        body += struct.pack("<H", 45) + b"mysql_native_password\0"
+        body += struct.pack("<H", 45) + plugin.encode() + b"\0"
         self.command(CHANGE_USER, body)
         return self.finish_login(password)
 

@@ -88,6 +88,21 @@ STREAMS = [
 ]
 
 
+# What the same libraries say to MySQL since 8.0 instead.
+_OF_MYSQL = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only", " RETURNING things.id": ""}
+
+
+def of_mysql(stream):
+    """The stream with a MySQL server behind it."""
+    def translated(step):
+        if isinstance(step, str):
+            for of_mariadb, of_mysql in _OF_MYSQL.items():
+                step = step.replace(of_mariadb, of_mysql)
+        return step
+
+    return Stream(stream.name, [translated(step) for step in stream.connect], [translated(step) for step in stream.work])
+
+
 class Player:
     """A connection that says what a stream has it say."""
 
