@@ -47,7 +47,8 @@ pub fn prepare(
     match options.workload().tables() {
         Tables::None => Ok(()),
         Tables::Sbtest => {
-            println!("{} tables with {} rows each are ready", options.tables, options.table_size);
+            let tables = if options.tables == 1 { "table is" } else { "tables are" };
+            println!("{} {tables} ready, of {} rows each", options.tables, options.table_size);
             Ok(())
         }
         Tables::Ledger => {
