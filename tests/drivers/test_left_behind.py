@@ -2,26 +2,11 @@
 
 import pytest
 
-from conftest import Site
+from conftest import site_through
 from harness import raw
-from harness.onramp import Onramp
 from harness.programs import prepare_schemas
 
-
-@pytest.fixture(scope="module")
-def single(folder, server):
-    onramp = Onramp(server, folder, max_backends=1).start()
-    yield onramp
-    onramp.stop()
-
-
-@pytest.fixture(params=["direct", "onramp"])
-def site(request, server):
-    """As elsewhere, but through an Onramp with one backend."""
-    if request.param == "direct":
-        return Site("direct", server, server)
-    single = request.getfixturevalue("single")
-    return Site("onramp", single, server, single)
+site = site_through("single")
 
 
 @pytest.fixture
