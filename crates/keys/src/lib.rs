@@ -1,6 +1,8 @@
-//! RSA and Ed25519 as logins use them. RSA as MySQL's password methods use it, on either side of a login: a client's password is encrypted for the server's
-//! public key (OAEP with SHA-1, `RSA_PKCS1_OAEP_PADDING` in MySQL's `sql/auth/sha2_password_common.cc` and
-//! `sql-common/client_authentication.cc`), which travels as PEM.
+//! RSA and Ed25519 as logins use them.
+//!
+//! RSA as MySQL's password methods use it, on either side of a login: a client's password is encrypted for the server's public
+//! key (OAEP with SHA-1, `RSA_PKCS1_OAEP_PADDING` in MySQL's `sql/auth/sha2_password_common.cc` and
+//! `sql-common/client_authentication.cc`), which travels as PEM. Ed25519 as MariaDB's `ed25519` does, to check signatures.
 //!
 //! Everything here takes a good part of a millisecond, or, for new keys, a good part of a second: not for an event loop.
 

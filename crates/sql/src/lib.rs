@@ -12,7 +12,7 @@
 //! assert_eq!(lock.effects.names().collect::<Vec<_>>(), ["named_lock"]);
 //! ```
 //!
-//! The grammar is the union of what MySQL 5.7 to 9 (`sql/sql_lex.cc`, `sql/sql_yacc.yy`) and MariaDB 10.6 to 11
+//! The grammar is the union of what MySQL 5.7 to 9 (`sql/sql_lex.cc`, `sql/sql_yacc.yy`) and MariaDB 10.4 to 11
 //! (the same file names) accept.
 #![forbid(unsafe_code)]
 
