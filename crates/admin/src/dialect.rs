@@ -97,7 +97,7 @@ mod tests {
             translated("select concat('', @@version_comment, '')"),
             "select concat('', 'it''s Onramp', '')"
         );
-        assert_eq!(translated("select @@nope"), "Unknown system variable 'nope'");
+        assert_eq!(translated("select @@nope"), "Unknown system variable 'nope'; SHOW VARIABLES lists all");
         assert_eq!(translated("select @x <=> NULL"), "select NULL  IS  NULL");
     }
 

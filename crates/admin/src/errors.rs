@@ -96,7 +96,7 @@ impl SqlError {
 
     /// ER_UNKNOWN_SYSTEM_VARIABLE.
     pub(crate) fn unknown_variable(name: &str) -> Self {
-        Self::new(1193, b"HY000", format!("Unknown system variable '{name}'"))
+        Self::new(1193, b"HY000", format!("Unknown system variable '{name}'; SHOW VARIABLES lists all"))
     }
 
     /// ER_GLOBAL_VARIABLE.
