@@ -1,6 +1,8 @@
 //! The layer: which connections are compressed, and how much of theirs is opened in one turn.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use seam::{CloseReason, ConnectionId, Input, Instant, Output, Program};
 
@@ -14,6 +16,14 @@ const PROTOCOL_ERROR: i32 = 71;
 /// many, and the program has to be able to say that it wants no more.
 const OPENED_PER_TURN: usize = 256 << 10;
 
+/// Where more than this of one connection has arrived and waits to be opened, no more of it is read: what a server sends can
+/// become smaller by a hundred times, and would come faster than it is opened.
+const ARRIVED_MOST: usize = 64 << 10;
+
+/// What a server has sent before it closed its connection is opened at once, in at most so many shares of a turn: some 64 MiB,
+/// which is a thousand times what is held of it.
+const SHARES_AT_THE_END: usize = 256;
+
 /// The buffers are given back to the allocator beyond this: one large packet must not stay in the resident size.
 const KEPT: usize = 256 << 10;
 
@@ -21,22 +31,36 @@ const KEPT: usize = 256 << 10;
 /// what is inside.
 pub struct Compressed<P> {
     inner: P,
+    /// Bytes that it holds for connections.
+    held: Rc<Cell<usize>>,
     codec: Codec,
     /// By the connection's index.
     entries: Vec<Option<Box<Entry>>>,
     /// Those with something to do in the next turn.
     waiting: VecDeque<ConnectionId>,
     closing: VecDeque<ConnectionId>,
+    /// Those of which no more is to be read, or more again.
+    valves: VecDeque<(ConnectionId, Valve)>,
     plain: Vec<u8>,
     packed: Vec<u8>,
     now: Instant,
 }
 
+#[derive(Clone, Copy)]
+enum Valve {
+    Shut,
+    Open,
+}
+
 struct Entry {
     generation: u32,
     stream: Stream,
+    /// Of its bytes, what has been added to the sum.
+    counted: usize,
     /// The program wants to hear no more for now.
     paused: bool,
+    /// No more is read, since enough waits to be opened.
+    full: bool,
     /// It is in `waiting`.
     waits: bool,
     /// Its packets could not be opened; the program knows.
@@ -44,14 +68,16 @@ struct Entry {
 }
 
 impl<P: Program> Compressed<P> {
-    /// A layer around `inner`.
-    pub fn new(inner: P) -> Self {
+    /// A layer around `inner`. How many bytes it holds for connections is told by `held`.
+    pub fn new(inner: P, held: Rc<Cell<usize>>) -> Self {
         Self {
             inner,
+            held,
             codec: Codec::new(),
             entries: Vec::new(),
             waiting: VecDeque::new(),
             closing: VecDeque::new(),
+            valves: VecDeque::new(),
             plain: Vec::new(),
             packed: Vec::new(),
             now: Instant::START,
@@ -76,6 +102,11 @@ impl<P: Program> Compressed<P> {
         } else if entry.stream.is_ready() {
             wait(entry, &mut self.waiting, connection);
         }
+        if entry.full && !entry.stream.is_ready() {
+            entry.full = false;
+            self.valves.push_back((connection, Valve::Open));
+        }
+        entry.count(&self.held);
         if opened.is_err() {
             self.closing.push_back(connection);
             let reason = CloseReason::Failed(PROTOCOL_ERROR);
@@ -85,6 +116,25 @@ impl<P: Program> Compressed<P> {
         }
         self.plain.clear();
         self.plain.shrink_to(KEPT);
+    }
+
+    /// The connection is gone: what its server sent before that goes ahead of the news, whether the program wanted to wait with it
+    /// or not. Behind the binary log the end comes at once. Gives whether the program has still to hear of it.
+    fn open_rest(&mut self, now: Instant, connection: ConnectionId) -> bool {
+        for _ in 0..SHARES_AT_THE_END {
+            match entry(&mut self.entries, connection) {
+                Some(entry) if !entry.over && entry.stream.is_of_a_server() && entry.stream.is_ready() => {
+                    entry.paused = false;
+                    self.open(now, connection);
+                }
+                _ => break,
+            }
+        }
+        let knows = entry(&mut self.entries, connection).is_some_and(|entry| entry.over);
+        if knows {
+            self.closing.retain(|&closing| closing != connection);
+        }
+        !knows
     }
 }
 
@@ -97,9 +147,15 @@ impl<P: Program> Program for Compressed<P> {
                     return self.inner.handle(now, input);
                 };
                 entry.stream.keep(bytes);
+                entry.count(&self.held);
+                let arrived = entry.stream.arrived();
                 // What waits already has its share in this turn.
                 if !entry.waits {
-                    self.open(now, connection);
+                    return self.open(now, connection);
+                }
+                if arrived > ARRIVED_MOST && !entry.full {
+                    entry.full = true;
+                    self.valves.push_back((connection, Valve::Shut));
                 }
             }
             Input::TurnEnd => {
@@ -113,19 +169,31 @@ impl<P: Program> Program for Compressed<P> {
                 self.inner.handle(now, Input::TurnEnd);
             }
             Input::Closed { connection, .. } | Input::TlsFailed { connection, .. } => {
-                remove(&mut self.entries, connection);
-                self.inner.handle(now, input);
+                let is_news = self.open_rest(now, connection);
+                remove(&mut self.entries, connection, &self.held);
+                if is_news {
+                    self.inner.handle(now, input);
+                }
             }
             input => self.inner.handle(now, input),
         }
     }
 
-    /// One output for each of the program's. What is left of a request that only this layer is concerned with is a send of no
-    /// bytes.
+    /// One output for each of the program's, and those of this layer. What is left of a request that only this layer is concerned
+    /// with is a send of no bytes.
     fn poll_output(&mut self) -> Option<Output<'_>> {
         if let Some(connection) = self.closing.pop_front() {
-            remove(&mut self.entries, connection);
+            remove(&mut self.entries, connection, &self.held);
             return Some(Output::Close { connection });
+        }
+        while let Some((connection, valve)) = self.valves.pop_front() {
+            match (valve, entry(&mut self.entries, connection)) {
+                (Valve::Shut, Some(_)) => return Some(Output::PauseReading { connection }),
+                (Valve::Open, Some(entry)) if !entry.paused && !entry.full => {
+                    return Some(Output::ResumeReading { connection });
+                }
+                _ => {}
+            }
         }
         self.packed.clear();
         let Some(output) = self.inner.poll_output() else {
@@ -133,24 +201,26 @@ impl<P: Program> Program for Compressed<P> {
             return None;
         };
         match output {
-            Output::StartCompression { connection, compression } => {
+            Output::StartCompression { connection, compression, side } => {
                 let index = connection.index as usize;
                 if self.entries.len() <= index {
                     self.entries.resize_with(index + 1, || None);
                 }
-                let (generation, stream) = (connection.generation, Stream::new(compression));
-                let fresh = Entry { generation, stream, paused: false, waits: false, over: false };
-                self.entries[index] = Some(Box::new(fresh));
+                let mut fresh = Box::new(Entry::new(connection.generation, Stream::new(compression, side)));
+                fresh.count(&self.held);
+                self.entries[index] = Some(fresh);
                 Some(Output::Send { connection, bytes: &[] })
             }
             Output::Send { connection, bytes } => {
                 let Some(entry) = entry(&mut self.entries, connection) else { return Some(output) };
                 entry.stream.put(&mut self.codec, bytes, &mut self.packed);
+                entry.count(&self.held);
                 Some(Output::Send { connection, bytes: &self.packed })
             }
             Output::Unread { connection, bytes } => {
                 let Some(entry) = entry(&mut self.entries, connection) else { return Some(output) };
                 entry.stream.keep(bytes);
+                entry.count(&self.held);
                 wait(entry, &mut self.waiting, connection);
                 Some(Output::Send { connection, bytes: &[] })
             }
@@ -161,16 +231,16 @@ impl<P: Program> Program for Compressed<P> {
                 Some(output)
             }
             Output::ResumeReading { connection } => {
-                if let Some(entry) = entry(&mut self.entries, connection) {
-                    entry.paused = false;
-                    if entry.stream.is_ready() {
-                        wait(entry, &mut self.waiting, connection);
-                    }
+                let Some(entry) = entry(&mut self.entries, connection) else { return Some(output) };
+                entry.paused = false;
+                if entry.stream.is_ready() {
+                    wait(entry, &mut self.waiting, connection);
                 }
-                Some(output)
+                // Once what waits has been opened.
+                Some(if entry.full { Output::Send { connection, bytes: &[] } } else { output })
             }
             Output::Close { connection } => {
-                remove(&mut self.entries, connection);
+                remove(&mut self.entries, connection, &self.held);
                 Some(output)
             }
             output => Some(output),
@@ -185,13 +255,27 @@ impl<P: Program> Program for Compressed<P> {
     }
 }
 
+impl Entry {
+    fn new(generation: u32, stream: Stream) -> Self {
+        Self { generation, stream, counted: 0, paused: false, full: false, waits: false, over: false }
+    }
+
+    /// Brings the sum up to date.
+    fn count(&mut self, held: &Cell<usize>) {
+        let bytes = size_of::<Self>() + self.stream.bytes();
+        held.set(held.get() - self.counted + bytes);
+        self.counted = bytes;
+    }
+}
+
 fn entry(entries: &mut [Option<Box<Entry>>], connection: ConnectionId) -> Option<&mut Entry> {
     let entry = entries.get_mut(connection.index as usize)?.as_deref_mut()?;
     (entry.generation == connection.generation).then_some(entry)
 }
 
-fn remove(entries: &mut [Option<Box<Entry>>], connection: ConnectionId) {
-    if entry(entries, connection).is_some() {
+fn remove(entries: &mut [Option<Box<Entry>>], connection: ConnectionId, held: &Cell<usize>) {
+    if let Some(entry) = entry(entries, connection) {
+        held.set(held.get() - entry.counted);
         entries[connection.index as usize] = None;
     }
 }

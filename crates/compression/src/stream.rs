@@ -1,12 +1,16 @@
 //! One connection: what has arrived of the next compressed packet, and how the packets inside are numbered.
 
-use seam::Compression;
+use seam::{Compression, CompressionSide};
 
 use crate::codec::{Codec, Corrupt, HEADER, Header};
 
 /// Packets are compressed together up to here: more of them hardly become smaller, and the first of them is of use only when
 /// the last is there.
 const TOGETHER: usize = 256 << 10;
+
+/// And those for a server up to here, as its own clients put them together (`net_buffer_length`): it takes no compressed packet
+/// that is larger opened than its `max_allowed_packet` (`net_realloc`).
+const TOGETHER_FOR_SERVERS: usize = 16 << 10;
 
 /// The state of one connection. Between packets it holds no bytes.
 pub(crate) struct Stream {
@@ -15,26 +19,37 @@ pub(crate) struct Stream {
     arrived: Vec<u8>,
     /// The beginning of a packet for the peer that is not whole yet.
     held: Vec<u8>,
-    /// Of our next compressed packet.
+    /// Of our next compressed packet, but for one that begins a command.
     number: u8,
-    /// The last that went over the connection came from the peer.
-    peer_spoke_last: bool,
-    inbound: Framer,
-    /// Of the peer's next packet inside.
-    inner: u8,
+    side: Side,
+}
+
+/// What the numbers of packets go by.
+enum Side {
+    /// The peer is a client.
+    Server {
+        /// The last that went over the connection came from the peer.
+        peer_spoke_last: bool,
+        inbound: Framer,
+        /// Of the peer's next packet inside.
+        inner: u8,
+    },
+    /// The peer is a server.
+    Client {
+        /// What has last gone to it.
+        last: Sent,
+    },
 }
 
 impl Stream {
-    pub(crate) fn new(compression: Compression) -> Self {
-        Self {
-            compression,
-            arrived: Vec::new(),
-            number: 0,
-            peer_spoke_last: false,
-            inbound: Framer::default(),
-            held: Vec::new(),
-            inner: 0,
-        }
+    pub(crate) fn new(compression: Compression, side: CompressionSide) -> Self {
+        let side = match side {
+            CompressionSide::Server => {
+                Side::Server { peer_spoke_last: false, inbound: Framer::default(), inner: 0 }
+            }
+            CompressionSide::Client => Side::Client { last: Sent::Short },
+        };
+        Self { compression, arrived: Vec::new(), held: Vec::new(), number: 0, side }
     }
 
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
@@ -46,10 +61,25 @@ impl Stream {
         Header::parse(&self.arrived).is_some_and(|header| self.arrived.len() >= HEADER + header.length)
     }
 
+    pub(crate) fn is_of_a_server(&self) -> bool {
+        matches!(self.side, Side::Client { .. })
+    }
+
+    /// How many bytes have arrived and have not been opened.
+    pub(crate) fn arrived(&self) -> usize {
+        self.arrived.len()
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.arrived.capacity() + self.held.capacity()
+    }
+
     /// Appends the packets inside of what has arrived, until these are as many bytes as `enough` or nothing is left.
     ///
     /// Clients number them as they number the compressed ones, after the first of a command (`net_flush` of MySQL's
-    /// `net_serv.cc` synchronizes them); here they get the numbers that they would have without compression.
+    /// `net_serv.cc` synchronizes them); here they get the numbers that they would have without compression. Servers do
+    /// likewise within an answer. Where one begins is for others to say, so that these keep their numbers.
     pub(crate) fn open(
         &mut self,
         codec: &mut Codec,
@@ -71,19 +101,30 @@ impl Stream {
                 0 => plain.extend_from_slice(content),
                 original => codec.open(self.compression, content, original, plain)?,
             }
-            // A command begins with 0; so may a packet in the middle of a long upload, after 255.
-            let goes_on = self.peer_spoke_last && self.number == 0;
-            if header.number == 0 && !goes_on && self.inbound.is_between() {
-                self.inner = 0;
-            }
-            self.number = header.number.wrapping_add(1);
-            self.peer_spoke_last = true;
-            self.renumber(&mut plain[start..]);
+            self.note_inbound(header.number, &mut plain[start..]);
             rest = &rest[HEADER + header.length..];
         }
         // A vector of its own size, or none.
         self.arrived = rest.to_vec();
         Ok(())
+    }
+
+    /// What a compressed packet of this number held.
+    fn note_inbound(&mut self, number: u8, plain: &mut [u8]) {
+        if let Side::Server { peer_spoke_last, inbound, inner } = &mut self.side {
+            // A command begins with 0; so may a packet in the middle of a long upload, after 255.
+            let goes_on = *peer_spoke_last && self.number == 0;
+            if number == 0 && !goes_on && inbound.is_between() {
+                *inner = 0;
+            }
+            *peer_spoke_last = true;
+            let mut at = 0;
+            while let Some(index) = inbound.number(plain, &mut at) {
+                plain[index] = *inner;
+                *inner = inner.wrapping_add(1);
+            }
+        }
+        self.number = number.wrapping_add(1);
     }
 
     /// Appends bytes for the peer as compressed packets. Of a packet that is not whole yet nothing goes: MySQL's server too
@@ -98,11 +139,19 @@ impl Stream {
             if next > held.len() {
                 break;
             }
-            if next - start > TOGETHER && end > start {
+            let place = self.note_outbound(number, length == LONGEST);
+            let together = match place {
+                Place::Anywhere => TOGETHER,
+                Place::GoesOn => TOGETHER_FOR_SERVERS,
+                Place::Begins | Place::Apart => 0,
+            };
+            if end > start && next - start > together {
                 codec.put(self.compression, &mut self.number, &held[start..end], out);
                 start = end;
             }
-            self.inner = number.wrapping_add(1);
+            if place == Place::Begins {
+                self.number = 0;
+            }
             end = next;
         }
         if end == 0 {
@@ -110,18 +159,62 @@ impl Stream {
             return;
         }
         codec.put(self.compression, &mut self.number, &held[start..end], out);
-        self.peer_spoke_last = false;
         self.held = held[end..].to_vec();
     }
 
-    fn renumber(&mut self, plain: &mut [u8]) {
-        let mut at = 0;
-        while let Some(index) = self.inbound.number(plain, &mut at) {
-            plain[index] = self.inner;
-            self.inner = self.inner.wrapping_add(1);
+    /// Where a packet for the peer stands, which has this number and is `full` where another one continues it.
+    fn note_outbound(&mut self, number: u8, full: bool) -> Place {
+        match &mut self.side {
+            Side::Server { peer_spoke_last, inner, .. } => {
+                *peer_spoke_last = false;
+                *inner = number.wrapping_add(1);
+                Place::Anywhere
+            }
+            Side::Client { last } => {
+                let before = *last;
+                *last = match (before, full) {
+                    (_, true) => Sent::Part,
+                    (Sent::Part, false) => Sent::Long,
+                    (Sent::Short | Sent::Long, false) => Sent::Short,
+                };
+                match (before, number) {
+                    (Sent::Part, _) => Place::GoesOn,
+                    (_, 0) => Place::Begins,
+                    (Sent::Long, _) => Place::Apart,
+                    (Sent::Short, _) => Place::GoesOn,
+                }
+            }
         }
     }
 }
+
+/// Where a packet for the peer stands among the compressed ones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// They are numbered on and on.
+    Anywhere,
+    /// Behind others of its command, or of a file that the server has asked for.
+    GoesOn,
+    /// Likewise, but behind a message of several packets: MariaDB looks for what shares a compressed packet with the end of one
+    /// in the wrong place (`save_char` in `my_net_read_packet_reallen`).
+    Apart,
+    /// A command begins, which a server reads from compressed packets of its own, numbered from 0 (`net_new_transaction`).
+    Begins,
+}
+
+/// What has last gone to a server.
+#[derive(Clone, Copy)]
+enum Sent {
+    /// A message of one packet, or nothing.
+    Short,
+    /// A packet of which the next one is the continuation.
+    Part,
+    /// The last packet of a message of several.
+    Long,
+}
+
+/// The length of a packet that another one continues.
+const LONGEST: usize = 0xff_ffff;
 
 /// Finds the headers of packets in a stream that is cut anywhere.
 #[derive(Default)]
@@ -162,88 +255,4 @@ impl Framer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn packet(number: u8, content: &[u8]) -> Vec<u8> {
-        let length = u8::try_from(content.len()).unwrap();
-        [&[length, 0, 0, number], content].concat()
-    }
-
-    /// What a peer sends as one compressed packet.
-    fn sent(number: u8, packets: &[Vec<u8>]) -> Vec<u8> {
-        let (mut out, mut number) = (Vec::new(), number);
-        Codec::new().put(Compression::Zlib, &mut number, &packets.concat(), &mut out);
-        out
-    }
-
-    fn opened(stream: &mut Stream, bytes: &[u8]) -> Vec<u8> {
-        let mut plain = Vec::new();
-        stream.keep(bytes);
-        stream.open(&mut Codec::new(), usize::MAX, &mut plain).unwrap();
-        plain
-    }
-
-    #[test]
-    fn packets_get_the_numbers_that_they_would_have() {
-        let mut stream = Stream::new(Compression::Zlib);
-        assert_eq!(opened(&mut stream, &sent(0, &[packet(0, b"load")])), packet(0, b"load"));
-        let (mut out, mut codec) = (Vec::new(), Codec::new());
-        stream.put(&mut codec, &packet(1, b"which file"), &mut out);
-        assert_eq!(Header::parse(&out).unwrap().number, 1);
-        // Two in the first, of which the client knows one number only.
-        let upload = sent(2, &[packet(2, b"a"), packet(3, b"b")]);
-        assert_eq!(opened(&mut stream, &upload), [packet(2, b"a"), packet(3, b"b")].concat());
-        assert_eq!(opened(&mut stream, &sent(3, &[packet(3, b"c")])), packet(4, b"c"));
-        out.clear();
-        stream.put(&mut codec, &packet(5, b"done"), &mut out);
-        assert_eq!(Header::parse(&out).unwrap().number, 4);
-        // The next command, and one that is sent ahead.
-        let two = [sent(0, &[packet(0, b"x")]), sent(0, &[packet(0, b"y")])].concat();
-        assert_eq!(opened(&mut stream, &two), [packet(0, b"x"), packet(0, b"y")].concat());
-    }
-
-    #[test]
-    fn long_uploads_go_round() {
-        let mut stream = Stream::new(Compression::Zlib);
-        opened(&mut stream, &sent(0, &[packet(0, b"load")]));
-        stream.put(&mut Codec::new(), &packet(1, b"which file"), &mut Vec::new());
-        for number in 2..1000_u16 {
-            let number = number.to_le_bytes()[0];
-            assert_eq!(opened(&mut stream, &sent(number, &[packet(9, b"more")])), packet(number, b"more"));
-        }
-    }
-
-    #[test]
-    fn packets_go_whole() {
-        let (mut stream, mut codec) = (Stream::new(Compression::Zlib), Codec::new());
-        let large = [&[0x40, 0x42, 0x0f, 7][..], &[b'l'; 1_000_000]].concat();
-        let all = [packet(6, b"small"), large, packet(8, b"last")].concat();
-        let mut out = Vec::new();
-        let mut before = 0;
-        for piece in all.chunks(70_000) {
-            stream.put(&mut codec, piece, &mut out);
-            assert!(out.len() == before || Header::parse(&out[before..]).is_some());
-            before = out.len();
-        }
-        let mut headers = Vec::new();
-        let mut rest = &out[..];
-        while let Some(header) = Header::parse(rest) {
-            headers.push((header.number, header.original));
-            rest = &rest[HEADER + header.length..];
-        }
-        // What was whole first, the large one with nothing of others, what came last.
-        assert_eq!(headers, [(0, 0), (1, 1_000_004), (2, 0)]);
-        assert!(stream.held.is_empty());
-    }
-
-    #[test]
-    fn cut_anywhere() {
-        let all = [sent(0, &[packet(0, &[b'a'; 200])]), sent(1, &[packet(1, b"b")])].concat();
-        for piece in 1..all.len() {
-            let mut stream = Stream::new(Compression::Zlib);
-            let plain: Vec<u8> = all.chunks(piece).flat_map(|bytes| opened(&mut stream, bytes)).collect();
-            assert_eq!(plain, [packet(0, &[b'a'; 200]), packet(1, b"b")].concat());
-        }
-    }
-}
+mod tests;

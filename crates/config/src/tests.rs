@@ -78,6 +78,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         proxy_to_server,
         server_tls,
         compression,
+        server_compression,
         thread_handling,
         profile,
         oversubscribe,

@@ -32,6 +32,8 @@ const SHORTEST_REFRESH: std::time::Duration = std::time::Duration::from_millis(2
 pub(crate) struct Control {
     state: State,
     connection: Option<ConnectionId>,
+    /// What the login has agreed on.
+    capabilities: wire::Capabilities,
     since: Instant,
     /// Counts the copies of the accounts that were asked for, and that came.
     asked: u64,
@@ -102,6 +104,7 @@ impl Control {
         Self {
             state: State::Away,
             connection: None,
+            capabilities: wire::Capabilities::NONE,
             since: Instant::START,
             asked: 0,
             came: 0,
@@ -215,6 +218,7 @@ impl Engine {
             // utf8mb4_general_ci: names of accounts and schemas come as UTF-8.
             collation: 45,
             extra: wire::Capabilities(0),
+            compression: self.settings.server_compression,
         })));
     }
 
@@ -224,6 +228,10 @@ impl Engine {
                 Ok(None) => {}
                 Ok(Some(Outcome::Established(established))) => {
                     self.server.answered();
+                    let connection = self.control.connection.expect("its bytes have just come");
+                    self.control.capabilities = established.capabilities;
+                    self.start_server_compression(connection, established.capabilities);
+                    self.note_missing_compression(&established);
                     self.pending_facts = Some(Facts::new(&established));
                     self.control.changes.asked_anew();
                     self.ask(Question::Collations);
@@ -294,7 +302,7 @@ impl Engine {
             Question::Functions => facts.functions_query(),
         };
         let options = crate::backend::dispatch::reply_options(
-            crate::server_login::ALWAYS & facts.capabilities,
+            self.control.capabilities,
             wire::Capabilities::DEPRECATE_EOF,
             0,
             1,

@@ -63,6 +63,11 @@ pub enum Event {
         /// What the server said.
         reason: String,
     },
+    /// The server does not offer the compression that it is asked for.
+    NotCompressed {
+        /// Which one.
+        wanted: &'static str,
+    },
     /// A limit was reached; said at most once per limit and minute.
     LimitReached {
         /// The option that sets it.
@@ -114,6 +119,13 @@ impl fmt::Display for Event {
                     "not all rights of accounts can be read ({}), so that backends may outlive rights that were revoked: \
                      give the service account the rights of docs/ACCOUNTS.md",
                     OneLine(reason)
+                )
+            }
+            Self::NotCompressed { wanted } => {
+                write!(
+                    f,
+                    "connections to the server are not compressed: it does not offer {wanted} (backend_compression; \
+                     protocol_compression_algorithms of MySQL)"
                 )
             }
             Self::LimitReached { option, limit } => {

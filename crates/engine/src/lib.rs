@@ -79,7 +79,9 @@ pub use overload::OverloadSettings;
 pub use pin_counts::{PinCause, PinReason, PinReport};
 pub use pins::Pins;
 pub use secret::Password;
-pub use settings::{ClientTls, HighPrioMode, PoolPriority, Profile, ServerTls, Settings, ThreadHandling};
+pub use settings::{
+    ClientTls, HighPrioMode, PoolPriority, Profile, ServerCompression, ServerTls, Settings, ThreadHandling,
+};
 pub use shares::{FairShare, NamedNumbers, SharesSettings};
 pub use snapshot::{BackendView, ClientView, DigestView, LockWaitView, Piece, Totals, WorkerView};
 pub use task::{Finding, Proof, Task, Work};

@@ -31,6 +31,8 @@ pub struct Memory {
     pub digests: usize,
     /// Replies on their way to the driver.
     pub outputs: usize,
+    /// What is kept of compressed connections, with clients and with the server: [`Engine::note_compression`].
+    pub compression: usize,
 }
 
 impl Memory {
@@ -44,6 +46,7 @@ impl Memory {
             + self.session_states
             + self.digests
             + self.outputs
+            + self.compression
     }
 }
 
@@ -60,6 +63,7 @@ impl AddAssign for Memory {
         self.session_state_count += other.session_state_count;
         self.digests += other.digests;
         self.outputs += other.outputs;
+        self.compression += other.compression;
     }
 }
 
@@ -99,7 +103,13 @@ impl Engine {
             session_state_count: self.sessions.len(),
             digests: self.digests.bytes() + self.pin_counts.bytes(),
             outputs: self.outbox.bytes(),
+            compression: self.outbox.compression_bytes,
         }
+    }
+
+    /// The layer that compresses holds so many bytes for connections of this engine, which [`Self::memory`] is to tell too.
+    pub fn note_compression(&mut self, bytes: usize) {
+        self.outbox.compression_bytes = bytes;
     }
 }
 

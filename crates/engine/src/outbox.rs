@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use seam::{Address, Compression, ConnectionId, Output, TlsSide};
+use seam::{Address, Compression, CompressionSide, ConnectionId, Output, TlsSide};
 
 /// The queue behind `poll_output`: records in order, and one arena for the bytes of all sends of a turn.
 #[derive(Default)]
@@ -12,6 +12,8 @@ pub(crate) struct Outbox {
     records: VecDeque<Record>,
     /// The name of the server with which TLS was last asked for.
     asked_last: Option<Arc<str>>,
+    /// What the layer below holds that compresses, as it has said.
+    pub(crate) compression_bytes: usize,
 }
 
 enum Record {
@@ -22,7 +24,7 @@ enum Record {
     ResumeReading { connection: ConnectionId },
     StartTls { connection: ConnectionId, server_name: Option<Arc<str>> },
     Unread { connection: ConnectionId, start: usize, end: usize },
-    StartCompression { connection: ConnectionId, compression: Compression },
+    StartCompression { connection: ConnectionId, compression: Compression, side: CompressionSide },
     StopListening,
     Finished,
 }
@@ -72,8 +74,13 @@ impl Outbox {
     }
 
     /// Compression of everything from here on.
-    pub(crate) fn start_compression(&mut self, connection: ConnectionId, compression: Compression) {
-        self.records.push_back(Record::StartCompression { connection, compression });
+    pub(crate) fn start_compression(
+        &mut self,
+        connection: ConnectionId,
+        compression: Compression,
+        side: CompressionSide,
+    ) {
+        self.records.push_back(Record::StartCompression { connection, compression, side });
     }
 
     /// Bytes that are inside of what has just been asked for.
@@ -124,8 +131,8 @@ impl Outbox {
             Record::Unread { connection, start, end } => {
                 Output::Unread { connection, bytes: &self.arena[start..end] }
             }
-            Record::StartCompression { connection, compression } => {
-                Output::StartCompression { connection, compression }
+            Record::StartCompression { connection, compression, side } => {
+                Output::StartCompression { connection, compression, side }
             }
             Record::StopListening => Output::StopListening,
             Record::Finished => Output::Finished,

@@ -3,9 +3,10 @@
 use wire::{AuthSwitch, Capabilities, ErrPacket, Greeting, LoginRequest, WireError, sha2_password};
 use zeroize::Zeroizing;
 
+use crate::backend::compression::{ZSTD_LEVEL, asked_for};
 use crate::method::Method;
 use crate::secret::Secret;
-use crate::settings::ServerTls;
+use crate::settings::{ServerCompression, ServerTls};
 
 /// Who logs in, and how the connection is meant to behave.
 pub(crate) struct Credentials {
@@ -21,6 +22,8 @@ pub(crate) struct Credentials {
     pub(crate) collation: u8,
     /// Capabilities beyond those that every connection of ours has.
     pub(crate) extra: Capabilities,
+    /// How everything behind the login is to be compressed, where the server offers it.
+    pub(crate) compression: ServerCompression,
 }
 
 /// Whether a password may be given to a server that asks for it as it is. Only where the account is known to want that: else whoever
@@ -284,12 +287,16 @@ impl ServerLogin {
         let mut payload = Vec::new();
         let response = exchange.response(&self.credentials);
         self.login_request(greeting, &response, method).put(&mut payload);
+        // The level of zstd stands behind all else (`send_client_reply_packet` in MySQL's `sql-common/client.cc`).
+        if capabilities.contains(Capabilities::ZSTD_COMPRESSION) {
+            payload.push(ZSTD_LEVEL);
+        }
         exchange.put(out, &payload);
         exchange
     }
 
     fn capabilities(&self, greeting: &Greeting<'_>) -> Capabilities {
-        (ALWAYS | self.credentials.extra) & greeting.capabilities
+        (ALWAYS | self.credentials.extra | asked_for(self.credentials.compression)) & greeting.capabilities
     }
 
     fn login_request<'a>(

@@ -55,6 +55,8 @@ pub struct Settings {
     pub client_tls: Vec<ClientTls>,
     /// Whether clients may have their packets compressed.
     pub compression: bool,
+    /// How connections to the server are compressed, where it offers that.
+    pub server_compression: ServerCompression,
     /// Statements sent to one backend before the first is answered; 1 turns pipelining off, 0 finds out how many are best.
     pub statements_in_flight: u32,
     /// Backends on which short reads of one user and session state run, several in flight on each; more make the server's
@@ -168,6 +170,17 @@ pub enum ServerTls {
     Required,
     /// Likewise, and nobody else can pass for the server: its certificate is checked.
     Verified,
+}
+
+/// How connections to the server are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerCompression {
+    /// Not at all.
+    Off,
+    /// By zlib, which all servers have unless they are told otherwise.
+    Zlib,
+    /// By zstd (MySQL since 8.0.18).
+    Zstd,
 }
 
 /// Percona Server's `thread_pool_high_prio_mode`.
@@ -326,6 +339,7 @@ impl Default for Settings {
             longrun_trx_limit: Duration::from_secs(2),
             client_tls: Vec::new(),
             compression: true,
+            server_compression: ServerCompression::Off,
             statements_in_flight: 16,
             shared_backends: 4,
             max_backends: 128,

@@ -1,5 +1,14 @@
 //! Kinds of compression.
 
+/// Who we are on a compressed connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompressionSide {
+    /// The peer is a client, which sends commands.
+    Server,
+    /// The peer is a server, which answers commands.
+    Client,
+}
+
 /// What packets are compressed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {

@@ -21,7 +21,7 @@ mod time;
 mod tls;
 
 pub use address::{Address, Peer};
-pub use compression::Compression;
+pub use compression::{Compression, CompressionSide};
 pub use time::Instant;
 pub use tls::{PeerCertificate, TlsSession, TlsSide, TlsVersion};
 
@@ -180,12 +180,15 @@ pub enum Output<'a> {
         /// Who we are in it.
         side: TlsSide<'a>,
     },
-    /// What follows on this connection is MySQL's compressed protocol, in both directions. For layers.
+    /// What follows on this connection is MySQL's compressed protocol, in both directions. For layers. What a server sends is
+    /// then numbered as the server does it: by the compressed packets.
     StartCompression {
         /// This connection.
         connection: ConnectionId,
         /// Which kind.
         compression: Compression,
+        /// Who we are in it.
+        side: CompressionSide,
     },
     /// Bytes that came as [`Input::Bytes`] and are not for the program, because a layer that it has just asked for begins
     /// before them. They go ahead of all that comes later.

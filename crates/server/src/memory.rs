@@ -66,7 +66,7 @@ fn log(engines: &[Memory], drivers: &[Counters]) {
     let clients: Vec<_> = engines.iter().map(|memory| memory.clients.to_string()).collect();
     tracing::info!(
         "memory: {} clients by worker; engine {}: client tables {}, statements {}, kept warnings {}, backends {}, {} session \
-         states {}, digests {}, outputs {}; driver {}: connection tables {}, receive buffers {}, send buffers {}, rings {} \
+         states {}, digests {}, outputs {}, compression {}; driver {}: connection tables {}, receive buffers {}, send buffers {}, rings {} \
          ({}); resident {}",
         clients.join(" + "),
         kilobytes(engine.total() as u64),
@@ -78,6 +78,7 @@ fn log(engines: &[Memory], drivers: &[Counters]) {
         kilobytes(engine.session_states as u64),
         kilobytes(engine.digests as u64),
         kilobytes(engine.outputs as u64),
+        kilobytes(engine.compression as u64),
         kilobytes(sum(Counters::memory_bytes)),
         kilobytes(sum(|counters| counters.connection_table_bytes)),
         kilobytes(sum(|counters| counters.receive_buffer_bytes)),

@@ -1,6 +1,8 @@
 //! The engine with its reports and its post: what it says about itself goes to the main thread, which logs it; what it
 //! says to other workers goes to their threads, and what it has no time for to those of [`crate::helpers`].
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
 
 use drivers::Signaller;
@@ -33,6 +35,8 @@ pub(crate) struct Reporting {
     addressees: Vec<(Sender<Letter>, Signaller)>,
     desk: Desk,
     help: HelpDesk,
+    /// Bytes that the layer around this one holds.
+    compression: Rc<Cell<usize>>,
     /// Somebody may have asked something since the last turn.
     asked: bool,
     happenings: SyncSender<Happening>,
@@ -40,10 +44,27 @@ pub(crate) struct Reporting {
 }
 
 impl Reporting {
-    pub(crate) fn new(engine: Engine, post: Post, happenings: SyncSender<Happening>) -> Self {
+    /// Around `engine`; `compression` tells how many bytes the layer around holds for its connections.
+    pub(crate) fn new(
+        engine: Engine,
+        post: Post,
+        happenings: SyncSender<Happening>,
+        compression: Rc<Cell<usize>>,
+    ) -> Self {
         let Post { number, letters, asks, addressees, help } = post;
         let desk = Desk::new(number, asks, addressees[number].1.clone());
-        Self { engine, number, letters, addressees, desk, help, asked: false, happenings, lost: 0 }
+        Self {
+            engine,
+            number,
+            letters,
+            addressees,
+            desk,
+            help,
+            compression,
+            asked: false,
+            happenings,
+            lost: 0,
+        }
     }
 
     /// Passes on what the engine has to say.
@@ -93,12 +114,16 @@ impl Program for Reporting {
                 self.asked = true;
             }
             Input::Signal(Signal::Report) => {
+                self.engine.note_compression(self.compression.get());
                 // Where the queue is full the question can be asked again.
                 let _ = self.happenings.try_send(Happening::Memory(self.number, self.engine.memory()));
                 self.asked = true;
             }
             // Before the turn ends, so that it can act on orders. Once a turn, whoever woke us.
-            Input::TurnEnd if std::mem::take(&mut self.asked) => self.desk.attend(&mut self.engine),
+            Input::TurnEnd if std::mem::take(&mut self.asked) => {
+                self.engine.note_compression(self.compression.get());
+                self.desk.attend(&mut self.engine);
+            }
             _ => {}
         }
         self.engine.handle(now, input);

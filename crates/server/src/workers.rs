@@ -1,7 +1,9 @@
 //! The threads of the event loops, one for each worker of the pool.
 
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 
@@ -208,8 +210,9 @@ fn serve(mut driver: Driver, begun: &Receiver<Begin>, happenings: &SyncSender<Ha
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let engine = Engine::join(settings, pool, number);
         // From the outside in: what is said ahead of all, what is encrypted, what is compressed, the engine.
-        let reporting = Reporting::new(engine, post, happenings.clone());
-        let mut program = ProxyProtocol::new(tls.around(Compressed::new(reporting)), trusted);
+        let compression = Rc::new(Cell::new(0));
+        let reporting = Reporting::new(engine, post, happenings.clone(), compression.clone());
+        let mut program = ProxyProtocol::new(tls.around(Compressed::new(reporting, compression)), trusted);
         let result = driver.run(&mut program);
         program.inner_mut().inner_mut().inner_mut().report();
         tracing::debug!("worker {number} has ended: {:?}", driver.counters());

@@ -7,6 +7,8 @@
 //! * With `DEPRECATE_EOF` no EOF follows column definitions, and an OK with the header 0xfe stands where an EOF ended
 //!   the rows. [`ReplyReader`] converts both ways and numbers the packets anew.
 //! * With `SESSION_TRACK` an OK may carry changes of session state. They are cut out for clients that did not ask.
+//! * A server that compresses numbers packets by the compressed ones, whenever it has flushed (`net_flush`), so that these
+//!   numbers say nothing. The client's count on, as they would without compression.
 //!
 //! A cursor's result set is column definitions and one end packet in both forms. Servers announce it with
 //! `CURSOR_EXISTS`, but MariaDB also leaves that flag set in every result set that a procedure sends while a cursor of
@@ -55,6 +57,8 @@ pub struct ReplyOptions {
     pub backend_deprecate_eof: bool,
     /// Whether the backend has `SESSION_TRACK`.
     pub backend_session_track: bool,
+    /// Whether the backend's packets come inside compressed ones.
+    pub backend_compressed: bool,
     /// Whether the client has `DEPRECATE_EOF`.
     pub client_deprecate_eof: bool,
     /// Whether the client has `SESSION_TRACK`.
@@ -75,6 +79,7 @@ impl Default for ReplyOptions {
             first_sequence: 1,
             backend_deprecate_eof: true,
             backend_session_track: true,
+            backend_compressed: false,
             client_deprecate_eof: true,
             client_session_track: true,
             client_progress: true,
@@ -158,7 +163,7 @@ pub struct Progress {
 
 /// Reads one reply, in pieces cut anywhere.
 ///
-/// Rows and column definitions pass through as they come; at most five bytes of one are held back, but for definitions that
+/// Rows and column definitions pass through as they come; at most seven bytes of one are held back, but for definitions that
 /// the client may have ([`ClientMetadata::Known`]). A packet that
 /// decides something (OK, ERR, EOF and the like) is held back until it is whole, which takes at most 16 MiB. Where both
 /// sides speak the same, the bytes of one call are relayed in one piece, or a few.
@@ -181,11 +186,29 @@ pub struct ReplyReader {
     carry: Vec<u8>,
     /// Head and column definitions of a result set, until it is known whether the client has these.
     held: Option<Vec<u8>>,
+    /// Of [`Expect::Events`] of a backend that compresses.
+    acknowledgement: Acknowledgement,
 }
 
 /// Definitions are held back up to this size: 4,096 columns (`MAX_FIELDS`) with names of 64 characters, five in each, take about
 /// half of it where these have four bytes.
 const LARGEST_HELD: usize = 8 << 20;
+
+/// How an event begins: a byte that is 0, and where the replica acknowledges events, two more (`kPacketMagicNum` and
+/// `kPacketFlagSync` of `semisync.h`).
+const EVENT_HEAD: usize = 3;
+const ACKNOWLEDGED_EVENTS: u8 = 0xef;
+
+/// Whether a replica acknowledges events that it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Acknowledgement {
+    /// None of them.
+    Never,
+    /// Some, but not the one that passes.
+    OfOthers,
+    /// The one that passes too.
+    OfThis,
+}
 
 /// Where in the reply the next packet stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,6 +274,7 @@ impl ReplyReader {
             status: StatusFlags::AUTOCOMMIT,
             carry: Vec::new(),
             held: None,
+            acknowledgement: Acknowledgement::Never,
         }
     }
 
@@ -331,9 +355,9 @@ impl ReplyReader {
         if self.carry.is_empty() {
             let need = self.needed(input)?;
             if let Some(bytes) = input.get(..need) {
-                let front = Front { bytes, place: Some(*at) };
+                let place = Some(*at);
                 *at += need;
-                self.packet(front, outlet)?;
+                self.packet(bytes, place, outlet)?;
                 return Ok(true);
             }
             self.carry.extend_from_slice(input);
@@ -350,7 +374,7 @@ impl ReplyReader {
         }
         if self.needed(&self.carry)? == self.carry.len() {
             let carry = std::mem::take(&mut self.carry);
-            self.packet(Front { bytes: &carry, place: None }, outlet)?;
+            self.packet(&carry, None, outlet)?;
         }
         Ok(true)
     }
@@ -359,7 +383,7 @@ impl ReplyReader {
     fn needed(&self, view: &[u8]) -> Result<usize, WireError> {
         let Some(header) = Header::parse(view) else { return Ok(HEADER_LEN) };
         // Where a replica acknowledges events, the server begins to count anew (`Repl_semi_sync_master::flush_net`).
-        if self.expect != Expect::Events {
+        if self.expect != Expect::Events && !self.options.backend_compressed {
             header.check_sequence(self.sequence)?;
         }
         if self.flow == Flow::Continuation {
@@ -370,7 +394,7 @@ impl ReplyReader {
         }
         let Some(&first) = view.get(HEADER_LEN) else { return Ok(HEADER_LEN + 1) };
         if self.passes(header, first) {
-            Ok(HEADER_LEN + 1)
+            Ok(HEADER_LEN + if self.reads_event_heads() { header.length.min(EVENT_HEAD) } else { 1 })
         } else if header.length == MAX_PAYLOAD {
             Err(WireError::TooLarge { limit: MAX_PAYLOAD - 1 })
         } else {
@@ -398,22 +422,28 @@ impl ReplyReader {
         }
     }
 
-    /// A packet of which enough is there: passes it on or looks into it.
+    /// A packet of which enough is there: passes it on or looks into it. `place` is where in the input its front lies.
     fn packet<S: ReplySink>(
         &mut self,
-        front: Front<'_>,
+        bytes: &[u8],
+        place: Option<usize>,
         outlet: &mut Outlet<'_, S>,
     ) -> Result<(), WireError> {
-        let header = Header::parse(front.bytes).expect("the front of a packet holds its header");
-        self.sequence = header.sequence.wrapping_add(1);
+        let header = Header::parse(bytes).expect("the front of a packet holds its header");
+        let sequence = if self.options.backend_compressed { self.sequence } else { header.sequence };
+        let front = Front { bytes, place, sequence };
+        self.sequence = sequence.wrapping_add(1);
         // Of a continuation only the header was needed: there is no first byte to look at.
         let first = front.bytes.get(HEADER_LEN).copied();
         if first.is_none_or(|first| self.passes(header, first)) {
             if self.expect == Expect::Events && matches!(self.stage, Stage::Rows { count: 0, .. }) {
                 outlet.event(ReplyEvent::LogBegins);
             }
+            if self.reads_event_heads() {
+                self.note_event(front.payload());
+            }
             if let Stage::Rows { count, middle: Middle::Due } = self.stage {
-                self.insert_eof(header.sequence, self.before_rows(), 0, outlet);
+                self.insert_eof(sequence, self.before_rows(), 0, outlet);
                 self.stage = Stage::Rows { count, middle: Middle::Settled };
             }
             match &mut self.held {
@@ -427,6 +457,27 @@ impl ReplyReader {
         self.decide(front, outlet)
     }
 
+    /// Whether the numbers of events have to be found out from what is in them.
+    fn reads_event_heads(&self) -> bool {
+        self.expect == Expect::Events && self.options.backend_compressed
+    }
+
+    /// Numbers begin anew behind an event that the replica acknowledges: with 1, as both sides count then
+    /// (`Repl_semi_sync_master::flush_net`, `ReplSemiSyncMaster::readSlaveReply`). With replicas that do, each event has a head
+    /// that says whether it is one (`reserve_sync_header`).
+    fn note_event(&mut self, payload: &[u8]) {
+        if matches!(self.stage, Stage::Rows { count: 0, .. }) && self.flow == Flow::Start {
+            // The first event is the server's own (`fake_rotate_event`), and its first four bytes, a time, are 0.
+            if payload.get(1) == Some(&ACKNOWLEDGED_EVENTS) {
+                self.acknowledgement = Acknowledgement::OfOthers;
+            }
+        }
+        let is_one = matches!(payload, [0, ACKNOWLEDGED_EVENTS, flags, ..] if *flags != 0);
+        if is_one && self.acknowledgement == Acknowledgement::OfOthers {
+            self.acknowledgement = Acknowledgement::OfThis;
+        }
+    }
+
     /// The last byte of a row's or definition's packet is through.
     fn packet_passed<S: ReplySink>(&mut self, continues: bool, outlet: &mut Outlet<'_, S>) {
         if continues {
@@ -434,6 +485,10 @@ impl ReplyReader {
             return;
         }
         self.flow = Flow::Start;
+        if self.acknowledgement == Acknowledgement::OfThis {
+            self.acknowledgement = Acknowledgement::OfOthers;
+            self.sequence = 1;
+        }
         match &mut self.stage {
             Stage::Rows { count, .. } => *count += 1,
             Stage::Definitions { left: 1 } => {

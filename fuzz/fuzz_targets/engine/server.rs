@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use arbitrary::Arbitrary;
 use wire::{
-    AuthSwitch, BULK_UNIT_RESULTS, Capabilities, Column, CommandKind, EofPacket, ErrPacket, Greeting,
-    LoginRequest, OkPacket, ResultSetWriter, StatusFlags, put_lenenc_bytes, put_message, read_message,
-    split_query_attributes,
+    AuthSwitch, BULK_UNIT_RESULTS, Capabilities, Column, CommandKind, EofPacket, ErrPacket, Greeting, LoginRequest,
+    OkPacket, ResultSetWriter, StatusFlags, put_lenenc_bytes, put_message, read_message, split_query_attributes,
 };
 
 /// The service account's name.
@@ -206,11 +205,8 @@ impl Session {
                 self.execute(kind, sequence, body, how);
             }
             Some(CommandKind::StmtFetch) => {
-                let last = if how.insert_id % 2 == 1 {
-                    StatusFlags::LAST_ROW_SENT
-                } else {
-                    StatusFlags::CURSOR_EXISTS
-                };
+                let last =
+                    if how.insert_id % 2 == 1 { StatusFlags::LAST_ROW_SENT } else { StatusFlags::CURSOR_EXISTS };
                 self.eof(1, last);
             }
             Some(CommandKind::FieldList) => self.eof(1, StatusFlags::NONE),
@@ -229,9 +225,7 @@ impl Session {
 
     /// One more event of the binary log, with what was asked for in it, or its end.
     fn go_on(&mut self, how: Answer) {
-        let Phase::Dumping(mut sequence, asked) = std::mem::replace(&mut self.phase, Phase::Ready) else {
-            return;
-        };
+        let Phase::Dumping(mut sequence, asked) = std::mem::replace(&mut self.phase, Phase::Ready) else { return };
         match how.outcome {
             Outcome::Fails { .. } => self.error(sequence, how),
             Outcome::Status(_) => self.eof(sequence, StatusFlags::NONE),
@@ -275,8 +269,7 @@ impl Session {
             return self.error(sequence, Answer { outcome: Outcome::Fails { at: 0, error: 0 }, ..how });
         };
         let bulk = kind == CommandKind::StmtBulkExecute as u8;
-        let flags =
-            u16::from_le_bytes([body.get(4).copied().unwrap_or(0), body.get(5).copied().unwrap_or(0)]);
+        let flags = u16::from_le_bytes([body.get(4).copied().unwrap_or(0), body.get(5).copied().unwrap_or(0)]);
         let cursor = !bulk && flags & 1 != 0 && how.insert_id % 2 == 1;
         let mut sequence = sequence;
         if bulk && flags & BULK_UNIT_RESULTS != 0 {
@@ -377,21 +370,7 @@ impl Session {
                 let rights = (how.insert_id % 2).to_string();
                 // Nothing of TLS, no age, no second password, no other method.
                 row(&[
-                    user,
-                    "%",
-                    "mysql_native_password",
-                    "",
-                    locked,
-                    may_kill,
-                    "",
-                    "",
-                    "",
-                    "",
-                    "0",
-                    "",
-                    "0",
-                    "",
-                    &rights,
+                    user, "%", "mysql_native_password", "", locked, may_kill, "", "", "", "", "0", "", "0", "", &rights,
                 ])
             };
             ACCOUNTS.iter().map(account).collect()

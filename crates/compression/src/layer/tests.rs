@@ -1,6 +1,6 @@
 //! The layer around a program that sends back what it hears.
 
-use seam::Compression;
+use seam::{Compression, CompressionSide};
 
 use super::*;
 
@@ -12,12 +12,14 @@ struct Echo {
     current: Vec<u8>,
     heard: usize,
     pause_at: Option<usize>,
-    closed: bool,
+    closed: usize,
 }
 
 #[derive(Clone, Copy)]
 enum Order {
     Start,
+    /// With a server.
+    StartAsClient,
     Pause,
     Resume,
 }
@@ -35,7 +37,7 @@ impl Program for Echo {
                     self.orders.push_back(Order::Pause);
                 }
             }
-            Input::Closed { .. } => self.closed = true,
+            Input::Closed { .. } => self.closed += 1,
             _ => {}
         }
     }
@@ -44,7 +46,18 @@ impl Program for Echo {
         let connection = CONNECTION;
         match self.orders.pop_front() {
             Some(Order::Start) => {
-                return Some(Output::StartCompression { connection, compression: Compression::Zlib });
+                return Some(Output::StartCompression {
+                    connection,
+                    compression: Compression::Zlib,
+                    side: CompressionSide::Server,
+                });
+            }
+            Some(Order::StartAsClient) => {
+                return Some(Output::StartCompression {
+                    connection,
+                    compression: Compression::Zlib,
+                    side: CompressionSide::Client,
+                });
             }
             Some(Order::Pause) => return Some(Output::PauseReading { connection }),
             Some(Order::Resume) => return Some(Output::ResumeReading { connection }),
@@ -60,7 +73,7 @@ impl Program for Echo {
 }
 
 fn started() -> Compressed<Echo> {
-    let mut layer = Compressed::new(Echo::default());
+    let mut layer = Compressed::new(Echo::default(), Rc::default());
     layer.inner.orders.push_back(Order::Start);
     assert!(turn(&mut layer, &[]).0.is_empty());
     layer
@@ -99,7 +112,7 @@ fn command() -> Vec<u8> {
 fn what_is_said_comes_back() {
     let mut layer = started();
     let (sent, _) = turn(&mut layer, &packed(&command()));
-    let mut peer = Stream::new(Compression::Zlib);
+    let mut peer = Stream::new(Compression::Zlib, CompressionSide::Client);
     peer.keep(&sent);
     let mut plain = Vec::new();
     peer.open(&mut Codec::new(), usize::MAX, &mut plain).unwrap();
@@ -109,7 +122,7 @@ fn what_is_said_comes_back() {
 
 #[test]
 fn others_pass_through() {
-    let mut layer = Compressed::new(Echo::default());
+    let mut layer = Compressed::new(Echo::default(), Rc::default());
     assert_eq!(turn(&mut layer, b"plain"), (b"plain".to_vec(), false));
 }
 
@@ -141,5 +154,115 @@ fn what_cannot_be_opened_ends_the_connection() {
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     let (sent, closed) = turn(&mut layer, &bytes);
-    assert!(closed && sent.is_empty() && layer.inner.closed && layer.inner.heard == 0);
+    assert!(closed && sent.is_empty() && layer.inner.closed == 1 && layer.inner.heard == 0);
+}
+
+/// Who sends faster than its packets are opened is not read from meanwhile, and what is held of it is counted.
+#[test]
+fn what_waits_is_bounded() {
+    let held = Rc::new(Cell::new(0));
+    let program = Echo { orders: VecDeque::from([Order::Start]), ..Echo::default() };
+    let mut layer = Compressed::new(program, held.clone());
+    turn(&mut layer, &[]);
+    let idle = held.get();
+    assert_eq!(idle, size_of::<Entry>());
+    let bytes: Vec<u8> = (0..6).flat_map(|_| packed(&noise())).collect();
+    let (mut sent, mut shut, mut valves) = (0, false, Vec::new());
+    while sent < 72 || layer.next_timeout().is_some() {
+        for _ in 0..if shut || sent == 72 { 0 } else { 3 } {
+            sent += 6;
+            layer.handle(Instant::START, Input::Bytes { connection: CONNECTION, bytes: &bytes });
+        }
+        layer.handle(Instant::START, Input::TurnEnd);
+        while let Some(output) = layer.poll_output() {
+            match output {
+                Output::PauseReading { .. } => valves.push(true),
+                Output::ResumeReading { .. } => valves.push(false),
+                _ => {}
+            }
+        }
+        shut = valves.last().copied().unwrap_or(false);
+        // What one turn brought, in a vector that may be twice as large.
+        assert!(held.get() <= 2 * 3 * bytes.len() + idle, "{}", held.get());
+    }
+    assert_eq!(layer.inner.heard, 72 * 60_004);
+    assert_eq!(valves, [true, false].repeat(4));
+    assert_eq!(held.get(), idle);
+    let reason = CloseReason::EndOfStream;
+    layer.handle(Instant::START, Input::Closed { connection: CONNECTION, reason });
+    assert_eq!(held.get(), 0);
+}
+
+/// One packet of 60,000 bytes that do not become smaller.
+fn noise() -> Vec<u8> {
+    let mut state = 1_u32;
+    let bytes = (0..60_000).map(|_| {
+        // The generator of ISO C's example.
+        state = state.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+        state.to_le_bytes()[2]
+    });
+    [0x60, 0xea, 0, 0].into_iter().chain(bytes).collect()
+}
+
+/// A program that wants to hear more does not open what the layer has shut.
+#[test]
+fn two_reasons_to_read_no_more() {
+    let mut layer = started();
+    layer.inner.pause_at = Some(1);
+    let bytes: Vec<u8> = (0..12).flat_map(|_| packed(&noise())).collect();
+    let asked = |layer: &mut Compressed<Echo>, bytes: &[u8], order: Option<Order>| {
+        layer.inner.orders.extend(order);
+        for piece in bytes.chunks(bytes.len().div_ceil(2).max(1)) {
+            layer.handle(Instant::START, Input::Bytes { connection: CONNECTION, bytes: piece });
+        }
+        layer.handle(Instant::START, Input::TurnEnd);
+        let mut asked = String::new();
+        while let Some(output) = layer.poll_output() {
+            match output {
+                Output::PauseReading { .. } => asked.push('p'),
+                Output::ResumeReading { .. } => asked.push('r'),
+                _ => {}
+            }
+        }
+        asked
+    };
+    // The layer's own, and the program's.
+    assert_eq!(asked(&mut layer, &bytes, None), "pp");
+    assert_eq!(asked(&mut layer, &[], Some(Order::Resume)), "");
+    let mut later = String::new();
+    while layer.next_timeout().is_some() {
+        later += &asked(&mut layer, &[], None);
+    }
+    assert_eq!(later, "r");
+}
+
+#[test]
+fn what_a_server_said_before_it_closed_is_heard() {
+    for (order, heard) in [(Order::StartAsClient, 12 * 60_004), (Order::Start, 5 * 60_004)] {
+        let mut layer = Compressed::new(Echo::default(), Rc::default());
+        layer.inner.orders.push_back(order);
+        turn(&mut layer, &[]);
+        let bytes: Vec<u8> = (0..12).flat_map(|_| packed(&noise())).collect();
+        layer.handle(Instant::START, Input::Bytes { connection: CONNECTION, bytes: &bytes });
+        let reason = CloseReason::EndOfStream;
+        layer.handle(Instant::START, Input::Closed { connection: CONNECTION, reason });
+        assert_eq!((layer.inner.heard, layer.inner.closed), (heard, 1));
+        assert!(layer.next_timeout().is_none() || !turn(&mut layer, &[]).1);
+    }
+}
+
+#[test]
+fn a_broken_end_is_told_once() {
+    let mut layer = Compressed::new(Echo::default(), Rc::default());
+    layer.inner.orders.push_back(Order::StartAsClient);
+    turn(&mut layer, &[]);
+    let mut bytes: Vec<u8> = (0..6).flat_map(|_| packed(&noise())).collect();
+    let broken = packed(&command());
+    bytes.extend_from_slice(&broken[..broken.len() - 1]);
+    bytes.push(broken[broken.len() - 1] ^ 1);
+    layer.handle(Instant::START, Input::Bytes { connection: CONNECTION, bytes: &bytes });
+    let reason = CloseReason::EndOfStream;
+    layer.handle(Instant::START, Input::Closed { connection: CONNECTION, reason });
+    assert_eq!(layer.inner.closed, 1);
+    assert!(!turn(&mut layer, &[]).1, "it is closed already");
 }

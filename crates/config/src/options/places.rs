@@ -1,5 +1,7 @@
 //! Where clients, operators and servers are.
 
+use engine::ServerCompression;
+
 use super::{OptionSpec, Section};
 use crate::value::Kind;
 
@@ -71,7 +73,22 @@ pub(super) const ADDRESSES: &[OptionSpec] = &[
         default: "on",
         example: "off",
         doc: "Whether clients that ask for it may have their packets compressed, by zlib or zstd, as the servers offer it. It saves \
-              bytes on slow lines and costs the workers' time; between Onramp and the server nothing is compressed.",
+              bytes on slow lines and costs the workers' time. For the way to the server see backend_compression.",
+        section: Section::Addresses,
+    },
+    OptionSpec {
+        name: "backend_compression",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.engine.server_compression = ServerCompression::Off),
+            ("zlib", |configuration| configuration.engine.server_compression = ServerCompression::Zlib),
+            ("zstd", |configuration| configuration.engine.server_compression = ServerCompression::Zstd),
+        ]),
+        default: "off",
+        example: "zstd",
+        doc: "Whether connections to the server are compressed, whatever clients do: by zlib, or by zstd (level 3, MySQL since \
+              8.0.18). A server that does not offer it is used without, and the log says so. It saves bytes where the server is \
+              far away, or where traffic between zones is paid for; it costs the time of the workers and of the server's \
+              threads, so that on one machine or in one network everything is slower with it.",
         section: Section::Addresses,
     },
     OptionSpec {

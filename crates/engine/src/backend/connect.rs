@@ -181,6 +181,7 @@ impl Engine {
             clear,
             collation: backend.login_collation,
             extra: (backend.class & client::CLASS) | OF_BACKENDS,
+            compression: self.settings.server_compression,
         };
         backend.phase = Phase::LoggingIn(Box::new(ServerLogin::new(credentials)));
         let address = identity.address;
@@ -212,6 +213,8 @@ impl Engine {
                 backend.thread_id = established.thread_id;
                 backend.capabilities = established.capabilities;
                 backend.phase = Phase::SettingUp;
+                let connection = backend.connection.expect("its bytes have just come");
+                self.start_server_compression(connection, established.capabilities);
                 self.server.answered();
                 self.send_setup(key);
             }

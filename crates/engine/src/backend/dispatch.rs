@@ -3,6 +3,7 @@
 use sql::{Effects, Kind, Reads};
 use wire::{Capabilities, ClientMetadata, CommandKind, Expect, ReplyOptions, ReplyReader, StatusFlags};
 
+use super::compression::is_compressed;
 use super::preparing::stays;
 use super::{Backend, InFlight, Owner, Permit, Summary};
 use crate::aftermath::{Diagnostics, Literals};
@@ -562,6 +563,7 @@ pub(crate) fn reply_options(
         first_sequence,
         backend_deprecate_eof: backend.contains(Capabilities::DEPRECATE_EOF),
         backend_session_track: backend.contains(Capabilities::SESSION_TRACK),
+        backend_compressed: is_compressed(backend),
         client_deprecate_eof: client.contains(Capabilities::DEPRECATE_EOF),
         client_session_track: false,
         client_progress: client.contains(Capabilities::PROGRESS),

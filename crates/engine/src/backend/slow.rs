@@ -1,5 +1,6 @@
 //! Clients and servers that do not keep up, and files that clients send.
 
+use super::compression::is_compressed;
 use super::{Afterwards, Permit, Summary};
 use crate::client::{Phase as ClientPhase, Running};
 use crate::engine::Engine;
@@ -154,7 +155,11 @@ impl Engine {
         let sequence = packet[3].wrapping_add(statement.reader.sequence_shift_to_backend());
         let start = backend.out.len();
         backend.out.extend_from_slice(packet);
-        backend.out[start + 3] = sequence;
+        backend.out[start + 3] = match is_compressed(backend.capabilities) {
+            // The layer below takes 0 for the beginning of a command. The server looks at other numbers (`my_net_read`).
+            true => sequence.max(1),
+            false => sequence,
+        };
         let payload = packet.len() - wire::HEADER_LEN;
         let ends = payload == 0 && !continues;
         if ends {

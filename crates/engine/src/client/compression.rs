@@ -1,6 +1,6 @@
 //! Compression with clients: offered in the greeting, asked for in the login, and from its OK on the layer's affair below us.
 
-use seam::Compression;
+use seam::{Compression, CompressionSide};
 use wire::Capabilities;
 
 use crate::engine::Engine;
@@ -41,7 +41,7 @@ impl Engine {
         // It may have sent ahead.
         self.resume.push(key);
         if let Some(compression) = client.wanted_compression.take() {
-            self.outbox.start_compression(client.connection, compression);
+            self.outbox.start_compression(client.connection, compression, CompressionSide::Server);
         }
     }
 }

@@ -22,6 +22,7 @@ impl Server {
             tls: ServerTls::Disabled,
             collation: 45,
             extra: Capabilities(0),
+            compression: ServerCompression::Off,
         };
         let mut server = Self { login: ServerLogin::new(credentials), sequence: 0 };
         let mut payload = Vec::new();
@@ -129,6 +130,7 @@ fn tls_login(tls: ServerTls) -> ServerLogin {
         tls,
         collation: 45,
         extra: Capabilities(0),
+        compression: ServerCompression::Off,
     })
 }
 
@@ -240,4 +242,42 @@ fn a_key_that_nobody_asked_for_is_not_used() {
     let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), false);
     let (sent, outcome) = server.say(&[&[1], &b"-----BEGIN PUBLIC KEY-----"[..]].concat());
     assert!(sent.is_empty() && outcome.is_none());
+}
+
+/// What is asked for is what the server offers, and the level of zstd stands at the end, with and without TLS in front.
+#[test]
+fn compression_is_asked_for_where_it_is_offered() {
+    let both = Capabilities::COMPRESS | Capabilities::ZSTD_COMPRESSION;
+    for (wanted, offered, agreed) in [
+        (ServerCompression::Off, both, Capabilities::NONE),
+        (ServerCompression::Zlib, both, Capabilities::COMPRESS),
+        (ServerCompression::Zstd, both, Capabilities::ZSTD_COMPRESSION),
+        (ServerCompression::Zstd, Capabilities::COMPRESS, Capabilities::NONE),
+        (ServerCompression::Zlib, Capabilities::NONE, Capabilities::NONE),
+    ] {
+        for encrypted in [Capabilities::NONE, Capabilities::SSL] {
+            let mut login = tls_login(ServerTls::Preferred);
+            login.credentials.compression = wanted;
+            let mut out = Vec::new();
+            let outcome = login.read(&greeting(ALWAYS | offered | encrypted), &mut out).unwrap();
+            let mut sequence = 1;
+            if matches!(outcome, Some(Outcome::StartTls)) {
+                let asked = u32::from_le_bytes(*out[4..].first_chunk().unwrap());
+                assert_eq!(Capabilities(asked.into()) & both, agreed);
+                out.clear();
+                login.secured(&mut out).unwrap();
+                sequence = 2;
+            }
+            let message = wire::read_message(&out, sequence, 1 << 16).unwrap().unwrap();
+            let request = LoginRequest::parse(&message.payload).unwrap();
+            assert_eq!(request.capabilities & both, agreed);
+            let plain = b"mysql_native_password\0";
+            let end = if agreed == Capabilities::ZSTD_COMPRESSION {
+                [&plain[..], &[ZSTD_LEVEL]].concat()
+            } else {
+                plain.to_vec()
+            };
+            assert!(message.payload.ends_with(&end));
+        }
+    }
 }

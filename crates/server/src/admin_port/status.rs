@@ -120,6 +120,7 @@ pub(super) fn put_memory(rows: &mut Rows<'_>, worker: usize, memory: &Memory, co
         ("session_states", memory.session_states as u64),
         ("digests", memory.digests as u64),
         ("outputs", memory.outputs as u64),
+        ("compression", memory.compression as u64),
         ("connection_tables", counters.connection_table_bytes),
         ("receive_buffers", counters.receive_buffer_bytes),
         ("send_buffers", counters.send_buffer_bytes),

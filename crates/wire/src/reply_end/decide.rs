@@ -84,7 +84,7 @@ impl ReplyReader {
             }
             (Expect::ResultSets, LOCAL_INFILE_HEADER) => {
                 outlet.packet(front, self.shift);
-                outlet.event(ReplyEvent::LocalInfile { sequence: front.sequence() });
+                outlet.event(ReplyEvent::LocalInfile { sequence: front.sequence });
                 self.stage = Stage::LocalInfile;
                 Ok(())
             }
@@ -138,7 +138,7 @@ impl ReplyReader {
             outlet.event(ReplyEvent::PreludeErr(err));
         } else {
             if matches!(self.stage, Stage::Rows { middle: Middle::Due, .. }) {
-                self.insert_eof(front.sequence(), self.before_rows(), 0, outlet);
+                self.insert_eof(front.sequence, self.before_rows(), 0, outlet);
             }
             outlet.packet(front, self.shift);
             outlet.event(ReplyEvent::Err(err));
@@ -178,7 +178,7 @@ impl ReplyReader {
         match middle {
             Middle::Settled => {}
             Middle::Due if opens_cursor(status) => {}
-            Middle::Due => self.insert_eof(front.sequence(), status, end.warnings(), outlet),
+            Middle::Due => self.insert_eof(front.sequence, status, end.warnings(), outlet),
             // Servers before MySQL 5.7 say only there that these are OUT parameters.
             Middle::Dropped(earlier) => end = end.with_status(earlier & StatusFlags::PS_OUT_PARAMS),
         }
@@ -228,7 +228,7 @@ impl ReplyReader {
 
     /// Relays the end of rows in the client's form, and reports it.
     fn relay_end<S: ReplySink>(&mut self, end: End<'_>, front: Front<'_>, outlet: &mut Outlet<'_, S>) {
-        let sequence = front.sequence().wrapping_add(self.shift);
+        let sequence = front.sequence.wrapping_add(self.shift);
         match (end, self.options.client_deprecate_eof) {
             (End::Ok(ok), true) => self.relay_ok(&ok, front, outlet),
             (End::Eof(_), false) => outlet.packet(front, self.shift),
@@ -257,7 +257,7 @@ impl ReplyReader {
         if tracked || !ok.status.contains(StatusFlags::SESSION_STATE_CHANGED) {
             outlet.packet(front, self.shift);
         } else {
-            outlet.built(front.sequence().wrapping_add(self.shift), |out| ok.put(out, false));
+            outlet.built(front.sequence.wrapping_add(self.shift), |out| ok.put(out, false));
         }
     }
 

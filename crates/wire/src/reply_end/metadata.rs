@@ -16,8 +16,12 @@ impl ReplyReader {
     pub(super) fn relay_head<S: ReplySink>(&mut self, front: Front<'_>, outlet: &mut Outlet<'_, S>) {
         match self.options.client_metadata {
             ClientMetadata::Bare => outlet.packet(front, self.shift),
-            ClientMetadata::Announced => self.put_head(front.bytes, DEFINITIONS_FOLLOW, outlet),
-            ClientMetadata::Known(_) => self.held = Some(front.bytes.to_vec()),
+            ClientMetadata::Announced => self.put_head(front, DEFINITIONS_FOLLOW, outlet),
+            ClientMetadata::Known(_) => {
+                let mut held = front.bytes.to_vec();
+                held[3] = front.sequence;
+                self.held = Some(held);
+            }
         }
     }
 
@@ -25,6 +29,7 @@ impl ReplyReader {
     pub(super) fn release_held<S: ReplySink>(&mut self, outlet: &mut Outlet<'_, S>) {
         let Some(held) = self.held.take() else { return };
         let (head, definitions) = split_packet(&held).unwrap_or((&held, &[]));
+        let head = Front { bytes: head, place: None, sequence: head[3] };
         let digest = Some(digest(packets(definitions)));
         let whole = !matches!(self.stage, Stage::Definitions { .. });
         if whole && self.options.client_metadata == ClientMetadata::Known(digest) {
@@ -36,17 +41,20 @@ impl ReplyReader {
             return;
         }
         self.put_head(head, DEFINITIONS_FOLLOW, outlet);
-        for packet in packets(definitions) {
-            outlet.packet(Front { bytes: packet, place: None }, self.shift);
+        let first = head.sequence.wrapping_add(1);
+        for (number, packet) in packets(definitions).enumerate() {
+            #[expect(clippy::cast_possible_truncation, reason = "numbers of packets are counted modulo 256")]
+            let sequence = first.wrapping_add(number as u8);
+            outlet.packet(Front { bytes: packet, place: None, sequence }, self.shift);
         }
         if let Some(digest) = digest.filter(|_| whole) {
             outlet.event(ReplyEvent::Metadata(digest));
         }
     }
 
-    fn put_head<S: ReplySink>(&self, head: &[u8], announcement: u8, outlet: &mut Outlet<'_, S>) {
-        outlet.built(head[3].wrapping_add(self.shift), |out| {
-            out.extend_from_slice(&head[HEADER_LEN..]);
+    fn put_head<S: ReplySink>(&self, head: Front<'_>, announcement: u8, outlet: &mut Outlet<'_, S>) {
+        outlet.built(head.sequence.wrapping_add(self.shift), |out| {
+            out.extend_from_slice(head.payload());
             out.push(announcement);
         });
     }

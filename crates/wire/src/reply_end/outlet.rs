@@ -11,13 +11,11 @@ pub(super) struct Front<'p> {
     pub(super) bytes: &'p [u8],
     /// Where in the input it lies; `None` where parts of it came in earlier.
     pub(super) place: Option<usize>,
+    /// Its number, which is that of its header but where the backend compresses.
+    pub(super) sequence: u8,
 }
 
 impl<'p> Front<'p> {
-    pub(super) fn sequence(&self) -> u8 {
-        self.bytes[3]
-    }
-
     /// The payload, as far as it is there.
     pub(super) fn payload(&self) -> &'p [u8] {
         &self.bytes[HEADER_LEN..]
@@ -52,17 +50,19 @@ impl<'o, S: ReplySink> Outlet<'o, S> {
 
     /// Relays the front of a packet with `shift` added to its number.
     pub(super) fn packet(&mut self, front: Front<'_>, shift: u8) {
-        match (front.place, shift) {
-            (Some(place), 0) => self.input(place..place + front.bytes.len()),
-            (None, 0) => {
+        let sequence = front.sequence.wrapping_add(shift);
+        let stays = front.bytes[3] == sequence;
+        match front.place {
+            Some(place) if stays => self.input(place..place + front.bytes.len()),
+            None if stays => {
                 self.flush();
                 self.sink.relay(front.bytes);
             }
-            (place, _) => {
+            place => {
                 self.flush();
                 let mut header = [0; HEADER_LEN];
                 header.copy_from_slice(&front.bytes[..HEADER_LEN]);
-                header[3] = header[3].wrapping_add(shift);
+                header[3] = sequence;
                 self.sink.relay(&header);
                 match place {
                     Some(place) => self.input(place + HEADER_LEN..place + front.bytes.len()),

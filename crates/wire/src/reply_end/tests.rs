@@ -1,5 +1,7 @@
 use super::*;
 
+mod compressed;
+
 /// A column definition, as MariaDB sends it for `SELECT 1`.
 const DEFINITION: &[u8] = b"\x03def\x00\x00\x00\x011\x00\x0c?\x00\x01\x00\x00\x00\x03\x81\x00\x00\x00\x00";
 
@@ -7,6 +9,7 @@ const NEW: ReplyOptions = ReplyOptions {
     first_sequence: 1,
     backend_deprecate_eof: true,
     backend_session_track: true,
+    backend_compressed: false,
     client_deprecate_eof: true,
     client_session_track: true,
     client_progress: false,

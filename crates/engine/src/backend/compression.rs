@@ -1,0 +1,57 @@
+//! Compression with the server: asked for in the login where the server offers it, and from its OK on the layer's affair below us.
+//!
+//! What a client speaks has nothing to do with it.
+
+use seam::{Compression, CompressionSide, ConnectionId};
+use wire::Capabilities;
+
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::server_login::Established;
+use crate::settings::ServerCompression;
+
+/// What MySQL's own clients ask for (`default_zstd_compression_level` in `include/compression.h`).
+pub(crate) const ZSTD_LEVEL: u8 = 3;
+
+/// Whether packets of a connection with these capabilities come inside compressed ones. Their numbers say nothing then
+/// ([`wire::ReplyOptions::backend_compressed`]).
+pub(crate) fn is_compressed(agreed: Capabilities) -> bool {
+    agreed.contains(Capabilities::COMPRESS) || agreed.contains(Capabilities::ZSTD_COMPRESSION)
+}
+
+/// What a login asks for.
+pub(crate) fn asked_for(compression: ServerCompression) -> Capabilities {
+    match compression {
+        ServerCompression::Off => Capabilities::NONE,
+        ServerCompression::Zlib => Capabilities::COMPRESS,
+        ServerCompression::Zstd => Capabilities::ZSTD_COMPRESSION,
+    }
+}
+
+impl Engine {
+    /// A login on the server has come to its end: compression begins where it was agreed on.
+    pub(crate) fn start_server_compression(&mut self, connection: ConnectionId, agreed: Capabilities) {
+        let compression = if agreed.contains(Capabilities::COMPRESS) {
+            Compression::Zlib
+        } else if agreed.contains(Capabilities::ZSTD_COMPRESSION) {
+            Compression::Zstd { level: ZSTD_LEVEL }
+        } else {
+            return;
+        };
+        self.outbox.start_compression(connection, compression, CompressionSide::Client);
+    }
+
+    /// Says so where the server does not offer what it is asked for: connections go on without, as those of its own clients do
+    /// (`--compress`).
+    pub(crate) fn note_missing_compression(&mut self, established: &Established) {
+        let (asked_for, wanted) = match self.settings.server_compression {
+            ServerCompression::Off => return,
+            ServerCompression::Zlib => (Capabilities::COMPRESS, "zlib"),
+            ServerCompression::Zstd => (Capabilities::ZSTD_COMPRESSION, "zstd"),
+        };
+        // Each worker has asked the same server.
+        if self.worker == 0 && !established.offered.contains(asked_for) {
+            self.event(Event::NotCompressed { wanted });
+        }
+    }
+}
