@@ -35,6 +35,8 @@ pub(crate) enum Reason {
     FieldsOfNoSchema,
     /// Row "Executions with wrong values, of a statement that cannot be prepared any more".
     RefusedBeforeItsValues,
+    /// Row "The status flag SERVER_STATUS_ANSI_QUOTES behind routines and prepared texts that set `sql_mode`".
+    QuotesFlag,
     /// The server counts in a login's answer what an earlier user of its thread left.
     WarningsOfLogin,
     /// MySQL's rows "Warnings in the answers to COM_PING ..." and "MySQL's warning that FOUND_ROWS() ...".
@@ -146,7 +148,10 @@ fn reason(step: &Step, ends: Ends, direct: &Packet, through: &Packet) -> Option<
             Some(Reason::WarningsOfLogin)
         }
         Role::Ok | Role::EndOfRows if lacks_warnings(step, one, two) => Some(Reason::FewerWarnings),
-        Role::Ok | Role::EndOfRows | Role::EndOfColumns => end(ends, direct.role, one, two),
+        Role::Ok | Role::EndOfRows | Role::EndOfColumns => {
+            let (one, two) = (without_quotes_flag(one), without_quotes_flag(two));
+            if one == two { Some(Reason::QuotesFlag) } else { end(ends, direct.role, &one, &two) }
+        }
         Role::Text => (*step == Step::Statistics
             && [one, two].iter().all(|text| text.starts_with(b"Uptime: ")))
         .then_some(Reason::Statistics),
@@ -269,10 +274,11 @@ fn column(step: &Step, direct: &[u8], through: &[u8]) -> Option<Reason> {
         // BINARY_FLAG is about the collation.
         (column.length, column.kind, column.flags & !0x80, column.decimals)
     };
-    let length_aside = |column: &wire::ColumnDefinition<'_>| (column.kind, column.flags, column.decimals);
-    // Those of a MEDIUMBLOB and of what was made NULL again.
-    const OF_NULL: [u32; 2] = [16_777_216, 16_777_215];
-    if is_expression && [one.length, two.length] == OF_NULL && length_aside(&one) == length_aside(&two) {
+    let length_aside = |column: &wire::ColumnDefinition<'_>| (column.flags, column.decimals);
+    // A LONG_BLOB, or what functions make of it, and what was made NULL again.
+    let of_null = [one.length, two.length] == [16_777_216, 16_777_215]
+        && (one.kind == two.kind || [one.kind, two.kind] == [251, 250]);
+    if is_expression && of_null && length_aside(&one) == length_aside(&two) {
         return Some(Reason::NeverSet);
     }
     (rest(&one) == rest(&two) && character_set(one.collation) == character_set(two.collation))
@@ -311,6 +317,24 @@ fn character_set(collation: u16) -> u16 {
         5 | 8 | 15 | 31 | 47..=49 | 94 => 8,   // latin1
         other => other,
     }
+}
+
+/// An OK or EOF packet without the flag that says that `sql_mode` has ANSI_QUOTES, MariaDB's alone.
+fn without_quotes_flag(packet: &[u8]) -> Vec<u8> {
+    /// SERVER_STATUS_ANSI_QUOTES, in the upper byte.
+    const ANSI_QUOTES: u8 = 1 << 7;
+    let mut packet = packet.to_vec();
+    let upper_byte = if packet.len() == 5 {
+        Some(4)
+    } else {
+        let mut reader = wire::Reader::of("OK packet", packet.get(1..).unwrap_or_default());
+        let counts = reader.lenenc_int().and_then(|_| reader.lenenc_int());
+        counts.is_ok().then(|| packet.len() - reader.remaining() + 1)
+    };
+    if let Some(flags) = upper_byte.and_then(|place| packet.get_mut(place)) {
+        *flags &= !ANSI_QUOTES;
+    }
+    packet
 }
 
 fn end(ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Option<Reason> {
@@ -466,6 +490,21 @@ mod tests {
         assert_eq!(extension, b"\0\x04json");
         assert_eq!(parse_column_definition(&plain).unwrap().collation, 33);
         assert_eq!(without_extension(b"\x03def"), None);
+    }
+
+    #[test]
+    fn the_flag_of_ansi_quotes_may_differ_and_its_neighbours_not() {
+        let ok = |status: u16| {
+            let mut payload = Vec::new();
+            wire::OkPacket { affected_rows: 300, ..wire::OkPacket::plain(StatusFlags(status)) }
+                .put(&mut payload, false);
+            packet(Role::Ok, &payload)
+        };
+        assert_eq!(unexplained_packets(ok(0x8002), ok(2)), None);
+        assert!(unexplained_packets(ok(0x0202), ok(2)).is_some());
+        let eof = |upper| packet(Role::EndOfRows, &[0xfe, 0, 0, 2, upper]);
+        assert_eq!(unexplained_packets(eof(0x80), eof(0)), None);
+        assert!(unexplained_packets(eof(0x02), eof(0)).is_some());
     }
 
     #[test]

@@ -184,7 +184,8 @@ impl Session<'_> {
         if self.seen.iter().any(|seen| seen.is_like(&difference)) {
             println!("{name} differs like one before");
         } else {
-            println!("{name} differs; making it small ...");
+            // What does not happen each time may not happen again.
+            println!("{name} differs; making it small ...\n  {}", difference.what);
             let (small, smaller) = shrink(&self.bench, program, &difference, SHRINKING)?;
             tell(&small, &smaller);
             write(&small)?;
@@ -220,6 +221,7 @@ impl Session<'_> {
             Reason::NeverSet,
             Reason::FieldsOfNoSchema,
             Reason::RefusedBeforeItsValues,
+            Reason::QuotesFlag,
             Reason::WarningsOfLogin,
             Reason::FewerWarnings,
         ];
