@@ -51,13 +51,12 @@ pub fn execute(
     let mut result = run(session, database, text, parameters.unwrap_or_default());
     session.fresh.row_count =
         parameters.is_none() && !["KILL", "SHOW"].iter().any(|verb| text.starts_with(verb));
-    if Token::find_all(text.as_bytes()).is_empty() {
-        // The engine's own statements leave no state of a client behind.
-    } else if session.holds_state(database) {
-        session.holder = Token::find_all(text.as_bytes()).last().map(|token| token.key).or(session.holder);
-    } else {
-        session.holder = None;
-    }
+    // Whatever ended it: a COMMIT that was prepared bears no token, and the engine's own statements leave no state behind.
+    session.holder = match Token::find_all(text.as_bytes()).last() {
+        _ if !session.holds_state(database) => None,
+        Some(token) => Some(token.key),
+        None => session.holder,
+    };
     if let Err(error) = &mut result {
         // Whoever sees it can tell whose it is.
         if let Some(token) = Token::find_all(text.as_bytes()).first() {
