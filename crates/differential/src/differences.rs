@@ -35,7 +35,7 @@ pub(crate) enum Reason {
     FieldsOfNoSchema,
     /// Row "Executions with wrong values, of a statement that cannot be prepared any more".
     RefusedBeforeItsValues,
-    /// Row "The status flag SERVER_STATUS_ANSI_QUOTES behind routines and prepared texts that set `sql_mode`".
+    /// Row "The status flags SERVER_STATUS_ANSI_QUOTES ...". The other flag tells clients how to quote: it is compared.
     QuotesFlag,
     /// The server counts in a login's answer what an earlier user of its thread left.
     WarningsOfLogin,

@@ -13,9 +13,10 @@ use crate::step::Step;
 /// Steps of a client where there are many.
 const STEPS_OF_ONE: usize = 8;
 
-/// After DDL the server describes columns again, and behind these variables it does not, although they are others
+/// After DDL and another collation the server describes columns again, and behind these variables it does not, although they are others
 /// (docs/DIFFERENCES.md): where clients keep what they have heard of columns, there is none of it.
-const DESCRIBED_AGAIN: [&str; 4] = ["ALTER", "TRUNCATE", "collation_connection", "character_set_results"];
+const DESCRIBED_AGAIN: [&str; 5] =
+    ["ALTER", "TRUNCATE", " COLLATE ", "collation_connection", "character_set_results"];
 
 /// How Onramp is set up, and who may go when.
 #[derive(Clone, Debug, PartialEq, Eq)]
