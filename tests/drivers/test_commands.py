@@ -174,21 +174,6 @@ def test_statement_with_zero_bytes_and_bad_utf8(client, note):
         note(repr(text), connection.query_all(text))
 
 
-def test_session_tracking_for_clients_that_ask(site, client, note, schema):
-    """OK packets for a client that negotiated CLIENT_SESSION_TRACK."""
-    connection = client(capabilities=raw.USUAL | raw.SESSION_TRACK)
-    if not connection.greeting.capabilities & raw.SESSION_TRACK:
-        return  # not offered: a client that asks nonetheless is served without
-    tracked = not site.through  # Onramp offers the capability for the form of its OK packets, and has nothing to tell
-    for text in [f"USE {schema}", "SET autocommit = 0", "SET NAMES latin1", "SELECT 1", "SET time_zone = '+00:00'"]:
-        connection.session_changes = None
-        answer = connection.query(text)
-        changed = bool(answer.status & raw.SESSION_STATE_CHANGED)
-        assert changed == (connection.session_changes is not None)
-        assert changed <= tracked
-        note(text, answer._replace(status=answer.status & ~raw.SESSION_STATE_CHANGED))
-
-
 def test_rows_found_instead_of_changed(client, note, schema):
     """CLIENT_FOUND_ROWS belongs to the client that asked for it."""
     plain, found = client(schema=schema), client(schema=schema, capabilities=raw.USUAL | raw.FOUND_ROWS)

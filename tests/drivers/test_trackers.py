@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import pytest
 
 from harness import raw
-from harness.raw import Err, Reader
+from harness.raw import Err
 from harness.server import ADMIN
+from harness.trackers import golden as told
 
 FOLDER = Path(__file__).parent / "trackers"
-KINDS = {0: "variable", 1: "schema", 2: "state change", 3: "gtids", 4: "characteristics", 5: "transaction state"}
 
 PREPARATION = [
     "DROP DATABASE IF EXISTS onramp_trackers", "CREATE DATABASE onramp_trackers",
@@ -75,42 +75,3 @@ def statements(flavour):
         kind, _, statement = line.rpartition(": ") if line.startswith(("mariadb: ", "mysql: ")) else ("", "", line)
         if line and not line.startswith("#") and kind in ("", flavour):
             yield statement
-
-
-def told(connection, statement):
-    """The statement, its status and the items of all its packets. Servers order variables by addresses in memory."""
-    items, results = [], []
-    connection.session_changes = b""
-    parse_ok = connection.ok
-
-    def keep(payload):
-        connection.session_changes = b""
-        ok = parse_ok(payload)
-        items.extend(parse(connection.session_changes))
-        return ok
-
-    connection.ok = keep
-    try:
-        results = connection.query_all(statement)
-    finally:
-        connection.ok = parse_ok
-    last = results[-1]
-    outcome = f"error {last.code}" if isinstance(last, Err) else f"status {last.status:#06x}"
-    return "".join([f"{statement}\n  {outcome}\n", *(f"  {item}\n" for item in sorted(items))])
-
-
-def parse(changes):
-    """The items as lines."""
-    reader = Reader(changes)
-    while reader.more():
-        kind, body = reader.integer(1), Reader(reader.lenenc_bytes())
-        if kind == 0:
-            # MariaDB puts several variables into an item.
-            while body.more():
-                name, value = body.text(), body.text()
-                # MySQL counts its statements in a variable, which changes with each.
-                yield f"variable {name} = {'(a counter)' if name == 'statement_id' else repr(value)}"
-        elif kind == 2:
-            yield f"state change {body.rest().decode()}"
-        else:
-            yield f"{KINDS.get(kind, kind)} {body.text()!r}"

@@ -1,7 +1,7 @@
 //! What may differ between a connection of one's own and one through Onramp: a short list, each with its reason. How often
 //! each was needed is counted, so that a line that is no longer needed is seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wire::{Capabilities, StatusFlags, parse_column_definition, parse_text_row};
 
@@ -20,8 +20,11 @@ pub(crate) enum Reason {
     ReplacedByValue,
     /// Row "The collation number in column definitions of results".
     CollationOfConnection,
-    /// Row "Session trackers".
-    NoChangesTold,
+    /// Servers list variables in an order that hangs on addresses in memory, and announce changes in an EOF, which has no room for
+    /// them.
+    OrderOfChanges,
+    /// Row "What a statement had changed before it failed".
+    ChangesToldLater,
     /// Row "The status between columns and rows, for clients without CLIENT_DEPRECATE_EOF".
     KnownAtTheEnd,
     /// Uptime and counters are the server's, not the client's.
@@ -150,7 +153,7 @@ fn reason(step: &Step, ends: Ends, direct: &Packet, through: &Packet) -> Option<
         Role::Ok | Role::EndOfRows if lacks_warnings(step, one, two) => Some(Reason::FewerWarnings),
         Role::Ok | Role::EndOfRows | Role::EndOfColumns => {
             let (one, two) = (without_quotes_flag(one), without_quotes_flag(two));
-            if one == two { Some(Reason::QuotesFlag) } else { end(ends, direct.role, &one, &two) }
+            if one == two { Some(Reason::QuotesFlag) } else { end(step, ends, direct.role, &one, &two) }
         }
         Role::Text => (*step == Step::Statistics
             && [one, two].iter().all(|text| text.starts_with(b"Uptime: ")))
@@ -337,7 +340,7 @@ fn without_quotes_flag(packet: &[u8]) -> Vec<u8> {
     packet
 }
 
-fn end(ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Option<Reason> {
+fn end(step: &Step, ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Option<Reason> {
     let is_eof = |payload: &[u8]| payload.first() == Some(&0xfe) && payload.len() == 5;
     if is_eof(direct) && is_eof(through) {
         let status = |payload: &[u8]| StatusFlags(u16::from_le_bytes([payload[3], payload[4]]));
@@ -350,18 +353,53 @@ fn end(ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Option<Reason> 
             {
                 Some(Reason::KnownAtTheEnd)
             } // MariaDB clears the flag in an OK to who did not ask for it, but not in an EOF.
-            _ if warnings_same && differ == StatusFlags::SESSION_STATE_CHANGED => Some(Reason::NoChangesTold),
+            _ if warnings_same && differ == StatusFlags::SESSION_STATE_CHANGED => {
+                Some(Reason::OrderOfChanges)
+            }
             _ => None,
         };
     }
-    let mut one = wire::OkPacket::parse(direct, true).ok()?;
+    let one = wire::OkPacket::parse(direct, true).ok()?;
     let two = wire::OkPacket::parse(through, true).ok()?;
-    if !tracks(ends) {
+    let without = |ok: wire::OkPacket<'_>| {
+        let status = ok.status.without(StatusFlags::SESSION_STATE_CHANGED);
+        format!("{:?}", wire::OkPacket { session_changes: &[], status, ..ok })
+    };
+    if !tracks(ends) || without(one) != without(two) {
         return None;
     }
-    one.session_changes = &[];
-    one.status = StatusFlags(one.status.0 & !StatusFlags::SESSION_STATE_CHANGED.0);
-    (one == two).then_some(Reason::NoChangesTold)
+    let (direct, through) = (changes_of(one), changes_of(two));
+    if direct == through {
+        return Some(Reason::OrderOfChanges);
+    }
+    let differ = direct.symmetric_difference(&through);
+    differ.into_iter().all(|change| may_be_told_later(step, change)).then_some(Reason::ChangesToldLater)
+}
+
+/// Changes of session state, in an order of ours.
+fn changes_of(ok: wire::OkPacket<'_>) -> BTreeSet<Vec<u8>> {
+    let mut items = wire::session_changes(ok.session_changes);
+    let mut changes = BTreeSet::new();
+    while let Some(Ok((_, bytes))) = items.next_with_bytes() {
+        changes.insert(bytes.to_vec());
+    }
+    changes
+}
+
+/// Whether an answer need not tell of a change: it belongs to an earlier statement.
+fn may_be_told_later(step: &Step, change: &[u8]) -> bool {
+    let alone = matches!(step, Step::Query(_)) && !says(step, &["STATEMENT", ";"]);
+    match wire::session_changes(change).next() {
+        _ if !alone => true,
+        Some(Ok(wire::SessionChange::SystemVariable { name, .. })) if name.starts_with(b"character_set") => {
+            !says(step, &["NAMES", "CHAR"])
+        }
+        Some(Ok(wire::SessionChange::SystemVariable { name, .. })) => {
+            !says(step, &[&String::from_utf8_lossy(name).to_uppercase()])
+        }
+        Some(Ok(wire::SessionChange::Schema(_))) => !says(step, &["USE "]),
+        _ => false,
+    }
 }
 
 /// A login's answer without its warnings, and without the changes that are told to whoever asks for them.
@@ -460,19 +498,26 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_of_session_state_may_be_missing() {
+    fn changes_of_session_state_may_come_in_another_order() {
         let ok = |status: u16, changes: &'static [u8]| {
             let mut payload = Vec::new();
             wire::OkPacket { session_changes: changes, ..wire::OkPacket::plain(StatusFlags(status)) }
                 .put(&mut payload, true);
             packet(Role::Ok, &payload)
         };
-        assert_eq!(unexplained_packets(ok(0x4002, &[2, 1, b'1']), ok(2, &[])), None);
-        assert!(unexplained_packets(ok(0x4003, &[2, 1, b'1']), ok(2, &[])).is_some());
-        assert!(
-            unexplained_packets(ok(2, &[]), ok(0x4002, &[2, 1, b'1'])).is_some(),
-            "nobody else's changes are told"
-        );
+        let (both, turned) = (b"\x02\x011\x01\x03\x02ab", b"\x01\x03\x02ab\x02\x011");
+        assert_eq!(unexplained_packets(ok(0x4002, both), ok(0x4002, turned)), None);
+        assert!(unexplained_packets(ok(0x4003, both), ok(0x4002, turned)).is_some());
+        let of = |text: &str, direct, through| {
+            let reply = |packet| [Reply { packets: vec![packet], broken: None }];
+            let step = Step::Query(text.as_bytes().to_vec());
+            unexplained(&step, ENDS, &reply(direct), &reply(through), &mut Tally::new())
+        };
+        let zone = b"\x00\x0b\x09time_zone\x00";
+        assert_eq!(of("DO 1", ok(2, &[]), ok(0x4002, zone)), None, "it may be told sooner or later");
+        assert!(of("SET time_zone = ''", ok(0x4002, zone), ok(2, &[])).is_some());
+        assert!(of("USE ab", ok(0x4002, turned), ok(0x4002, b"\x02\x011")).is_some());
+        assert!(of("DO 1", ok(0x4002, turned), ok(0x4002, b"\x01\x03\x02ab")).is_some());
     }
 
     #[test]

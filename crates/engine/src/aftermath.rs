@@ -1,7 +1,7 @@
 //! What a statement leaves behind for the next one of the same client: LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS() and the
 //! diagnostics. On a connection of one's own they live in the server; here the client takes them along.
 
-use sql::{PoolVariable, SessionCall, SessionFunction};
+use sql::{SessionCall, SessionFunction};
 use wire::{Capabilities, Column, ColumnDescription, ColumnType, ResultSetWriter, StatusFlags};
 
 use crate::backend::ServerError;
@@ -255,7 +255,7 @@ impl Aftermath {
         &self,
         function: SessionFunction,
         client_id: u32,
-        pool: impl Fn(PoolVariable) -> String,
+        own: impl Fn(SessionFunction) -> Option<String>,
     ) -> Option<String> {
         let (warnings, errors) = self.diagnostics.counts();
         Some(match function {
@@ -264,23 +264,21 @@ impl Aftermath {
             SessionFunction::FoundRows => self.found_rows?.to_string(),
             SessionFunction::WarningCount => warnings.to_string(),
             SessionFunction::ErrorCount => errors.to_string(),
-            SessionFunction::Pool(variable) => pool(variable),
-            // What changes has to be known, whatever of it the client wants to hear; and MariaDB forgets what the same SET has
-            // changed before where these are set again, even to the same. This is set already.
-            SessionFunction::TrackedVariables => "session_track_schema=1".to_owned(),
+            SessionFunction::Pool(_) | SessionFunction::Tracker(_) => return own(function),
             // Set on the backend ahead of the statement instead, so that the type stays what it is.
             SessionFunction::LastInsertId => return None,
         })
     }
 
-    /// The text with literals in the place of calls; `None` where nothing changes. `pool` tells the pool's variables;
+    /// The text with literals in the place of calls; `None` where nothing changes. `own` tells variables that are
+    /// the client's alone;
     /// `only_connection_id` is for texts that will be asked again and again.
     pub(crate) fn rewrite(
         &self,
         text: &[u8],
         calls: &[SessionCall],
         client_id: u32,
-        pool: impl Fn(PoolVariable) -> String,
+        own: impl Fn(SessionFunction) -> Option<String>,
         which: Literals,
     ) -> Option<Vec<u8>> {
         let mut rewritten = Vec::new();
@@ -289,7 +287,7 @@ impl Aftermath {
             if call.left_by_text || !which.has(call.function) {
                 continue;
             }
-            let Some(mut literal) = self.literal(call.function, client_id, &pool) else { continue };
+            let Some(mut literal) = self.literal(call.function, client_id, &own) else { continue };
             if which == Literals::OfPrepared {
                 // In the binary protocol a value has the length that belongs to its type, which is BIGINT: with a short literal
                 // CAST alone makes an INT on MariaDB, and the result of a bit function is as wide as can be.
@@ -333,18 +331,18 @@ mod tests {
             },
         ];
         let aftermath = Aftermath { row_count: -1, ..Aftermath::default() };
-        let pool = |variable: PoolVariable| variable.name().to_owned();
-        let rewritten = aftermath.rewrite(text, &calls, 77, pool, Literals::All).unwrap();
+        let own = |_| None;
+        let rewritten = aftermath.rewrite(text, &calls, 77, own, Literals::All).unwrap();
         assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT -1 AS `ROW_COUNT()`, 77+1");
-        let rewritten = aftermath.rewrite(text, &calls, 77, pool, Literals::ConnectionId).unwrap();
+        let rewritten = aftermath.rewrite(text, &calls, 77, own, Literals::ConnectionId).unwrap();
         assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT ROW_COUNT(), 77+1");
-        let rewritten = aftermath.rewrite(text, &calls, 77, pool, Literals::AllButDiagnostics).unwrap();
+        let rewritten = aftermath.rewrite(text, &calls, 77, own, Literals::AllButDiagnostics).unwrap();
         assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT -1 AS `ROW_COUNT()`, 77+1");
         assert!(!Literals::AllButDiagnostics.has(SessionFunction::WarningCount));
-        let rewritten = aftermath.rewrite(text, &calls, 77, pool, Literals::OfPrepared).unwrap();
+        let rewritten = aftermath.rewrite(text, &calls, 77, own, Literals::OfPrepared).unwrap();
         let expected = "SELECT CAST(-1|0 AS SIGNED) AS `ROW_COUNT()`, CONNECTION_ID()+1";
         assert_eq!(String::from_utf8(rewritten).unwrap(), expected);
-        assert_eq!(aftermath.rewrite(b"SELECT 1", &[], 77, pool, Literals::All), None);
+        assert_eq!(aftermath.rewrite(b"SELECT 1", &[], 77, own, Literals::All), None);
     }
 
     #[test]

@@ -174,6 +174,7 @@ impl Engine {
             && client.session == leader.session
             && client.identity == leader.identity
             && client.capabilities == leader.capabilities
+            && client.trackers == leader.trackers
             && leader.request.as_ref().is_some_and(|first| first.raw == request.raw)
     }
 

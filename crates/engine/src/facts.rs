@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use sql::TrackerVariable;
 use wire::{Capabilities, StatusFlags};
 
 use crate::account_queries::{self, Depth};
 use crate::accounts::{Account, Accounts, Credential};
 use crate::backend::rescue::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
+use crate::client::trackers::Trackers;
 use crate::lock_waits::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
 use crate::method::Method;
 use crate::requirement::Requirement;
@@ -31,6 +33,9 @@ pub(crate) struct Facts {
     pub(crate) max_allowed_packet: usize,
     /// Prepared statements that it takes, of all connections together.
     pub(crate) max_prepared_stmt_count: u32,
+    /// What a new connection is told of changes of its session, and whether of its transactions.
+    pub(crate) trackers: Trackers,
+    pub(crate) tracks_transactions: bool,
     pub(crate) accounts: Accounts,
     /// What the service account may read of them.
     pub(crate) depth: Depth,
@@ -43,7 +48,12 @@ pub(crate) struct Facts {
 /// Asks for everything but the accounts. One row; the names are the same in MySQL and MariaDB.
 pub(crate) const SERVER_QUERY: &str = "SELECT @@global.skip_name_resolve, @@global.sql_mode, \
     @@global.max_connections, @@global.max_allowed_packet, @@global.collation_server, @@global.autocommit, \
-    @@global.max_prepared_stmt_count";
+    @@global.max_prepared_stmt_count, @@global.session_track_schema, @@global.session_track_state_change, \
+    @@global.session_track_system_variables, @@global.session_track_transaction_info";
+
+/// In the order in which they are asked for.
+const TRACKERS: [TrackerVariable; 3] =
+    [TrackerVariable::Schema, TrackerVariable::StateChange, TrackerVariable::SystemVariables];
 
 /// Collations that fit the one byte of a handshake. MariaDB's context-independent ones have no id.
 pub(crate) const COLLATIONS_QUERY: &str = "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME \
@@ -65,6 +75,8 @@ impl Facts {
             autocommit: true,
             max_allowed_packet: 16 << 20,
             max_prepared_stmt_count: 0,
+            trackers: Trackers::default(),
+            tracks_transactions: false,
             accounts: Accounts::default(),
             depth: Depth::Rights,
             collations: BTreeMap::new(),
@@ -136,9 +148,17 @@ impl Facts {
 
     /// The row of [`SERVER_QUERY`].
     pub(crate) fn take_server_row(&mut self, row: &Row<'_>) -> Option<()> {
-        let [skip_names, sql_mode, connections, packet, collation, autocommit, prepared] = row else {
+        let [skip_names, sql_mode, connections, packet, collation, autocommit, prepared, trackers @ ..] = row
+        else {
             return None;
         };
+        let [schema, state_change, variables, transactions] = trackers else { return None };
+        // NULL is an empty list.
+        let values = [(*schema)?, (*state_change)?, variables.unwrap_or_default()];
+        for (tracker, value) in TRACKERS.into_iter().zip(values) {
+            self.trackers.set(tracker, value);
+        }
+        self.tracks_transactions = !(*transactions)?.eq_ignore_ascii_case(b"OFF");
         self.autocommit = !matches!((*autocommit)?, b"0" | b"OFF");
         self.name_resolution = !matches!((*skip_names)?, b"1" | b"ON");
         self.sql_mode = (*sql_mode)?.into();
@@ -246,8 +266,19 @@ mod tests {
             Facts::new(&Established::of_test("5.5.5-10.11.14-MariaDB-0+deb12u2", Capabilities(0)));
         facts.take_collation_row(&[Some(b"8"), Some(b"latin1_swedish_ci"), Some(b"latin1")]).unwrap();
         facts.take_collation_row(&[Some(b"45"), Some(b"utf8mb4_general_ci"), Some(b"utf8mb4")]).unwrap();
-        let fields: [&[u8]; 7] =
-            [b"1", b"ANSI_QUOTES", b"151", b"16777216", b"latin1_swedish_ci", b"1", b"16382"];
+        let fields: [&[u8]; 11] = [
+            b"1",
+            b"ANSI_QUOTES",
+            b"151",
+            b"16777216",
+            b"latin1_swedish_ci",
+            b"1",
+            b"16382",
+            b"1",
+            b"0",
+            b"time_zone",
+            b"OFF",
+        ];
         let row = fields.map(Some);
         facts.take_server_row(&row).unwrap();
         facts
@@ -269,6 +300,8 @@ mod tests {
         assert!(facts.is_mariadb());
         assert!(!facts.name_resolution);
         assert_eq!(facts.max_connections, 151);
+        assert_eq!(facts.trackers.literal(TrackerVariable::SystemVariables), "'time_zone'");
+        assert!(!facts.tracks_transactions);
         assert!(facts.accounts_query().contains("FROM mysql.global_priv"));
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use sql::{
-    CharsetSetting, Classification, Effects, Holding, Kind, LexMode, Reads, SessionCall, SessionFunction,
-    TransactionCommand, VariableUse,
+    CharsetSetting, Classification, Effects, Holding, Kind, LexMode, Reads, SessionCall, TransactionCommand,
+    VariableUse,
 };
 use wire::Expect;
 
@@ -174,15 +174,6 @@ impl Statement {
             sets_for_itself: false,
             several: false,
             transaction: None,
-        }
-    }
-
-    /// Its text is to be executed as it is, again and again: where it sets trackers, they are the client's.
-    pub(crate) fn pin_for_trackers(&mut self) {
-        let before = self.calls.len();
-        self.calls.retain(|call| call.function != SessionFunction::TrackedVariables);
-        if self.calls.len() < before {
-            self.effects |= Effects::SESSION_VARIABLE;
         }
     }
 

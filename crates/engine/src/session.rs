@@ -79,7 +79,7 @@ const MAY_BE_EMPTY: [&[u8]; 4] = [b"default_master_connection", b"note_verbosity
 
 /// System variables that are consumed by the next statement, belong to the connection to the server and not to the
 /// client, or are reported without being settable: never carried. A statement that sets one of them pins (the lexer's rule), so nothing is lost.
-const NOT_CARRIED: [&[u8]; 14] = [
+const NOT_CARRIED: [&[u8]; 13] = [
     b"error_count",
     b"identity",
     b"insert_id",
@@ -91,7 +91,6 @@ const NOT_CARRIED: [&[u8]; 14] = [
     b"session_track_schema",
     b"session_track_state_change",
     b"session_track_system_variables",
-    b"session_track_transaction_info",
     b"statement_id",
     b"timestamp",
 ];
@@ -121,7 +120,7 @@ pub(crate) fn other_name(name: &[u8]) -> Option<&'static [u8]> {
 
 /// System variables that say how a statement is executed and nothing of what it means. Clients that differ in them alone can
 /// share prepared statements.
-const ONLY_FOR_EXECUTION: [&[u8]; 15] = [
+const ONLY_FOR_EXECUTION: [&[u8]; 17] = [
     b"autocommit",
     b"foreign_key_checks",
     b"innodb_lock_wait_timeout",
@@ -131,6 +130,8 @@ const ONLY_FOR_EXECUTION: [&[u8]; 15] = [
     b"max_statement_time",
     b"net_read_timeout",
     b"net_write_timeout",
+    b"session_track_gtids",
+    b"session_track_transaction_info",
     b"transaction_isolation",
     b"transaction_read_only",
     b"tx_isolation",
@@ -184,6 +185,19 @@ impl SessionState {
     /// Whether COMMIT and ROLLBACK do no more than that (completion_type).
     pub(crate) fn has_plain_transactions(&self) -> bool {
         !self.variables.contains_key(&b"completion_type"[..])
+    }
+
+    /// Whether its client is told of its transactions; `None` where it is as for a new connection.
+    pub(crate) fn tracks_transactions(&self) -> Option<bool> {
+        let value = self.variables.get(&b"session_track_transaction_info"[..])?;
+        Some(!value.eq_ignore_ascii_case(b"OFF"))
+    }
+
+    /// Whether it has a tracker on, of those that its backend has likewise.
+    pub(crate) fn has_own_trackers(&self) -> bool {
+        let names = [&b"session_track_gtids"[..], b"session_track_transaction_info"];
+        let mut values = names.iter().filter_map(|name| self.variables.get(*name));
+        values.any(|value| !value.eq_ignore_ascii_case(b"OFF"))
     }
 
     /// Whether MariaDB reads texts as Oracle does.

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use crate::lexer::TokenKind;
-use crate::scan::{Findings, Scanner};
+use crate::scan::Scanner;
 use crate::statement::{self, Statement};
-use crate::{Effects, PoolVariable, Reads, digest};
+use crate::{Effects, PoolVariable, Reads, TrackerVariable, digest};
 
 /// What of the session's `sql_mode` changes how a statement is cut into tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -137,8 +137,7 @@ pub struct KillTarget {
     pub id: Option<u64>,
 }
 
-/// A function or variable with something that the last statement left behind, or another place of a text in which something
-/// else may have to stand.
+/// A function or variable with something that the last statement left behind, or of which the client has a value of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionCall {
     /// Which.
@@ -169,8 +168,8 @@ pub enum SessionFunction {
     ErrorCount,
     /// `@@thread_pool_...`, as far as clients set it for themselves.
     Pool(PoolVariable),
-    /// `session_track_system_variables = value` in a `SET`. Where a scope stands before it as a word, without that.
-    TrackedVariables,
+    /// `@@session_track_...`, whose values on a backend are not the client's.
+    Tracker(TrackerVariable),
 }
 
 /// What a text does to the session's character sets. Session trackers report the three `character_set_*` variables but not
@@ -226,18 +225,19 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     several |= scanner.is_doubtful();
     let first = first.unwrap_or(Statement::EMPTY);
     let fingerprint = scanner.fingerprint();
-    if several || text.len() > LARGEST_REWRITTEN {
-        pin_for_trackers(&mut scanner.findings);
+    if several && scanner.findings.sets_trackers {
+        // What the others do then goes unreported.
+        scanner.add_effect(Effects::SESSION_VARIABLE);
     }
-    let Findings { effects, reads, mut calls, sets_last_insert_id, sets_pool_variable, unreported, assigned } =
-        scanner.findings;
+    let findings = scanner.findings;
+    let (effects, reads, mut calls) = (findings.effects, findings.reads, findings.calls);
     for call in &mut calls {
         let earlier = kinds.iter().take_while(|(end, _)| *end <= call.span.start);
         call.left_by_text = earlier.into_iter().any(|(_, kind)| leaves_behind(*kind, call.function));
     }
     let plain_read = !several
         && effects.is_empty()
-        && !sets_last_insert_id
+        && !findings.sets_last_insert_id
         && reads.is_empty()
         && first.kind == Kind::Select
         && first.only_reads;
@@ -252,8 +252,8 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         calls,
         charset: if several && charset_changes { CharsetSetting::Unsure } else { first.charset },
         wait_free: !several && first.wait_free,
-        sets_last_insert_id,
-        sets_pool_variable,
+        sets_last_insert_id: findings.sets_last_insert_id,
+        sets_pool_variable: findings.sets_pool_variable,
         releases_connection,
         rows_of_select: kinds
             .iter()
@@ -261,22 +261,9 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
             .find(|(_, kind)| !has_no_rows(*kind))
             .is_some_and(|(_, kind)| *kind == Kind::Select),
         inserts,
-        unreported,
-        assigned,
+        unreported: findings.unreported,
+        assigned: findings.assigned,
         sets_for_itself: !several && first.sets_for_itself,
-    }
-}
-
-/// In larger texts nothing is replaced: no SET is that long.
-const LARGEST_REWRITTEN: usize = 64 << 10;
-
-/// Trackers are the client's where nothing can be put in the place of their setting: among several statements it may be a part of
-/// something else.
-fn pin_for_trackers(findings: &mut Findings) {
-    let before = findings.calls.len();
-    findings.calls.retain(|call| call.function != SessionFunction::TrackedVariables);
-    if findings.calls.len() < before {
-        findings.effects |= Effects::SESSION_VARIABLE;
     }
 }
 
@@ -297,10 +284,8 @@ fn leaves_behind(kind: Kind, function: SessionFunction) -> bool {
             let writes = [Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete, Kind::Load, Kind::Ddl];
             reads || writes.contains(&kind)
         }
-        SessionFunction::ConnectionId
-        | SessionFunction::LastInsertId
-        | SessionFunction::Pool(_)
-        | SessionFunction::TrackedVariables => false,
+        SessionFunction::Tracker(_) => kind == Kind::Set,
+        SessionFunction::ConnectionId | SessionFunction::LastInsertId | SessionFunction::Pool(_) => false,
     }
 }
 

@@ -133,15 +133,18 @@ impl Reads {
     pub const DIAGNOSTICS: Self = Self(1 << 4);
     /// A variable of the thread pool that clients set for themselves, see [`crate::PoolVariable`].
     pub const POOL_VARIABLE: Self = Self(1 << 5);
+    /// What the client has set of [`crate::TrackerVariable`].
+    pub const TRACKER: Self = Self(1 << 6);
 
     /// Every member with its name, in the order of the bits.
-    const NAMES: [(Self, &'static str); 6] = [
+    const NAMES: [(Self, &'static str); 7] = [
         (Self::LAST_INSERT_ID, "last_insert_id"),
         (Self::ROW_COUNT, "row_count"),
         (Self::FOUND_ROWS, "found_rows"),
         (Self::CONNECTION_ID, "connection_id"),
         (Self::DIAGNOSTICS, "diagnostics"),
         (Self::POOL_VARIABLE, "pool_variable"),
+        (Self::TRACKER, "tracker"),
     ];
 
     /// Whether all members of `other` are in this set.

@@ -30,6 +30,7 @@ mod scan;
 mod set;
 mod statement;
 mod system_variable;
+mod tracker;
 mod transaction;
 mod user_variables;
 
@@ -42,5 +43,6 @@ pub use holding::{Holding, TableName, holding};
 pub use plain_set::{plain_set, shown_variables};
 pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};
+pub use tracker::TrackerVariable;
 pub use transaction::{TransactionCommand, transaction_command};
 pub use user_variables::{Assignment, VariableUse, variable_use};

@@ -143,6 +143,8 @@ pub(crate) struct Findings {
     pub sets_pool_variable: bool,
     pub unreported: Vec<Box<[u8]>>,
     pub assigned: Vec<Box<[u8]>>,
+    /// A tracker is set to something else than what a backend has.
+    pub sets_trackers: bool,
 }
 
 /// What was found in the statement at hand.
@@ -206,6 +208,7 @@ impl<'a> Scanner<'a> {
                 sets_pool_variable: false,
                 unreported: Vec::new(),
                 assigned: Vec::new(),
+                sets_trackers: false,
             },
             remarks: Remarks::default(),
             depth: 0,
@@ -371,7 +374,7 @@ impl<'a> Scanner<'a> {
             SessionFunction::LastInsertId => Reads::LAST_INSERT_ID,
             SessionFunction::WarningCount | SessionFunction::ErrorCount => Reads::DIAGNOSTICS,
             SessionFunction::Pool(_) => Reads::POOL_VARIABLE,
-            SessionFunction::TrackedVariables => Reads::NONE,
+            SessionFunction::Tracker(_) => Reads::TRACKER,
         };
         let (whole_select_item, left_by_text) = (false, false);
         self.findings.calls.push(SessionCall { function, span: start..end, whole_select_item, left_by_text });

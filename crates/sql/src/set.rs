@@ -7,7 +7,7 @@ use crate::pool;
 use crate::scan::{Keyword, Scanner};
 use crate::statement::{self, Statement};
 use crate::system_variable::{Scope, SystemVariable, without_quotes};
-use crate::{CharsetSetting, Effects, Kind, SessionCall, SessionFunction};
+use crate::{CharsetSetting, Effects, Kind, TrackerVariable};
 
 /// Reads a `SET`, whose first word is at hand.
 pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
@@ -124,9 +124,8 @@ fn assignment(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSe
         }
         TokenKind::SystemVariable => {
             let variable = SystemVariable::of(scanner.bytes(scanner.current));
-            let start = scanner.current.start();
             scanner.pass_target();
-            let target = Target { scope: variable.scope, name: variable.name, start, with_at_signs: true };
+            let target = Target { scope: variable.scope, name: variable.name, with_at_signs: true };
             system_variable(scanner, statement, target)
         }
         TokenKind::Word if scanner.is_word("names") => names(scanner),
@@ -169,7 +168,6 @@ fn plain_name(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSe
         skip_value(scanner);
         return CharsetSetting::Unsure;
     }
-    let start = scanner.current.start();
     let mut name = scanner.bytes(scanner.current);
     scanner.bump();
     if scanner.current.is(b'.') {
@@ -178,7 +176,7 @@ fn plain_name(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSe
         scanner.bump();
     }
     let name = without_quotes(name);
-    system_variable(scanner, statement, Target { scope, name, start, with_at_signs: false })
+    system_variable(scanner, statement, Target { scope, name, with_at_signs: false })
 }
 
 /// What is assigned to.
@@ -186,8 +184,6 @@ fn plain_name(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSe
 struct Target<'a> {
     scope: Scope,
     name: &'a [u8],
-    /// Where it begins, behind a scope that is a word.
-    start: usize,
     /// Written as `@@name`.
     with_at_signs: bool,
 }
@@ -202,10 +198,6 @@ fn system_variable(
     scanner.findings.sets_pool_variable |= pool::is_ours(target.scope, target.name);
     if target.scope == Scope::Global {
         value(scanner);
-        return CharsetSetting::Untouched;
-    }
-    if is("session_track_system_variables") {
-        tracked_variables(scanner, target.start);
         return CharsetSetting::Untouched;
     }
     if let Some(name) = plain_variable_name(target.name) {
@@ -223,9 +215,11 @@ fn system_variable(
     }
     statement.sets_lex_mode |= is("sql_mode");
     let value = value(scanner);
-    let as_we_have_it =
-        (is("session_track_schema") || is("session_track_state_change")) && value == Value::On;
-    if cannot_be_replayed(target.name) && !as_we_have_it {
+    if let Some(tracker) = TrackerVariable::of(target.name) {
+        let as_on_backends = tracker != TrackerVariable::SystemVariables && value == Value::On;
+        scanner.findings.sets_trackers |= !as_on_backends;
+    }
+    if cannot_be_replayed(target.name) {
         scanner.add_effect(Effects::SESSION_VARIABLE);
     }
     if is("sql_auto_is_null") && value != Value::Off {
@@ -240,27 +234,6 @@ fn system_variable(
         CharsetSetting::Unsure
     } else {
         CharsetSetting::Untouched
-    }
-}
-
-/// Which variables a client wants to be told of; the assignment began at `target`. Whoever runs the statement has trackers of
-/// its own, and has to put something else in its place.
-fn tracked_variables(scanner: &mut Scanner<'_>, target: usize) {
-    let before = scanner.findings.calls.len();
-    while scanner.current.is(b':') || scanner.current.is(b'=') {
-        scanner.bump();
-    }
-    let assigned = scanner.previous().is(b'=');
-    let start = scanner.current.start();
-    skip_value(scanner);
-    let end = scanner.previous().end();
-    if assigned && end > start && scanner.findings.calls.len() == before {
-        let function = SessionFunction::TrackedVariables;
-        let (whole_select_item, left_by_text) = (false, false);
-        let call = SessionCall { function, span: target..end, whole_select_item, left_by_text };
-        scanner.findings.calls.push(call);
-    } else {
-        scanner.add_effect(Effects::SESSION_VARIABLE);
     }
 }
 
@@ -284,8 +257,7 @@ fn cannot_be_replayed(name: &[u8]) -> bool {
         "immediate_server_version",
     ];
     // The last one has the server keep the texts of statements, for a later one of the same client.
-    const PREFIXES: [&str; 7] =
-        ["pseudo_", "gtid_", "session_track_", "wsrep_", "profiling", "debug", "optimizer_trace"];
+    const PREFIXES: [&str; 6] = ["pseudo_", "gtid_", "wsrep_", "profiling", "debug", "optimizer_trace"];
     NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
         || PREFIXES.iter().any(|prefix| has_prefix(name, prefix))
 }

@@ -1,6 +1,6 @@
 //! System variables as they are written: the scope and the name.
 
-use crate::{PoolVariable, SessionFunction};
+use crate::{PoolVariable, SessionFunction, TrackerVariable};
 
 /// The scope written before a system variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,8 @@ impl<'a> SystemVariable<'a> {
             13 if is(b"warning_count") => Some(SessionFunction::WarningCount),
             14 if is(b"last_insert_id") => Some(SessionFunction::LastInsertId),
             16 if is(b"pseudo_thread_id") => Some(SessionFunction::ConnectionId),
-            _ => PoolVariable::of(self.name).map(SessionFunction::Pool),
+            _ => (PoolVariable::of(self.name).map(SessionFunction::Pool))
+                .or_else(|| TrackerVariable::of(self.name).map(SessionFunction::Tracker)),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Statements and what is said about them.
 
-use sql::{CharsetSetting, Classification, Effects, KillTarget, Kind, LexMode, SessionFunction, classify};
+use sql::{
+    CharsetSetting, Classification, Effects, KillTarget, Kind, LexMode, Reads, SessionFunction,
+    TrackerVariable, classify,
+};
 
 fn plain(text: &str) -> Classification {
     classify(text.as_bytes(), LexMode::default())
@@ -404,9 +407,6 @@ fn assignments() {
             "SET autocommit = 1, `insert_id` = 5",
             "SET LOCAL pseudo_thread_id = 5",
             "SET gtid_next = 'AUTOMATIC'",
-            "SET @@session.session_track_schema = OFF",
-            "SET session_track_schema = 'ON'",
-            "SET session_track_transaction_info = 'STATE'",
             "SET session_track_system_variables",
             "SET sql_auto_is_null = 1",
             "SET optimizer_trace = 'enabled=on'",
@@ -440,32 +440,52 @@ fn assignments() {
 
 #[test]
 fn trackers_of_a_client() {
-    let tracked = SessionFunction::TrackedVariables;
     for text in [
         "set autocommit=1, session_track_schema=1, session_track_state_change = ON",
-        "SET @@session.session_track_schema = TRUE",
+        "SET @@session.session_track_schema = OFF",
+        "SET session_track_transaction_info = 'STATE', SESSION session_track_gtids = 'OWN_GTID'",
+        "SET SESSION session_track_system_variables = lower('A'), a = 1",
+        "SET GLOBAL session_track_system_variables = 'a'",
     ] {
         check(text, Kind::Set, "", "");
     }
+    let found = plain("SET @@session_track_schema = OFF, Session_Track_System_Variables = 'a'");
+    assert_eq!(
+        found.assigned,
+        [&b"session_track_schema"[..], b"session_track_system_variables"].map(Box::from)
+    );
+    assert_eq!(
+        found.unreported,
+        [Box::<[u8]>::from(&b"session_track_schema"[..])],
+        "the other one has no at signs"
+    );
+    check("SET session_track_system_variables", Kind::Set, "session_variable", "");
+    // What stands behind them is not reported.
+    let pins = |text: &str| !plain(text).effects.is_empty();
+    assert!(
+        pins("SET session_track_system_variables = 'a'; SELECT 1")
+            && pins("SET session_track_schema = 0; USE a")
+    );
+    assert!(!pins("SET session_track_schema = 1; USE a"));
+}
+
+#[test]
+fn a_client_reads_its_own_trackers() {
+    let variable = SessionFunction::Tracker(TrackerVariable::SystemVariables);
+    let schema = SessionFunction::Tracker(TrackerVariable::Schema);
     calls(
-        "SET SESSION session_track_system_variables = lower('A'), a = 1",
-        &[(tracked, "session_track_system_variables = lower('A')", false)],
+        "SELECT @@session_track_schema, @@GLOBAL.session_track_schema, @@Session.session_track_system_variables",
+        &[
+            (schema, "@@session_track_schema", true),
+            (variable, "@@Session.session_track_system_variables", true),
+        ],
     );
     calls(
-        "SET @@session.session_track_system_variables := 'a'",
-        &[(tracked, "@@session.session_track_system_variables := 'a'", false)],
+        "SET session_track_system_variables = CONCAT(@@session_track_system_variables, ',autocommit')",
+        &[(variable, "@@session_track_system_variables", false)],
     );
-    calls("SET GLOBAL session_track_system_variables = 'a'", &[]);
-    check(
-        "SET session_track_system_variables = @@warning_count",
-        Kind::Set,
-        "session_variable",
-        "diagnostics",
-    );
-    let found = plain("SET session_track_system_variables = 'a'; SELECT 1");
-    assert!(found.calls.is_empty() && found.effects == Effects::SESSION_VARIABLE);
-    let long = format!("SET session_track_system_variables = '{}'", " ".repeat(64 << 10));
-    assert!(plain(&long).effects.contains(Effects::SESSION_VARIABLE));
+    let found = plain("SET session_track_schema = 0; SELECT @@session_track_schema");
+    assert!(found.calls[0].left_by_text && found.reads == Reads::TRACKER);
 }
 
 #[test]

@@ -123,6 +123,45 @@ pub enum SessionChange<'a> {
     },
 }
 
+/// Appends a change to those of an OK packet.
+pub fn put_session_change(out: &mut Vec<u8>, change: &SessionChange<'_>) {
+    let mut body = Vec::new();
+    let kind = match *change {
+        SessionChange::SystemVariable { name, value } => {
+            put_lenenc_bytes(&mut body, name);
+            put_lenenc_bytes(&mut body, value);
+            0
+        }
+        SessionChange::Schema(name) => {
+            put_lenenc_bytes(&mut body, name);
+            1
+        }
+        SessionChange::StateChange => {
+            body.extend_from_slice(b"1");
+            2
+        }
+        SessionChange::Gtids(set) => {
+            body.push(0);
+            put_lenenc_bytes(&mut body, set);
+            3
+        }
+        SessionChange::TransactionCharacteristics(sql) => {
+            put_lenenc_bytes(&mut body, sql);
+            4
+        }
+        SessionChange::TransactionState(letters) => {
+            put_lenenc_bytes(&mut body, letters);
+            5
+        }
+        SessionChange::Other { kind, data } => {
+            body.extend_from_slice(data);
+            kind
+        }
+    };
+    out.push(kind);
+    put_lenenc_bytes(out, &body);
+}
+
 /// Reads the changes of an OK packet one by one; stops for good after an error.
 pub fn session_changes(raw: &[u8]) -> SessionChanges<'_> {
     SessionChanges { reader: Reader::of("session state change", raw) }
@@ -132,6 +171,17 @@ pub fn session_changes(raw: &[u8]) -> SessionChanges<'_> {
 #[derive(Clone, Debug)]
 pub struct SessionChanges<'a> {
     reader: Reader<'a>,
+}
+
+impl<'a> SessionChanges<'a> {
+    /// The next change, and the bytes that say so: what of several is passed on, is passed on as it came.
+    pub fn next_with_bytes(&mut self) -> Option<Result<(SessionChange<'a>, &'a [u8]), WireError>> {
+        let mut all = self.reader;
+        let all = all.rest();
+        let change = self.next()?;
+        let length = all.len() - self.reader.remaining();
+        Some(change.map(|change| (change, &all[..length])))
+    }
 }
 
 impl<'a> Iterator for SessionChanges<'a> {

@@ -6,7 +6,8 @@
 //!
 //! * With `DEPRECATE_EOF` no EOF follows column definitions, and an OK with the header 0xfe stands where an EOF ended
 //!   the rows. [`ReplyReader`] converts both ways and numbers the packets anew.
-//! * With `SESSION_TRACK` an OK may carry changes of session state. They are cut out for clients that did not ask.
+//! * With `SESSION_TRACK` an OK may carry changes of session state. They are cut out for clients that did not ask; of the others,
+//!   each hears what [`ReplySink::told`] leaves.
 //! * A server that compresses numbers packets by the compressed ones, whenever it has flushed (`net_flush`), so that these
 //!   numbers say nothing. The client's count on, as they would without compression.
 //!
@@ -17,6 +18,8 @@
 //!
 //! Sources: `send_result_set_metadata`, `send_eof`, `send_prep_stmt` and `sql/sql_cursor.cc` of both servers, checked
 //! against a MariaDB 10.11 server; `cli_read_query_result` and `mysql_stmt_execute` of the client libraries.
+
+use std::borrow::Cow;
 
 use crate::framing::{HEADER_LEN, Header, MAX_PAYLOAD};
 use crate::replies::{EOF_HEADER, ERR_HEADER, OK_HEADER};
@@ -106,6 +109,12 @@ pub enum ClientMetadata {
 pub trait ReplySink {
     /// Bytes for the client, headers included, in order.
     fn relay(&mut self, bytes: &[u8]);
+
+    /// What the client is told of the changes of session state that an OK carries, as [`crate::session_changes`] reads them. Asked
+    /// for each OK where both sides have `SESSION_TRACK`, also where it carries none.
+    fn told<'c>(&mut self, changes: &'c [u8]) -> Cow<'c, [u8]> {
+        Cow::Borrowed(changes)
+    }
 
     /// Something the reply said. May come before the bytes that said it: these are all relayed when
     /// [`ReplyReader::read`] returns.

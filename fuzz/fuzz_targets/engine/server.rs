@@ -359,7 +359,9 @@ impl Session {
         if statement.contains("information_schema.COLLATIONS") {
             vec![row(&["8", "latin1_swedish_ci", "latin1"]), row(&["45", "utf8mb4_general_ci", "utf8mb4"])]
         } else if statement.contains("@@global.skip_name_resolve") {
-            vec![row(&["1", "", "151", "65536", "latin1_swedish_ci", "1", "20"])]
+            let trackers = ["1", "0", "autocommit,time_zone", "OFF"];
+            let usual = ["1", "", "151", "65536", "latin1_swedish_ci", "1", "20"];
+            vec![row(&[&usual[..], &trackers].concat())]
         } else if statement.contains("mysql.func") || statement.contains("Com_grant") {
             // Functions, and statements that have changed accounts.
             vec![row(&[&how.warnings.to_string()])]

@@ -413,8 +413,8 @@ impl Engine {
             false if there && client.backend.is_some() => Literals::AllButDiagnostics,
             false => Literals::All,
         };
-        let pool = |variable| client.priority.literal(variable, &self.settings);
-        let rewritten = client.aftermath.rewrite(text, &request.statement.calls, client.id, pool, which);
+        let own = |function| self.own_literal(key, function);
+        let rewritten = client.aftermath.rewrite(text, &request.statement.calls, client.id, own, which);
         if let Some(text) = rewritten {
             let command = request.raw[wire::HEADER_LEN];
             let mut raw = Vec::with_capacity(wire::HEADER_LEN + 1 + text.len());
@@ -565,7 +565,7 @@ pub(crate) fn reply_options(
         backend_session_track: backend.contains(Capabilities::SESSION_TRACK),
         backend_compressed: is_compressed(backend),
         client_deprecate_eof: client.contains(Capabilities::DEPRECATE_EOF),
-        client_session_track: false,
+        client_session_track: client.contains(Capabilities::SESSION_TRACK),
         client_progress: client.contains(Capabilities::PROGRESS),
         client_metadata: match client.contains(Capabilities::CACHE_METADATA) {
             true => ClientMetadata::Announced,

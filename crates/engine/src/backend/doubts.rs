@@ -5,12 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use sql::{CharsetSetting, Effects, Kind};
+use sql::{CharsetSetting, Effects, Kind, TrackerVariable};
 use wire::{Capabilities, CommandKind, Expect, StatusFlags};
 
 use super::kept::rows_of;
 use super::{Afterwards, Change, Owner, ServerError, Summary};
 use crate::client::Phase as ClientPhase;
+use crate::client::trackers::sets_list;
 use crate::engine::Engine;
 use crate::facts::Facts;
 use crate::pins::Pins;
@@ -90,6 +91,22 @@ fn unreported(statement: &Statement, reported: &BTreeSet<Box<[u8]>>, failed: boo
     names
 }
 
+/// What a statement sets that also sets the list of variables that the server reports: the rest it reports by the new one, and
+/// forgets what it had changed before that (session_tracker.cc: `Session_sysvars_tracker::update`).
+fn assigned_beside_list(statement: &Statement, reported: &BTreeSet<Box<[u8]>>) -> BTreeSet<Box<[u8]>> {
+    let told = |name: &[u8]| !statement.several && reported.contains(name);
+    let mut names: BTreeSet<_> = statement.assigned.iter().filter(|name| !told(name)).cloned().collect();
+    if statement.charset != CharsetSetting::Untouched {
+        names.extend(CHARSETS.map(Box::from));
+    }
+    names
+}
+
+/// Whether trackers are among them: ours are set anew ahead of the next statement, so that they have to be asked for before that.
+pub(crate) fn are_about_trackers(doubts: &Doubts) -> bool {
+    doubts.as_ref().is_some_and(|names| names.iter().any(|name| TrackerVariable::of(name).is_some()))
+}
+
 /// ER_PARSE_ERROR: nothing has run. Those of names that are missing may come from a trigger's body, behind what it has done.
 const PARSE_ERROR: u16 = 1064;
 
@@ -127,29 +144,26 @@ impl Engine {
         let failed = summary.error.is_some();
         let statement = &request.statement;
         let session = self.clients[client].session.expect("a client with requests has logged in");
-        // MySQL reports that a temporary table has been changed or dropped.
-        let of_table = statement.kind == Kind::Ddl && self.clients[client].holds_tables();
         let vague = self.facts.as_ref().is_some_and(Facts::has_vague_trackers);
-        // What stored code has set there cannot be told from the reports.
-        let runs_code = !statement.effects.intersection(MAY_SET).is_empty();
-        let mut explained = (matches!(statement.kind, Kind::Set | Kind::Use) && !(vague && runs_code))
-            || !request.explained_effects().is_empty()
-            || (!statement.unreported.is_empty() && !may_fire_triggers(statement))
-            || (!runs_code && !statement.assigned.is_empty())
-            || of_table;
+        let mut explained = self.explains_changes(client, request, vague);
         let mut state = None;
         let own = || self.sessions.state(session).clone();
         let (mut told, mut schema_told) = (false, false);
         let mut reported = BTreeSet::new();
         let mut doubts = BTreeSet::new();
         let mut settled = BTreeSet::new();
+        let mut trackers = Vec::new();
         for change in changes {
             match change {
                 Change::Variable { name, value } => {
                     let name: Box<[u8]> = name.to_ascii_lowercase().into();
                     let belief = belief(statement, &name, failed);
                     if belief != Belief::Over {
-                        state.get_or_insert_with(own).set_variable(&name, &value);
+                        if let Some(tracker) = TrackerVariable::of(&name) {
+                            trackers.push((tracker, value));
+                        } else {
+                            state.get_or_insert_with(own).set_variable(&name, &value);
+                        }
                         let into = if belief == Belief::True { &mut settled } else { &mut doubts };
                         into.insert(name.clone());
                     }
@@ -166,6 +180,8 @@ impl Engine {
             state.get_or_insert_with(own).charset.collation = collation.clone();
         }
         doubts.extend(unreported(statement, &reported, failed));
+        let lists = sets_list(statement) && (!failed || statement.several);
+        doubts.extend(lists.then(|| assigned_beside_list(statement, &reported)).into_iter().flatten());
         if vague && (!failed || statement.several) {
             for name in statement.assigned.iter().filter(|name| !reported.contains(*name)) {
                 match summary.status {
@@ -185,7 +201,25 @@ impl Engine {
         if let Some(state) = state {
             self.move_session(key, client, state, schema_told);
         }
+        for (tracker, value) in trackers {
+            self.set_tracker(key, client, tracker, &value);
+        }
+        self.backends[key].trackers &= !lists;
         told && !explained
+    }
+
+    /// Whether a change that the server does not name is one of those that are known of the statement.
+    fn explains_changes(&self, client: usize, request: &Request, vague: bool) -> bool {
+        let statement = &request.statement;
+        // MySQL reports that a temporary table has been changed or dropped.
+        let of_table = statement.kind == Kind::Ddl && self.clients[client].holds_tables();
+        // What stored code has set there cannot be told from the reports.
+        let runs_code = !statement.effects.intersection(MAY_SET).is_empty();
+        (matches!(statement.kind, Kind::Set | Kind::Use) && !(vague && runs_code))
+            || !request.explained_effects().is_empty()
+            || (!statement.unreported.is_empty() && !may_fire_triggers(statement))
+            || (!runs_code && !statement.assigned.is_empty())
+            || of_table
     }
 
     /// What stands behind a statement, of which an error packet has said nothing: it comes with the next answer. What is
@@ -279,7 +313,14 @@ impl Engine {
             let session = self.clients[client].session.expect("a client with requests has logged in");
             let mut state: SessionState = self.sessions.state(session).clone();
             for (name, value) in asked.iter().zip(values) {
-                state.set_variable(name, value.as_deref().unwrap_or_default());
+                match (TrackerVariable::of(name), value) {
+                    (Some(tracker), Some(value)) => self.set_tracker(key, client, tracker, value),
+                    // MySQL takes NULL for the list, and goes on by the one before.
+                    (Some(_), None) => {}
+                    (None, value) => {
+                        state.set_variable(name, value.as_deref().unwrap_or_default());
+                    }
+                }
             }
             self.move_session(key, client, state, false);
         } else {
@@ -358,6 +399,21 @@ mod tests {
         assert_eq!(of("SET max_join_size = 5", &["max_join_size"], false), ["sql_big_selects"]);
         assert_eq!(of("CALL p()", &["sql_mode"], false), [""; 0]);
         assert_eq!(of("CALL p()", &[], true).len(), GOES_BACK.len());
+    }
+
+    #[test]
+    fn what_stands_beside_the_list_of_variables_is_asked_for() {
+        let beside = |text: &str, reported: &[&str]| {
+            let reported = reported.iter().map(|name| Box::from(name.as_bytes())).collect();
+            let names = assigned_beside_list(&statement(text), &reported);
+            names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>()
+        };
+        let set = "SET autocommit = 1, session_track_system_variables = 'time_zone', time_zone = '+01:00'";
+        assert_eq!(beside(set, &["time_zone"]), ["autocommit", "session_track_system_variables"]);
+        assert_eq!(beside(&format!("{set}; DO 1"), &["time_zone"]).len(), 3);
+        assert_eq!(beside("SET session_track_system_variables = '', NAMES utf8mb4", &[]).len(), 5);
+        let doubts = Some(Box::new([Box::from(&b"session_track_schema"[..])].into_iter().collect()));
+        assert!(are_about_trackers(&doubts) && !are_about_trackers(&None));
     }
 
     #[test]

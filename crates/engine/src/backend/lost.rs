@@ -119,7 +119,6 @@ impl Engine {
         let transaction = client.in_transaction() || client.unstarted.is_some();
         let (pinned, killed) = (!client.pins.is_empty(), client.killed);
         client.backend = None;
-        client.settled_on = None;
         client.phase = ClientPhase::Idle;
         self.server_keeps_up(key);
         let request = self.take_request(key);
@@ -144,7 +143,6 @@ impl Engine {
     fn holder_lost(&mut self, key: usize) {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.backend = None;
-        client.settled_on = None;
         // The servers close the connection behind the end of the binary log (dispatch_command: COM_BINLOG_DUMP).
         if client.pins.replicates() {
             return self.close_client(key, "the server closed the connection of this replica");

@@ -240,6 +240,10 @@ pub(crate) struct Summary {
     pub(crate) log_begun: bool,
     /// Bytes relayed to the client, or kept here where the answer is for us.
     pub(crate) relayed: u64,
+    /// How many of these tell the client of changes of its session.
+    pub(crate) told: u64,
+    /// The changes of the latest OK, where they will be remembered.
+    pub(crate) raw_changes: Vec<u8>,
     pub(crate) kept: Vec<u8>,
 }
 

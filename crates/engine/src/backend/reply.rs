@@ -1,5 +1,6 @@
 //! From the server back to the client: relays an answer, and draws the consequences at its end.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use wire::{ReplyEvent, ReplySink};
@@ -7,6 +8,7 @@ use wire::{ReplyEvent, ReplySink};
 use super::preparing::LARGEST_ANSWER;
 use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
 use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
+use crate::client::trackers::{self, Told};
 use crate::client::{Client, Phase as ClientPhase, Running};
 use crate::coalescing::Group;
 use crate::engine::Engine;
@@ -27,6 +29,10 @@ struct Relay<'a> {
     /// How many bytes are kept here.
     keep: usize,
     group: Option<&'a mut Group>,
+    /// What the client hears of changes of its session.
+    told: Option<Told<'a>>,
+    /// The changes are kept here as they come.
+    keeps_changes: bool,
     summary: &'a mut Summary,
 }
 
@@ -38,6 +44,12 @@ impl Client {
             Some(Question::Show(_)) => LARGEST_REMEMBERED,
             _ => 0,
         }
+    }
+
+    /// Whether what its statement changes of the session is remembered.
+    fn keeps_changes(&self) -> bool {
+        let remember = self.request.as_ref().and_then(|request| request.remember.as_ref());
+        matches!(remember, Some(Question::Set(_)))
     }
 }
 
@@ -54,6 +66,17 @@ impl ReplySink for Relay<'_> {
         }
     }
 
+    fn told<'c>(&mut self, changes: &'c [u8]) -> Cow<'c, [u8]> {
+        let told = self.told.map_or(Cow::Borrowed(&[][..]), |told| told.of(changes));
+        if !told.is_empty() {
+            let mut length = Vec::new();
+            wire::put_lenenc_bytes(&mut length, &told);
+            // The length of an empty info stands before it.
+            self.summary.told += 1 + length.len() as u64;
+        }
+        told
+    }
+
     fn event(&mut self, event: ReplyEvent<'_>) {
         let summary = &mut *self.summary;
         match event {
@@ -68,6 +91,9 @@ impl ReplySink for Relay<'_> {
                 }
                 if ok.last_insert_id != 0 {
                     summary.last_insert_id = ok.last_insert_id;
+                }
+                if self.keeps_changes {
+                    summary.raw_changes = trackers::without_counter(ok.session_changes);
                 }
                 summary.take_changes(ok.session_changes);
             }
@@ -142,9 +168,17 @@ impl Engine {
                 }
                 _ => (None, LARGEST_KEPT),
             };
-            let group = statement.group.as_deref_mut().filter(|_| to.is_some());
-            let mut relay =
-                Relay { outbox: &mut self.outbox, to, keep, group, summary: &mut statement.summary };
+            let client =
+                statement.owner.client().filter(|_| to.is_some()).map(|client| &self.clients[client]);
+            let mut relay = Relay {
+                outbox: &mut self.outbox,
+                to,
+                keep,
+                group: statement.group.as_deref_mut().filter(|_| to.is_some()),
+                told: client.and_then(|client| trackers::told(client, self.facts.as_ref(), &self.sessions)),
+                keeps_changes: client.is_some_and(Client::keeps_changes),
+                summary: &mut statement.summary,
+            };
             let progress = match statement.reader.read(bytes, &mut relay) {
                 Ok(progress) => progress,
                 Err(error) => {

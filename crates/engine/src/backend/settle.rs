@@ -261,10 +261,15 @@ impl Engine {
         let asks_id = matches!(state.aftermath.insert_id, InsertId::Unsure { .. })
             && state.aftermath.insert_id_at != Some(key);
         if !shared && !state.pins.is_empty() {
+            if !error && super::doubts::are_about_trackers(&state.doubts) {
+                state.phase = ClientPhase::Settling;
+                self.ask_doubts(key, client);
+                return;
+            }
             return match error {
                 true => self.ask_status(key, client),
                 false if asks_id => self.ask_insert_id(key, client),
-                false => self.hold_on(key, client),
+                false => self.hold_on(client),
             };
         }
         // After an error nobody has said whether the transaction is still open: the answer to SHOW WARNINGS does.
@@ -281,7 +286,7 @@ impl Engine {
             return;
         }
         if !shared && in_transaction && !asks_id {
-            return self.hold_on(key, client);
+            return self.hold_on(client);
         }
         let unknown = state.aftermath.insert_id != InsertId::Known || state.aftermath.found_rows.is_none();
         if !shared && unknown {
@@ -302,12 +307,11 @@ impl Engine {
         self.send_own(key, Owner::SaveInsertId { client }, CommandKind::Query, text, Expect::ResultSets, 0);
     }
 
-    fn hold_on(&mut self, key: usize, client: usize) {
+    fn hold_on(&mut self, client: usize) {
         let now = self.now;
         let state = &mut self.clients[client];
         state.phase = ClientPhase::Idle;
         state.last_heard = now;
-        state.settled_on = Some(key);
         self.resume.push(client);
         self.server_keeps_up(client);
         self.drain_client(client);
@@ -322,7 +326,6 @@ impl Engine {
         let Some(state) = self.clients.get_mut(client) else { return };
         state.last_heard = now;
         state.backend = None;
-        state.settled_on = None;
         state.blocks_others = false;
         state.aftermath.insert_id_at = None;
         state.phase = ClientPhase::Idle;
@@ -523,6 +526,7 @@ impl Engine {
         state.pins = Pins::NONE;
         state.holdings = None;
         state.variables = None;
+        state.trackers = None;
         state.doubts = None;
         state.priority = Priority::default();
         state.aftermath = crate::aftermath::Aftermath::default();

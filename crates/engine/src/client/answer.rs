@@ -1,7 +1,8 @@
 //! Answers of our own to clients.
 
-use wire::{EofPacket, OkPacket};
+use wire::{EofPacket, OkPacket, StatusFlags};
 
+use super::trackers;
 use crate::aftermath::Diagnostics;
 use crate::backend::ServerError;
 use crate::engine::Engine;
@@ -16,19 +17,28 @@ impl Engine {
 
     /// Likewise, with this as its `info`.
     pub(crate) fn answer_ok_and_say(&mut self, client: usize, sequence: u8, info: &[u8]) {
-        let client = &self.clients[client];
-        let ok = OkPacket {
-            header: 0x00,
-            affected_rows: 0,
-            last_insert_id: 0,
-            status: client.reader().status(),
-            warnings: 0,
-            info,
-            session_changes: &[],
-        };
+        let status = self.clients[client].reader().status();
+        self.answer_this_ok(client, sequence, &OkPacket { info, ..OkPacket::plain(status) });
+    }
+
+    /// Likewise, with what the client wants to hear of these changes of its session.
+    pub(crate) fn answer_ok_and_tell(&mut self, client: usize, sequence: u8, info: &[u8], changes: &[u8]) {
+        let told = trackers::told(&self.clients[client], self.facts.as_ref(), &self.sessions)
+            .map(|told| told.of(changes));
+        match told.filter(|told| !told.is_empty()) {
+            None => self.answer_ok_and_say(client, sequence, info),
+            Some(told) => {
+                let status = self.clients[client].reader().status().with(StatusFlags::SESSION_STATE_CHANGED);
+                let ok = OkPacket { info, session_changes: &told, ..OkPacket::plain(status) };
+                self.answer_this_ok(client, sequence, &ok);
+            }
+        }
+    }
+
+    pub(crate) fn answer_this_ok(&mut self, client: usize, sequence: u8, ok: &OkPacket<'_>) {
         let mut payload = Vec::new();
-        ok.put(&mut payload, false);
-        self.send_packet_to(client.connection, sequence, &payload);
+        ok.put(&mut payload, true);
+        self.send_packet_to(self.clients[client].connection, sequence, &payload);
     }
 
     /// A statement is answered here that the server would have executed without a table: MySQL's list of warnings is empty then.

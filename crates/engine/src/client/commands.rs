@@ -273,8 +273,7 @@ impl Engine {
     }
 
     fn prepare(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
-        let mut statement = Statement::of_text(text, self.lex_mode(key));
-        statement.pin_for_trackers();
+        let statement = Statement::of_text(text, self.lex_mode(key));
         if statement.sets_pool_variable {
             return self.answer_error(key, answer, &MySqlError::not_to_be_prepared());
         }

@@ -35,7 +35,8 @@ impl Engine {
     /// The OK that ends a login or a COM_CHANGE_USER. What follows the former may be compressed.
     pub(crate) fn answer_login(&mut self, key: usize, sequence: u8) {
         let proof = self.certificate_proof(key);
-        self.answer_ok_and_say(key, sequence, &proof);
+        let schema = self.schema_of_login(key);
+        self.answer_ok_and_tell(key, sequence, &proof, &schema);
         let client = &mut self.clients[key];
         client.login_until = None;
         // It may have sent ahead.

@@ -62,8 +62,8 @@ struct KnownAnswer {
 
 #[derive(Clone)]
 enum Answer {
-    /// An OK, and this state.
-    Set(State),
+    /// An OK that tells of these changes, and this state.
+    Set { after: State, changes: Rc<[u8]> },
     /// The packets.
     Show(Rc<[u8]>),
 }
@@ -71,7 +71,7 @@ enum Answer {
 impl Answer {
     fn state(&self) -> Option<State> {
         match self {
-            Self::Set(state) => Some(*state),
+            Self::Set { after, .. } => Some(*after),
             Self::Show(_) => None,
         }
     }
@@ -137,7 +137,7 @@ impl KnownAnswers {
         let texts =
             self.by_text.keys().map(|text| text.len() + 2 * size_of::<(Box<[u8]>, Vec<KnownAnswer>)>());
         let shown = self.by_text.values().flatten().map(|known| match &known.answer {
-            Answer::Set(_) => 0,
+            Answer::Set { changes, .. } => changes.len(),
             Answer::Show(packets) => packets.len(),
         });
         texts.sum::<usize>() + shown.sum::<usize>() + 2 * self.count * size_of::<KnownAnswer>()
@@ -157,7 +157,7 @@ impl Engine {
     ) -> bool {
         let Some(question) = self.question(key, statement, text, answer) else { return false };
         match self.known_answers.get(question.text(), self.state_of(key)) {
-            Some(Answer::Set(after)) => self.answer_set(key, after, answer),
+            Some(Answer::Set { after, changes }) => self.answer_set(key, after, &changes, answer),
             Some(Answer::Show(packets)) => {
                 self.totals.answered_sets += 1;
                 self.answered_here(key);
@@ -174,7 +174,7 @@ impl Engine {
         }
     }
 
-    fn answer_set(&mut self, key: usize, after: State, answer: u8) -> bool {
+    fn answer_set(&mut self, key: usize, after: State, changes: &[u8], answer: u8) -> bool {
         let charset = |session| &self.sessions.state(session).charset;
         if self.variables_depend_on(key, charset(self.state_of(key).session), charset(after.session)) {
             // They keep their client where they are.
@@ -189,7 +189,7 @@ impl Engine {
         }
         client.status = after.status;
         client.aftermath.row_count = 0;
-        self.answer_ok(key, answer);
+        self.answer_ok_and_tell(key, answer, &[], changes);
         true
     }
 
@@ -281,16 +281,19 @@ impl Engine {
         match request.remember.take() {
             Some(Question::Set(text))
                 if plain
-                    && summary.relayed == BARE_OK
+                    && summary.relayed == BARE_OK + summary.told
                     && self.is_what_the_text_sets(&request.statement, before, after) =>
             {
-                self.known_answers.insert(&mut self.sessions, &text, before, Answer::Set(after));
+                let changes = summary.raw_changes.as_slice().into();
+                let answer = Answer::Set { after, changes };
+                self.known_answers.insert(&mut self.sessions, &text, before, answer);
             }
             // With other flags, such as that it was slow, it is an answer to this execution alone.
             Some(Question::Show(text))
                 if plain
                     && summary.rows == Some(1)
                     && summary.kept.len() as u64 == summary.relayed
+                    && summary.told == 0
                     && after == before
                     && summary.status == Some(before.status) =>
             {
@@ -313,11 +316,15 @@ mod tests {
         State { session: sessions.hold(state), status: StatusFlags::AUTOCOMMIT }
     }
 
+    fn set(after: State) -> Answer {
+        Answer::Set { after, changes: (*b"changes").into() }
+    }
+
     #[test]
     fn an_answer_holds_for_its_text_and_its_state() {
         let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
         let (one, two) = (state(&mut sessions, "+01:00"), state(&mut sessions, "+02:00"));
-        known.insert(&mut sessions, b"to two", one, Answer::Set(two));
+        known.insert(&mut sessions, b"to two", one, set(two));
         assert!(known.get(b"to two", one).and_then(|answer| answer.state()) == Some(two));
         assert!(known.get(b"to two", two).is_none() && known.get(b"to one", one).is_none());
         let other_status = State { status: StatusFlags(0), ..one };
@@ -331,7 +338,7 @@ mod tests {
         for number in 0..=MOST {
             let (before, after) =
                 (state(&mut sessions, &number.to_string()), state(&mut sessions, &format!("after {number}")));
-            known.insert(&mut sessions, b"set", before, Answer::Set(after));
+            known.insert(&mut sessions, b"set", before, set(after));
             sessions.release(after.session);
             let first = *first.get_or_insert(before);
             assert!(known.get(b"set", first).is_some(), "what is used stays");
@@ -346,7 +353,7 @@ mod tests {
         let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
         for _ in 0..3 {
             let (before, after) = (state(&mut sessions, "before"), state(&mut sessions, "after"));
-            known.insert(&mut sessions, b"set", before, Answer::Set(after));
+            known.insert(&mut sessions, b"set", before, set(after));
             sessions.release(after.session);
         }
         assert_eq!(known.count, 1);

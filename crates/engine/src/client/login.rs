@@ -130,8 +130,7 @@ impl std::fmt::Debug for Attempt {
     }
 }
 
-/// What we offer to clients, where the server offers it too. Session trackers are offered for the form of the OK packet
-/// that goes with them (mysql2 reads the other form wrongly), but no changes are told: they would be our housekeeping.
+/// What we offer to clients, where the server offers it too.
 pub(crate) const OFFERED: Capabilities = Capabilities(
     crate::server_login::ALWAYS.0
         | super::CLASS.0
@@ -328,7 +327,6 @@ impl Engine {
             self.reset_backend(backend);
         }
         self.forget_state(key);
-        self.clients[key].settled_on = None;
         self.clients[key].login_until = None;
         self.clients[key].phase = Phase::Idle;
         self.resume.push(key);
@@ -363,7 +361,6 @@ impl Engine {
         client.aftermath = Aftermath::default();
         client.status = facts.fresh_status();
         client.lost = None;
-        client.settled_on = None;
         client.priority = Priority::default();
         client.tickets = self.scheduler.full_tickets();
         client.login_sequence = attempt.sequence;
@@ -398,6 +395,7 @@ impl Engine {
         client.pins = crate::pins::Pins::NONE;
         client.holdings = None;
         client.variables = None;
+        client.trackers = None;
         client.doubts = None;
         let (identity, session) = (client.identity.take(), client.session.take());
         if let Some(identity) = identity {

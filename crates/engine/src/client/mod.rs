@@ -29,6 +29,7 @@ pub(crate) mod login_schema;
 pub(crate) mod prepared;
 pub(crate) mod priority;
 pub(crate) mod security;
+pub(crate) mod trackers;
 pub(crate) mod transaction;
 pub(crate) mod variables;
 
@@ -45,6 +46,7 @@ use holdings::Holdings;
 use prepared::ClientStatements;
 use priority::Priority;
 use security::Security;
+use trackers::Trackers;
 use transaction::Unstarted;
 use variables::Variables;
 
@@ -72,11 +74,11 @@ pub(crate) struct Client {
     pub(crate) session: Option<SessionId>,
     /// The backend that it holds, or that runs its statement.
     pub(crate) backend: Option<usize>,
-    /// The backend on which its last statement ended, as long as it has held it since.
-    pub(crate) settled_on: Option<usize>,
     pub(crate) pins: Pins,
     /// Its user variables, as far as they are carried.
     pub(crate) variables: Variables,
+    /// What it is told of changes of its session, where that is not what a new connection is told.
+    pub(crate) trackers: Option<Box<Trackers>>,
     /// Its session variables that only its backend knows.
     pub(crate) doubts: Doubts,
     /// What it holds by name; none until it does.
@@ -197,9 +199,9 @@ impl Client {
             identity: None,
             session: None,
             backend: None,
-            settled_on: None,
             pins: Pins::NONE,
             variables: None,
+            trackers: None,
             doubts: None,
             holdings: None,
             status: StatusFlags::AUTOCOMMIT,

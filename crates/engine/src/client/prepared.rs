@@ -218,9 +218,9 @@ impl Engine {
         self.forget_answered(key);
         let asked = self.definitions.get(definition);
         let client = &self.clients[key];
-        let pool = |variable| client.priority.literal(variable, &self.settings);
+        let own = |function| self.own_literal(key, function);
         let calls = &asked.template.statement.calls;
-        let text = client.aftermath.rewrite(&asked.text, calls, client.id, pool, Literals::OfPrepared)?;
+        let text = client.aftermath.rewrite(&asked.text, calls, client.id, own, Literals::OfPrepared)?;
         let (session, parameters, mut template) = (asked.session, asked.parameters, asked.template.clone());
         template.statement.calls = Vec::new();
         let session = self.sessions.hold_again(session);

@@ -5,8 +5,9 @@
 //! costs no round trip. One that ends like that never reaches the server at all.
 
 use sql::TransactionCommand;
-use wire::StatusFlags;
+use wire::{OkPacket, StatusFlags};
 
+use super::trackers::{self, told_of_unstarted};
 use crate::engine::Engine;
 use crate::request::Statement;
 use crate::settings::ThreadHandling;
@@ -55,6 +56,7 @@ impl Engine {
             TransactionCommand::Commit | TransactionCommand::Rollback => None,
         };
         let client = &mut self.clients[key];
+        let before = client.unstarted.is_some();
         client.unstarted = read_only.map(|read_only| {
             let session = client.session.map(|session| self.sessions.state(session));
             let mut status = StatusFlags::IN_TRANS;
@@ -65,8 +67,19 @@ impl Engine {
         });
         client.aftermath.row_count = 0;
         self.answered_here(key);
-        self.answer_ok(key, answer);
+        self.answer_transaction(key, before, answer);
         true
+    }
+
+    fn answer_transaction(&mut self, key: usize, before: bool, answer: u8) {
+        let client = &self.clients[key];
+        let is_mysql = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+        let tells = trackers::told(client, self.facts.as_ref(), &self.sessions).filter(|told| told.hears());
+        let told = told_of_unstarted(before, client.unstarted.is_some());
+        let told = told.filter(|_| is_mysql && tells.is_some());
+        let Some(session_changes) = &told else { return self.answer_ok(key, answer) };
+        let status = client.reader().status().with(StatusFlags::SESSION_STATE_CHANGED);
+        self.answer_this_ok(key, answer, &OkPacket { session_changes, ..OkPacket::plain(status) });
     }
 
     /// The client holds nothing on any backend, and nothing that is known of it makes these statements do more than usual.
@@ -83,6 +96,7 @@ impl Engine {
             && client.pins.is_empty()
             && !client.in_transaction()
             && plain
+            && !self.hears_of_transactions(key)
     }
 
     /// The server knows of the client's transaction now.

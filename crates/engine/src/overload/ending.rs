@@ -148,7 +148,6 @@ impl Engine {
     fn roll_back(&mut self, key: usize, lost: Lost) {
         let client = &mut self.clients[key];
         client.lost = Some(lost);
-        client.settled_on = None;
         client.aftermath.insert_id_lost();
         if let Some(backend) = client.backend.take() {
             self.reset_backend(backend);

@@ -64,6 +64,22 @@ fn every_kind_of_change() {
             SessionChange::Other { kind: 12, data: b"x" },
         ]
     );
+    let mut again = Vec::new();
+    for change in session_changes(&raw).flatten() {
+        put_session_change(&mut again, &change);
+    }
+    assert_eq!(again, raw);
+}
+
+#[test]
+fn a_change_comes_with_its_bytes() {
+    let (schema, state) = (b"\x01\x05\x04test".as_slice(), b"\x02\x011".as_slice());
+    let raw = [schema, state, b"\x01\x05\x04te"].concat();
+    let mut changes = session_changes(&raw);
+    assert_eq!(changes.next_with_bytes(), Some(Ok((SessionChange::Schema(b"test"), schema))));
+    assert_eq!(changes.next_with_bytes(), Some(Ok((SessionChange::StateChange, state))));
+    assert!(matches!(changes.next_with_bytes(), Some(Err(WireError::Truncated { .. }))));
+    assert_eq!(changes.next_with_bytes(), None);
 }
 
 #[test]

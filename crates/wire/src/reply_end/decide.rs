@@ -254,11 +254,24 @@ impl ReplyReader {
     /// Relays an OK, without changes of session state where the client does not expect them.
     fn relay_ok<S: ReplySink>(&self, ok: &OkPacket<'_>, front: Front<'_>, outlet: &mut Outlet<'_, S>) {
         let tracked = self.options.client_session_track && self.options.backend_session_track;
-        if tracked || !ok.status.contains(StatusFlags::SESSION_STATE_CHANGED) {
-            outlet.packet(front, self.shift);
-        } else {
-            outlet.built(front.sequence.wrapping_add(self.shift), |out| ok.put(out, false));
+        let changed = ok.status.contains(StatusFlags::SESSION_STATE_CHANGED);
+        let sequence = front.sequence.wrapping_add(self.shift);
+        if !tracked && changed {
+            return outlet.built(sequence, |out| ok.put(out, false));
         }
+        if tracked {
+            let told = outlet.told(ok.session_changes);
+            if *told != *ok.session_changes {
+                let status = match told.is_empty() {
+                    true => without_changes(ok.status),
+                    false => ok.status.with(StatusFlags::SESSION_STATE_CHANGED),
+                };
+                return outlet.built(sequence, |out| {
+                    OkPacket { status, session_changes: &told, ..*ok }.put(out, true);
+                });
+            }
+        }
+        outlet.packet(front, self.shift);
     }
 
     /// Relays the backend's EOF after column definitions, or drops it.

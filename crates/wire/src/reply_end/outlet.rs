@@ -1,5 +1,6 @@
 //! Hands bytes to a [`ReplySink`] in as few pieces as possible.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::{ReplyEvent, ReplySink};
@@ -81,6 +82,10 @@ impl<'o, S: ReplySink> Outlet<'o, S> {
         put(&mut packet);
         end_packet(&mut packet, start, &mut sequence);
         self.sink.relay(&packet);
+    }
+
+    pub(super) fn told<'c>(&mut self, changes: &'c [u8]) -> Cow<'c, [u8]> {
+        self.sink.told(changes)
     }
 
     pub(super) fn event(&mut self, event: ReplyEvent<'_>) {

@@ -347,6 +347,48 @@ fn session_changes_are_cut_out_for_clients_that_did_not_ask() {
     );
 }
 
+/// Hears the same of all changes.
+struct Listener {
+    relayed: Vec<u8>,
+    hears: &'static [u8],
+}
+
+impl ReplySink for Listener {
+    fn relay(&mut self, bytes: &[u8]) {
+        self.relayed.extend_from_slice(bytes);
+    }
+
+    fn told<'c>(&mut self, _: &'c [u8]) -> Cow<'c, [u8]> {
+        Cow::Borrowed(self.hears)
+    }
+
+    fn event(&mut self, _: ReplyEvent<'_>) {}
+}
+
+#[test]
+fn of_changes_a_client_hears_what_its_sink_tells() {
+    let heard = |options, hears, backend: &[u8]| {
+        let mut listener = Listener { relayed: Vec::new(), hears };
+        let reply = packets(&[backend]);
+        assert!(ReplyReader::new(Expect::Simple, options).read(&reply, &mut listener).unwrap().done);
+        listener.relayed
+    };
+    let changed = b"\x00\x01\x00\x02\x40\x00\x00\x00\x08\x01\x03\x02ab\x02\x011".as_slice();
+    let (plain, state) = (b"\x00\x01\x00\x02\x00\x00\x00", b"\x00\x01\x00\x02\x40\x00\x00\x00\x03\x02\x011");
+    assert_eq!(heard(NEW, b"\x02\x011", changed), packets(&[state]));
+    assert_eq!(heard(NEW, b"", changed), packets(&[plain]));
+    assert_eq!(heard(NEW, b"\x02\x011", plain), packets(&[state]), "something is told that was put off");
+    assert_eq!(heard(NEW, b"", plain), packets(&[plain]));
+    // An end of rows likewise, and words stay.
+    let end = b"\xfe\x00\x00\x02\x40\x00\x00\x03abc\x08\x01\x03\x02ab\x02\x011".as_slice();
+    let mut reader = ReplyReader::new(Expect::Rows, NEW);
+    let mut listener = Listener { relayed: Vec::new(), hears: b"" };
+    assert!(reader.read(&packets(&[end]), &mut listener).unwrap().done);
+    assert_eq!(listener.relayed, packets(&[b"\xfe\x00\x00\x02\x00\x00\x00\x03abc"]));
+    let untracked = ReplyOptions { client_session_track: false, ..NEW };
+    assert_eq!(heard(untracked, b"\x02\x011", plain), packets(&[plain]), "nobody is asked");
+}
+
 #[test]
 fn a_prelude_is_hidden() {
     let options = ReplyOptions { skip_results: 2, ..NEW };

@@ -141,8 +141,8 @@ impl Question {
             }
             Self::LockWaitCount | Self::LockWaits => 2,
             Self::Warnings | Self::Collations | Self::AccountsChanged => 3,
-            Self::Server => 7,
             Self::Accounts => 10,
+            Self::Server => 11,
         }
     }
 
@@ -155,7 +155,11 @@ impl Question {
             Self::Warnings | Self::LockWaitCount | Self::LockWaits | Self::OtherWaiters => Vec::new(),
             Self::Collations => vec![row(&["45", "utf8mb4_general_ci", "utf8mb4"])],
             // Names are not resolved; an ordinary sql_mode; room for as many connections as anybody wants.
-            Self::Server => vec![row(&["1", "", "100000", "67108864", "utf8mb4_general_ci", "1", "16382"])],
+            Self::Server => {
+                let usual =
+                    ["1", "", "100000", "67108864", "utf8mb4_general_ci", "1", "16382", "1", "0", "", "OFF"];
+                vec![row(&usual)]
+            }
             // They never do.
             Self::AccountsChanged => vec![row(&["3", "1", "1"])],
             Self::Accounts => [(SERVICE_USER, ""), (USER, PASSWORD), (OTHER_USER, PASSWORD)]
