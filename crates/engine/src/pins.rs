@@ -36,7 +36,11 @@ impl Pins {
     /// It has registered as a replica, or read the binary log.
     pub const REPLICATION: Self = Self::own(1 << 6);
 
-    const NAMES: [(Self, &'static str); 7] = [
+    /// Without autocommit it has used a table in a transaction of which the status does not tell: the server keeps the table's
+    /// definition locked to its end.
+    pub const METADATA_LOCK: Self = Self::own(1 << 7);
+
+    const NAMES: [(Self, &'static str); 8] = [
         (Self::PREPARED_STATEMENT, "prepared_statement"),
         (Self::THREAD_HANDLING, "thread_handling"),
         (Self::CHARACTER_SET, "character_set"),
@@ -44,6 +48,7 @@ impl Pins {
         (Self::CURSOR, "cursor"),
         (Self::SAVEPOINT, "savepoint"),
         (Self::REPLICATION, "replication"),
+        (Self::METADATA_LOCK, "metadata_lock"),
     ];
 
     const fn own(own: u8) -> Self {
@@ -70,6 +75,11 @@ impl Pins {
     /// Whether the client is a replica, or acts as one.
     pub(crate) const fn replicates(self) -> bool {
         self.own & Self::REPLICATION.own != 0
+    }
+
+    /// Whether [`Self::METADATA_LOCK`] is among them.
+    pub(crate) const fn holds_metadata_locks(self) -> bool {
+        self.own & Self::METADATA_LOCK.own != 0
     }
 
     /// Those of the reasons that the lexer found.

@@ -328,6 +328,20 @@ impl Request {
         }
     }
 
+    /// Whether the server may have opened a table for it, and may keep a metadata lock of that to the transaction's end.
+    pub(crate) fn may_open_tables(&self) -> bool {
+        use Kind::{Admin, Delete, Do, Explain, Insert, Load, Replace, Select, Show, Update};
+        let executes = matches!(self.command, RequestKind::Query | RequestKind::Execute);
+        let statement = &self.statement;
+        executes
+            && !self.without_tables
+            && (statement.several
+                || matches!(
+                    statement.kind,
+                    Select | Insert | Replace | Update | Delete | Load | Do | Explain | Show | Admin
+                ))
+    }
+
     /// COM_STMT_EXECUTE that asks for a cursor.
     pub(crate) fn wants_cursor(&self) -> bool {
         let action = self.about.as_ref().map(|about| about.action);

@@ -96,6 +96,7 @@ impl Engine {
             let own = if request.statement.sets_for_itself { OF_SQL_MODE } else { 0 };
             state.status = StatusFlags((status.0 & !own) | (state.status.0 & own));
         }
+        self.note_metadata_locks(client, &request);
         self.note_ended(client, &request);
         self.note_aftermath(key, client, &request, statement);
         if let Some(before) = before {

@@ -260,8 +260,11 @@ impl Engine {
         }
         let (expect, command) = (Expect::ResultSets, RequestKind::Query);
         let mut request = Request::with_text(raw.to_vec(), expect, command, text, statement, answer);
-        // Looked for only where there is something to keep.
-        if !matches!(self.clients[key].aftermath.diagnostics, Diagnostics::None) {
+        // Looked for only where there is something to keep, or a transaction that may not be seen.
+        let client = &self.clients[key];
+        if !matches!(client.aftermath.diagnostics, Diagnostics::None)
+            || !client.status.contains(StatusFlags::AUTOCOMMIT)
+        {
             request.without_tables = uses_no_table(&request.statement, text);
         }
         request.attributes = attributes;

@@ -240,6 +240,20 @@ impl Engine {
         (ends && !statement.several) || (!open && (autocommit || self.clients[key].in_transaction()))
     }
 
+    /// A statement has ended, and the client's status is what the server says. With MySQL a table that was used without autocommit
+    /// stays locked against changes of its definition to the end of the transaction, also where no engine has one and the status
+    /// tells of none: tables of MyISAM, EXPLAIN, SHOW COLUMNS (`mysql_execute_command` in its sql_parse.cc releases metadata locks
+    /// only outside of `in_multi_stmt_transaction_mode`; seen with 9.7). MariaDB keeps those alone of which its status tells.
+    pub(crate) fn note_metadata_locks(&mut self, key: usize, request: &Request) {
+        let keeps_all = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+        let client = &mut self.clients[key];
+        let unseen = !client.status.contains(StatusFlags::AUTOCOMMIT) && !client.in_transaction();
+        if keeps_all && unseen && request.may_open_tables() && !client.pins.holds_metadata_locks() {
+            client.pins |= Pins::METADATA_LOCK;
+            self.pin_counts.pinned(Pins::METADATA_LOCK, request.statement.fingerprint);
+        }
+    }
+
     /// A statement has ended that pins its client for these reasons, or ends a pin.
     pub(crate) fn note_pins(&mut self, key: usize, request: &Request, pins: Pins, summary: &Summary) {
         let refused =
@@ -281,7 +295,7 @@ impl Engine {
             client.pins = client.pins.without(Effects::NEXT_TRANSACTION.into());
         }
         if over {
-            client.pins = client.pins.without(Pins::SAVEPOINT);
+            client.pins = client.pins.without(Pins::SAVEPOINT.with(Pins::METADATA_LOCK));
         }
         let new = client.pins.without(before.with(Pins::THREAD_HANDLING));
         self.pin_counts.pinned(new, statement.fingerprint);
