@@ -122,7 +122,8 @@ pub fn prepared(what: Use, number: u8, body: &[u8]) -> Vec<u8> {
         Use::Reset => (CommandKind::StmtReset, Vec::new()),
         Use::Close => (CommandKind::StmtClose, Vec::new()),
     };
-    let body = if matches!(what, Use::Execute { .. } | Use::Bulk { .. } | Use::LongData) { body } else { b"" };
+    let body =
+        if matches!(what, Use::Execute { .. } | Use::Bulk { .. } | Use::LongData) { body } else { b"" };
     framed(0, &[&[kind as u8], &number[..], &between, body].concat())
 }
 

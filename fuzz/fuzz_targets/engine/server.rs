@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use arbitrary::Arbitrary;
 use wire::{
-    AuthSwitch, BULK_UNIT_RESULTS, Capabilities, Column, CommandKind, EofPacket, ErrPacket, Greeting, LoginRequest,
-    OkPacket, ResultSetWriter, StatusFlags, put_lenenc_bytes, put_message, read_message, split_query_attributes,
+    AuthSwitch, BULK_UNIT_RESULTS, Capabilities, Column, CommandKind, EofPacket, ErrPacket, Greeting,
+    LoginRequest, OkPacket, ResultSetWriter, StatusFlags, put_lenenc_bytes, put_message, read_message,
+    split_query_attributes,
 };
 
 /// The service account's name.
@@ -63,6 +64,9 @@ const CHANGES: [(&str, &str); 9] = [
 /// Lost schemas, a full server, a wrong password, a deadlock, a syntax error, an interruption, an unknown variable, no room for
 /// prepared statements, a duplicate key.
 const ERRORS: [u16; 11] = [1049, 1044, 1040, 1226, 1045, 1213, 1064, 1317, 1193, 1461, 1062];
+
+/// Stands for NULL in rows.
+const NULL: &str = "\0";
 
 /// The two kinds of servers.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq)]
@@ -205,8 +209,11 @@ impl Session {
                 self.execute(kind, sequence, body, how);
             }
             Some(CommandKind::StmtFetch) => {
-                let last =
-                    if how.insert_id % 2 == 1 { StatusFlags::LAST_ROW_SENT } else { StatusFlags::CURSOR_EXISTS };
+                let last = if how.insert_id % 2 == 1 {
+                    StatusFlags::LAST_ROW_SENT
+                } else {
+                    StatusFlags::CURSOR_EXISTS
+                };
                 self.eof(1, last);
             }
             Some(CommandKind::FieldList) => self.eof(1, StatusFlags::NONE),
@@ -225,7 +232,9 @@ impl Session {
 
     /// One more event of the binary log, with what was asked for in it, or its end.
     fn go_on(&mut self, how: Answer) {
-        let Phase::Dumping(mut sequence, asked) = std::mem::replace(&mut self.phase, Phase::Ready) else { return };
+        let Phase::Dumping(mut sequence, asked) = std::mem::replace(&mut self.phase, Phase::Ready) else {
+            return;
+        };
         match how.outcome {
             Outcome::Fails { .. } => self.error(sequence, how),
             Outcome::Status(_) => self.eof(sequence, StatusFlags::NONE),
@@ -269,7 +278,8 @@ impl Session {
             return self.error(sequence, Answer { outcome: Outcome::Fails { at: 0, error: 0 }, ..how });
         };
         let bulk = kind == CommandKind::StmtBulkExecute as u8;
-        let flags = u16::from_le_bytes([body.get(4).copied().unwrap_or(0), body.get(5).copied().unwrap_or(0)]);
+        let flags =
+            u16::from_le_bytes([body.get(4).copied().unwrap_or(0), body.get(5).copied().unwrap_or(0)]);
         let cursor = !bulk && flags & 1 != 0 && how.insert_id % 2 == 1;
         let mut sequence = sequence;
         if bulk && flags & BULK_UNIT_RESULTS != 0 {
@@ -372,7 +382,21 @@ impl Session {
                 let rights = (how.insert_id % 2).to_string();
                 // Nothing of TLS, no age, no second password, no other method.
                 row(&[
-                    user, "%", "mysql_native_password", "", locked, may_kill, "", "", "", "", "0", "", "0", "", &rights,
+                    user,
+                    "%",
+                    "mysql_native_password",
+                    "",
+                    locked,
+                    may_kill,
+                    "",
+                    "",
+                    "",
+                    "",
+                    "0",
+                    "",
+                    "0",
+                    NULL,
+                    &rights,
                 ])
             };
             ACCOUNTS.iter().map(account).collect()
@@ -395,7 +419,9 @@ impl Session {
         let (status, form) = (self.status | more, self.capabilities);
         let mut writer = ResultSetWriter::begin(&mut self.outgoing, sequence, &columns, status, form);
         for row in rows {
-            writer.row(&row.iter().map(|field| Some(field.as_slice())).collect::<Vec<_>>());
+            let field = |field: &Vec<u8>| (*field != NULL.as_bytes()).then(|| field.clone());
+            let fields: Vec<_> = row.iter().map(field).collect();
+            writer.row(&fields.iter().map(Option::as_deref).collect::<Vec<_>>());
         }
         writer.finish();
     }
