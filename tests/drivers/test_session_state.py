@@ -36,7 +36,7 @@ def interleave(sessions, programs, random, note):
         note(f"{number}: {step.action} {step.text}", sessions[number].perform(step))
         if step.pins:
             holders.add(number)
-        if step.action == "reset":
+        if step.action in ("reset", "change_user"):
             holders.discard(number)
 
 
@@ -205,7 +205,9 @@ PINNING_PROGRAMS = {
     "sequences": lambda n: pinned(
         f"CREATE SEQUENCE q{n} START WITH {n + 1}", f"SELECT NEXTVAL(q{n})", f"SELECT LASTVAL(q{n})", "SELECT 1", f"SELECT LASTVAL(q{n})"),
     "handlers": lambda n: pinned("HANDLER words OPEN", "HANDLER words READ FIRST", "SELECT 1", "HANDLER words READ NEXT", "HANDLER words CLOSE"),
-    "roles": lambda n: pinned("SELECT CURRENT_ROLE()", "SET ROLE NONE", "SELECT CURRENT_ROLE()", "SET ROLE missing"),
+    # A reset leaves a role as it is, and with it the pin.
+    "roles": lambda n: pinned("SELECT CURRENT_ROLE()", "SET ROLE NONE", "SELECT CURRENT_ROLE()", "SET ROLE missing")[:-2] + [
+        Step("change_user", "onramp_a"), query("SELECT 'free'")],
 }
 
 
