@@ -43,7 +43,7 @@ pub(crate) fn server(
         // Its second protocol would listen on a port of its own, and the folder for files that statements read and write
         // is one of the system's, without which it does not start.
         Flavour::MySql => {
-            command.args(["--mysqlx=OFF", "--secure-file-priv=NULL"]);
+            command.args(["--loose-mysqlx=OFF", "--secure-file-priv=NULL"]);
         }
     }
     command.args(&settings.arguments);

@@ -68,7 +68,7 @@ impl<'a> OkPacket<'a> {
         } else if !reader.is_empty() {
             info = reader.lenenc_bytes()?;
             if status.contains(StatusFlags::SESSION_STATE_CHANGED) {
-                session_changes = reader.lenenc_bytes()?;
+                session_changes = changes(reader)?;
             }
         }
         Ok(Self { header, affected_rows, last_insert_id, status, warnings, info, session_changes })
@@ -294,6 +294,16 @@ impl EofPacket {
         put_u16(out, self.warnings);
         put_u16(out, self.status.0);
     }
+}
+
+/// MySQL 5.7 writes a length of 251 in a single byte, which then says that two more follow (`net_length_size`; seen with 5.7.22). With
+/// those, there would be 254 bytes at least.
+fn changes(mut reader: Reader<'_>) -> Result<&[u8], WireError> {
+    let mut short = reader;
+    if short.remaining() == 252 && short.u8()? == 0xfc {
+        return Ok(short.rest());
+    }
+    reader.lenenc_bytes()
 }
 
 fn info_to_the_end(reader: Reader<'_>) -> &[u8] {

@@ -291,7 +291,7 @@ impl Engine {
         let Some(statement) = self.client_statement(key, number) else { return };
         let definition = statement.definition;
         if parameter >= self.definitions.get(definition).parameters {
-            let error = MySqlError::wrong_arguments("mysqld_stmt_send_long_data");
+            let error = MySqlError::wrong_arguments(self.looked_up_by("mysqld_stmt_send_long_data"));
             return self.long_data_is_wrong(key, number, error);
         }
         let statement = self.client_statement(key, number).expect("it was found a moment ago");
@@ -315,11 +315,14 @@ impl Engine {
         self.buffered -= bytes_of(before.as_deref());
     }
 
-    /// MySQL since 8.0 looks all of them up in one place.
-    fn unknown_prepared_statement(&self, number: u32, function: &str) -> MySqlError {
+    fn unknown_prepared_statement(&self, number: u32, function: &'static str) -> MySqlError {
+        MySqlError::unknown_prepared_statement(number, self.looked_up_by(function))
+    }
+
+    /// Who complains of what is not there: MySQL since 8.0 looks all of it up in one place.
+    fn looked_up_by(&self, function: &'static str) -> &'static str {
         let in_one_place = self.facts.as_ref().is_some_and(Facts::is_mysql_since_8);
-        let function = if in_one_place { "mysql_stmt_precheck" } else { function };
-        MySqlError::unknown_prepared_statement(number, function)
+        if in_one_place { "mysql_stmt_precheck" } else { function }
     }
 
     /// COM_STMT_FETCH: only where a cursor is open, which keeps the client on its backend.

@@ -17,6 +17,21 @@ fn an_ok_with_changes_comes_apart_and_together() {
 }
 
 #[test]
+fn changes_of_251_bytes_in_mysql_57_have_a_length_of_one_byte() {
+    let changes = [&[0, 248, 245][..], &[b'x'; 245], &[1, b'1'], &[9]].concat();
+    assert_eq!(changes.len(), 251);
+    let ok = OkPacket { session_changes: &changes, ..OkPacket::plain(StatusFlags::SESSION_STATE_CHANGED) };
+    let mut right = Vec::new();
+    ok.put(&mut right, true);
+    assert_eq!(OkPacket::parse(&right, true), Ok(ok));
+    let length = right.len() - changes.len() - 3;
+    assert_eq!(right[length..length + 3], [0xfc, 251, 0]);
+    let wrong = [&right[..length], &[0xfc], &changes].concat();
+    assert_eq!(OkPacket::parse(&wrong, true), Ok(ok));
+    assert!(OkPacket::parse(&wrong[..wrong.len() - 1], true).is_err());
+}
+
+#[test]
 fn without_session_track_the_changes_and_the_flag_are_left_out() {
     let ok = OkPacket::parse(OK_WITH_STATE, true).unwrap();
     let mut out = Vec::new();
