@@ -42,8 +42,8 @@ pub(crate) enum Reason {
     QuotesFlag,
     /// The server counts in a login's answer what an earlier user of its thread left.
     WarningsOfLogin,
-    /// MySQL's rows "Warnings in the answers to COM_PING ..." and "MySQL's warning that FOUND_ROWS() ...".
-    FewerWarnings,
+    /// MySQL's rows "the number of warnings in the answers to COM_PING ..." and "the warning that FOUND_ROWS() ...".
+    OtherWarnings,
 }
 
 /// How often each reason was needed.
@@ -150,7 +150,9 @@ fn reason(step: &Step, ends: Ends, direct: &Packet, through: &Packet) -> Option<
         Role::Ok if *step == Step::Reconnect && of_login(one) == of_login(two) => {
             Some(Reason::WarningsOfLogin)
         }
-        Role::Ok | Role::EndOfRows if lacks_warnings(step, one, two) => Some(Reason::FewerWarnings),
+        Role::Ok | Role::EndOfRows if counts_other_warnings(step, ends, one, two) => {
+            Some(Reason::OtherWarnings)
+        }
         Role::Ok | Role::EndOfRows | Role::EndOfColumns => {
             let (one, two) = (without_quotes_flag(one), without_quotes_flag(two));
             if one == two { Some(Reason::QuotesFlag) } else { end(step, ends, direct.role, &one, &two) }
@@ -173,22 +175,26 @@ fn knows_no_schema(reply: &Reply) -> bool {
     *role == Role::Ok || wire::ErrPacket::parse(payload).is_ok_and(|error| error.code == 1046)
 }
 
-/// Whether an end counts warnings that the one through Onramp does not: of the statement before, or of a function that is replaced.
-fn lacks_warnings(step: &Step, direct: &[u8], through: &[u8]) -> bool {
+/// Whether ends differ in nothing but their warnings: those of the statement before, or of a function that is replaced.
+fn counts_other_warnings(step: &Step, ends: Ends, direct: &[u8], through: &[u8]) -> bool {
     let of_before =
         matches!(step, Step::Ping | Step::InitDb(_) | Step::SetOption(_) | Step::ResetStatement(_));
     let without = |payload: &[u8]| match *payload {
         // An EOF: the warnings come first, then the status.
         [0xfe, one, two, three, four] => Some((u16::from_le_bytes([one, two]), vec![three, four])),
         _ => {
-            let ok = wire::OkPacket::parse(payload, true).ok()?;
+            let mut ok = wire::OkPacket::parse(payload, true).ok()?;
+            if tracks(ends) {
+                ok.session_changes = &[];
+                ok.status = ok.status.without(StatusFlags::SESSION_STATE_CHANGED);
+            }
             let mut rest = Vec::new();
             wire::OkPacket { warnings: 0, ..ok }.put(&mut rest, true);
             Some((ok.warnings, rest))
         }
     };
     let (Some(one), Some(two)) = (without(direct), without(through)) else { return false };
-    one.1 == two.1 && one.0 > two.0 && (of_before || says(step, &["FOUND_ROWS"]))
+    one.1 == two.1 && one.0 != two.0 && (of_before || one.0 > two.0 && says(step, &["FOUND_ROWS"]))
 }
 
 fn own_ids(ends: Ends, direct: &[u8], through: &[u8]) -> bool {

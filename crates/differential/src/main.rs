@@ -224,7 +224,7 @@ impl Session<'_> {
             Reason::RefusedBeforeItsValues,
             Reason::QuotesFlag,
             Reason::WarningsOfLogin,
-            Reason::FewerWarnings,
+            Reason::OtherWarnings,
         ];
         for reason in reasons.iter().filter(|reason| !self.tally.contains_key(reason)) {
             println!("  allowed: {reason:?}, which was not needed");
