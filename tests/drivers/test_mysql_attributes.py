@@ -17,7 +17,7 @@ from harness.raw import QUERY_ATTRIBUTES, lenenc_bytes
 from harness.server import ADMIN, APP
 from test_mysql import admin, connect_by_library as connect, onramp, server  # noqa: F401 (fixtures)
 
-pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+pytestmark = [pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder"), private_mysql.since(8, 0, 23)]
 
 NONE = b"\x00\x01"
 ASK = "mysql_query_attribute_string('n')"

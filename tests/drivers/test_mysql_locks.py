@@ -12,10 +12,10 @@ from harness import raw
 from harness.raw import Ok
 from harness.server import ADMIN, free_port
 from harness.waiting import until
-from test_failures import in_background
+import test_locks
 from test_locks import (  # noqa: F401 (fixtures, and tests that run here once more)
-    PERMITS, WAITING, client, everybody, pool, table, test_behind_a_definition, test_flush_tables_with_read_lock, test_get_lock, test_lock_tables,
-    test_reads_behind_one_that_meets_a_lock, test_row_lock, wait_until_waiting)
+    PERMITS, client, everybody, pool, table, test_behind_a_definition, test_flush_tables_with_read_lock, test_get_lock, test_lock_tables,
+    test_row_lock, wait_until_waiting)
 
 pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
 
@@ -37,6 +37,12 @@ def own_server(mysql_server):
     yield mysql_server
     with raw.connect(mysql_server, *ADMIN) as admin:
         assert isinstance(admin.query("DROP TABLE IF EXISTS onramp_app.locked, onramp_app.free"), Ok)
+
+
+@private_mysql.since(8, 0, 20)
+def test_reads_behind_one_that_meets_a_lock(own_server, own_onramp):
+    """Older servers have no right to see whether there are functions, without which nothing is sent twice."""
+    test_locks.test_reads_behind_one_that_meets_a_lock(own_server, own_onramp)
 
 
 def test_who_is_waited_for_is_told(mysql_server, own_server, own_onramp, monkeypatch):

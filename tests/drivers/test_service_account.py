@@ -54,11 +54,12 @@ def test_mariadb(own_server, own_onramp):
           ["information_schema.INNODB_LOCK_WAITS", "information_schema.INNODB_TRX"])
 
 
+@private_mysql.since(8, 0, 20)
 @pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
 def test_mysql(folder, own_onramp):
     server = private_mysql.MySqlServer(folder).start()
     try:
-        check(server, "MySQL 8.0 to 9.7:", own_onramp,
+        check(server, "MySQL 8.0.14 to 9.7:", own_onramp,
               ["performance_schema.data_lock_waits", "performance_schema.threads"])
     finally:
         server.stop()
