@@ -193,7 +193,8 @@ impl Engine {
                 self.leave_contended_lane(key);
                 continue;
             }
-            if self.contended_room() == 0 {
+            let needs_backend = self.clients[key].backend.is_none();
+            if self.contended_room() == 0 || (needs_backend && self.only_last_backends_are_left()) {
                 break;
             }
             // What stands may be slow rather than wait.
@@ -218,8 +219,8 @@ impl Engine {
                 }
             }
         }
-        // Nobody asks for it where none waits.
-        let waits = self.scheduler.peek_contended(true).is_some();
+        // Nobody asks for it where none waits, and where none may start they do not wait for backends.
+        let waits = self.scheduler.peek_contended(true).is_some() && !self.only_last_backends_are_left();
         let room = if waits { self.contended_room() } else { 0 };
         self.scheduler.note_contended_room(room as usize);
         wanting

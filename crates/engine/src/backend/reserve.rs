@@ -6,6 +6,9 @@
 //! So once most of a worker's share is in use, a kind takes no more of it than half while it *stands*: while none of it has
 //! ended since the oldest one that runs began, or for as long as it usually takes. What stands waits in the lane of contended kinds ([`super::contended`]), but needs
 //! permits as others do: it may be slow rather than wait.
+//!
+//! Where a lock comes while many statements of a kind are on their way to the disk, these still end one after the other, and hide that
+//! the next ones wait. So the very last backends are for kinds of which none is known to wait.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,6 +24,9 @@ use crate::settings::ThreadHandling;
 /// One backend of so many is kept for kinds that get on. Those that stand may have half of them and half of the rest at once
 /// before that is noticed.
 const KEPT: u32 = 4;
+
+/// One of so many, and one at least, is for kinds of which none is known to wait for a lock.
+const LAST: u32 = 16;
 
 /// How long a kind is taken to stand where nothing happens that says otherwise: long enough that its statements do not move to
 /// and fro, short enough that nobody waits for long where a kind is slow and its turn has come.
@@ -112,10 +118,12 @@ impl Engine {
             let running = backend.in_flight.front().and_then(|statement| self.kind_of(statement));
             running == Some((kind.0, kind.1.as_deref()))
         });
+        let waits = alike.clone().any(|(_, backend)| backend.waits_for_lock);
         let oldest = alike.map(|(_, backend)| backend.first_since).min();
         // What began before the lock came may be older than the last that ended: then it takes as long as it usually takes.
         let stalled = self.stalled_since(kind.0);
-        let stands = oldest.is_some_and(|oldest| self.reserve.none_ended_since(&kind, oldest.max(stalled)));
+        let stands = (waits && self.only_last_backends_are_left())
+            || oldest.is_some_and(|oldest| self.reserve.none_ended_since(&kind, oldest.max(stalled)));
         if stands {
             let now = self.now;
             self.reserve.standing.retain(|_, until| *until > now);
@@ -133,6 +141,12 @@ impl Engine {
     /// Whether so many of the backends that this worker may have are in use that the rest is kept.
     pub(crate) fn is_reserve_reached(&self) -> bool {
         self.backends_in_use() >= self.reserve_mark()
+    }
+
+    /// Whether what is left of the backends that this worker may have is for kinds of which none is known to wait for a lock.
+    pub(crate) fn only_last_backends_are_left(&self) -> bool {
+        let share = self.settings.max_backends / self.workers.count();
+        self.is_reserve_reached() && self.backends_in_use() >= share - (share / LAST).max(1)
     }
 
     fn backends_in_use(&self) -> u32 {
