@@ -386,7 +386,8 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         example: "off",
         doc: "Whether new work starts newest first while clients hang up on what waits: an eighth of what leaves a queue, after a \
               tenth of a second or more. The oldest first, what starts then has used up its client's patience, and runs for nobody. \
-              One of eight starts is for what has waited for thread_pool_prio_kickup_timer, the oldest first. It ends when nobody has \
+              One of eight starts is for what has waited for thread_pool_prio_kickup_timer, and twice as long as those who \
+              hang up, the oldest first. It ends when nobody has \
               hung up for as long as the last ones had waited. Statements of open transactions and of clients that hold a backend \
               keep their order. Only in the profile native; with fair shares or limits (see fair_share) within each user's queue.",
         section: Section::Scheduling,

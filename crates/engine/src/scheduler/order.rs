@@ -8,7 +8,8 @@
 //!
 //! Only *new work* (see [`super::bounds`]) is turned round, each queue for itself. A queue goes before others by the place of its
 //! oldest statement, whichever of them starts: so the order between queues and workers is the same as ever. What has waited for
-//! `prio_kickup_timer` gets one of eight starts, the oldest first, and the rest where nothing newer waits.
+//! `prio_kickup_timer`, and for twice as long as those who hang up, gets one of eight starts, the oldest first, and the rest where
+//! nothing newer waits.
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,8 @@ pub(crate) struct Order {
     newest_until: Instant,
     /// Starts of newer ones, one after the other.
     newest_in_a_row: u32,
+    /// How long those who hang up have waited, at most.
+    patience: Duration,
 }
 
 /// Somebody who hangs up sooner has not lost patience: programs end, and are ended, at any time. Time limits below a tenth of a
@@ -46,8 +49,9 @@ const GOES_ON: u32 = 2;
 /// up by then has more patience. Few wait in vain for longer than this.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// After so many newer ones it is the turn of the oldest, if that has waited for `prio_kickup_timer`: seven eighths of the
-/// server are still for those who will hear the answer.
+/// After so many newer ones it is the turn of the oldest, if that has waited too long: seven eighths of the server are still for
+/// those who will hear the answer. Too long is `prio_kickup_timer`, and twice as long as those who hang up wait: whoever is a little
+/// older than that is about to, and his hanging up is on its way.
 const NEWEST_IN_A_ROW: u32 = 7;
 
 impl Order {
@@ -59,6 +63,11 @@ impl Order {
     /// Whether it is the turn of one that has waited too long.
     pub(crate) fn is_turn_of_oldest(&self) -> bool {
         self.newest_in_a_row >= NEWEST_IN_A_ROW
+    }
+
+    /// From when on one that came then has waited too long, where `kick_up` is the least.
+    pub(crate) fn too_long(&self, now: Instant, kick_up: Duration) -> Duration {
+        if self.is_newest_first(now) { kick_up.max(2 * self.patience) } else { kick_up }
     }
 
     /// A statement starts: the oldest, which had waited too long, or another.
@@ -76,6 +85,9 @@ impl Order {
         let in_vain = waited >= PATIENCE;
         self.departures = self.departures << 1 | u32::from(in_vain);
         let enough = if self.is_newest_first(now) { GOES_ON } else { BEGINS };
+        if in_vain {
+            self.patience = self.patience.max(waited.min(LONGEST));
+        }
         if in_vain && self.departures.count_ones() >= enough {
             self.newest_until = self.newest_until.max(now + waited.min(LONGEST));
         }
@@ -108,7 +120,7 @@ impl Scheduler {
             let first = self.lists.head(queue(lane, need));
             let oldest = first.is_none_or(|first| head.arrival < first.arrival);
             self.newest_starts += u64::from(!oldest && self.is_newest_first(lane));
-            self.orders[order].started(oldest && self.is_overdue(&head));
+            self.orders[order].started(oldest && self.has_its_turn(lane, &head));
         }
     }
 
@@ -154,11 +166,14 @@ impl Scheduler {
 
     /// Whether what has been kicked up goes behind all that is newer.
     pub(super) fn kicked_up_is_last(&self) -> bool {
-        self.is_newest_first(Lane::KickedUp) && !self.is_turn_of_oldest(Lane::KickedUp)
+        let first = self.lists.head(queue(Lane::KickedUp, Need::Any));
+        let turn = self.is_turn_of_oldest(Lane::KickedUp)
+            && first.is_some_and(|first| self.has_its_turn(Lane::KickedUp, &first));
+        self.is_newest_first(Lane::KickedUp) && !turn
     }
 
     fn next_new(&self, lane: Lane, first: Head) -> u32 {
-        if !self.is_newest_first(lane) || (self.is_turn_of_oldest(lane) && self.is_overdue(&first)) {
+        if !self.is_newest_first(lane) || (self.is_turn_of_oldest(lane) && self.has_its_turn(lane, &first)) {
             return first.client;
         }
         self.lists.last(queue(lane, Need::Any)).next().map_or(first.client, |last| last.client)
@@ -166,6 +181,12 @@ impl Scheduler {
 
     fn is_turn_of_oldest(&self, lane: Lane) -> bool {
         order_of(lane).is_some_and(|order| self.orders[order].is_turn_of_oldest())
+    }
+
+    /// Whether the oldest of a lane has waited so long that it goes before newer ones when it is its turn.
+    fn has_its_turn(&self, lane: Lane, first: &Head) -> bool {
+        let too_long = |order: usize| self.orders[order].too_long(self.now, self.kick_up);
+        first.after(order_of(lane).map_or(self.kick_up, too_long)) <= self.now
     }
 
     /// Whether a statement has waited so long that it has to have its turn.

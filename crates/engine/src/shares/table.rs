@@ -192,7 +192,8 @@ impl Shares {
             candidates.min_by_key(|&(had, since, number, ..)| (had, since, number))?;
         let queue = self.flows.get_mut(&flow).expect("it was found there");
         let parked = queue.take(end, number);
-        queue.order.started(matches!(end, End::Oldest) && turn.is_overdue(&parked));
+        let overdue = turn.is_overdue(&parked, &queue.order);
+        queue.order.started(matches!(end, End::Oldest) && overdue);
         if queue.parked.is_empty() {
             self.flows.remove(&flow);
         }
@@ -368,7 +369,7 @@ impl Queue {
     fn first(&self, turn: &Turn, is_there: impl Fn(&Parked) -> bool) -> Option<(End, &Parked)> {
         let oldest = self.parked.iter().find(|parked| is_there(parked))?;
         let newest_first = turn.overdue_after.is_some() && self.order.is_newest_first(turn.now);
-        if !newest_first || (self.order.is_turn_of_oldest() && turn.is_overdue(oldest)) {
+        if !newest_first || (self.order.is_turn_of_oldest() && turn.is_overdue(oldest, &self.order)) {
             return Some((End::Oldest, oldest));
         }
         self.parked.iter().rfind(|parked| is_there(parked)).map(|newest| (End::Newest, newest))
@@ -391,8 +392,9 @@ impl Queue {
 }
 
 impl Turn {
-    fn is_overdue(&self, parked: &Parked) -> bool {
-        self.overdue_after.is_some_and(|after| parked.since + after <= self.now)
+    fn is_overdue(&self, parked: &Parked, order: &Order) -> bool {
+        let too_long = |kick_up| order.too_long(self.now, kick_up);
+        self.overdue_after.is_some_and(|kick_up| parked.since + too_long(kick_up) <= self.now)
     }
 }
 

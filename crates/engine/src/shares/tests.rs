@@ -229,7 +229,7 @@ fn the_oldest_of_a_user_has_one_of_eight_turns_once_it_has_waited_too_long() {
     bench.now = bench.now + Duration::from_millis(1_500);
     bench.add(24, "storm", 1);
     for client in [0, 1, 2, 27] {
-        bench.shares.abandoned(bench.now, client, Duration::from_millis(1_500));
+        bench.shares.abandoned(bench.now, client, Duration::from_millis(750));
         bench.shares.ended(&bench.settings, client, bench.now);
     }
     let order: Vec<_> = std::iter::from_fn(|| bench.next(true)).map(|next| next.client).collect();

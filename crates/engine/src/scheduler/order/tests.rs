@@ -127,11 +127,18 @@ fn when_nobody_hangs_up_any_more_the_oldest_goes_first_again() {
 #[test]
 fn what_has_waited_too_long_has_one_of_eight_starts_and_the_rest_where_nothing_newer_waits() {
     let mut s = scheduler(1, HighPrioMode::Transactions, u32::MAX);
-    (0..7).for_each(|client| put(&mut s, at(0), client, Lane::Low, Need::Any));
+    (4..7).for_each(|client| put(&mut s, at(0), client, Lane::Low, Need::Any));
     s.kick_up(at(1_000));
-    (10..26).for_each(|client| put(&mut s, at(1_010), client, Lane::Low, Need::Any));
-    hang_up(&mut s, at(1_100), 0..4);
-    s.kick_up(at(1_100));
+    (0..4).for_each(|client| put(&mut s, at(1_000), client, Lane::Low, Need::Any));
+    hang_up(&mut s, at(1_600), 0..4);
+    (10..26).for_each(|client| put(&mut s, at(1_600), client, Lane::Low, Need::Any));
+    s.kick_up(at(1_199));
+    for _ in 0..NEWEST_IN_A_ROW {
+        s.orders[0].started(false);
+    }
+    assert_eq!(s.peek(true), Some(25), "twice as long as those who hang up");
+    s.kick_up(at(1_600));
+    s.orders[0].newest_in_a_row = 0;
     let started = run_one_by_one(&mut s);
     assert_eq!(started[..8], [25, 24, 23, 22, 21, 20, 19, 4]);
     assert_eq!(started[8..16], [18, 17, 16, 15, 14, 13, 12, 5]);
@@ -211,7 +218,7 @@ proptest! {
         let (mut now, mut next, mut waiting) = (1_000, 1, std::collections::BTreeMap::new());
         // Somebody who never hangs up.
         put(&mut s, at(now), 0, Lane::Low, Need::Any);
-        let mut starts_since_due = 0;
+        let (mut starts_since_due, mut patience) = (0, 0);
         for (kind, pause) in steps {
             now += pause;
             s.kick_up(at(now));
@@ -222,7 +229,8 @@ proptest! {
                     next += 1;
                 }
                 2 => {
-                    if let Some((client, _)) = waiting.pop_first() {
+                    if let Some((client, since)) = waiting.pop_first() {
+                        patience = patience.max(now - since);
                         hang_up(&mut s, at(now), client..client + 1);
                     }
                 }
@@ -238,7 +246,8 @@ proptest! {
                     }
                     prop_assert!(waiting.remove(&client).is_some());
                     // Nobody is older than the first client: its turn is the first that the oldest has.
-                    starts_since_due += u32::from(now >= 2_000);
+                    let due = now >= 1_000 + (2 * patience).max(1_000);
+                    starts_since_due = if due { starts_since_due + 1 } else { 0 };
                     prop_assert!(starts_since_due <= 8, "it starves");
                 }
             }
