@@ -169,12 +169,15 @@ pub(crate) fn told<'a>(
     trackers_of(client, facts).map(|trackers| Told { trackers, by_own_list, is_mariadb, has_others })
 }
 
-/// Changes without the counter of statements, which MySQL 9 reports with each of them under `*` (`statement_id`).
+/// The counter of statements, which MySQL 9 reports with each of them under `*`.
+pub(crate) const COUNTER: &[u8] = b"statement_id";
+
+/// Changes without [`COUNTER`].
 pub(crate) fn without_counter(changes: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut items = wire::session_changes(changes);
     while let Some(Ok((change, bytes))) = items.next_with_bytes() {
-        if !matches!(change, SessionChange::SystemVariable { name: b"statement_id", .. }) {
+        if !matches!(change, SessionChange::SystemVariable { name: COUNTER, .. }) {
             kept.extend_from_slice(bytes);
         }
     }
