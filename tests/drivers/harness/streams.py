@@ -88,8 +88,10 @@ STREAMS = [
 ]
 
 
-# What the same libraries say to MySQL since 8.0 instead.
-_OF_MYSQL = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only", " RETURNING things.id": ""}
+# What the same libraries say to MySQL since 8.0 instead. It takes no tracked name twice, and tracks autocommit by default.
+_OF_MYSQL = {
+    ",autocommit,tx_isolation": ",transaction_isolation", "tx_isolation": "transaction_isolation",
+    "tx_read_only": "transaction_read_only", " RETURNING things.id": ""}
 
 
 def of_mysql(stream):
