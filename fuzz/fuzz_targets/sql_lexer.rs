@@ -138,7 +138,7 @@ fn assert_sound(text: &[u8], mode: LexMode) {
 
 /// What a call points at is that function, with its parentheses, or that variable.
 fn assert_names(call: &SessionCall, piece: &[u8]) {
-    let pool;
+    let name;
     let names: &[&str] = match call.function {
         SessionFunction::RowCount => &["row_count"],
         SessionFunction::FoundRows => &["found_rows"],
@@ -146,17 +146,18 @@ fn assert_names(call: &SessionCall, piece: &[u8]) {
         SessionFunction::LastInsertId => &["last_insert_id", "identity"],
         SessionFunction::WarningCount => &["warning_count"],
         SessionFunction::ErrorCount => &["error_count"],
-        SessionFunction::TrackedVariables => &["session_track_system_variables"],
         SessionFunction::Pool(variable) => {
-            pool = [variable.name()];
-            &pool
+            name = [variable.name()];
+            &name
+        }
+        SessionFunction::Tracker(variable) => {
+            name = [variable.name()];
+            &name
         }
     };
     let lower = String::from_utf8_lossy(piece).to_ascii_lowercase();
     assert!(names.iter().any(|name| lower.contains(name)), "{:?} at {lower:?}", call.function);
-    // An assignment ends with its value.
-    let assigned = call.function == SessionFunction::TrackedVariables;
-    assert!(assigned || lower.starts_with("@@") || lower.ends_with(')'), "{:?} at {lower:?}", call.function);
+    assert!(lower.starts_with("@@") || lower.ends_with(')'), "{:?} at {lower:?}", call.function);
 }
 
 /// With literals in the places of the calls, as the engine writes them, no call is left.
