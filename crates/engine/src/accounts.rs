@@ -1,5 +1,13 @@
 //! The server's own accounts, as the service account reads them: who may log in, and with which password.
 
+pub(crate) mod entropy;
+pub(crate) mod failed_logins;
+pub(crate) mod method;
+pub(crate) mod queries;
+pub(crate) mod requirement;
+pub(crate) mod secret;
+pub(crate) mod task;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -7,10 +15,10 @@ use std::rc::Rc;
 use seam::Peer;
 use wire::sha2_password;
 
-use crate::letter::Proved;
-use crate::method::Method;
-use crate::requirement::Requirement;
-use crate::secret::Secret;
+use crate::accounts::method::Method;
+use crate::accounts::requirement::Requirement;
+use crate::accounts::secret::Secret;
+use crate::workers::letter::Proved;
 
 /// One account of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]

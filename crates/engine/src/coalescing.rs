@@ -22,15 +22,15 @@ use std::collections::{BTreeMap, VecDeque};
 use seam::Instant;
 use wire::StatusFlags;
 
-use crate::aftermath::Diagnostics;
 use crate::backend::{InFlight, Owner};
 use crate::client::commands::key_u32;
 use crate::client::{Phase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::outside::waits::WaitReason;
 use crate::request::{QueryAttributes, Request, RequestKind, may_be_several};
 use crate::scheduler::{Lane, Need, Standing};
-use crate::waits::WaitReason;
+use crate::session::aftermath::Diagnostics;
 
 /// Longer texts are rare among those that come many times at once, and cost more to compare.
 const LARGEST_TEXT: usize = 64 << 10;

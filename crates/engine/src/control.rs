@@ -1,22 +1,24 @@
 //! The service account's connection: learns what the server is, and keeps reading its accounts.
 
+pub(crate) mod facts;
+
 use seam::{ConnectionId, Instant};
 use wire::{CommandKind, ReplyReader};
 use zeroize::Zeroize;
 
-use crate::account_queries::Depth;
 use crate::accounts::Accounts;
+use crate::accounts::queries::Depth;
+use crate::accounts::secret::Secret;
+use crate::accounts::task::{Asker, Finding, Work};
 use crate::backend::connect::connect_error;
 use crate::backend::kept::{first_field, rows_of};
 use crate::backend::rescue::functions_of_rows;
 use crate::backend::rights::Changes;
+use crate::control::facts::{COLLATIONS_QUERY, Facts, SERVER_QUERY, account_of_row};
 use crate::engine::{Engine, Role};
-use crate::event::Event;
-use crate::facts::{COLLATIONS_QUERY, Facts, SERVER_QUERY, account_of_row};
-use crate::lock_waits::{GATE_QUERY, LockWaits, waits_at_gate, waits_of_rows};
-use crate::secret::Secret;
+use crate::learned::lock_waits::{GATE_QUERY, LockWaits, waits_at_gate, waits_of_rows};
+use crate::outside::event::Event;
 use crate::server_login::{Clear, Credentials, Outcome, ServerLogin};
-use crate::task::{Asker, Finding, Work};
 
 /// Names the service account's connection towards the driver; backends count up from 1.
 pub(crate) const CONTROL_TOKEN: u64 = 0;

@@ -13,77 +13,53 @@
 //! | `client`, `request` | a client from its greeting to its end, and a command of it until it is dispatched |
 //! | `backend` | a connection to the server: opening, choosing, sending, relaying, settling, giving back |
 //! | `scheduler`, `overload`, `shares`, `coalescing` | which statement runs next; what is refused; who gets how much; reads that run once |
-//! | `digests`, `history`, `limit`, `long_permits`, `lock_waits` | what is learned about statements, and what follows from it for those that come |
-//! | `session`, `statements`, `aftermath`, `pins`, `pin_counts` | what statements leave for later ones, and what of it can move to another backend |
-//! | `accounts`, `account_queries`, `method`, `requirement`, `secret`, `failed_logins`, `entropy`, `task` | who may log in, and how that is proved |
-//! | `control`, `facts`, `server_login` | the service account's connection, what it learns, and logins on the server |
-//! | `workers`, `places`, `letter` | what the workers of one pool share, and tell each other |
-//! | `snapshot`, `memory`, `event`, `limits_reached`, `waits`, `histogram`, `outside` | how all of this looks from outside, and orders from there |
+//! | `learned` | what is learned about statements (digests, history, the limit of permits, long ones, waits for locks), and what follows from it for those that come |
+//! | `session` | what statements leave for later ones (state, prepared statements, pins), and what of it can move to another backend |
+//! | `accounts` | who may log in, and how that is proved |
+//! | `control`, `server_login` | the service account's connection, what it learns, and logins on the server |
+//! | `workers` | what the workers of one pool share, and tell each other |
+//! | `outside` | how all of this looks from outside (snapshots, events, counts), and orders from there |
 //! | `settings`, `errors`, `outbox` | bounds and choices; errors of our own; what the driver is asked to do |
 
 #![forbid(unsafe_code)]
 
-mod account_queries;
 mod accounts;
-mod aftermath;
 mod backend;
 mod client;
 mod coalescing;
 mod control;
-mod digests;
 mod engine;
-mod entropy;
 mod errors;
-mod event;
-mod facts;
-mod failed_logins;
-mod histogram;
-mod history;
-mod letter;
-mod limit;
-mod limits_reached;
-mod lock_waits;
-mod long_permits;
-mod memory;
-mod method;
+mod learned;
 mod outbox;
 mod outside;
 mod overload;
-mod pin_counts;
-mod pins;
-mod places;
 mod request;
-mod requirement;
 mod scheduler;
-mod secret;
 mod server_login;
 mod session;
 mod settings;
 mod shares;
-mod snapshot;
-mod statements;
-mod task;
-mod waits;
 mod workers;
 
+pub use accounts::failed_logins::FailedLoginSettings;
+pub use accounts::secret::Password;
+pub use accounts::task::{Finding, Proof, Task, Work};
 pub use coalescing::CoalescingSettings;
-pub use digests::{Digest, Digests, Times};
 pub use engine::{Engine, Snapshot};
-pub use event::Event;
-pub use failed_logins::FailedLoginSettings;
-pub use histogram::Histogram;
-pub use letter::{Kill, Killed, Letter};
-pub use lock_waits::{Blocker, LockWaits};
-pub use memory::Memory;
+pub use learned::digests::{Digest, Digests, Times};
+pub use learned::lock_waits::{Blocker, LockWaits};
+pub use outside::event::Event;
+pub use outside::histogram::Histogram;
+pub use outside::memory::Memory;
+pub use outside::snapshot::{BackendView, ClientView, DigestView, LockWaitView, Piece, Totals, WorkerView};
+pub use outside::waits::{WaitReason, Waits};
 pub use overload::OverloadSettings;
-pub use pin_counts::{PinCause, PinReason, PinReport};
-pub use pins::Pins;
-pub use secret::Password;
+pub use session::pin_counts::{PinCause, PinReason, PinReport};
+pub use session::pins::Pins;
 pub use settings::{
     ClientTls, HighPrioMode, PoolPriority, Profile, ServerCompression, ServerTls, Settings, ThreadHandling,
 };
 pub use shares::{FairShare, NamedNumbers, SharesSettings};
-pub use snapshot::{BackendView, ClientView, DigestView, LockWaitView, Piece, Totals, WorkerView};
-pub use task::{Finding, Proof, Task, Work};
-pub use waits::{WaitReason, Waits};
 pub use workers::Workers;
+pub use workers::letter::{Kill, Killed, Letter};

@@ -11,9 +11,9 @@ use wire::Expect;
 use crate::backend::prepared::Serves;
 use crate::client::known_answers::Question;
 use crate::client::priority::Priority;
+use crate::outside::waits::Arrival;
 use crate::scheduler::Lane;
-use crate::statements::{DefinitionId, Template};
-use crate::waits::Arrival;
+use crate::session::statements::{DefinitionId, Template};
 
 /// A command that waits for its turn, or is under way.
 pub(crate) struct Request {

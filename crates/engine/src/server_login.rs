@@ -3,9 +3,9 @@
 use wire::{AuthSwitch, Capabilities, ErrPacket, Greeting, LoginRequest, WireError, sha2_password};
 use zeroize::Zeroizing;
 
+use crate::accounts::method::Method;
+use crate::accounts::secret::Secret;
 use crate::backend::compression::{ZSTD_LEVEL, asked_for};
-use crate::method::Method;
-use crate::secret::Secret;
 use crate::settings::{ServerCompression, ServerTls};
 
 /// Who logs in, and how the connection is meant to behave.

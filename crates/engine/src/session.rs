@@ -1,5 +1,10 @@
 //! Session state: what SET, USE and the login leave behind, comparable by id and movable from backend to backend.
 
+pub(crate) mod aftermath;
+pub(crate) mod pin_counts;
+pub(crate) mod pins;
+pub(crate) mod statements;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

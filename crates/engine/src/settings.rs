@@ -6,9 +6,9 @@ use std::time::Duration;
 use seam::Address;
 use zeroize::Zeroizing;
 
+use crate::accounts::failed_logins::FailedLoginSettings;
 use crate::coalescing::CoalescingSettings;
-use crate::failed_logins::FailedLoginSettings;
-use crate::limit::Range;
+use crate::learned::limit::Range;
 use crate::overload::OverloadSettings;
 use crate::shares::SharesSettings;
 

@@ -7,19 +7,22 @@
 //!
 //! All of it is a few atomic numbers, and two tables that only logins look into. With one worker, or several on one thread as in the simulator, it is deterministic.
 
+pub(crate) mod letter;
+pub(crate) mod places;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use seam::Instant;
 
-use crate::failed_logins::FailedLogins;
-use crate::limit::{Meter, Range, Served};
-use crate::long_permits::{Allowed, LongEnd, LongPermits};
+use crate::accounts::failed_logins::FailedLogins;
+use crate::accounts::secret::KnownPasswords;
+use crate::learned::limit::{Meter, Range, Served};
+use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::overload::QueueLengths;
-use crate::places::Places;
-use crate::secret::KnownPasswords;
 use crate::settings::{Settings, ThreadHandling};
+use crate::workers::places::Places;
 
 /// What the workers of one pool share.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use seam::{Compression, CompressionSide, ConnectionId};
 use wire::Capabilities;
 
 use crate::engine::Engine;
-use crate::event::Event;
+use crate::outside::event::Event;
 use crate::server_login::Established;
 use crate::settings::ServerCompression;
 

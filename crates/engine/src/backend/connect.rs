@@ -10,17 +10,17 @@ use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 use super::prepared::Prepared;
 use super::rights::Rights;
 use super::{Afterwards, Backend, InFlight, Owner, Permit, Phase, Summary};
+use crate::accounts::task::{Asker, Finding, Work};
 use crate::accounts::{Credential, IdentityId};
 use crate::client::delegation::Unproved;
 use crate::client::{self};
+use crate::control::facts::Facts;
 use crate::engine::{Engine, Role};
-use crate::event::Event;
-use crate::facts::Facts;
-use crate::places::Origin;
+use crate::outside::event::Event;
 use crate::request::QueryAttributes;
 use crate::server_login::{Clear, Credentials, OF_BACKENDS, Outcome, ServerLogin};
 use crate::session::SessionState;
-use crate::task::{Asker, Finding, Work};
+use crate::workers::places::Origin;
 
 /// Whether the server can be reached, and when to try again.
 pub(crate) struct Server {

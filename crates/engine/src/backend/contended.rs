@@ -1,7 +1,7 @@
 //! Statements whose like wait for locks at present.
 //!
 //! A pool inside the server learns from the lock manager that a thread waits; from outside, it is known of a statement once
-//! the server has been asked ([`crate::lock_waits`]). But what is found out about some of a kind is likely for the next one of
+//! the server has been asked ([`crate::learned::lock_waits`]). But what is found out about some of a kind is likely for the next one of
 //! it: so a kind of which half and more wait is *contended*. Whoever wants such a lock has nothing to compute until it is its
 //! turn, whatever the others in the queues want. So statements of contended kinds have a lane of their own: they start without
 //! permits, since they will wait, and a bounded number at a time, since more of them would only occupy backends. All permits
@@ -19,7 +19,7 @@ use sql::Kind;
 use super::{Backend, InFlight};
 use crate::client::commands::key_u32;
 use crate::engine::Engine;
-use crate::history;
+use crate::learned::history;
 use crate::request::Request;
 use crate::scheduler::{Grant, Lane};
 use crate::settings::ThreadHandling;

@@ -6,16 +6,16 @@ use wire::{Capabilities, ClientMetadata, CommandKind, Expect, ReplyOptions, Repl
 use super::compression::is_compressed;
 use super::preparing::stays;
 use super::{Backend, InFlight, Owner, Permit, Summary};
-use crate::aftermath::{Diagnostics, Literals};
 use crate::client::commands::key_u32;
 use crate::client::prepared::put_statement_id;
 use crate::client::{Client, Phase, Running};
 use crate::engine::Engine;
-use crate::pins::Pins;
+use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::{Grant, Lane};
+use crate::session::aftermath::{Diagnostics, Literals};
+use crate::session::pins::Pins;
 use crate::settings::ThreadHandling;
-use crate::waits::WaitReason;
 
 /// Larger texts are not joined with what goes ahead of them: the copy would cost more than a round trip, and the sum
 /// might exceed the server's max_allowed_packet.

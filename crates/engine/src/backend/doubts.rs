@@ -12,11 +12,11 @@ use super::kept::rows_of;
 use super::{Afterwards, Change, Owner, ServerError, Summary};
 use crate::client::Phase as ClientPhase;
 use crate::client::trackers::sets_list;
+use crate::control::facts::Facts;
 use crate::engine::Engine;
-use crate::facts::Facts;
-use crate::pins::Pins;
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::SessionState;
+use crate::session::pins::Pins;
 
 /// The names of such variables of a client, in lower case.
 pub(crate) type Doubts = Option<Box<BTreeSet<Box<[u8]>>>>;

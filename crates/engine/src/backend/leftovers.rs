@@ -1,7 +1,7 @@
 //! What the last client has left on a backend, and who may look at it.
 //!
 //! The server's list of warnings and errors, ROW_COUNT() and FOUND_ROWS() stay on a connection until a statement replaces
-//! them. What asks for them in the text is answered from what is kept for each client (see [`crate::aftermath`]). The rest
+//! them. What asks for them in the text is answered from what is kept for each client (see [`crate::session::aftermath`]). The rest
 //! asks the backend itself: a later statement of a text, a routine, a prepared statement. There it must not find another
 //! client's.
 

@@ -9,9 +9,9 @@ use crate::client::delegation::Unproved;
 use crate::client::{Lost, Phase as ClientPhase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::event::Event;
-use crate::places::Origin;
+use crate::outside::event::Event;
 use crate::request::RequestKind;
+use crate::workers::places::Origin;
 
 /// ER_CON_COUNT_ERROR: the server lives but takes no more connections.
 const SERVER_FULL: u16 = 1040;
@@ -157,7 +157,7 @@ impl Engine {
         if matches!(client.phase, ClientPhase::Settling) {
             // What the statement left behind is lost with the backend, its answer is not.
             client.phase = ClientPhase::Idle;
-            client.aftermath.diagnostics = crate::aftermath::Diagnostics::None;
+            client.aftermath.diagnostics = crate::session::aftermath::Diagnostics::None;
             self.resume.push(key);
         }
         let queued = matches!(client.phase, ClientPhase::Queued);

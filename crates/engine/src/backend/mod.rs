@@ -34,11 +34,11 @@ use wire::{Capabilities, ReplyReader, StatusFlags};
 use crate::accounts::IdentityId;
 use crate::client::variables::Variables;
 use crate::coalescing::Group;
-use crate::lock_waits::SeenWait;
-use crate::places::Origin;
+use crate::learned::lock_waits::SeenWait;
 use crate::request::RequestKind;
 use crate::server_login::ServerLogin;
 use crate::session::{Charset, SessionId};
+use crate::workers::places::Origin;
 
 /// One connection to the server.
 pub(crate) struct Backend {
@@ -95,7 +95,7 @@ pub(crate) struct Backend {
     pub(crate) contends: bool,
     /// Whose warnings may be there.
     pub(crate) leftovers: leftovers::Leftovers,
-    /// Only reads of this kind share it, see [`crate::digests::Digests::may_be_stuck`].
+    /// Only reads of this kind share it, see [`crate::learned::digests::Digests::may_be_stuck`].
     pub(crate) only_kind: Option<u64>,
     /// Not read from, because the client whose answer comes is slow to take it.
     pub(crate) paused: bool,

@@ -3,7 +3,7 @@
 use seam::Instant;
 
 use crate::engine::Engine;
-use crate::letter::Letter;
+use crate::workers::letter::Letter;
 
 impl Engine {
     /// Remembers since when the first statement has waited for nothing but a permit, or that none does.

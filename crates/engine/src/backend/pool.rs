@@ -7,10 +7,10 @@ use super::{Afterwards, Backend, Phase};
 use crate::accounts::IdentityId;
 use crate::client::Client;
 use crate::engine::Engine;
-use crate::history::SHORT;
-use crate::pins::Pins;
-use crate::places::Origin;
+use crate::learned::history::SHORT;
 use crate::request::About;
+use crate::session::pins::Pins;
+use crate::workers::places::Origin;
 
 /// What short reads of a client could join.
 pub(crate) struct Shared {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::statements::{DefinitionId, TypesId};
+use crate::session::statements::{DefinitionId, TypesId};
 
 /// The statements that are prepared on a backend, by what they are and whom they are for.
 #[derive(Debug, Default)]
@@ -105,8 +105,8 @@ impl Serves {
 mod tests {
     use super::*;
     use crate::request::Statement;
+    use crate::session::statements::{Definitions, Template};
     use crate::session::{SessionState, Sessions};
-    use crate::statements::{Definitions, Template};
 
     fn definitions() -> [DefinitionId; 3] {
         let (mut sessions, mut definitions) = (Sessions::default(), Definitions::default());

@@ -12,12 +12,12 @@ use wire::{Capabilities, CommandKind, Expect, StatusFlags};
 use super::dispatch::Ahead;
 use super::prepared::Serves;
 use super::{InFlight, Owner, ServerError, Summary};
-use crate::aftermath::Literals;
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::request::{About, Action, Request, RequestKind};
 use crate::session::SessionState;
-use crate::statements::DefinitionId;
+use crate::session::aftermath::Literals;
+use crate::session::statements::DefinitionId;
 
 /// ER_MAX_PREPARED_STMT_COUNT_REACHED: the server has no room for one more.
 const NO_ROOM: u16 = 1461;

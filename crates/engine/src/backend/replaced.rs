@@ -9,9 +9,9 @@ use wire::Capabilities;
 use super::{Afterwards, Phase};
 use crate::client::login::OFFERED;
 use crate::client::{Lost, Phase as ClientPhase};
+use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::facts::Facts;
 use crate::server_login::Established;
 
 impl Facts {

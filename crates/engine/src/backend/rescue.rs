@@ -17,7 +17,7 @@ use super::{Backend, InFlight, Owner};
 use crate::client::commands::key_u32;
 use crate::client::{Phase, Running};
 use crate::engine::Engine;
-use crate::history::STUCK;
+use crate::learned::history::STUCK;
 use crate::request::RequestKind;
 use crate::scheduler::{Lane, Need, Standing};
 

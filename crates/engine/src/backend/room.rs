@@ -11,7 +11,7 @@ use wire::{CommandKind, Expect};
 
 use super::Owner;
 use crate::engine::Engine;
-use crate::letter::Letter;
+use crate::workers::letter::Letter;
 
 /// How often a statement is tried again once room has been made, of which others may have taken what there was: so many take some
 /// milliseconds.

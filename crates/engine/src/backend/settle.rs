@@ -8,14 +8,14 @@ use wire::{CommandKind, Expect, StatusFlags};
 use super::kept::rows_of;
 use super::pool::behind_pins;
 use super::{Afterwards, InFlight, Owner, ServerError, Summary};
-use crate::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, OF_SQL_MODE};
 use crate::client::Phase as ClientPhase;
 use crate::client::priority::Priority;
-use crate::digests::Execution;
+use crate::control::facts::Facts;
 use crate::engine::Engine;
-use crate::facts::Facts;
-use crate::pins::Pins;
+use crate::learned::digests::Execution;
 use crate::request::{Request, RequestKind};
+use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, OF_SQL_MODE};
+use crate::session::pins::Pins;
 use crate::session::{Charset, SessionState};
 
 /// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: the schema was dropped, or the right to it taken. The client hears it once and
@@ -344,7 +344,7 @@ impl Engine {
             // max_error_count bounds what is kept, not what is counted; an error packet tells of one condition.
             let warnings =
                 warnings.max(summary.rows.map_or(0, |rows| u16::try_from(rows).unwrap_or(u16::MAX)));
-            let errors = errors.max(crate::aftermath::errors_in(&reply));
+            let errors = errors.max(crate::session::aftermath::errors_in(&reply));
             state.aftermath.diagnostics = Diagnostics::Saved { warnings, errors, reply };
         } else {
             state.aftermath.diagnostics = Diagnostics::None;
@@ -530,7 +530,7 @@ impl Engine {
         state.trackers = None;
         state.doubts = None;
         state.priority = Priority::default();
-        state.aftermath = crate::aftermath::Aftermath::default();
+        state.aftermath = crate::session::aftermath::Aftermath::default();
         state.status = facts.fresh_status();
         let Some(session) = state.session else { return };
         let schema = self.sessions.state(session).schema.clone();

@@ -19,7 +19,7 @@ const SHORTEST_STALL: Duration = Duration::from_millis(10);
 const LENT: u32 = 8;
 
 /// So many statements of a kind have to run for `long_statement_time` before the others of it are taken for long ones: as many as
-/// have to end after it, see [`crate::digests::Digests::is_long`].
+/// have to end after it, see [`crate::learned::digests::Digests::is_long`].
 const OVERDUE: usize = 2;
 
 /// What is known of statements that take longer than their like.

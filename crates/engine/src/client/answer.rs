@@ -3,11 +3,11 @@
 use wire::{EofPacket, OkPacket, StatusFlags};
 
 use super::trackers;
-use crate::aftermath::Diagnostics;
 use crate::backend::ServerError;
+use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::facts::Facts;
+use crate::session::aftermath::Diagnostics;
 
 impl Engine {
     /// An OK packet with this sequence number.

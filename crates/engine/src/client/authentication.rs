@@ -4,7 +4,7 @@
 //! gives away, SHA1(password), is what backends log in with.
 //!
 //! `caching_sha2_password`: one answer suffices while somebody holds the account's password (a client or a backend of
-//! whichever worker, [`crate::secret::KnownPasswords`]). Else the client is asked for it: as it is where nobody can listen,
+//! whichever worker, [`crate::accounts::secret::KnownPasswords`]). Else the client is asked for it: as it is where nobody can listen,
 //! otherwise encrypted with our public key. It is checked against what the server stores, on another thread, and kept for
 //! backends, which the server may ask for it at any time.
 
@@ -18,12 +18,12 @@ use zeroize::Zeroizing;
 use super::delegation::Question;
 use super::login::{Attempt, Login};
 use super::{Client, Phase};
+use crate::accounts::failed_logins::network;
+use crate::accounts::method::Method;
+use crate::accounts::secret::{Password, Secret};
+use crate::accounts::task::{Asker, Finding, Proof, Work};
 use crate::accounts::{Account, Credential};
 use crate::engine::Engine;
-use crate::failed_logins::network;
-use crate::method::Method;
-use crate::secret::{Password, Secret};
-use crate::task::{Asker, Finding, Proof, Work};
 
 /// What a client has sent to prove its password.
 pub(crate) enum Answer {

@@ -6,7 +6,7 @@ use crate::backend::{Afterwards, Owner};
 use crate::client::commands::key_u32;
 use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
-use crate::event::Event;
+use crate::outside::event::Event;
 
 impl Engine {
     /// Closes a client for a reason that an operator may want to read.

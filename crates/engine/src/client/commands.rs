@@ -10,13 +10,13 @@ use zeroize::Zeroize;
 use super::execution::Execution;
 use super::login::Login;
 use super::{Phase, Running};
-use crate::aftermath::{self, Diagnostics};
 use crate::backend::Permit;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{QueryAttributes, Request, RequestKind, Statement};
 use crate::scheduler::{Lane, Standing};
-use crate::statements::Template;
+use crate::session::aftermath::{self, Diagnostics};
+use crate::session::statements::Template;
 
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;

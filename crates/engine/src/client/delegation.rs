@@ -15,13 +15,13 @@ use seam::{Instant, Peer};
 use super::Phase;
 use super::authentication::Answer;
 use super::login::{Attempt, Login};
+use crate::accounts::secret::{Password, Secret};
+use crate::accounts::task::Proof;
 use crate::accounts::{Account, IdentityKey};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::event::Event;
-use crate::places::Origin;
-use crate::secret::{Password, Secret};
-use crate::task::Proof;
+use crate::outside::event::Event;
+use crate::workers::places::Origin;
 use line::{Guest, Line, Waiting};
 
 mod line;

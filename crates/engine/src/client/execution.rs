@@ -7,8 +7,8 @@
 use wire::{BULK_SENDS_TYPES, BULK_UNIT_RESULTS, Capabilities, CommandKind};
 
 use crate::backend::prepared::Serves;
+use crate::control::facts::Facts;
 use crate::engine::Engine;
-use crate::facts::Facts;
 
 /// CURSOR_TYPE_READ_ONLY, CURSOR_TYPE_FOR_UPDATE and CURSOR_TYPE_SCROLLABLE in the flags of COM_STMT_EXECUTE.
 const CURSOR_TYPES: u8 = 7;

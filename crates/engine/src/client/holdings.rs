@@ -12,8 +12,8 @@ use super::Client;
 use crate::backend::Summary;
 use crate::backend::kept::only_field;
 use crate::engine::Engine;
-use crate::pins::Pins;
 use crate::request::{Request, RequestKind, Statement};
+use crate::session::pins::Pins;
 
 /// The reasons to pin of which the single things are known.
 const BY_NAME: Effects = Effects::TEMPORARY_TABLE

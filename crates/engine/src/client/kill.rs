@@ -10,8 +10,8 @@ use super::Phase;
 use crate::backend::{Afterwards, Owner};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::letter::{Kill, Killed, Letter, Outcome, Rights};
 use crate::request::{Request, RequestKind};
+use crate::workers::letter::{Kill, Killed, Letter, Outcome, Rights};
 
 /// The id of the first client: half of what the four bytes of a greeting can say.
 pub(crate) const FIRST_ID: u32 = 1 << 31;

@@ -13,18 +13,18 @@ use super::compression;
 use super::priority::Priority;
 use super::security::Security;
 use super::{Client, Phase};
+use crate::accounts::failed_logins::LateRefusal;
+use crate::accounts::method::Method;
+use crate::accounts::secret::Secret;
 use crate::accounts::{self, Account};
-use crate::aftermath::Aftermath;
+use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::event::Event;
-use crate::facts::Facts;
-use crate::failed_logins::LateRefusal;
-use crate::letter::{Letter, Proved};
-use crate::method::Method;
-use crate::secret::Secret;
+use crate::outside::event::Event;
+use crate::outside::waits::WaitReason;
 use crate::session::SessionState;
-use crate::waits::WaitReason;
+use crate::session::aftermath::Aftermath;
+use crate::workers::letter::{Letter, Proved};
 
 /// How far a login is.
 #[derive(Debug)]
@@ -392,7 +392,7 @@ impl Engine {
         self.forget_statements(key);
         let client = &mut self.clients[key];
         client.unstarted = None;
-        client.pins = crate::pins::Pins::NONE;
+        client.pins = crate::session::pins::Pins::NONE;
         client.holdings = None;
         client.variables = None;
         client.trackers = None;

@@ -133,10 +133,10 @@ mod tests {
     use wire::Capabilities;
 
     use super::*;
+    use crate::accounts::secret::Secret;
     use crate::accounts::{Account, Credential};
     use crate::client::Client;
     use crate::errors::MySqlError;
-    use crate::secret::Secret;
     use crate::server_login::Established;
     use crate::session::SessionState;
     use crate::settings::Settings;
@@ -222,7 +222,7 @@ mod tests {
         let account =
             Account::of_test("app", "%", Credential::Native(wire::native_password::stage2(&stage1)));
         let mut facts =
-            crate::facts::Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX)));
+            crate::control::facts::Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX)));
         facts.accounts = crate::accounts::Accounts::new(vec![account]);
         engine.facts = Some(facts);
         for index in 1..=100_000 {

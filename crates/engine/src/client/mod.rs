@@ -37,11 +37,11 @@ use seam::{Compression, ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::IdentityId;
-use crate::aftermath::{Aftermath, Reader};
 use crate::backend::doubts::Doubts;
-use crate::pins::Pins;
 use crate::request::Request;
 use crate::session::SessionId;
+use crate::session::aftermath::{Aftermath, Reader};
+use crate::session::pins::Pins;
 use holdings::Holdings;
 use prepared::ClientStatements;
 use priority::Priority;

@@ -1,6 +1,6 @@
 //! A client's prepared statements, and its commands about them.
 //!
-//! A client's numbers are its own, and stand for definitions ([`crate::statements`]). COM_STMT_PREPARE always goes to a
+//! A client's numbers are its own, and stand for definitions ([`crate::session::statements`]). COM_STMT_PREPARE always goes to a
 //! server, whose answer the client gets with its own number in it. COM_STMT_EXECUTE goes to whichever backend serves the
 //! client, where the statement is prepared first if it is not yet (`backend/preparing.rs`).
 //!
@@ -13,15 +13,15 @@ use std::rc::Rc;
 use sql::{KillTarget, Kind};
 use wire::{Capabilities, ClientMetadata, Expect};
 
-use crate::aftermath::Literals;
 use crate::backend::prepared::Serves;
 use crate::client::execution::Execution;
+use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::facts::Facts;
-use crate::pins::Pins;
 use crate::request::{About, Action, QueryAttributes, Request, RequestKind};
-use crate::statements::DefinitionId;
+use crate::session::aftermath::Literals;
+use crate::session::pins::Pins;
+use crate::session::statements::DefinitionId;
 
 /// MariaDB's name for the statement that was prepared last (`LAST_STMT_ID`, sql_prepare.cc).
 const LAST: u32 = u32::MAX;
@@ -448,8 +448,8 @@ pub(crate) fn put_statement_id(raw: &mut [u8], id: u32) {
 mod tests {
     use super::*;
     use crate::request::Statement;
+    use crate::session::statements::{Definitions, Template};
     use crate::session::{SessionState, Sessions};
-    use crate::statements::{Definitions, Template};
 
     #[test]
     fn numbers_begin_anew_behind_the_last_one_and_none_is_given_twice() {

@@ -5,11 +5,11 @@ use wire::{Capabilities, WireError, native_password};
 
 use super::login::Login;
 use super::{Client, Phase};
+use crate::accounts::secret::Secret;
+use crate::control::facts::Facts;
 use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
-use crate::event::Event;
-use crate::facts::Facts;
-use crate::secret::Secret;
+use crate::outside::event::Event;
 use crate::settings::{ClientTls, Settings};
 
 /// Whether a client's connection is encrypted.

@@ -15,8 +15,8 @@ use sql::{SessionFunction, TrackerVariable};
 use wire::{Capabilities, SessionChange};
 
 use super::Client;
+use crate::control::facts::Facts;
 use crate::engine::Engine;
-use crate::facts::Facts;
 use crate::request::Statement;
 use crate::session::Sessions;
 

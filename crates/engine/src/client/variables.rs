@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use sql::{Assignment, Effects, Kind, VariableUse};
 
+use crate::control::facts::Facts;
 use crate::engine::Engine;
-use crate::facts::Facts;
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::Charset;
 

@@ -42,7 +42,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::client::priority::Priority;
-use crate::long_permits::Allowed;
+use crate::learned::long_permits::Allowed;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};
 use crate::workers::{Extra, Place, Workers};
 pub(crate) use bounds::Class;

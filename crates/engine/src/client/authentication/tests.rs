@@ -3,10 +3,10 @@ use wire::sha2_password::{FAST_AUTHENTICATION, FULL_AUTHENTICATION, MORE_DATA_HE
 
 use super::*;
 use crate::accounts::Accounts;
-use crate::facts::Facts;
+use crate::accounts::task::Task;
+use crate::control::facts::Facts;
 use crate::server_login::{ALWAYS, Established};
 use crate::settings::Settings;
-use crate::task::Task;
 
 const TCP: ([u8; 4], u16) = ([10, 0, 0, 1], 1024);
 const PEM: &[u8] = b"a public key";

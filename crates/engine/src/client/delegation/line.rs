@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use seam::Peer;
 
-use crate::failed_logins::{cut_name, network};
+use crate::accounts::failed_logins::{cut_name, network};
 
 /// A client's slot and id.
 pub(crate) type Waiting = (usize, u32);

@@ -9,7 +9,7 @@ use wire::{AuthSwitch, Capabilities, ErrPacket, Greeting, StatusFlags};
 use super::*;
 use crate::accounts::{Accounts, Credential};
 use crate::client::security::Security;
-use crate::facts::Facts;
+use crate::control::facts::Facts;
 use crate::server_login::{ALWAYS, Established};
 use crate::settings::Settings;
 

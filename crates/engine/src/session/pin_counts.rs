@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::engine::Engine;
-use crate::pins::Pins;
+use crate::session::pins::Pins;
 
 /// Kinds of statements are counted apart from each other up to so many, about 100 bytes each; the rest is counted together.
 const MOST_CAUSES: usize = 1000;

@@ -11,14 +11,14 @@ use sql::Kind;
 use crate::accounts::Account;
 use crate::backend::{Backend, Owner, Permit, Phase as BackendPhase};
 use crate::client::{Client, Phase};
-use crate::digests::Digest;
 use crate::engine::Engine;
-use crate::lock_waits::Blocker;
-use crate::pins::Pins;
+use crate::learned::digests::Digest;
+use crate::learned::lock_waits::Blocker;
+use crate::outside::waits::WaitReason;
 use crate::request::RequestKind;
 use crate::scheduler::{Class, Lane};
+use crate::session::pins::Pins;
 use crate::settings::ThreadHandling;
-use crate::waits::WaitReason;
 
 /// Of a statement's text so many bytes are shown at most: what a screen takes.
 const LONGEST_TEXT: usize = 1024;

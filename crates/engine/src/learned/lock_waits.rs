@@ -15,9 +15,9 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::engine::Engine;
-use crate::event::Event;
-use crate::letter::Letter;
-use crate::waits::WaitReason;
+use crate::outside::event::Event;
+use crate::outside::waits::WaitReason;
+use crate::workers::letter::Letter;
 
 /// Which threads of the server wait, by its own word.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

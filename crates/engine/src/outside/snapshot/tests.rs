@@ -20,7 +20,8 @@ fn engine(clients: u32) -> Engine {
         let peer = Peer::Tcp(([10, 0, 0, 1], 1024).into());
         let connection = ConnectionId { index, generation: 1 };
         let mut client = Client::new(connection, peer, id, Instant::START);
-        client.identity = Some(engine.identities.hold(&account, b"app", crate::secret::Secret::None));
+        client.identity =
+            Some(engine.identities.hold(&account, b"app", crate::accounts::secret::Secret::None));
         client.session = Some(engine.sessions.hold(state.clone()));
         client.phase = Phase::Idle;
         let key = engine.clients.insert(client);

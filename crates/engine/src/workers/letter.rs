@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::accounts::secret::Secret;
 use crate::accounts::{Account, IdentityKey};
-use crate::lock_waits::LockWaits;
-use crate::secret::Secret;
+use crate::learned::lock_waits::LockWaits;
 
 /// A message from one worker of a pool to another. Carried by whoever runs the engines, in the order in which they were
 /// written.

@@ -2,10 +2,10 @@
 
 use std::ops::AddAssign;
 
-use crate::aftermath::Diagnostics;
 use crate::backend::Backend;
 use crate::client::Client;
 use crate::engine::{Engine, Role};
+use crate::session::aftermath::Diagnostics;
 
 /// Bytes by what they are for, from the capacities of what holds them. What the allocator adds to each block is not among
 /// them.

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use sql::TrackerVariable;
 use wire::{Capabilities, StatusFlags};
 
-use crate::account_queries::{self, Depth};
+use crate::accounts::method::Method;
+use crate::accounts::queries::{self, Depth};
+use crate::accounts::requirement::Requirement;
 use crate::accounts::{Account, Accounts, Credential};
 use crate::backend::rescue::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
 use crate::client::trackers::Trackers;
-use crate::lock_waits::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
-use crate::method::Method;
-use crate::requirement::Requirement;
+use crate::learned::lock_waits::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
 use crate::server_login::Established;
 use crate::session::Charset;
 
@@ -106,17 +106,17 @@ impl Facts {
     }
 
     pub(crate) fn accounts_query(&self) -> &'static str {
-        account_queries::accounts(self.is_mariadb(), self.major_version(), self.depth)
+        queries::accounts(self.is_mariadb(), self.major_version(), self.depth)
     }
 
     /// Whether any account has changed.
     pub(crate) fn accounts_probe(&self) -> &'static str {
-        account_queries::probe(self.is_mariadb(), self.major_version(), self.depth)
+        queries::probe(self.is_mariadb(), self.major_version(), self.depth)
     }
 
     /// How many statements have changed accounts.
     pub(crate) fn changes_query(&self) -> &'static str {
-        account_queries::changes(self.is_mariadb())
+        queries::changes(self.is_mariadb())
     }
 
     /// The first number of its version, behind the prefix of MariaDB up to 10 for replicas of old versions.
@@ -127,7 +127,7 @@ impl Facts {
         major.and_then(|major| major.parse().ok()).unwrap_or(0)
     }
 
-    /// See [`crate::lock_waits`].
+    /// See [`crate::learned::lock_waits`].
     pub(crate) fn lock_waits_query(&self) -> &'static str {
         if self.is_mysql_since_8() { WAITS_QUERY_8 } else { WAITS_QUERY }
     }

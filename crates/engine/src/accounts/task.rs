@@ -11,8 +11,8 @@ use seam::ConnectionId;
 use wire::sha2_password::{self, Stored};
 use zeroize::Zeroizing;
 
+use crate::accounts::secret::Password;
 use crate::engine::Engine;
-use crate::secret::Password;
 
 /// Something to be done elsewhere, see [`Engine::poll_task`].
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::histogram::micros;
+use crate::outside::histogram::micros;
 use crate::workers::Place;
 
 /// Nobody waits for one.

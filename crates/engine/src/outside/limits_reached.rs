@@ -5,7 +5,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::engine::Engine;
-use crate::event::Event;
+use crate::outside::event::Event;
 
 /// A limit that was reached.
 pub(crate) struct LimitReached {

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::histogram::{SmallHistogram, micros};
-use crate::history::{REMEMBERED, STUCK};
+use crate::learned::history::{REMEMBERED, STUCK};
+use crate::outside::histogram::{SmallHistogram, micros};
 
 /// Of a digest's text so many bytes are kept at most, as by the servers' `performance_schema_max_digest_length`.
 pub(crate) const LONGEST_TEXT: usize = 1024;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::digests;
 use crate::engine::Engine;
-use crate::histogram::Histogram;
+use crate::learned::digests;
+use crate::outside::histogram::Histogram;
 use crate::request::{Request, RequestKind};
 use crate::scheduler::Lane;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::waits::{Holdups, WaitReason, Waits};
+use crate::outside::waits::{Holdups, WaitReason, Waits};
 
 fn execution(fingerprint: u64, millis: u64) -> Execution {
     Execution {

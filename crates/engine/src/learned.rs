@@ -1,0 +1,7 @@
+//! What is learned about statements while they run, and what follows from it for those that come.
+
+pub(crate) mod digests;
+pub(crate) mod history;
+pub(crate) mod limit;
+pub(crate) mod lock_waits;
+pub(crate) mod long_permits;
