@@ -20,9 +20,7 @@ use crate::login::Credentials;
 use crate::machine::{ProcessorTime, resident_memory};
 use crate::options::RunOptions;
 use crate::outbox::Outbox;
-use crate::progress::Progress;
-use crate::report;
-use crate::statistics::{Fairness, Statistics};
+use crate::statistics::{Fairness, Period, Statistics};
 use crate::workload::Plan;
 use crate::workload::encode::Source;
 use connection::{Connection, State};
@@ -49,10 +47,40 @@ pub struct Generator<'a> {
     phase: Phase,
     /// Connections that are logged in.
     up: u32,
-    progress: Option<Progress>,
     /// Since when every attempt has failed.
     failing_since: Option<Instant>,
     outcome: Outcome,
+    /// Hears of the run while it goes on.
+    tell: Box<dyn FnMut(News<'_>) + 'a>,
+}
+
+/// What a run tells while it goes on.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// It connects, and this many stand.
+    Connecting {
+        /// Logged in.
+        up: u32,
+    },
+    /// The connecting is over, well or not.
+    Opened,
+    /// The time for a line of figures has come.
+    Interval(Interval<'a>),
+}
+
+/// The time since the last line of figures.
+#[derive(Clone, Copy, Debug)]
+pub struct Interval<'a> {
+    /// What was counted in it.
+    pub period: &'a Period,
+    /// How long it was.
+    pub passed: Duration,
+    /// How long ago the load began.
+    pub elapsed: Duration,
+    /// Connections that are logged in.
+    pub up: u32,
+    /// Whether this is before the measured time.
+    pub warming_up: bool,
 }
 
 /// What came of a run.
@@ -144,12 +172,14 @@ const STARVED_SHARE: f64 = 0.9;
 const NOBODY: u32 = u32::MAX;
 
 impl<'a> Generator<'a> {
-    /// A run with these options over these addresses. `source` is where the statements' values come from.
+    /// A run with these options over these addresses. `source` is where the statements' values come from, `tell` hears of it
+    /// while it goes on.
     pub fn new(
         options: &'a RunOptions,
         credentials: Credentials,
         addresses: Vec<Address>,
         source: Source,
+        tell: impl FnMut(News<'_>) + 'a,
     ) -> Self {
         let workload = options.tables.workload();
         let memory = Memory { before: resident_memory(), ..Memory::default() };
@@ -170,9 +200,9 @@ impl<'a> Generator<'a> {
             schedule: Schedule::new(options.rate),
             phase: Phase::New,
             up: 0,
-            progress: None,
             failing_since: None,
             outcome: Outcome { memory, ..Outcome::default() },
+            tell: Box::new(tell),
         }
     }
 
@@ -190,13 +220,12 @@ impl<'a> Generator<'a> {
             return;
         }
         (0..self.options.connections).for_each(|number| self.connector.enqueue(number));
-        self.progress = Some(Progress::new("connecting", u64::from(self.options.connections)));
         self.phase = Phase::Connecting { since: now };
+        (self.tell)(News::Connecting { up: 0 });
     }
 
     /// Everybody begins.
     fn begin_load(&mut self, now: Instant) {
-        self.progress = None;
         self.opened(now);
         self.outcome.memory.connected = resident_memory();
         let report = self.next_report(now);
@@ -220,6 +249,7 @@ impl<'a> Generator<'a> {
         if let Phase::Connecting { since } = self.phase {
             self.outcome.connecting = now.since(since);
             self.outcome.connected = self.up;
+            (self.tell)(News::Opened);
         }
     }
 
@@ -288,7 +318,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// Writes a line of figures where one is due; returns when the next one is.
+    /// Tells of the last interval where that is due; returns when the next one is.
     fn report_if_due(&mut self, now: Instant, since: Instant, due: Option<Instant>) -> Option<Instant> {
         let due = due?;
         if now < due {
@@ -297,7 +327,13 @@ impl<'a> Generator<'a> {
         let interval = self.options.report_interval;
         let passed = now.since(due) + interval;
         let warming_up = matches!(self.phase, Phase::WarmingUp { .. });
-        report::print_interval(&self.statistics.interval, now.since(since), passed, self.up, warming_up);
+        (self.tell)(News::Interval(Interval {
+            period: &self.statistics.interval,
+            passed,
+            elapsed: now.since(since),
+            up: self.up,
+            warming_up,
+        }));
         self.statistics.begin_interval();
         // A turn that took longer than an interval leaves lines out rather than writing several at once.
         Some((due + interval).max(now))
@@ -316,7 +352,6 @@ impl<'a> Generator<'a> {
             return;
         }
         self.opened(now);
-        self.progress = None;
         self.phase = Phase::Finishing { deadline: now + GRACE, answered: 0 };
         for number in 0..self.options.connections {
             if matches!(self.connections[number as usize].state, State::Ready { .. }) {

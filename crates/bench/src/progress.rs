@@ -43,7 +43,12 @@ impl Progress {
 
     /// `units` more are done, as far as there are that many.
     pub fn advance(&mut self, units: u64) {
-        self.done = self.length.min(self.done + units);
+        self.reach(self.length.min(self.done + units));
+    }
+
+    /// So many units are done by now.
+    pub fn reach(&mut self, done: u64) {
+        self.done = done;
         match &mut self.display {
             Display::Bar(bar) => bar.set_position(self.done),
             Display::Lines(written) if written.elapsed() >= BETWEEN_LINES => {

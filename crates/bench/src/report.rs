@@ -9,11 +9,10 @@ use std::time::Duration;
 use drivers::DriverKind;
 
 use crate::errors::ErrorCounts;
-use crate::generator::Outcome;
+use crate::generator::{Interval, Outcome};
 use crate::local_addresses::grouped;
 use crate::machine::Machine;
 use crate::options::RunOptions;
-use crate::statistics::Period;
 
 pub use json::to_json;
 
@@ -34,9 +33,24 @@ pub struct Context<'a> {
     pub version: &'static str,
 }
 
-/// Writes one line about the last `passed` time, `elapsed` after the load began, as sysbench does.
-pub fn print_interval(period: &Period, elapsed: Duration, passed: Duration, up: u32, warming_up: bool) {
-    println!("{}", interval_line(period, elapsed, passed, up, warming_up));
+/// One line about the time since the last one, as sysbench writes it.
+pub fn interval_line(interval: &Interval<'_>) -> String {
+    let Interval { period, passed, elapsed, up, warming_up } = *interval;
+    let queries = period.queries;
+    format!(
+        "[ {:.0}s ] conns: {up} tps: {:.2} qps: {:.2} (r/w/o: {:.2}/{:.2}/{:.2}) lat (ms,95%): {:.2} \
+         err/s: {:.2} reconn/s: {:.2}{}",
+        elapsed.as_secs_f64(),
+        per_second(period.latencies.count(), passed),
+        per_second(queries.total(), passed),
+        per_second(queries.read, passed),
+        per_second(queries.write, passed),
+        per_second(queries.other, passed),
+        period.latencies.quantile(0.95),
+        per_second(period.errors, passed),
+        per_second(period.reconnects, passed),
+        if warming_up { " (warm-up)" } else { "" },
+    )
 }
 
 /// The summary for people.
@@ -55,25 +69,6 @@ pub fn errors_while_connecting(outcome: &Outcome) -> String {
         let _ = write_error_counts(&mut out, "errors while connecting:", &outcome.connecting_errors);
     }
     out
-}
-
-fn interval_line(period: &Period, elapsed: Duration, passed: Duration, up: u32, warming_up: bool) -> String {
-    let queries = period.queries;
-    format!(
-        "[ {:.0}s ] conns: {up} tps: {:.2} qps: {:.2} (r/w/o: {:.2}/{:.2}/{:.2}) lat (ms,95%): {:.2} \
-         err/s: {:.2} reconn/s: \
-         {:.2}{}",
-        elapsed.as_secs_f64(),
-        per_second(period.latencies.count(), passed),
-        per_second(queries.total(), passed),
-        per_second(queries.read, passed),
-        per_second(queries.write, passed),
-        per_second(queries.other, passed),
-        period.latencies.quantile(0.95),
-        per_second(period.errors, passed),
-        per_second(period.reconnects, passed),
-        if warming_up { " (warm-up)" } else { "" },
-    )
 }
 
 fn write_summary(out: &mut String, outcome: &Outcome, context: &Context<'_>) -> std::fmt::Result {

@@ -9,10 +9,11 @@ use tls::{Connector, ServerCheck, Tls};
 
 use crate::distribution::{Distribution, Random};
 use crate::errors::{ClientError, Failure};
-use crate::generator::{Generator, Outcome};
+use crate::generator::{Generator, News, Outcome};
 use crate::local_addresses::{Demand, Ports, TimeWait, choose, describe, suffices_alone};
 use crate::login::Credentials;
 use crate::options::{RunOptions, ServerOptions, TableOptions};
+use crate::progress::Progress;
 use crate::report::Context;
 use crate::script::{Stage, execute};
 use crate::workload::Tables;
@@ -144,13 +145,26 @@ fn generate(
     } else {
         (credentials, None)
     };
-    let generator = Generator::new(options, credentials, addresses, source);
+    let tell = display(options.connections);
+    let generator = Generator::new(options, credentials, addresses, source, tell);
     let mut program = Tls::new(generator, None, connector);
     let ran = driver.run(&mut program);
     let generator = program.into_inner();
     drop(interrupts);
     ran.map_err(|error| Failure::new(ClientError::Lost, format!("the event loop failed: {error}")))?;
     Ok(generator.into_outcome())
+}
+
+/// Shows a run to people: how far the connecting is, then a line of figures now and then.
+fn display(connections: u32) -> impl FnMut(News<'_>) {
+    let mut connecting = None;
+    move |news| match news {
+        News::Connecting { up } => connecting
+            .get_or_insert_with(|| Progress::new("connecting", u64::from(connections)))
+            .reach(u64::from(up)),
+        News::Opened => connecting = None,
+        News::Interval(interval) => println!("{}", report::interval_line(&interval)),
+    }
 }
 
 fn verdict(outcome: Outcome) -> Result<(), Trouble> {

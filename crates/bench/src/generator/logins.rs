@@ -5,7 +5,7 @@ use seam::{ConnectionId, Instant};
 
 use super::connection::State;
 use super::connector::LOGIN_TIMEOUT;
-use super::{Generator, NOBODY, NOTHING_WORKS, Phase};
+use super::{Generator, NOBODY, NOTHING_WORKS, News, Phase};
 use crate::errors::{ClientError, Failure, IgnoreErrors};
 use crate::login::{Login, Session};
 use crate::reply::{Ending, Expect, ReplyReader};
@@ -236,10 +236,8 @@ impl Generator<'_> {
         connection.state = State::Ready { connection: id };
         let waits = connection.event.is_some();
         self.up += 1;
-        if let Some(progress) = &mut self.progress {
-            progress.advance(1);
-        }
         match self.phase {
+            Phase::Connecting { .. } => (self.tell)(News::Connecting { up: self.up }),
             Phase::Finishing { .. } | Phase::Finished => self.leave(number),
             _ if waits => self.send_first(now, number),
             _ => {}

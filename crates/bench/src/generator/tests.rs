@@ -3,7 +3,9 @@
 mod connecting;
 mod failing;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use clap::Parser as _;
 use rustix::io::Errno;
@@ -12,6 +14,7 @@ use wire::{Capabilities, Greeting, StatusFlags};
 use super::*;
 use crate::distribution::{Distribution, Random};
 use crate::options::{Action, CommandLine};
+use crate::report::interval_line;
 
 /// How long bytes take in either direction, and how long an answer takes unless it says otherwise.
 const HOP: Duration = Duration::from_micros(500);
@@ -44,6 +47,8 @@ struct World<'a, F> {
     connections: Vec<Option<bool>>,
     /// Statements in the order of their arrival, with the connection.
     log: Vec<(u32, String)>,
+    /// What the run has told.
+    news: Rc<RefCell<Vec<String>>>,
     answer: F,
     /// What becomes of the connect with this number, counted from 0, to this address.
     admit: fn(u32, &Address) -> Admission,
@@ -67,7 +72,15 @@ impl<'a, F: FnMut(u32, &str) -> Answer> World<'a, F> {
         let source = Source::new(Random::new(1), rows, tables.tables, 0xabc);
         let credentials = Credentials::new("root", "", None, false);
         let address = Address::Unix("/server".into());
-        let generator = Generator::new(options, credentials, vec![address], source);
+        let news = Rc::new(RefCell::new(Vec::new()));
+        let told = Rc::clone(&news);
+        let tell = move |news: News<'_>| {
+            told.borrow_mut().push(match news {
+                News::Interval(interval) => interval_line(&interval),
+                other => format!("{other:?}"),
+            });
+        };
+        let generator = Generator::new(options, credentials, vec![address], source, tell);
         Self {
             generator,
             now: Instant::START,
@@ -76,6 +89,7 @@ impl<'a, F: FnMut(u32, &str) -> Answer> World<'a, F> {
             addresses: Vec::new(),
             connections: Vec::new(),
             log: Vec::new(),
+            news,
             answer,
             admit: |_, _| Admission::In,
         }
@@ -291,6 +305,25 @@ fn the_warm_up_does_not_count() {
     assert!((3000..=3001).contains(&world.log.len()), "{}", world.log.len());
     let outcome = world.generator.into_outcome();
     assert!((1000..=1001).contains(&outcome.statistics.total.latencies.count()));
+}
+
+#[test]
+fn a_run_tells_how_it_goes() {
+    let options = options("point_select --connections 2 --time 2 --warmup 1 --report-interval 1");
+    let mut world = World::new(&options, |_, _| Answer::Bytes(row("c")));
+    world.run();
+    let news = world.news.take();
+    let (connecting, figures) = news.split_at(4);
+    assert_eq!(
+        connecting,
+        ["Connecting { up: 0 }", "Connecting { up: 1 }", "Connecting { up: 2 }", "Opened"]
+    );
+    let beginnings: Vec<_> = figures.iter().map(|line| line.split(" qps").next().unwrap()).collect();
+    // There and back takes a millisecond, of which a thousand fit in a second.
+    let expected = [1, 2, 3].map(|second| format!("[ {second}s ] conns: 2 tps: 2000.00"));
+    assert_eq!(beginnings, expected);
+    let warming_up: Vec<_> = figures.iter().map(|line| line.ends_with(" (warm-up)")).collect();
+    assert_eq!(warming_up, [true, false, false]);
 }
 
 #[test]

@@ -48,13 +48,13 @@ fn outcome() -> Outcome {
 
 #[test]
 fn an_interval_line_is_like_that_of_sysbench() {
-    let line = interval_line(
-        &outcome().statistics.interval,
-        Duration::from_secs(5),
-        Duration::from_secs(2),
-        64,
-        false,
-    );
+    let line = interval_line(&Interval {
+        period: &outcome().statistics.interval,
+        passed: Duration::from_secs(2),
+        elapsed: Duration::from_secs(5),
+        up: 64,
+        warming_up: false,
+    });
     assert_eq!(
         line,
         "[ 5s ] conns: 64 tps: 50.00 qps: 50.50 (r/w/o: 50.00/0.50/0.00) lat (ms,95%): 95.04 err/s: 1.00 reconn/s: 0.00"
