@@ -11,6 +11,7 @@ import pymysql
 import pytest
 
 from harness import raw
+from harness.certificates import Authority
 from harness.onramp import Onramp
 from harness.server import ADMIN, Server, end_in_order_on_sigterm, make_template
 from harness.transcript import Transcript
@@ -47,6 +48,12 @@ def folder():
 @pytest.fixture(scope="session")
 def template(folder):
     return make_template(folder)
+
+
+@pytest.fixture(scope="module")
+def authority(folder, request):
+    """Signs the certificates of a test file."""
+    return Authority(f"{folder}/{request.module.__name__}-certificates")
 
 
 @pytest.fixture(scope="session")

@@ -4,17 +4,15 @@
 they are in the same state or in different ones, in blocks that alternate, so that what else the machine does meets both.
 """
 
-import socket
 import statistics
 import sys
 import tempfile
-import threading
 import time
-from types import SimpleNamespace
 
 from harness import raw
 from harness.onramp import Onramp
-from harness.server import Server, free_port, make_template
+from harness.relay import Relay
+from harness.server import Server, make_template
 
 # What one client sets; the other one is as after its login.
 STATES = {
@@ -31,40 +29,20 @@ ROUNDS, BLOCK = 15, 400  # blocks of each kind, statements in each: five seconds
 TEXT = "SELECT 1"
 
 
-class Relay(threading.Thread):
-    """Stands between Onramp and the server and counts what arrives at a time in each direction: as many writes or more were
-    one packet on the wire."""
+class Count(Relay):
+    """Counts what arrives at a time in each direction: as many writes or more were one packet on the wire."""
 
     def __init__(self, server):
-        super().__init__(daemon=True)
-        self.server, self.host, self.port = server, "127.0.0.1", free_port()
         self.pieces = {"to the server": 0, "from the server": 0}
         self.bytes = 0
-        self.listener = socket.create_server((self.host, self.port))
-        self.start()
+        super().__init__(server)
 
-    def run(self):
-        while True:
-            try:
-                near, _ = self.listener.accept()
-            except OSError:
-                return
-            far = socket.create_connection((self.server.host, self.server.port))
-            for one in (near, far):
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            for name, source, target in (("to the server", near, far), ("from the server", far, near)):
-                threading.Thread(target=self.pump, args=(name, source, target), daemon=True).start()
+    def to_server(self, piece):
+        self.pieces["to the server"] += 1
+        self.bytes += len(piece)
 
-    def pump(self, name, source, target):
-        try:
-            while piece := source.recv(1 << 16):
-                self.pieces[name] += 1
-                if name == "to the server":
-                    self.bytes += len(piece)
-                target.sendall(piece)
-        except OSError:
-            pass
-        target.close()
+    def from_server(self, piece):
+        self.pieces["from the server"] += 1
 
     def count(self, work):
         """What goes by while the work is done."""
@@ -111,9 +89,8 @@ def main():
         try:
             with raw.connect(server, "admin", "admin-secret") as admin:
                 admin.query("CREATE DATABASE onramp_other")
-            relay = Relay(server)
-            relayed = SimpleNamespace(host=relay.host, port=relay.port, socket=server.socket)
-            for place in (server, relayed):
+            relay = Count(server)
+            for place in (server, relay):
                 onramps.append(Onramp(place, folder, max_backends=1, workers=1).start())
             print("| what differs | median in the same state | in another | added | bytes to the server | writes to the server, and from it, for each statement |")
             print("|---|--:|--:|--:|--:|--:|")

@@ -9,7 +9,6 @@ import pytest
 
 from conftest import connect_pymysql
 from harness import raw
-from harness.certificates import Authority
 from harness.server import free_port
 from harness.waiting import PATIENCE, until
 
@@ -201,10 +200,9 @@ def test_priorities_of_all_clients_can_be_set(through):
         assert rows(client, "SELECT @@thread_pool_priority, @@thread_pool_high_priority_connection") == [("high", 1)]
 
 
-def test_tls(own_server, own_onramp, folder, monkeypatch):
+def test_tls(own_server, own_onramp, authority, monkeypatch):
     """As with clients: the certificate of tls_certificate, offered or required, and large results cross it whole."""
     monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
-    authority = Authority(f"{folder}/admin")
     certificate, key = authority.sign("localhost")
     port, strict = free_port(), free_port()
     onramp = own_onramp(own_server, admin_listen=[f"127.0.0.1:{port}", f"127.0.0.1:{strict}?tls=required"],

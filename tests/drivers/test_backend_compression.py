@@ -11,18 +11,12 @@ import struct
 import pytest
 
 from harness import raw
-from harness.certificates import Authority
+from harness.compressed import log_in
+from harness.onramp import Onramp
 from harness.raw import LOCAL_FILES, MULTI_STATEMENTS, USUAL, LocalInfile, Ok
+from harness.replica import BINLOG_DUMP, dump_body, replica, whole_log
 from harness.server import ADMIN, Server
 from harness.waiting import until
-from test_compression import Compressed
-from test_replication import BINLOG_DUMP, dump_body, whole_log
-from test_replication import replica as plain_replica
-
-
-@pytest.fixture(scope="module")
-def authority(folder):
-    return Authority(f"{folder}/compressing-server")
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +32,7 @@ def server(folder, template, authority):
 
 @pytest.fixture(scope="module")
 def onramp(folder, server):
-    from harness.onramp import Onramp
-    onramp = Onramp(server, folder, backend_compression="zlib", max_backends=4, max_allowed_packet="64MiB")
-    onramp.start()
+    onramp = Onramp(server, folder, backend_compression="zlib", max_backends=4, max_allowed_packet="64MiB").start()
     yield onramp
     assert onramp.stop() == 0
 
@@ -204,19 +196,9 @@ def test_refused_files_and_bad_ones(loader, note):
         note(f"deleted {turn}", connection.query("DELETE FROM loaded"))
 
 
-def login_compressed(onramp):
-    connection = raw.Connection(onramp)
-    connection.greet()
-    connection.send(connection.login_request("app", "app-secret", capabilities=USUAL | raw.COMPRESS | LOCAL_FILES))
-    assert isinstance(connection.finish_login("app-secret"), Ok)
-    connection.socket = Compressed(connection.socket)
-    connection.checks_numbers = False
-    return connection
-
-
 def test_compressed_on_both_sides(onramp, admin, schema):
     assert isinstance(admin.query(f"CREATE TABLE {schema}.loaded (id INT PRIMARY KEY, v VARCHAR(100))"), Ok)
-    with login_compressed(onramp) as client:
+    with log_in(onramp, LOCAL_FILES) as client:
         for size in (1, 100_000, 3_000_000):
             assert client.value(f"SELECT REPEAT('z', {size})") == b"z" * size
             assert client.value(f"SELECT LENGTH('{'z' * size}')") == str(size).encode()
@@ -266,7 +248,7 @@ def test_the_binary_log(onramp, server, log):
 @pytest.mark.parametrize("through", [False, True])
 def test_semi_synchronous(server, onramp, through):
     """What follows an event that is to be acknowledged begins to count anew, which a replica that does not compress checks."""
-    with raw.connect(server, *ADMIN) as admin, plain_replica(onramp if through else server) as connection:
+    with raw.connect(server, *ADMIN) as admin, replica(onramp if through else server) as connection:
         for statement in ("CREATE DATABASE IF NOT EXISTS replicated", "CREATE OR REPLACE TABLE replicated.s (a INT)", "FLUSH BINARY LOGS"):
             assert isinstance(admin.query(statement), Ok)
         log = admin.query("SHOW MASTER STATUS").rows[0][0].decode()

@@ -6,7 +6,6 @@ import struct
 import pytest
 
 from harness import raw
-from harness.certificates import Authority
 from harness.onramp import Onramp
 from harness.raw import Ok
 from harness.server import Server
@@ -133,8 +132,7 @@ def test_a_broken_header_ends_the_connection(sites):
         assert connection.at_end()
 
 
-def test_before_tls(sites, folder, own_onramp):
-    authority = Authority(f"{folder}/proxied")
+def test_before_tls(sites, authority, own_onramp):
     certificate, key = authority.sign("proxied")
     context = ssl.create_default_context(cafile=str(authority.path))
     onramp = own_onramp(sites["server"], proxy_protocol_networks="*", tls="required", tls_certificate=certificate, tls_key=key)

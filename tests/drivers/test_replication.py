@@ -1,6 +1,5 @@
 """Replicas, and programs that read the binary log as if they were one."""
 
-import socket
 import struct
 import subprocess
 import threading
@@ -9,11 +8,11 @@ import pytest
 
 from harness import raw
 from harness.onramp import Onramp
+from harness.relay import Relay
+from harness.replica import (
+    BINLOG_DUMP, BINLOG_DUMP_GTID, REGISTER_REPLICA, contents, dump_body, events, replica, whole_log)
 from harness.server import ADMIN, Server, find
 from harness.waiting import PATIENCE
-
-REGISTER_REPLICA, BINLOG_DUMP, BINLOG_DUMP_GTID = 0x15, 0x12, 0x1E
-NON_BLOCKING = 1
 
 
 @pytest.fixture(scope="module")
@@ -38,44 +37,6 @@ def log(admin, schema):
                       f"INSERT INTO {schema}.t VALUES (1, 'one'), (2, REPEAT('two', 1000))", f"UPDATE {schema}.t SET v = 'x'"):
         assert isinstance(admin.query(statement), raw.Ok)
     return "log.000001"
-
-
-def dump_body(name, flags=NON_BLOCKING, position=4, server_id=4711):
-    return struct.pack("<IHI", position, flags, server_id) + name.encode()
-
-
-def events(connection):
-    """The events up to the end of the log, as they came."""
-    found = []
-    while True:
-        payload = connection.receive()
-        if payload[0] == 0xFF:
-            return found, connection.error(payload)
-        if payload[0] == 0xFE:
-            return found, connection.ok_or_error(payload[:5]), len(payload)
-        found.append(payload)
-
-
-def contents(found):
-    """Without the event at the front that says where it begins, which has a time of its own."""
-    return [event for event in found if event[5] != 4]
-
-
-def replica(site, checksums=True, **options):
-    connection = raw.connect(site, *ADMIN, **options)
-    assert isinstance(connection.query("SET @mariadb_slave_capability = 4"), raw.Ok)
-    if checksums:
-        assert isinstance(connection.query("SET @master_binlog_checksum = @@global.binlog_checksum"), raw.Ok)
-    return connection
-
-
-def whole_log(site, log, **options):
-    """The events as the site sends them, and how they end. The server closes the connection then."""
-    with replica(site, **options) as connection:
-        connection.command(BINLOG_DUMP, dump_body(log))
-        found, *end = events(connection)
-        assert connection.at_end()
-        return contents(found), end
 
 
 @pytest.mark.parametrize("capabilities", [raw.USUAL, raw.USUAL & ~raw.DEPRECATE_EOF])
@@ -257,49 +218,21 @@ def test_commands_behind_a_log_end_with_it(site, log):
                 assert other.value(f"SELECT 'answer {turn} {number}'") == f"answer {turn} {number}".encode()
 
 
-class Gate:
-    """Stands between Onramp and the server, keeps what is sent to the server, and holds back its answers while it is shut."""
+class Gate(Relay):
+    """Keeps what is sent to the server, and holds back its answers while it is shut."""
 
     def __init__(self, server):
-        self.server, self.host, self.socket = server, server.host, None
-        self.listener = socket.create_server((self.host, 0))
-        self.port = self.listener.getsockname()[1]
         self.sent, self.more, self.is_open = b"", threading.Condition(), threading.Event()
         self.is_open.set()
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__(server)
 
-    def accept(self):
-        while True:
-            try:
-                near, _ = self.listener.accept()
-            except OSError:
-                return
-            far = socket.create_connection((self.server.host, self.server.port))
-            for pump in (self.to_server, self.from_server):
-                threading.Thread(target=self.carry, args=(pump, near, far), daemon=True).start()
+    def to_server(self, piece):
+        with self.more:
+            self.sent += piece
+            self.more.notify_all()
 
-    def carry(self, pump, *ends):
-        try:
-            pump(*ends)
-        except OSError:
-            pass
-        for end in ends:
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    def to_server(self, near, far):
-        while piece := near.recv(1 << 16):
-            with self.more:
-                self.sent += piece
-                self.more.notify_all()
-            far.sendall(piece)
-
-    def from_server(self, near, far):
-        while piece := far.recv(1 << 16):
-            assert self.is_open.wait(PATIENCE)
-            near.sendall(piece)
+    def from_server(self, piece):
+        assert self.is_open.wait(PATIENCE)
 
     def await_sent(self, piece):
         with self.more:
@@ -329,4 +262,4 @@ def test_commands_while_a_dump_is_being_refused(server, own_onramp, log):
             assert other.value("SELECT 2") == b"2"
     finally:
         gate.is_open.set()
-        gate.listener.close()
+        gate.close()

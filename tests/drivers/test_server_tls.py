@@ -9,12 +9,6 @@ from harness.certificates import Authority
 from harness.raw import Ok
 from harness.server import Server
 from harness.waiting import until
-from test_tls import finish
-
-
-@pytest.fixture(scope="module")
-def authority(folder):
-    return Authority(f"{folder}/server-tls")
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +103,7 @@ def test_accounts_that_ask_for_tls(own_onramp, tls_server, authority):
                 connection.greet()
                 if context:
                     connection.start_tls(context, server_name="127.0.0.1" if site is tls_server else "localhost")
-                    answer = finish(connection, name, "one")
+                    answer = connection.log_in_over_tls(name, "one")
                 else:
                     connection.send(connection.login_request(name, "one"))
                     answer = connection.finish_login("one")

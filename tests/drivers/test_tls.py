@@ -21,11 +21,6 @@ VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
 @pytest.fixture(scope="module")
-def authority(folder):
-    return Authority(f"{folder}/tls")
-
-
-@pytest.fixture(scope="module")
 def certificate(authority):
     return authority.sign("server")
 
@@ -49,12 +44,7 @@ def tls_login(site, context, user="app", password="app-secret", session=None):
     connection = raw.Connection(site)
     connection.greet()
     connection.start_tls(context, session=session)
-    return connection, finish(connection, user, password)
-
-
-def finish(connection, user="app", password="app-secret"):
-    connection.send(connection.login_request(user, password, capabilities=raw.USUAL | raw.SSL))
-    return connection.finish_login(password)
+    return connection, connection.log_in_over_tls(user, password)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -329,7 +319,7 @@ def test_many_at_once(secured, context):
         connection.socket.setblocking(True)
         connection.socket.settimeout(PATIENCE)
         connection.socket.do_handshake()
-        assert isinstance(finish(connection), Ok)
+        assert isinstance(connection.log_in_over_tls(), Ok)
     for number, connection in enumerate(pending):
         assert connection.value(f"SELECT {number}") == str(number).encode()
         connection.close()
@@ -351,6 +341,6 @@ def test_a_certificate_that_nobody_vouches_for_is_proved_by_the_password(own_onr
         scramble = connection.greet().scramble
         connection.start_tls(unchecked)
         certificate = connection.socket.getpeercert(binary_form=True)
-        assert finish(connection).info == proof(scramble, certificate)
+        assert connection.log_in_over_tls().info == proof(scramble, certificate)
     with raw.Connection(onramp) as connection:
         assert connection.login("app", "app-secret").info == b""  # there is no certificate to prove

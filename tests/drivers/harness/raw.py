@@ -360,6 +360,11 @@ class Connection:
         self.send(self.login_request(user, password, **options))
         return self.finish_login(password)
 
+    def log_in_over_tls(self, user="app", password="app-secret"):
+        """Behind `start_tls`: from the login to the final `Ok` or `Err`."""
+        self.send(self.login_request(user, password, capabilities=USUAL | SSL))
+        return self.finish_login(password)
+
     def finish_login(self, password):
         scramble = self.greeting.scramble
         while True:
