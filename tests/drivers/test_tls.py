@@ -243,17 +243,17 @@ def test_certificates_are_read_again(own_onramp, server, authority, context):
     with open(key, "w", encoding="ascii") as file:
         file.write("nonsense")
     before = len(onramp.log_text())
-    hang_up("tls_key")
+    hang_up(f"tls_key ({key}) holds no private key")
     assert shown()[1] == second
 
 
 def test_files_that_cannot_be_used_are_said_at_the_start(own_onramp, server, certificate, authority):
     _, other_key = authority.sign("other")
     for options, expected in [
-        ({"tls_certificate": certificate[0], "tls_key": "/nowhere"}, "tls_key: /nowhere cannot be read"),
+        ({"tls_certificate": certificate[0], "tls_key": "/nowhere"}, "tls_key (/nowhere) cannot be read"),
         ({"tls_certificate": certificate[0]}, "without tls_key"),
-        ({"tls_certificate": certificate[0], "tls_key": other_key}, "it is not the key of the certificate"),
-        ({"tls_client_ca": certificate[1]}, "tls_client_ca: it holds no certificate"),
+        ({"tls_certificate": certificate[0], "tls_key": other_key}, f"tls_key ({other_key}) is not the key of the certificate in tls_certificate ({certificate[0]})"),
+        ({"tls_client_ca": certificate[1]}, f"tls_client_ca ({certificate[1]}) holds no certificate"),
     ]:
         onramp = own_onramp(server, wait=False, **options)
         assert onramp.process.wait(30) != 0

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use config::{BackendTls, Configuration, TlsOptions};
 use engine::ClientTls;
-use tls::{Acceptor, Connector, Identity, ServerCheck, Tls};
+use tls::{Acceptor, Connector, Identity, Pem, ServerCheck, Tls};
 
 /// TLS with clients and with the server, for all workers. The files can be read again while both are there.
 pub(crate) struct TlsFiles {
@@ -18,13 +18,13 @@ impl TlsFiles {
     /// Reads the files.
     ///
     /// # Errors
-    /// A line that names the option and what is wrong with its file.
+    /// A line that names the option, its file and what is wrong with that.
     pub(crate) fn read(configuration: &Configuration) -> Result<Self, String> {
         let options = configuration.tls.clone();
         let offered = |address| configuration.tls_of(address) != ClientTls::Off;
         let acceptor = match configuration.listen.iter().chain(&configuration.admin_listen).any(offered) {
             true => {
-                Some(Arc::new(Acceptor::new(identity(&options)?, client_authorities(&options)?.as_deref())?))
+                Some(Arc::new(Acceptor::new(identity(&options)?, client_authorities(&options)?.as_ref())?))
             }
             false => None,
         };
@@ -32,9 +32,8 @@ impl TlsFiles {
             BackendTls::Disabled => None,
             _ => {
                 let authorities = file_of(&options.backend_ca, "backend_tls_ca")?;
-                let connector =
-                    Connector::new(check(&options), authorities.as_deref(), own_identity(&options)?);
-                Some(Arc::new(connector.map_err(|reason| format!("backend_tls: {reason}"))?))
+                let identity = own_identity(&options)?;
+                Some(Arc::new(Connector::new(check(&options), authorities.as_ref(), identity)?))
             }
         };
         Ok(Self { options, acceptor, connector })
@@ -47,12 +46,11 @@ impl TlsFiles {
     pub(crate) fn read_again(&self) -> Result<(), String> {
         let options = &self.options;
         if let Some(acceptor) = &self.acceptor {
-            acceptor.change(identity(options)?, client_authorities(options)?.as_deref())?;
+            acceptor.change(identity(options)?, client_authorities(options)?.as_ref())?;
         }
         if let Some(connector) = &self.connector {
             let authorities = file_of(&options.backend_ca, "backend_tls_ca")?;
-            let changed = connector.change(check(options), authorities.as_deref(), own_identity(options)?);
-            changed.map_err(|reason| format!("backend_tls: {reason}"))?;
+            connector.change(check(options), authorities.as_ref(), own_identity(options)?)?;
         }
         Ok(())
     }
@@ -88,7 +86,7 @@ fn own_identity(options: &TlsOptions) -> Result<Option<Identity>, String> {
     let certificate = file_of(&options.backend_certificate, "backend_tls_certificate")?;
     let Some(certificate) = certificate else { return Ok(None) };
     let key = file(&options.backend_key, "backend_tls_key")?;
-    Identity::from_pem(&certificate, &key).map(Some).map_err(|reason| format!("backend_{reason}"))
+    Identity::from_pem(&certificate, &key).map(Some)
 }
 
 fn check(options: &TlsOptions) -> ServerCheck {
@@ -99,15 +97,19 @@ fn check(options: &TlsOptions) -> ServerCheck {
     }
 }
 
-fn client_authorities(options: &TlsOptions) -> Result<Option<Vec<u8>>, String> {
+fn client_authorities(options: &TlsOptions) -> Result<Option<Pem>, String> {
     file_of(&options.client_ca, "tls_client_ca")
 }
 
 /// The file of an option that need not be given.
-fn file_of(path: &Path, option: &str) -> Result<Option<Vec<u8>>, String> {
+fn file_of(path: &Path, option: &str) -> Result<Option<Pem>, String> {
     if path.as_os_str().is_empty() { Ok(None) } else { file(path, option).map(Some) }
 }
 
-fn file(path: &Path, option: &str) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("{option}: {} cannot be read: {error}", path.display()))
+fn file(path: &Path, option: &str) -> Result<Pem, String> {
+    let name = format!("{option} ({})", path.display());
+    match std::fs::read(path) {
+        Ok(text) => Ok(Pem { name, text }),
+        Err(error) => Err(format!("{name} cannot be read: {error}")),
+    }
 }

@@ -4,13 +4,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
-use rustls::sign::SingleCertAndKey;
+use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use crate::Identity;
-use crate::acceptor::{certified_key, roots};
+use crate::{Identity, Pem};
 
 /// How a server's certificate is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +28,13 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Checks servers like this. `authorities` is the text of a PEM file, needed where there is a check. `identity` is shown to
-    /// servers that ask.
+    /// Checks servers like this. `authorities` are needed where there is a check. `identity` is shown to servers that ask.
     ///
     /// # Errors
     /// What is missing or cannot be used.
     pub fn new(
         check: ServerCheck,
-        authorities: Option<&[u8]>,
+        authorities: Option<&Pem>,
         identity: Option<Identity>,
     ) -> Result<Self, String> {
         Ok(Self { config: RwLock::new(config(check, authorities, identity)?) })
@@ -50,7 +47,7 @@ impl Connector {
     pub fn change(
         &self,
         check: ServerCheck,
-        authorities: Option<&[u8]>,
+        authorities: Option<&Pem>,
         identity: Option<Identity>,
     ) -> Result<(), String> {
         let fresh = config(check, authorities, identity)?;
@@ -65,7 +62,7 @@ impl Connector {
 
 fn config(
     check: ServerCheck,
-    authorities: Option<&[u8]>,
+    authorities: Option<&Pem>,
     identity: Option<Identity>,
 ) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
@@ -75,27 +72,22 @@ fn config(
         (_, None) => {
             return Err(String::from("a server's certificate is to be checked, but by no authority"));
         }
-        (_, Some(text)) => Some(
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots(text)?), Arc::clone(&provider))
+        (_, Some(pem)) => Some(
+            WebPkiServerVerifier::builder_with_provider(Arc::new(pem.authorities()?), Arc::clone(&provider))
                 .build()
-                .map_err(|error| error.to_string())?,
+                .map_err(|error| format!("{}: {error}", pem.name))?,
         ),
     };
     let verifier = Arc::new(Verifier { chain, names: check == ServerCheck::Name, algorithms });
-    let with_resolver = |provider: Arc<CryptoProvider>| -> Result<ClientConfig, String> {
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier);
-        Ok(match identity {
-            None => builder.with_no_client_auth(),
-            Some(identity) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(
-                certified_key(identity, &provider)?,
-            ))),
-        })
-    };
-    with_resolver(provider).map(Arc::new)
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    Ok(Arc::new(match identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => builder.with_client_cert_resolver(identity.into_resolver()),
+    }))
 }
 
 /// Checks as much as was asked for; that the peer has its certificate's key, always.

@@ -4,8 +4,8 @@
 //! inside has asked for TLS ([`seam::Output::StartTls`]): of these it decrypts what comes and encrypts what goes. The protocol
 //! is rustls's, through its interface without buffers, so that an idle connection holds none.
 //!
-//! A server's side is an [`Acceptor`], a client's a [`Connector`]. Both are made from the text of PEM files and can be changed
-//! while connections stand; whose file that is, and when it is read again, is for others to say. A thread that serves one
+//! A server's side is an [`Acceptor`], a client's a [`Connector`]. Both are made from the text of PEM files ([`Pem`]) and can be
+//! changed while connections stand; where the files are, and when they are read again, is for others to say. A thread that serves one
 //! connection takes a [`BlockingStream`] instead.
 
 #![forbid(unsafe_code)]
@@ -23,3 +23,4 @@ pub use acceptor::{Acceptor, Identity};
 pub use blocking::BlockingStream;
 pub use connector::{Connector, ServerCheck};
 pub use layer::Tls;
+pub use pem::Pem;

@@ -12,7 +12,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use seam::{CloseReason, ListenerId, Peer, PeerCertificate, TlsVersion};
 
 use super::*;
-use crate::{Identity, ServerCheck};
+use crate::{Identity, Pem, ServerCheck};
 
 /// What the program asks for and the layer cannot guess.
 const ASK: &[u8] = b"tls please;";
@@ -93,7 +93,7 @@ impl Program for Echo {
 
 /// Certificates of a test.
 struct Authority {
-    pem: String,
+    pem: Pem,
     issuer: Issuer<'static, KeyPair>,
 }
 
@@ -103,37 +103,43 @@ impl Authority {
         let mut parameters = CertificateParams::new(Vec::new()).unwrap();
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         parameters.distinguished_name.push(DnType::CommonName, "authority");
-        let pem = parameters.self_signed(&key).unwrap().pem();
+        let pem = pem("the authority", &parameters.self_signed(&key).unwrap().pem());
         Self { pem, issuer: Issuer::new(parameters, key) }
     }
 
-    fn sign(&self, name: &str) -> (String, String) {
+    /// A certificate and its key.
+    fn sign(&self, name: &str) -> (Pem, Pem) {
         let key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::new([String::from(name)]).unwrap();
         parameters.distinguished_name = rcgen::DistinguishedName::new();
         parameters.distinguished_name.push(DnType::CommonName, name);
-        (parameters.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+        let certificate = parameters.signed_by(&key, &self.issuer).unwrap().pem();
+        (pem("the certificate", &certificate), pem("the key", &key.serialize_pem()))
     }
 
     fn identity(&self, name: &str) -> Identity {
         let (certificate, key) = self.sign(name);
-        Identity::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap()
+        Identity::from_pem(&certificate, &key).unwrap()
     }
 }
 
-fn chain_and_key(pair: &(String, String)) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
-    (crate::pem::certificates(pair.0.as_bytes()).unwrap(), crate::pem::key(pair.1.as_bytes()).unwrap())
+fn pem(name: &str, text: &str) -> Pem {
+    Pem { name: name.to_owned(), text: text.as_bytes().to_vec() }
+}
+
+fn chain_and_key(pair: &(Pem, Pem)) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    (pair.0.certificates().unwrap(), pair.1.key().unwrap())
 }
 
 fn client_config(
     authority: &Authority,
     version: &'static rustls::SupportedProtocolVersion,
-    identity: Option<&(String, String)>,
+    identity: Option<&(Pem, Pem)>,
 ) -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[version])
         .unwrap()
-        .with_root_certificates(crate::acceptor::roots(authority.pem.as_bytes()).unwrap());
+        .with_root_certificates(authority.pem.authorities().unwrap());
     Arc::new(match identity {
         None => builder.with_no_client_auth(),
         Some(pair) => {
@@ -250,7 +256,7 @@ impl Pair {
 }
 
 fn acceptor(authority: &Authority, clients: bool) -> Arc<Acceptor> {
-    let authorities = clients.then_some(authority.pem.as_bytes());
+    let authorities = clients.then_some(&authority.pem);
     Arc::new(Acceptor::new(authority.identity("db.example"), authorities).unwrap())
 }
 
@@ -478,7 +484,7 @@ fn server_config(authority: &Authority, name: &str, clients: bool) -> ServerConf
         .with_safe_default_protocol_versions()
         .unwrap();
     if clients {
-        let roots = Arc::new(crate::acceptor::roots(authority.pem.as_bytes()).unwrap());
+        let roots = Arc::new(authority.pem.authorities().unwrap());
         let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier =
             rustls::server::WebPkiClientVerifier::builder_with_provider(roots, provider).build().unwrap();
@@ -494,7 +500,7 @@ fn connected(
     signer: &Authority,
     name: &str,
 ) -> Result<(), String> {
-    let authorities = (check != ServerCheck::None).then_some(authority.pem.as_bytes());
+    let authorities = (check != ServerCheck::None).then_some(&authority.pem);
     let connector = Connector::new(check, authorities, None).unwrap();
     let mut pair = Pair::server(connector, server_config(signer, name, false));
     pair.say(b"greeting");
@@ -549,10 +555,11 @@ fn a_key_has_to_belong_to_its_certificate() {
     let authority = Authority::new();
     let (certificate, _) = authority.sign("a");
     let (_, key) = authority.sign("b");
-    let identity = Identity::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap();
-    let refused = Acceptor::new(identity, None).err().unwrap();
-    assert_eq!(refused, "tls_key: it is not the key of the certificate in tls_certificate");
-    let refused = Identity::from_pem(b"nothing", key.as_bytes()).err().unwrap();
-    assert_eq!(refused, "tls_certificate: it holds no certificate (PEM)");
+    let refused = Identity::from_pem(&certificate, &key).err().unwrap();
+    assert_eq!(refused, "the key is not the key of the certificate in the certificate");
+    let refused = Identity::from_pem(&key, &key).err().unwrap();
+    assert_eq!(refused, "the key holds no certificate (PEM)");
+    let refused = Identity::from_pem(&certificate, &certificate).err().unwrap();
+    assert!(refused.starts_with("the certificate holds no private key"), "{refused}");
     assert!(Acceptor::new(Identity::self_signed().unwrap(), None).is_ok());
 }
