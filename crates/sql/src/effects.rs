@@ -2,6 +2,56 @@
 
 use std::ops::{BitOr, BitOrAssign};
 
+/// What both sets can do. Each lists its members in `NAMES`.
+macro_rules! set_operations {
+    ($set:ident) => {
+        impl $set {
+            /// Whether all members of `other` are in this set.
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// Whether there is no member.
+            pub const fn is_empty(self) -> bool {
+                self.0 == 0
+            }
+
+            /// The members of either.
+            #[must_use]
+            pub const fn union(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+
+            /// The members, one at a time.
+            pub fn iter(self) -> impl Iterator<Item = Self> {
+                Self::NAMES.into_iter().map(|(member, _)| member).filter(move |&member| self.contains(member))
+            }
+
+            /// The members' names for operators: stable, in snake case.
+            pub fn names(self) -> impl Iterator<Item = &'static str> {
+                Self::NAMES
+                    .into_iter()
+                    .filter(move |&(member, _)| self.contains(member))
+                    .map(|(_, name)| name)
+            }
+        }
+
+        impl BitOr for $set {
+            type Output = Self;
+
+            fn bitor(self, other: Self) -> Self {
+                self.union(other)
+            }
+        }
+
+        impl BitOrAssign for $set {
+            fn bitor_assign(&mut self, other: Self) {
+                *self = self.union(other);
+            }
+        }
+    };
+}
+
 /// What a statement leaves behind on its connection beyond what session trackers report: each member is a reason to pin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Effects(u32);
@@ -56,22 +106,6 @@ impl Effects {
         (Self::UNKNOWN, "unknown"),
     ];
 
-    /// Whether all members of `other` are in this set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Whether there is no member.
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The members of either.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
     /// The members that are not in `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
@@ -84,33 +118,9 @@ impl Effects {
         Self(self.0 & other.0)
     }
 
-    /// The members, one at a time.
-    pub fn iter(self) -> impl Iterator<Item = Self> {
-        Self::NAMES.into_iter().map(|(member, _)| member).filter(move |&member| self.contains(member))
-    }
-
-    /// The members' names for operators: stable, in snake case.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        Self::NAMES.into_iter().filter(move |&(member, _)| self.contains(member)).map(|(_, name)| name)
-    }
-
     /// The bits, for tables that count by member: bit `n` is the `n`-th of [`Effects::names`] of a full set.
     pub const fn bits(self) -> u32 {
         self.0
-    }
-}
-
-impl BitOr for Effects {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        self.union(other)
-    }
-}
-
-impl BitOrAssign for Effects {
-    fn bitor_assign(&mut self, other: Self) {
-        *self = self.union(other);
     }
 }
 
@@ -146,47 +156,10 @@ impl Reads {
         (Self::POOL_VARIABLE, "pool_variable"),
         (Self::TRACKER, "tracker"),
     ];
-
-    /// Whether all members of `other` are in this set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Whether there is no member.
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The members of either.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// The members, one at a time.
-    pub fn iter(self) -> impl Iterator<Item = Self> {
-        Self::NAMES.into_iter().map(|(member, _)| member).filter(move |&member| self.contains(member))
-    }
-
-    /// The members' names for operators: stable, in snake case.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        Self::NAMES.into_iter().filter(move |&(member, _)| self.contains(member)).map(|(_, name)| name)
-    }
 }
 
-impl BitOr for Reads {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        self.union(other)
-    }
-}
-
-impl BitOrAssign for Reads {
-    fn bitor_assign(&mut self, other: Self) {
-        *self = self.union(other);
-    }
-}
+set_operations!(Effects);
+set_operations!(Reads);
 
 #[cfg(test)]
 mod tests {
