@@ -119,16 +119,10 @@ impl Capabilities {
         self.0 & other.0 == other.0
     }
 
-    /// The flags of both.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// These flags and `other`'s (another name for [`Self::union`]).
+    /// These flags and `other`'s.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
-        self.union(other)
+        Self(self.0 | other.0)
     }
 
     /// These flags except `other`'s.

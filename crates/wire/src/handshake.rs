@@ -60,7 +60,7 @@ impl<'a> Greeting<'a> {
         let high = reader.u16()?;
         let flags = u32::from(high) << 16 | u32::from(low);
         let capabilities = Capabilities::of_words(flags, 0);
-        if !capabilities.contains(Capabilities::PROTOCOL_41.union(Capabilities::SECURE_CONNECTION)) {
+        if !capabilities.contains(Capabilities::PROTOCOL_41.with(Capabilities::SECURE_CONNECTION)) {
             return Err(WireError::Unsupported { what: "server from before MySQL 4.1" });
         }
         let auth_data_len = usize::from(reader.u8()?);

@@ -124,7 +124,7 @@ impl Session {
                 .without(Capabilities::SSL)
                 .without(Capabilities::COMPRESS)
                 .without(other)
-                .union(own),
+                .with(own),
             collation: 8,
             status: StatusFlags::AUTOCOMMIT,
             auth_plugin: b"mysql_native_password",
