@@ -12,6 +12,7 @@
 
 mod addresses;
 mod admin_port;
+mod arguments;
 mod ask;
 mod happening;
 mod helpers;

@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::admin_port::AdminPort;
+use crate::arguments::Arguments;
 use crate::happening::{Happening, QUEUE_LENGTH};
 use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
@@ -29,7 +30,7 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
         return crate::print(&config::help());
     }
-    let arguments = Arguments(arguments.to_vec());
+    let arguments = Arguments::new(arguments);
     let configuration = match arguments.load() {
         Ok(configuration) => configuration,
         Err(error) => return crate::usage_error(&error.to_string()),
@@ -41,20 +42,6 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
             tracing::error!("{message}");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// The command line, from which, with the environment, the configuration follows.
-pub(crate) struct Arguments(Vec<String>);
-
-impl Arguments {
-    /// Reads the configuration, and its file anew.
-    pub(crate) fn load(&self) -> Result<Configuration, config::Error> {
-        let variables: Vec<(String, String)> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
-        let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        config::load(&self.0, pairs)
     }
 }
 

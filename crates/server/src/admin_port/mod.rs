@@ -23,10 +23,10 @@ use private_server::Access;
 use seam::Signal;
 
 use crate::addresses;
+use crate::arguments::Arguments;
 use crate::ask::{Ask, Sight};
 use crate::happening::Happening;
 use crate::logging::Log;
-use crate::serve::Arguments;
 use crate::tls_files::TlsFiles;
 use crate::workers::Reach;
 use answers::Answers;

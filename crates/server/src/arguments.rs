@@ -1,0 +1,22 @@
+//! The command line of `onramp serve`.
+
+use config::Configuration;
+
+/// The words after `serve`. With the environment, the configuration follows from them, at the start and whenever the file is read
+/// again.
+pub(crate) struct Arguments(Vec<String>);
+
+impl Arguments {
+    pub(crate) fn new(words: &[String]) -> Self {
+        Self(words.to_vec())
+    }
+
+    /// Reads the configuration, and its file anew.
+    pub(crate) fn load(&self) -> Result<Configuration, config::Error> {
+        let variables: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        config::load(&self.0, pairs)
+    }
+}
