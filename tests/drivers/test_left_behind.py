@@ -27,8 +27,8 @@ def see(clients, who, text):
     if text.startswith("unread "):
         connection.command(raw.QUERY, text.removeprefix("unread ").encode())
         return [len(connection.receive()) for _ in ("columns", "definition", "row", "end")]
-    answer = connection.query(text)
-    return answer.rows if isinstance(answer, raw.Rows) else answer
+    answers = [answer.rows if isinstance(answer, raw.Rows) else answer for answer in connection.query_all(text)]
+    return answers[0] if len(answers) == 1 else answers
 
 
 def play(client, note, program, schema="onramp_a"):
@@ -88,6 +88,18 @@ PROGRAMS = {
     "the schema's character set": [
         "A: SET character_set_database = 'latin1'", "A: USE onramp_b", "A: SELECT @@character_set_database", "A: leaves", "B: USE onramp_b", "B: SET character_set_database = 'latin1'",
         "B: SELECT @@character_set_database"],
+    "the schema of a procedure": [
+        "A: USE information_schema", "A: CALL onramp_a.warn()", "A: SELECT DATABASE()", "A: COM_RESET_CONNECTION", "A: SELECT DATABASE()", "A: leaves", "B: SELECT DATABASE()",
+        "B: SELECT w FROM words WHERE id = 1"],
+    "the schema of a procedure called by name": [
+        "A: USE information_schema", "A: EXECUTE IMMEDIATE 'CALL onramp_a.warn()'", "A: SELECT DATABASE()", "A: COM_RESET_CONNECTION", "A: SELECT DATABASE()", "A: leaves",
+        "B: SELECT w FROM words WHERE id = 1"],
+    "a schema chosen by name": [
+        "A: USE information_schema", "A: EXECUTE IMMEDIATE 'USE onramp_b'", "A: SELECT DATABASE()", "A: COM_RESET_CONNECTION", "A: SELECT w FROM words WHERE id = 1", "A: leaves",
+        "B: SELECT w FROM words WHERE id = 1"],
+    "a null's type": [
+        "A: SET @n = 5, @s = 'x', @f = 1e0", "A: SET @n = NULL, @s = NULL, @f = NULL, @b = NULL", "B: SET @n = 'y', @s = 5, @f = 'y', @b = 5",
+        "A: CREATE TABLE typed AS SELECT @n AS n, @s AS s, @f AS f, @b AS b", "A: SHOW CREATE TABLE typed", "A: SELECT @n, @s, @f, @b", "B: SELECT @n, @s, @f, @b"],
 }
 
 

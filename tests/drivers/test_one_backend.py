@@ -32,6 +32,8 @@ PROGRAMS = {
     "row count of a failure": ["A: INSERT INTO t0 (v) VALUES (REPEAT('x', 50))", B_INSERTS, "A: SELECT ROW_COUNT()"],
     "warnings of the other": ["B: SELECT CAST('x' AS INT)", "A: SELECT COUNT(*) FROM words", "A: SHOW WARNINGS", "A: SHOW COUNT(*) WARNINGS", "A: SHOW ERRORS"],
     "errors of the other": ["A: SELECT COUNT(*) FROM words", "B: SELECT missing", "A: SHOW ERRORS", "A: SHOW COUNT(*) ERRORS", "A: SELECT @@error_count", "A: SHOW WARNINGS"],
+    "rows found by a count of warnings": [
+        "A: BEGIN", "A: SELECT 1/0 FROM words", "A: SHOW COUNT(*) WARNINGS", "A: ROLLBACK", B_READS, "A: SELECT FOUND_ROWS()"],
     "part of the warnings": ["A: SELECT CAST('x' AS INT), CAST('y' AS INT)", B_READS, "A: SHOW WARNINGS LIMIT 1"],
     "part of the warnings, of no warnings": ["B: SELECT CAST('x' AS INT)", "A: SELECT COUNT(*) FROM words", "A: SHOW WARNINGS LIMIT 1", "A: SHOW ERRORS LIMIT 5"],
     "errors among warnings": ["A: INSERT INTO t0 (v, n) VALUES (REPEAT('x', 50), 1000)", B_READS, "A: SHOW ERRORS"],

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::{Capabilities, StatusFlags, parse_column_definition, parse_text_row};
 
 use crate::connection::{Packet, Reply, Role};
+use crate::flags::without_flags_of_sql_mode;
 use crate::step::{Step, escape};
 
 /// Why two packets may differ. The rows named are those of docs/DIFFERENCES.md.
@@ -38,8 +39,9 @@ pub(crate) enum Reason {
     FieldsOfNoSchema,
     /// Row "Executions with wrong values, of a statement that cannot be prepared any more".
     RefusedBeforeItsValues,
-    /// Row "The status flags SERVER_STATUS_ANSI_QUOTES ...". The other flag tells clients how to quote: it is compared.
-    QuotesFlag,
+    /// Row "The status flags SERVER_STATUS_ANSI_QUOTES ...": whether they are as `sql_mode` is, is asked then, since they tell
+    /// clients how to quote.
+    FlagsOfSqlMode,
     /// The server counts in a login's answer what an earlier user of its thread left.
     WarningsOfLogin,
     /// MySQL's rows "the number of warnings in the answers to COM_PING ..." and "the warning that FOUND_ROWS() ...".
@@ -154,8 +156,8 @@ fn reason(step: &Step, ends: Ends, direct: &Packet, through: &Packet) -> Option<
             Some(Reason::OtherWarnings)
         }
         Role::Ok | Role::EndOfRows | Role::EndOfColumns => {
-            let (one, two) = (without_quotes_flag(one), without_quotes_flag(two));
-            if one == two { Some(Reason::QuotesFlag) } else { end(step, ends, direct.role, &one, &two) }
+            let (one, two) = (without_flags_of_sql_mode(one), without_flags_of_sql_mode(two));
+            if one == two { Some(Reason::FlagsOfSqlMode) } else { end(step, ends, direct.role, &one, &two) }
         }
         Role::Text => (*step == Step::Statistics
             && [one, two].iter().all(|text| text.starts_with(b"Uptime: ")))
@@ -326,24 +328,6 @@ fn character_set(collation: u16) -> u16 {
         5 | 8 | 15 | 31 | 47..=49 | 94 => 8,   // latin1
         other => other,
     }
-}
-
-/// An OK or EOF packet without the flag that says that `sql_mode` has ANSI_QUOTES, MariaDB's alone.
-fn without_quotes_flag(packet: &[u8]) -> Vec<u8> {
-    /// SERVER_STATUS_ANSI_QUOTES, in the upper byte.
-    const ANSI_QUOTES: u8 = 1 << 7;
-    let mut packet = packet.to_vec();
-    let upper_byte = if packet.len() == 5 {
-        Some(4)
-    } else {
-        let mut reader = wire::Reader::of("OK packet", packet.get(1..).unwrap_or_default());
-        let counts = reader.lenenc_int().and_then(|_| reader.lenenc_int());
-        counts.is_ok().then(|| packet.len() - reader.remaining() + 1)
-    };
-    if let Some(flags) = upper_byte.and_then(|place| packet.get_mut(place)) {
-        *flags &= !ANSI_QUOTES;
-    }
-    packet
 }
 
 fn end(step: &Step, ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Option<Reason> {
@@ -544,18 +528,18 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_of_ansi_quotes_may_differ_and_its_neighbours_not() {
+    fn flags_of_sql_mode_may_differ_and_their_neighbours_not() {
         let ok = |status: u16| {
             let mut payload = Vec::new();
             wire::OkPacket { affected_rows: 300, ..wire::OkPacket::plain(StatusFlags(status)) }
                 .put(&mut payload, false);
             packet(Role::Ok, &payload)
         };
-        assert_eq!(unexplained_packets(ok(0x8002), ok(2)), None);
-        assert!(unexplained_packets(ok(0x0202), ok(2)).is_some());
+        assert_eq!(unexplained_packets(ok(0x8002), ok(0x0202)), None);
+        assert!(unexplained_packets(ok(0x0402), ok(2)).is_some());
         let eof = |upper| packet(Role::EndOfRows, &[0xfe, 0, 0, 2, upper]);
-        assert_eq!(unexplained_packets(eof(0x80), eof(0)), None);
-        assert!(unexplained_packets(eof(0x02), eof(0)).is_some());
+        assert_eq!(unexplained_packets(eof(0x80), eof(0x02)), None);
+        assert!(unexplained_packets(eof(0x04), eof(0)).is_some());
     }
 
     #[test]

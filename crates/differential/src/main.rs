@@ -18,6 +18,7 @@
 mod connection;
 mod dialect;
 mod differences;
+mod flags;
 mod method;
 mod options;
 mod orders;
@@ -222,7 +223,7 @@ impl Session<'_> {
             Reason::NeverSet,
             Reason::FieldsOfNoSchema,
             Reason::RefusedBeforeItsValues,
-            Reason::QuotesFlag,
+            Reason::FlagsOfSqlMode,
             Reason::WarningsOfLogin,
             Reason::OtherWarnings,
         ];

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wire::Capabilities;
 
 use crate::connection::{Connection, Login, Reply, password};
-use crate::differences::{Ends, Tally, unexplained};
+use crate::differences::{Ends, Reason, Tally, unexplained};
+use crate::flags::has_flags_of_its_sql_mode;
 use crate::orders;
 use crate::program::{Move, Program};
 use crate::sites::{Onramp, Server};
@@ -196,13 +197,29 @@ impl<'a> Pair<'a> {
             return self.reopen(sockets, tally);
         }
         let (direct, through) = (self.direct.perform(step), self.through.perform(step));
+        let flags = |tally: &Tally| tally.get(&Reason::FlagsOfSqlMode).copied();
+        let before = flags(tally);
         if let Some(what) = self.compare(step, &direct, &through, tally) {
+            return Some(what);
+        }
+        if flags(tally) != before
+            && let Some(what) = self.ask_sql_mode(tally)
+        {
             return Some(what);
         }
         if direct.iter().any(|reply| reply.broken.is_some()) {
             return self.reopen(sockets, tally);
         }
         matches!(step, Step::Reset | Step::ChangeUser { .. }).then(|| self.begin(tally)).flatten()
+    }
+
+    /// Says what is wrong where the flags of `sql_mode` are other ones through Onramp, and not as that is.
+    fn ask_sql_mode(&mut self, tally: &mut Tally) -> Option<String> {
+        let step = Step::Query(b"SELECT @@sql_mode".to_vec());
+        let (direct, through) = (self.direct.perform(&step), self.through.perform(&step));
+        let wrong = !through.iter().all(has_flags_of_its_sql_mode);
+        self.compare(&step, &direct, &through, tally)
+            .or_else(|| wrong.then(|| format!("the flags are not those of sql_mode: {through:?}")))
     }
 
     fn reopen(&mut self, sockets: (&Path, &Path), tally: &mut Tally) -> Option<String> {

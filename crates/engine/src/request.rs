@@ -407,6 +407,8 @@ fn counts_rows(kind: Kind, text: &[u8]) -> bool {
         Kind::Explain => {
             words.next().is_some_and(|word| word.len() >= 4 && word[..4].eq_ignore_ascii_case(b"desc"))
         }
+        // A count of warnings is a SELECT for the servers.
+        Kind::ShowDiagnostics => words.nth(1).is_some_and(|word| word.eq_ignore_ascii_case(b"count")),
         _ => false,
     }
 }
@@ -436,6 +438,20 @@ mod tests {
         assert!(!leaves("DELETE FROM t", true));
         let other = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
         assert!(other.leaves_diagnostics(true) && other.leaves_diagnostics(false));
+    }
+
+    #[test]
+    fn a_count_of_warnings_counts_as_a_selection() {
+        let counts = |text: &str| {
+            let statement = Statement::of_text(text.as_bytes(), LexMode::default());
+            counts_rows(statement.kind, text.as_bytes())
+        };
+        assert!(counts("SHOW COUNT(*) WARNINGS") && counts("show count(*) errors"));
+        assert!(
+            !counts("SHOW WARNINGS")
+                && !counts("SHOW ERRORS LIMIT 1")
+                && !counts("GET DIAGNOSTICS @a = NUMBER")
+        );
     }
 
     #[test]

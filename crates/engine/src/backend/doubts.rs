@@ -18,12 +18,18 @@ use crate::request::{Request, RequestKind, Statement};
 use crate::session::SessionState;
 use crate::session::pins::Pins;
 
-/// The names of such variables of a client, in lower case.
+/// The names of such variables of a client, in lower case, and [`SCHEMA`].
 pub(crate) type Doubts = Option<Box<BTreeSet<Box<[u8]>>>>;
 
 /// So many are asked for at a time; the texts of programs leave a handful. With more, which nobody sets by accident, the client
 /// keeps its backend.
 const MOST_DOUBTS: usize = 64;
+
+/// Stands for the default schema, which is asked for like a variable.
+const SCHEMA: &[u8] = b"database()";
+
+/// Where MariaDB goes back to without a report (sql_db.cc: `mysql_change_db`).
+const UNREPORTED_SCHEMA: &[u8] = b"information_schema";
 
 /// What SET CHARACTER SET and its like change; the collation is the schema's, which no tracker reports.
 const CHARSETS: [&[u8]; 4] =
@@ -63,6 +69,23 @@ fn belief(statement: &Statement, name: &[u8], failed: bool) -> Belief {
     }
 }
 
+/// The same of a reported schema. Stored code runs in its own, which is reported with each of its results, and so is the one behind
+/// it, but for one.
+fn belief_in_schema(request: &Request, before: Option<&[u8]>) -> Belief {
+    let statement = &request.statement;
+    let reported = !before.is_some_and(|before| before.eq_ignore_ascii_case(UNREPORTED_SCHEMA));
+    let unseen = Effects::UNKNOWN.union(Effects::TEXT_PREPARE);
+    match statement.kind {
+        _ if reported => Belief::True,
+        _ if statement.several => Belief::Doubtful,
+        _ if request.chooses_schema() => Belief::True,
+        // What a statement that failed had reported comes with a later one.
+        Kind::Other => Belief::Doubtful,
+        _ if !statement.effects.intersection(unseen).is_empty() => Belief::Doubtful,
+        _ => Belief::Over,
+    }
+}
+
 /// Variables that a statement leaves in doubt whatever was reported.
 fn unreported(statement: &Statement, reported: &BTreeSet<Box<[u8]>>, failed: bool) -> BTreeSet<Box<[u8]>> {
     let mut names = BTreeSet::new();
@@ -91,6 +114,12 @@ fn unreported(statement: &Statement, reported: &BTreeSet<Box<[u8]>>, failed: boo
     names
 }
 
+/// What an OK says of a variable that is not reported under its name.
+fn told_by_status(statement: &Statement, name: &[u8], status: Option<StatusFlags>) -> Option<&'static [u8]> {
+    let status = status.filter(|_| *name == *b"autocommit" && !statement.several)?;
+    Some(if status.contains(StatusFlags::AUTOCOMMIT) { b"ON" } else { b"OFF" })
+}
+
 /// What a statement sets that also sets the list of variables that the server reports: the rest it reports by the new one, and
 /// forgets what it had changed before that (session_tracker.cc: `Session_sysvars_tracker::update`).
 fn assigned_beside_list(statement: &Statement, reported: &BTreeSet<Box<[u8]>>) -> BTreeSet<Box<[u8]>> {
@@ -102,9 +131,11 @@ fn assigned_beside_list(statement: &Statement, reported: &BTreeSet<Box<[u8]>>) -
     names
 }
 
-/// Whether trackers are among them: ours are set anew ahead of the next statement, so that they have to be asked for before that.
-pub(crate) fn are_about_trackers(doubts: &Doubts) -> bool {
-    doubts.as_ref().is_some_and(|names| names.iter().any(|name| TrackerVariable::of(name).is_some()))
+/// Whether they have to be asked for before the next statement: trackers are among them, of which ours are set anew ahead of it, or
+/// the schema, which no reset brings back.
+pub(crate) fn cannot_wait(doubts: &Doubts) -> bool {
+    let cannot = |name: &[u8]| name == SCHEMA || TrackerVariable::of(name).is_some();
+    doubts.as_ref().is_some_and(|names| names.iter().any(|name| cannot(name)))
 }
 
 /// ER_PARSE_ERROR: nothing has run. Those of names that are missing may come from a trigger's body, behind what it has done.
@@ -170,8 +201,14 @@ impl Engine {
                     reported.insert(name);
                 }
                 Change::Schema(name) => {
-                    (explained, schema_told) = (true, true);
-                    state.get_or_insert_with(own).schema = (!name.is_empty()).then_some(name);
+                    explained = true;
+                    let belief = belief_in_schema(request, self.sessions.state(session).schema.as_deref());
+                    if belief != Belief::Over {
+                        schema_told = true;
+                        state.get_or_insert_with(own).schema = (!name.is_empty()).then_some(name);
+                        let into = if belief == Belief::True { &mut settled } else { &mut doubts };
+                        into.insert(SCHEMA.into());
+                    }
                 }
                 Change::State => told = true,
             }
@@ -180,21 +217,15 @@ impl Engine {
             state.get_or_insert_with(own).charset.collation = collation.clone();
         }
         doubts.extend(unreported(statement, &reported, failed));
-        let lists = sets_list(statement) && (!failed || statement.several);
+        let done = !failed || statement.several;
+        let lists = sets_list(statement) && done;
         doubts.extend(lists.then(|| assigned_beside_list(statement, &reported)).into_iter().flatten());
-        if vague && (!failed || statement.several) {
-            for name in statement.assigned.iter().filter(|name| !reported.contains(*name)) {
-                match summary.status {
-                    Some(status) if **name == *b"autocommit" && !statement.several => {
-                        let value: &[u8] =
-                            if status.contains(StatusFlags::AUTOCOMMIT) { b"ON" } else { b"OFF" };
-                        state.get_or_insert_with(own).set_variable(name, value);
-                        settled.insert(name.clone());
-                    }
-                    _ => {
-                        doubts.insert(name.clone());
-                    }
-                }
+        for name in statement.assigned.iter().filter(|name| vague && done && !reported.contains(*name)) {
+            if let Some(value) = told_by_status(statement, name, summary.status) {
+                state.get_or_insert_with(own).set_variable(name, value);
+                settled.insert(name.clone());
+            } else {
+                doubts.insert(name.clone());
             }
         }
         self.note_doubts(client, &settled, doubts);
@@ -290,7 +321,7 @@ impl Engine {
         let mut text = if known { b"SELECT 0".to_vec() } else { b"SELECT FOUND_ROWS()".to_vec() };
         for name in doubts {
             // As bytes, which no character_set_results converts.
-            text.extend_from_slice(b",CAST(@@session.");
+            text.extend_from_slice(if **name == *SCHEMA { b",CAST(" } else { b",CAST(@@session." });
             text.extend_from_slice(name); // letters, digits and underscores
             text.extend_from_slice(b" AS BINARY)");
         }
@@ -317,12 +348,15 @@ impl Engine {
                     (Some(tracker), Some(value)) => self.set_tracker(key, client, tracker, value),
                     // MySQL takes NULL for the list, and goes on by the one before.
                     (Some(_), None) => {}
+                    (None, value) if **name == *SCHEMA => {
+                        state.schema = value.as_deref().map(Box::from);
+                    }
                     (None, value) => {
                         state.set_variable(name, value.as_deref().unwrap_or_default());
                     }
                 }
             }
-            self.move_session(key, client, state, false);
+            self.move_session(key, client, state, asked.contains(SCHEMA));
         } else {
             let message = summary.error.as_ref().map_or(&b""[..], |error| &error.message);
             let rest = without_named(asked.clone(), message);
@@ -413,7 +447,27 @@ mod tests {
         assert_eq!(beside(&format!("{set}; DO 1"), &["time_zone"]).len(), 3);
         assert_eq!(beside("SET session_track_system_variables = '', NAMES utf8mb4", &[]).len(), 5);
         let doubts = Some(Box::new([Box::from(&b"session_track_schema"[..])].into_iter().collect()));
-        assert!(are_about_trackers(&doubts) && !are_about_trackers(&None));
+        assert!(cannot_wait(&doubts) && !cannot_wait(&None));
+    }
+
+    #[test]
+    fn the_way_back_to_information_schema_is_not_reported() {
+        let belief = |text: &str, before: &str| {
+            let mut request = Request::query(text);
+            request.statement = statement(text);
+            belief_in_schema(&request, Some(before.as_bytes()))
+        };
+        let inside = |text| belief(text, "INFORMATION_SCHEMA");
+        assert_eq!(inside("CALL a.p()"), Belief::Over);
+        assert_eq!(inside("SELECT a.f()"), Belief::Over);
+        assert_eq!(inside("USE a"), Belief::True);
+        assert_eq!(inside("USE a; CALL p()"), Belief::Doubtful);
+        assert_eq!(inside("EXECUTE IMMEDIATE 'CALL a.p()'"), Belief::Doubtful);
+        assert_eq!(belief("CALL a.p()", "b"), Belief::True);
+        let late = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
+        assert_eq!(belief_in_schema(&late, Some(UNREPORTED_SCHEMA)), Belief::Doubtful);
+        assert_eq!(belief_in_schema(&late, None), Belief::True);
+        assert!(cannot_wait(&Some(Box::new([SCHEMA.into()].into_iter().collect()))));
     }
 
     #[test]

@@ -262,7 +262,7 @@ impl Engine {
         let asks_id = matches!(state.aftermath.insert_id, InsertId::Unsure { .. })
             && state.aftermath.insert_id_at != Some(key);
         if !shared && !state.pins.is_empty() {
-            if !error && super::doubts::are_about_trackers(&state.doubts) {
+            if !error && super::doubts::cannot_wait(&state.doubts) {
                 state.phase = ClientPhase::Settling;
                 self.ask_doubts(key, client);
                 return;

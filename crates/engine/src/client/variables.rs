@@ -9,7 +9,6 @@ use std::rc::Rc;
 
 use sql::{Assignment, Effects, Kind, VariableUse};
 
-use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::Charset;
@@ -24,11 +23,57 @@ const MOST_BYTES: usize = 2048;
 /// A NULL with the type of a variable that was never set: a binary string.
 const UNSET: &[u8] = b"UNHEX(NULL)";
 
+/// What a variable was set to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    /// A literal, or [`UNSET`].
+    Literal(Box<[u8]>),
+    /// NULL behind this literal: such a variable keeps its type and collation (MariaDB's and MySQL's item_func.cc:
+    /// `Item_func_set_user_var::update_hash`).
+    NullBehind(Box<[u8]>),
+}
+
+impl Value {
+    /// What a variable is set to by a literal that had another value before, or none.
+    fn set(literal: &[u8], before: Option<&Self>) -> Self {
+        match before {
+            _ if literal != b"NULL" => Self::Literal(literal.into()),
+            Some(Self::Literal(literal)) if **literal != *UNSET => Self::NullBehind(literal.clone()),
+            Some(null) => null.clone(),
+            None => Self::Literal(UNSET.into()),
+        }
+    }
+
+    fn literal(&self) -> &[u8] {
+        let (Self::Literal(literal) | Self::NullBehind(literal)) = self;
+        literal
+    }
+
+    /// Whether its collation is that of the session which has set it.
+    fn is_string(&self) -> bool {
+        self.literal().first() == Some(&b'\'')
+    }
+
+    /// The next assignment of a `SET`.
+    fn put(&self, set: &mut Vec<u8>, name: &[u8]) {
+        let mut put = |value: &[u8]| {
+            set.extend_from_slice(if set.is_empty() { b"SET @" } else { b",@" });
+            set.extend_from_slice(name); // letters, digits, and signs that need no quotes
+            set.push(b'=');
+            set.extend_from_slice(value);
+        };
+        put(self.literal());
+        if let Self::NullBehind(_) = self {
+            put(b"NULL");
+        }
+    }
+}
+
 /// What a client has set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UserVariables {
-    /// Names in lower case, and literals.
-    values: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    /// By names in lower case.
+    values: BTreeMap<Box<[u8]>, Value>,
     /// The character sets of the session that has set them: a string has the collation of that, so that equal literals need
     /// not be equal values. A client that changes them keeps its backend, see [`Engine::variables_depend_on`].
     charset: Charset,
@@ -40,32 +85,31 @@ pub(crate) type Variables = Option<Rc<UserVariables>>;
 impl UserVariables {
     /// These with others set, in a session with these character sets. `None` where that is more than is carried.
     fn with(mut self, sets: &[Assignment], charset: &Charset) -> Option<Self> {
-        self.values.extend(sets.iter().cloned());
+        for (name, literal) in sets {
+            let value = Value::set(literal, self.values.get(name));
+            self.values.insert(name.clone(), value);
+        }
         self.charset.clone_from(charset);
-        let bytes = self.values.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        let bytes = self.values.iter().map(|(name, value)| name.len() + value.literal().len()).sum::<usize>();
         (self.values.len() <= MOST_VARIABLES && bytes <= MOST_BYTES).then_some(self)
     }
 
     fn has_strings(&self) -> bool {
-        self.values.values().any(|value| is_string(value))
+        self.values.values().any(Value::is_string)
     }
 
     /// Whether one stands there as it does here.
-    fn agrees(&self, other: &Self, name: &[u8], value: &[u8]) -> bool {
-        other.values.get(name).is_some_and(|found| **found == *value)
-            && (!is_string(value) || self.charset == other.charset)
+    fn agrees(&self, other: &Self, name: &[u8], value: &Value) -> bool {
+        other.values.get(name) == Some(value) && (!value.is_string() || self.charset == other.charset)
     }
 
     /// Bytes on the heap; the nodes of a B-tree are at least half full.
     pub(crate) fn bytes(&self) -> usize {
         let pairs = self.values.iter();
-        let pair = 2 * size_of::<(Box<[u8]>, Box<[u8]>)>();
-        pairs.map(|(name, value)| name.len() + value.len() + pair).sum::<usize>() + self.charset.bytes()
+        let pair = 2 * size_of::<(Box<[u8]>, Value)>();
+        pairs.map(|(name, value)| name.len() + value.literal().len() + pair).sum::<usize>()
+            + self.charset.bytes()
     }
-}
-
-fn is_string(literal: &[u8]) -> bool {
-    literal.first() == Some(&b'\'')
 }
 
 /// The `SET` that turns `found` into `wanted`; empty where they are equal.
@@ -79,17 +123,11 @@ fn difference(wanted: &Variables, found: &Variables) -> Vec<u8> {
     let none = UserVariables::default();
     let wanted = wanted.as_deref().unwrap_or(&none);
     let found = found.as_deref().unwrap_or(&none);
-    let mut put = |name: &[u8], value: &[u8]| {
-        set.extend_from_slice(if set.is_empty() { b"SET @" } else { b",@" });
-        set.extend_from_slice(name); // letters, digits, and signs that need no quotes
-        set.push(b'=');
-        set.extend_from_slice(value);
-    };
     for name in found.values.keys().filter(|name| !wanted.values.contains_key(*name)) {
-        put(name, UNSET);
+        Value::Literal(UNSET.into()).put(&mut set, name);
     }
     for (name, value) in wanted.values.iter().filter(|(name, value)| !wanted.agrees(found, name, value)) {
-        put(name, value);
+        value.put(&mut set, name);
     }
     set
 }
@@ -128,11 +166,7 @@ impl Engine {
         let carries = self.settings.carry_user_variables
             && statement.effects.contains(Effects::USER_VARIABLE)
             && !statement.several;
-        let found = carries.then(|| sql::variable_use(text, self.lex_mode(key)))??;
-        // With MySQL a variable that is set to NULL keeps its type.
-        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
-        let typed = |sets: &[Assignment]| !is_mariadb && sets.iter().any(|(_, value)| **value == *b"NULL");
-        (!matches!(&found, VariableUse::Sets(sets) if typed(sets))).then(|| Box::new(found))
+        carries.then(|| sql::variable_use(text, self.lex_mode(key)))?.map(Box::new)
     }
 
     /// What has to go ahead of the request so that it finds its client's variables; empty where they stand.
@@ -205,8 +239,20 @@ mod tests {
         assert_eq!(set(&mine, &variables(&[("a", "1"), ("c", "2")])), "SET @c=UNHEX(NULL),@b='x'");
         assert_eq!(set(&None, &mine), "SET @a=UNHEX(NULL),@b=UNHEX(NULL)");
         assert_eq!(set(&mine, &mine.clone()), "");
-        assert_eq!(set(&None, &variables(&[("a", "NULL")])), "SET @a=UNHEX(NULL)");
+        assert_eq!(set(&variables(&[("a", "NULL")]), &None), "SET @a=UNHEX(NULL)");
         assert_eq!(set(&mine, &variables(&[("a", "1"), ("b", "'x'")])), "");
+    }
+
+    #[test]
+    fn null_keeps_the_type_that_a_variable_had() {
+        let null = variables(&[("a", "5"), ("b", "'x'"), ("a", "NULL"), ("a", "NULL"), ("b", "NULL")]);
+        assert_eq!(set(&null, &None), "SET @a=5,@a=NULL,@b='x',@b=NULL");
+        assert_eq!(set(&null, &null.clone()), "");
+        assert_eq!(set(&variables(&[("a", "5")]), &null), "SET @b=UNHEX(NULL),@a=5");
+        assert_eq!(set(&variables(&[("a", "5"), ("a", "NULL"), ("a", "6")]), &None), "SET @a=6");
+        let other = variables_in("latin1", &[("a", "5"), ("b", "'x'"), ("a", "NULL"), ("b", "NULL")]);
+        assert_eq!(set(&null, &other), "SET @b='x',@b=NULL");
+        assert_eq!(set(&variables(&[("a", "NULL"), ("a", "NULL")]), &None), "SET @a=UNHEX(NULL)");
     }
 
     #[test]
