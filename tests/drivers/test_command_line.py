@@ -1,10 +1,12 @@
-"""The `mariadb` and `mariadb-dump` programs."""
+"""The `mariadb` and `mariadb-dump` programs, and `onramp bench`."""
 
+import os
 import re
 import subprocess
 
 import pytest
 
+from harness.onramp import binary
 from harness.server import find
 from harness.waiting import PATIENCE
 
@@ -95,3 +97,14 @@ def test_administration_program(site, note):
     assert code == 0 and out.startswith("Uptime: ")
     note("processlist columns", run(site, "processlist", program="mariadb-admin")[1].splitlines()[1])
     note("refused", run(site, "shutdown", program="mariadb-admin")[0])
+
+
+def test_a_load_goes_on_when_its_reader_has_gone(onramp):
+    """As with `onramp bench run | head -1`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [binary(), "bench", "run", "echo", f"--port={onramp.port}", "--user=app", "--password=app-secret", "--events=10", "--time=0"],
+        stdout=writer, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+    os.close(writer)
+    assert done.returncode == 0, done.stderr

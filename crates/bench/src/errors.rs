@@ -73,7 +73,7 @@ impl Failure {
             CANNOT_CREATE_THREAD => {
                 "the server's machine has a limit on threads: see ulimit -u and pids.max there"
             }
-            ACCESS_DENIED => "see --user and --password (or ONRAMP_BENCH_PASSWORD)",
+            ACCESS_DENIED => "see --user, and --password or ONRAMP_BENCH_PASSWORD",
             TOO_MANY_PREPARED => "raise the server's max_prepared_stmt_count, or run without --prepared",
             HOST_BLOCKED => "run FLUSH HOSTS on the server (mariadb-admin flush-hosts)",
             _ => return None,

@@ -40,6 +40,7 @@ mod statistics;
 mod target;
 mod workload;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -91,6 +92,11 @@ pub fn status(args: &[String]) -> u8 {
 const DONE: u8 = 0;
 const FAILED: u8 = 1;
 const WRONG_OPTIONS: u8 = 2;
+
+/// Prints to the standard output stream. A reader that has gone (`| head`) is no error of ours.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
 
 /// Why a command did not do what it should.
 enum Trouble {

@@ -6,6 +6,7 @@ use crate::distribution::{Distribution, Random};
 use crate::errors::Failure;
 use crate::login::Credentials;
 use crate::options::TableOptions;
+use crate::print;
 use crate::script::{Answers, Stage, execute};
 use crate::workload::Tables;
 use crate::workload::encode::put_integer;
@@ -39,7 +40,7 @@ pub fn prepare(
         ..Stage::single(format!("CREATE DATABASE IF NOT EXISTS {schema}"))
     }];
     match options.workload().tables() {
-        Tables::None => println!("{} needs no tables", options.workload().name()),
+        Tables::None => print(&format!("{} needs no tables\n", options.workload().name())),
         Tables::Sbtest => stages.extend(sbtest_stages(options, &schema, seed)),
         Tables::Ledger => stages.extend(ledger_stages(options.table_size, &schema)),
     }
@@ -48,12 +49,12 @@ pub fn prepare(
         Tables::None => Ok(()),
         Tables::Sbtest => {
             let tables = if options.tables == 1 { "table is" } else { "tables are" };
-            println!("{} {tables} ready, of {} rows each", options.tables, options.table_size);
+            print(&format!("{} {tables} ready, of {} rows each\n", options.tables, options.table_size));
             Ok(())
         }
         Tables::Ledger => {
             let ledger = read_ledger(&schema, address, credentials)?;
-            println!("{} accounts are ready, sum of balances {}", ledger.accounts, ledger.sum);
+            print(&format!("{} accounts are ready, sum of balances {}\n", ledger.accounts, ledger.sum));
             Ok(())
         }
     }
@@ -79,7 +80,7 @@ pub fn cleanup(options: &TableOptions, address: &Address, credentials: &Credenti
         ],
     };
     execute(address, credentials, CONNECTIONS, drops)?;
-    println!("the tables of {} are gone", options.workload().name());
+    print(&format!("the tables of {} are gone\n", options.workload().name()));
     Ok(())
 }
 
@@ -91,13 +92,13 @@ pub fn check(schema: &str, address: &Address, credentials: &Credentials) -> Resu
     let ledger = read_ledger(&quoted(schema), address, credentials)?;
     let expected = u128::from(ledger.accounts) * u128::from(INITIAL_BALANCE);
     let agrees = ledger.sum == expected.to_string();
-    println!(
-        "ledger: {} accounts, {} transfers, sum of balances {}, expected {expected}: {}",
+    print(&format!(
+        "ledger: {} accounts, {} transfers, sum of balances {}, expected {expected}: {}\n",
         ledger.accounts,
         ledger.transfers,
         ledger.sum,
         if agrees { "agrees" } else { "DOES NOT AGREE" }
-    );
+    ));
     Ok(agrees)
 }
 

@@ -18,7 +18,7 @@ use crate::report::Context;
 use crate::script::{Stage, execute};
 use crate::workload::Tables;
 use crate::workload::encode::Source;
-use crate::{Trouble, answering, credentials, interrupts, limits, machine, report, seed, target};
+use crate::{Trouble, answering, credentials, interrupts, limits, machine, print, report, seed, target};
 
 /// Puts the load on and reports.
 pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
@@ -51,7 +51,7 @@ pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
     if outcome.measured.is_zero() {
         eprint!("{}", report::errors_while_connecting(&outcome));
     } else {
-        print!("{}", report::summary(&outcome, &context));
+        print(&report::summary(&outcome, &context));
     }
     if let Some(path) = &options.json {
         let text = format!("{:#}\n", report::to_json(&outcome, &context));
@@ -163,7 +163,7 @@ fn display(connections: u32) -> impl FnMut(News<'_>) {
             .get_or_insert_with(|| Progress::new("connecting", u64::from(connections)))
             .reach(u64::from(up)),
         News::Opened => connecting = None,
-        News::Interval(interval) => println!("{}", report::interval_line(&interval)),
+        News::Interval(interval) => print(&format!("{}\n", report::interval_line(&interval))),
     }
 }
 
