@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::live::Source;
-use crate::options::{FILE_OPTION, OPTIONS, OptionSpec};
+use crate::options::{FILE_OPTION, NAMES_OF_CLIENTS, OPTIONS, OptionSpec};
 use crate::value::Given;
 use crate::{Configuration, Error, Place, nearest};
 
@@ -44,6 +44,9 @@ fn option(key: &str, value: &DeValue<'_>) -> Result<&'static OptionSpec, String>
     }
     let names = OPTIONS.iter().map(|option| option.name).filter(|name| *name != FILE_OPTION);
     Err(match nearest(key, names) {
+        _ if NAMES_OF_CLIENTS.contains(&key) => format!(
+            "unknown option {key:?}; listen says where clients connect, backend which server is behind and as whom"
+        ),
         Some(name) => format!("unknown option {key:?}; did you mean {name}?"),
         None => format!("unknown option {key:?}; `onramp serve --help` lists them all"),
     })

@@ -6,7 +6,7 @@ use engine::Profile;
 
 use crate::defaults::{defaults, defaults_of, groups_by_default};
 use crate::live::Source;
-use crate::options::{FILE_OPTION, OPTIONS, OptionSpec};
+use crate::options::{FILE_OPTION, NAMES_OF_CLIENTS, OPTIONS, OptionSpec};
 use crate::together::check_together;
 use crate::value::Given;
 use crate::{Configuration, Error, Place, file, nearest};
@@ -136,6 +136,9 @@ fn flags(arguments: &[String]) -> Result<Vec<GivenOption<'_>>, Error> {
 
 fn unknown_flag(name: &str) -> Error {
     let message = match nearest(name, OPTIONS.iter().map(|option| option.name)) {
+        _ if NAMES_OF_CLIENTS.contains(&name.replace('-', "_").as_str()) => String::from(
+            "unknown option; --listen says where clients connect, --backend which server is behind and as whom",
+        ),
         Some(name) => format!("unknown option; did you mean --{}?", name.replace('_', "-")),
         None => String::from("unknown option; `onramp serve --help` lists them all"),
     };

@@ -96,6 +96,11 @@ pub(crate) const OTHER_NAMES: [(&str, &str); 3] = [
     ("thread_pool_idle_timeout", "backend_idle_timeout"),
 ];
 
+/// What MySQL's clients call the place that they connect to, and whom they connect as. Here these are parts of two addresses,
+/// which whoever tries one of these names has to be told.
+pub(crate) const NAMES_OF_CLIENTS: [&str; 7] =
+    ["host", "port", "socket", "user", "password", "server", "bind_address"];
+
 /// The option that names the file itself, and so cannot stand in it.
 pub(crate) const FILE_OPTION: &str = "config";
 

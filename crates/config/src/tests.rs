@@ -231,6 +231,10 @@ fn what_is_wrong_on_the_command_line_is_said() {
         (&["--max-conections", "5"][..], "--max-conections: unknown option; did you mean --max-connections?"),
         (&["--colour=red"], "--colour: unknown option; `onramp serve --help` lists them all"),
         (
+            &["--bind-address=::"],
+            "--bind-address: unknown option; --listen says where clients connect, --backend which server is behind and as whom",
+        ),
+        (
             &["--permits", "5", "mysql://u:hush@h/"],
             "word 3 after serve is no option: options start with --, such as --backend mysql://user@host/",
         ),
@@ -306,6 +310,10 @@ fn what_is_wrong_in_the_file_is_said_with_its_line() {
         (
             "\nmax_conections = 5",
             "onramp.toml:2: unknown option \"max_conections\"; did you mean max_connections?",
+        ),
+        (
+            "port = 3306",
+            "onramp.toml:1: unknown option \"port\"; listen says where clients connect, backend which server is behind and as whom",
         ),
         ("colour = 5", "onramp.toml:1: unknown option \"colour\"; `onramp serve --help` lists them all"),
         (

@@ -74,15 +74,17 @@ fn main() -> ExitCode {
         ["challenge", ..] => challenge::run(&arguments[1..]),
         ["docs", "options"] => print(&config::reference_page()),
         ["docs", ..] => usage_error("there is one page: onramp docs options"),
-        [command, ..] => {
-            match config::nearest(
-                command,
-                ["serve", "bench", "challenge", "doctor", "docs", "help", "version"],
-            ) {
-                Some(name) => usage_error(&format!("unknown command {command:?}; did you mean {name}?")),
-                None => usage_error(&format!("unknown command {command:?}; `onramp help` lists them all")),
-            }
-        }
+        ["help", "help" | "docs" | "version"] => print(USAGE),
+        ["help", command, ..] => unknown_command(command),
+        [command, ..] => unknown_command(command),
+    }
+}
+
+fn unknown_command(command: &str) -> ExitCode {
+    let known = ["serve", "bench", "challenge", "doctor", "docs", "help", "version"];
+    match config::nearest(command, known) {
+        Some(name) => usage_error(&format!("unknown command {command:?}; did you mean {name}?")),
+        None => usage_error(&format!("unknown command {command:?}; `onramp help` lists them all")),
     }
 }
 

@@ -23,6 +23,7 @@ fn wrong_options_end_the_start_with_code_2() {
             "onramp: onramp.toml:2: permits: found text where a whole number is wanted; did you mean 16 without the quotes?\n",
         ),
         (&["server"], "onramp: unknown command \"server\"; did you mean serve?\n"),
+        (&["help", "docter"], "onramp: unknown command \"docter\"; did you mean doctor?\n"),
         (&["docs"], "onramp: there is one page: onramp docs options\n"),
     ] {
         let output = run(&folder, arguments);
