@@ -1,5 +1,6 @@
 //! A backend: one connection of ours to the server, logged in as one of the server's users.
 
+pub(crate) mod aftermath;
 pub(crate) mod compression;
 pub(crate) mod connect;
 pub(crate) mod contended;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sql::{Effects, Kind};
+use sql::Effects;
 use wire::{CommandKind, Expect, StatusFlags};
 
 use super::kept::rows_of;
@@ -21,15 +21,6 @@ use crate::session::{Charset, SessionState};
 /// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: the schema was dropped, or the right to it taken. The client hears it once and
 /// then has none, so that it can choose another.
 const SCHEMA_GONE: [u16; 2] = [1049, 1044];
-
-/// Effects of statements whose rows FOUND_ROWS() counts like those of any other.
-const COUNT_NOTHING: Effects = Effects::NAMED_LOCK.union(Effects::USER_VARIABLE);
-
-/// Effects of statements that may select rows without an answer that tells.
-const MAY_SELECT: Effects = Effects::ROUTINE.union(Effects::UNKNOWN);
-
-/// Effects of statements that may set LAST_INSERT_ID() without saying so.
-const MAY_INSERT: Effects = Effects::TEXT_PREPARE.union(Effects::ROUTINE).union(Effects::UNKNOWN);
 
 /// ER_QUERY_INTERRUPTED: a KILL QUERY hit what went ahead of the statement.
 const QUERY_INTERRUPTED: u16 = 1317;
@@ -56,13 +47,7 @@ impl Engine {
             if summary.preludes_done < preludes {
                 return self.close_backend(key, "the server lost a part of a text of several statements");
             }
-            if statement.begins {
-                self.transaction_started(client);
-            }
-            if statement.clears {
-                self.leftovers_are_cleared(key, client);
-            }
-            self.state_stands(key, client, statement.sets_insert_id, statement.chooses_schema);
+            self.preludes_stand(key, client, statement, statement.chooses_schema);
         }
         self.variables_stand(client, key, &request);
         let summary = &mut statement.summary;
@@ -88,14 +73,7 @@ impl Engine {
             pins |= Effects::USER_VARIABLE.into();
         }
         self.note_pins(client, &request, pins, summary);
-        let state = &mut self.clients[client];
-        if let Some(status) = summary.status {
-            let status =
-                status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
-            // What it says of sql_mode was true for the statement alone.
-            let own = if request.statement.sets_for_itself { OF_SQL_MODE } else { 0 };
-            state.status = StatusFlags((status.0 & !own) | (state.status.0 & own));
-        }
+        self.note_status(client, &request, summary);
         self.note_metadata_locks(client, &request);
         self.note_ended(client, &request);
         self.note_aftermath(key, client, &request, statement);
@@ -115,8 +93,29 @@ impl Engine {
         }
     }
 
-    /// The session state that went ahead of a statement stands on the backend; its schema not, where the statement was
-    /// about to choose another.
+    /// What the server says of the session in its answer: the flags that are about more than the answer itself.
+    fn note_status(&mut self, client: usize, request: &Request, summary: &Summary) {
+        let Some(status) = summary.status else { return };
+        let status =
+            status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
+        // What it says of sql_mode was true for the statement alone.
+        let own = if request.statement.sets_for_itself { OF_SQL_MODE } else { 0 };
+        let state = &mut self.clients[client];
+        state.status = StatusFlags((status.0 & !own) | (state.status.0 & own));
+    }
+
+    /// What went ahead of a statement has been done: its BEGIN, the clearing of what others have left, the session state. The
+    /// state's schema does not stand where the statement was about to choose another.
+    fn preludes_stand(&mut self, key: usize, client: usize, statement: &InFlight, chooses_schema: bool) {
+        if statement.begins {
+            self.transaction_started(client);
+        }
+        if statement.clears {
+            self.leftovers_are_cleared(key, client);
+        }
+        self.state_stands(key, client, statement.sets_insert_id, chooses_schema);
+    }
+
     fn state_stands(&mut self, key: usize, client: usize, insert_id: bool, without_schema: bool) {
         let mut session = self.clients[client].session.expect("a client with requests has logged in");
         self.sessions.hold_again(session);
@@ -191,13 +190,7 @@ impl Engine {
         }
         let chooses_schema =
             self.clients[client].request.as_ref().is_some_and(|request| request.chooses_schema());
-        if statement.begins {
-            self.transaction_started(client);
-        }
-        if statement.clears {
-            self.leftovers_are_cleared(key, client);
-        }
-        self.state_stands(key, client, statement.sets_insert_id, chooses_schema);
+        self.preludes_stand(key, client, statement, chooses_schema);
         if let Some(request) = self.lift_request(client) {
             self.variables_stand(client, key, &request);
             self.buffered += request.raw.len();
@@ -396,97 +389,6 @@ impl Engine {
                 self.sessions.release(session);
             }
         }
-    }
-
-    /// What the statement leaves behind for the client's next one.
-    pub(crate) fn note_aftermath(
-        &mut self,
-        key: usize,
-        client: usize,
-        request: &Request,
-        statement: &InFlight,
-    ) {
-        let summary = &statement.summary;
-        if request.command == RequestKind::LoginSchema {
-            return;
-        }
-        let reader = self.clients[client].reader();
-        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
-        let aftermath = &mut self.clients[client].aftermath;
-        let about_diagnostics = request.is_about_diagnostics();
-        let prepares = request.command == RequestKind::Prepare;
-        // SHOW COUNT(*) WARNINGS has rows, GET DIAGNOSTICS has none.
-        let sets = request.sets_row_count() || summary.rows.is_some();
-        if sets || (prepares && summary.error.is_some()) {
-            aftermath.row_count = match (&summary.error, summary.rows) {
-                // Definitions without rows are a result all the same.
-                (None, None) if request.expect != Expect::FieldList => {
-                    i64::try_from(summary.affected_rows).unwrap_or(i64::MAX)
-                }
-                _ => -1,
-            };
-        }
-        let effects = if prepares { Effects::NONE } else { request.statement.effects };
-        // What pins may do anything (SQL_CALC_FOUND_ROWS, a CALL, CREATE ... SELECT), and the rows of a cursor are still to
-        // come: then only the server knows, and the client stays there.
-        // What runs no selection of its own leaves the number as it was: SET, LOCK TABLES, CREATE TEMPORARY TABLE.
-        let rows_tell = summary.found_rows.is_some();
-        let may_count = if rows_tell { effects.without(COUNT_NOTHING) } else { effects };
-        let selects = rows_tell
-            || summary.copied_rows.is_some()
-            || request.statement.kind == Kind::Select
-            || !effects.intersection(MAY_SELECT).is_empty();
-        let counted = (selects && !may_count.is_empty()) || request.wants_cursor();
-        if counted && summary.error.is_none() {
-            aftermath.found_rows = None;
-        }
-        let several = request.statement.several;
-        let counts = if several { request.statement.rows_of_select } else { request.counts_rows };
-        let found = summary.found_rows.filter(|_| counts);
-        let copied = summary.copied_rows.filter(|_| request.inserts_selection);
-        // SELECT ... INTO has no result set and finds nothing, so to say.
-        let into = matches!(request.command, RequestKind::Query | RequestKind::Execute)
-            && request.statement.kind == Kind::Select
-            && !several
-            && summary.error.is_none()
-            && summary.rows.is_none();
-        if let Some(rows) = found.or(copied).or(into.then_some(0)).filter(|_| !counted) {
-            aftermath.found_rows = Some(rows);
-        }
-        // RETURNING hides the id behind rows, an error hides it altogether.
-        let inserts = request.statement.inserts && !prepares;
-        let unseen = !effects.intersection(MAY_INSERT).is_empty();
-        // LOAD DATA sets it and does not say so, and of several statements not all are heard of.
-        let silent = request.statement.kind == Kind::Load || request.statement.several;
-        let told = !silent && summary.rows.is_none() && summary.error.is_none();
-        let hidden = unseen || (inserts && !told);
-        let assigned = request.statement.sets_last_insert_id;
-        if summary.last_insert_id != 0 || hidden || assigned {
-            let stands = aftermath.last_insert_id == 0 || aftermath.insert_id_at == Some(key);
-            aftermath.insert_id = InsertId::Unsure { reported: summary.last_insert_id };
-            aftermath.insert_id_at = stands.then_some(key);
-        }
-        let nothing_new = summary.error.is_none() && summary.warnings == 0;
-        if nothing_new {
-            self.backends[key].note_replaced_list(&request.statement);
-        }
-        // Which statements leave the list of those before them, the server knows best.
-        let on_backend = matches!(aftermath.diagnostics, Diagnostics::OnBackend { .. });
-        let kept = on_backend && !self.clients[client].pins.is_empty();
-        if nothing_new && (kept || about_diagnostics || request.leaves_diagnostics(is_mariadb)) {
-            return;
-        }
-        self.clients[client].aftermath.diagnostics = match (&summary.error, summary.warnings) {
-            (Some(error), _) if statement.shared => Diagnostics::of_error(error, reader),
-            // Short reads of other clients were behind it, so that the texts could not be fetched. Statements that
-            // have ever warned are not shared, which leaves the first warning of a kind.
-            (None, warnings) if statement.shared && warnings > 0 => {
-                Diagnostics::uncollected(warnings, reader)
-            }
-            (Some(_), warnings) => Diagnostics::OnBackend { warnings: warnings.max(1), errors: 1 },
-            (None, 0) => Diagnostics::None,
-            (None, warnings) => Diagnostics::OnBackend { warnings, errors: 0 },
-        };
     }
 
     /// What the next statement of this kind may be trusted with.

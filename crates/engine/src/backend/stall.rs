@@ -85,14 +85,16 @@ impl Engine {
         if !self.scheduler.lends_stalled() || !self.scheduler.is_short_of_permits() {
             return None;
         }
-        // Where none may be lent, that something is stalled is still a reason to ask the server.
-        let room = self.room_to_lend();
-        let after = if room == 0 { self.now } else { Instant::START };
         let held = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Held);
-        let stall = held.map(|(_, backend)| self.stalls_at(backend)).filter(|&at| at > after).min();
+        let stalls = held.map(|(_, backend)| self.stalls_at(backend));
+        if self.room_to_lend() > 0 {
+            return stalls.min();
+        }
+        // That something is stalled is a reason to ask the server all the same, and there is room again when a statement that has
+        // lent its permit turns long.
         let running = self.backends.iter().filter(|(_, backend)| backend.permit != Permit::None);
-        let long = running.filter_map(|(_, backend)| self.long_at(backend)).filter(|&at| at > self.now).min();
-        if room == 0 { stall.into_iter().chain(long).min() } else { stall }
+        let turns_long = running.filter_map(|(_, backend)| self.long_at(backend));
+        stalls.chain(turns_long).filter(|&at| at > self.now).min()
     }
 
     /// When what runs on a backend will have run for `long_statement_time`; `None` where no statement is long.

@@ -98,9 +98,7 @@ impl Diagnostics {
             }
         }
     }
-}
 
-impl Diagnostics {
     /// Of a short read that others had followed, so that only its error packet tells.
     pub(crate) fn of_error(error: &ServerError, reader: Reader) -> Self {
         let reply = warnings_reply("Error", error.code, &error.message, reader);
@@ -270,9 +268,8 @@ impl Aftermath {
         })
     }
 
-    /// The text with literals in the place of calls; `None` where nothing changes. `own` tells variables that are
-    /// the client's alone;
-    /// `only_connection_id` is for texts that will be asked again and again.
+    /// The text with literals in the place of those calls that `which` names; `None` where nothing changes. `own` tells
+    /// variables that are the client's alone.
     pub(crate) fn rewrite(
         &self,
         text: &[u8],

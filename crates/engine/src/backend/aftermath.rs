@@ -1,0 +1,147 @@
+//! What the end of a statement leaves for its client's next one: ROW_COUNT(), FOUND_ROWS(), LAST_INSERT_ID() and the diagnostics.
+
+use sql::{Effects, Kind};
+use wire::Expect;
+
+use super::{InFlight, Summary};
+use crate::control::facts::Facts;
+use crate::engine::Engine;
+use crate::request::{Request, RequestKind};
+use crate::session::aftermath::{Diagnostics, InsertId};
+
+/// Effects of statements whose rows FOUND_ROWS() counts like those of any other.
+const COUNT_NOTHING: Effects = Effects::NAMED_LOCK.union(Effects::USER_VARIABLE);
+
+/// Effects of statements that may select rows without an answer that tells.
+const MAY_SELECT: Effects = Effects::ROUTINE.union(Effects::UNKNOWN);
+
+/// Effects of statements that may set LAST_INSERT_ID() without saying so.
+const MAY_INSERT: Effects = Effects::TEXT_PREPARE.union(Effects::ROUTINE).union(Effects::UNKNOWN);
+
+impl Engine {
+    /// Notes what a statement leaves behind, for the client's next one.
+    pub(crate) fn note_aftermath(
+        &mut self,
+        key: usize,
+        client: usize,
+        request: &Request,
+        statement: &InFlight,
+    ) {
+        if request.command == RequestKind::LoginSchema {
+            return;
+        }
+        let summary = &statement.summary;
+        let aftermath = &mut self.clients[client].aftermath;
+        if let Some(rows) = row_count(request, summary) {
+            aftermath.row_count = rows;
+        }
+        match found_rows(request, summary) {
+            FoundRows::AsBefore => {}
+            FoundRows::Known(rows) => aftermath.found_rows = Some(rows),
+            FoundRows::OnServer => aftermath.found_rows = None,
+        }
+        if may_change_insert_id(request, summary) {
+            let stands = aftermath.last_insert_id == 0 || aftermath.insert_id_at == Some(key);
+            aftermath.insert_id = InsertId::Unsure { reported: summary.last_insert_id };
+            aftermath.insert_id_at = stands.then_some(key);
+        }
+        self.note_diagnostics(key, client, request, statement);
+    }
+
+    fn note_diagnostics(&mut self, key: usize, client: usize, request: &Request, statement: &InFlight) {
+        let summary = &statement.summary;
+        let nothing_new = summary.error.is_none() && summary.warnings == 0;
+        if nothing_new {
+            self.backends[key].note_replaced_list(&request.statement);
+        }
+        let state = &mut self.clients[client];
+        let reader = state.reader();
+        let diagnostics = &mut state.aftermath.diagnostics;
+        // Which statements leave the list of those before them, the server knows best.
+        let kept = matches!(diagnostics, Diagnostics::OnBackend { .. }) && !state.pins.is_empty();
+        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let leaves = kept || request.is_about_diagnostics() || request.leaves_diagnostics(is_mariadb);
+        if nothing_new && leaves {
+            return;
+        }
+        *diagnostics = match (&summary.error, summary.warnings) {
+            (Some(error), _) if statement.shared => Diagnostics::of_error(error, reader),
+            // Short reads of other clients were behind it, so that the texts could not be fetched. Statements that
+            // have ever warned are not shared, which leaves the first warning of a kind.
+            (None, warnings) if statement.shared && warnings > 0 => {
+                Diagnostics::uncollected(warnings, reader)
+            }
+            (Some(_), warnings) => Diagnostics::OnBackend { warnings: warnings.max(1), errors: 1 },
+            (None, 0) => Diagnostics::None,
+            (None, warnings) => Diagnostics::OnBackend { warnings, errors: 0 },
+        };
+    }
+}
+
+/// ROW_COUNT() behind a statement; `None` where it stays what it was.
+fn row_count(request: &Request, summary: &Summary) -> Option<i64> {
+    // SHOW COUNT(*) WARNINGS has rows, GET DIAGNOSTICS has none.
+    let sets = request.sets_row_count() || summary.rows.is_some();
+    let failed_to_prepare = request.command == RequestKind::Prepare && summary.error.is_some();
+    if !sets && !failed_to_prepare {
+        return None;
+    }
+    Some(match (&summary.error, summary.rows) {
+        // Definitions without rows are a result all the same.
+        (None, None) if request.expect != Expect::FieldList => {
+            i64::try_from(summary.affected_rows).unwrap_or(i64::MAX)
+        }
+        _ => -1,
+    })
+}
+
+/// What becomes of FOUND_ROWS() behind a statement.
+enum FoundRows {
+    AsBefore,
+    Known(u64),
+    /// Only the server knows.
+    OnServer,
+}
+
+fn found_rows(request: &Request, summary: &Summary) -> FoundRows {
+    let effects = effects_of_running(request);
+    // What pins may do anything (SQL_CALC_FOUND_ROWS, a CALL, CREATE ... SELECT), and the rows of a cursor are still to
+    // come: then only the server knows, and the client stays there.
+    // What runs no selection of its own leaves the number as it was: SET, LOCK TABLES, CREATE TEMPORARY TABLE.
+    let rows_tell = summary.found_rows.is_some();
+    let may_count = if rows_tell { effects.without(COUNT_NOTHING) } else { effects };
+    let selects = rows_tell
+        || summary.copied_rows.is_some()
+        || request.statement.kind == Kind::Select
+        || !effects.intersection(MAY_SELECT).is_empty();
+    if (selects && !may_count.is_empty()) || request.wants_cursor() {
+        return if summary.error.is_none() { FoundRows::OnServer } else { FoundRows::AsBefore };
+    }
+    let several = request.statement.several;
+    let counts = if several { request.statement.rows_of_select } else { request.counts_rows };
+    let found = summary.found_rows.filter(|_| counts);
+    let copied = summary.copied_rows.filter(|_| request.inserts_selection);
+    // SELECT ... INTO has no result set and finds nothing, so to say.
+    let into = matches!(request.command, RequestKind::Query | RequestKind::Execute)
+        && request.statement.kind == Kind::Select
+        && !several
+        && summary.error.is_none()
+        && summary.rows.is_none();
+    found.or(copied).or(into.then_some(0)).map_or(FoundRows::AsBefore, FoundRows::Known)
+}
+
+/// Whether LAST_INSERT_ID() may be another one behind a statement.
+fn may_change_insert_id(request: &Request, summary: &Summary) -> bool {
+    // RETURNING hides the id behind rows, an error hides it altogether. LOAD DATA sets it and does not say so, and of several
+    // statements not all are heard of.
+    let silent = request.statement.kind == Kind::Load || request.statement.several;
+    let told = !silent && summary.rows.is_none() && summary.error.is_none();
+    let inserts = request.statement.inserts && request.command != RequestKind::Prepare;
+    let unseen = !effects_of_running(request).intersection(MAY_INSERT).is_empty();
+    summary.last_insert_id != 0 || unseen || (inserts && !told) || request.statement.sets_last_insert_id
+}
+
+/// What a statement leaves behind because it ran: nothing, where it has only been prepared.
+fn effects_of_running(request: &Request) -> Effects {
+    if request.command == RequestKind::Prepare { Effects::NONE } else { request.statement.effects }
+}
