@@ -25,6 +25,9 @@ const NO_ROOM: u16 = 1461;
 /// ER_WRONG_ARGUMENTS.
 const WRONG_ARGUMENTS: u16 = 1210;
 
+/// ER_UNSUPPORTED_PS.
+const UNSUPPORTED: u16 = 1295;
+
 /// ER_NEED_REPREPARE: the server has given up preparing it anew by itself. ER_UNKNOWN_STMT_HANDLER: it does not know it.
 const USELESS: [u16; 2] = [1615, 1243];
 
@@ -482,7 +485,9 @@ pub(crate) fn stays(request: &Request, in_schema: bool) -> bool {
         || (!in_schema && (mentions(b"database") || mentions(b"schema")))
 }
 
-/// An execution's values did not fit its statement, so that nothing has happened.
+/// An execution's values did not fit its statement, or there was more than one for what takes one
+/// (`Prepared_statement::execute_bulk_loop`), so that nothing has happened.
 fn has_wrong_values(error: &ServerError) -> bool {
-    error.code == WRONG_ARGUMENTS && error.message.ends_with(b"mysqld_stmt_execute")
+    error.code == UNSUPPORTED
+        || (error.code == WRONG_ARGUMENTS && error.message.ends_with(b"mysqld_stmt_execute"))
 }
