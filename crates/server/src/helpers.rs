@@ -1,4 +1,5 @@
-//! The threads that do what takes too long for a worker: check passwords against thousands of rounds of hashing, and RSA.
+//! The threads that do what takes too long for a worker: check passwords against thousands of rounds of hashing, RSA, and what
+//! clients' TLS handshakes have to work out.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -10,18 +11,49 @@ use drivers::Signaller;
 use engine::{Finding, Task, Work};
 use keys::KeyPair;
 use seam::Signal;
+use tls::{Handshake, Outcome};
 use zeroize::Zeroizing;
 
-/// A hash takes 2 to 5 ms, and each user's first login needs one: two threads check some hundred new users a second, and a
-/// flood of bad logins takes two processors at most from those who are in.
+/// A hash takes 2 to 5 ms, and each user's first login needs one; a handshake 0.1 to 1 ms: two threads check some hundred new users
+/// a second, and a flood of logins takes two processors at most from those who are in.
 const THREADS: usize = 2;
 
 /// Takes tasks of all workers. The threads end when the last of its copies has gone.
 #[derive(Clone)]
 pub(crate) struct Helpers {
-    jobs: Arc<Mutex<Jobs<Asker>>>,
+    queue: Arc<Mutex<Queue>>,
     /// One for each job.
     calls: Sender<()>,
+}
+
+/// What the threads have to do: tasks and handshakes in turn, so that no crowd of the one holds up the other.
+struct Queue {
+    tasks: Jobs<Asker>,
+    /// Of each worker [`tls::Tls`] lets out some at a time.
+    handshakes: VecDeque<(Handshake, HandshakeAsker)>,
+    /// A task is next, if there is one.
+    after_handshake: bool,
+}
+
+#[allow(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
+enum Job {
+    Task(Task, Asker),
+    Handshake(Handshake, HandshakeAsker),
+}
+
+impl Queue {
+    fn take(&mut self) -> Option<Job> {
+        if !std::mem::take(&mut self.after_handshake)
+            && let Some((handshake, asker)) = self.handshakes.pop_front()
+        {
+            self.after_handshake = true;
+            return Some(Job::Handshake(handshake, asker));
+        }
+        let task = self.tasks.take().map(|(task, asker)| Job::Task(task, asker));
+        task.or_else(|| {
+            self.handshakes.pop_front().map(|(handshake, asker)| Job::Handshake(handshake, asker))
+        })
+    }
 }
 
 /// What is to be done. A client has one of these at most, so that there are no more than clients and backends, and as many
@@ -111,11 +143,25 @@ struct Asker {
     signaller: Signaller,
 }
 
+/// Where a handshake goes back to.
+struct HandshakeAsker {
+    outcomes: Sender<Outcome>,
+    signaller: Signaller,
+}
+
 /// One worker's end.
 pub(crate) struct HelpDesk {
     helpers: Helpers,
     to_us: Sender<(u64, Finding)>,
     findings: Receiver<(u64, Finding)>,
+    signaller: Signaller,
+}
+
+/// One worker's end for the handshakes of its clients.
+pub(crate) struct HandshakeDesk {
+    helpers: Helpers,
+    to_us: Sender<Outcome>,
+    outcomes: Receiver<Outcome>,
     signaller: Signaller,
 }
 
@@ -127,16 +173,17 @@ impl Helpers {
     pub(crate) fn start() -> Result<Self, String> {
         let (calls, called) = channel();
         let called = Arc::new(Mutex::new(called));
-        let jobs = Arc::new(Mutex::new(Jobs::new()));
+        let queue = Queue { tasks: Jobs::new(), handshakes: VecDeque::new(), after_handshake: false };
+        let queue = Arc::new(Mutex::new(queue));
         let key = Arc::new(OnceLock::new());
         for _ in 0..THREADS {
-            let (called, jobs, key) = (Arc::clone(&called), Arc::clone(&jobs), Arc::clone(&key));
+            let (called, queue, key) = (Arc::clone(&called), Arc::clone(&queue), Arc::clone(&key));
             std::thread::Builder::new()
                 .name(String::from("logins"))
-                .spawn(move || help(&called, &jobs, &key))
+                .spawn(move || help(&called, &queue, &key))
                 .map_err(|error| format!("no thread for logins: {error}"))?;
         }
-        Ok(Self { jobs, calls })
+        Ok(Self { queue, calls })
     }
 
     /// A worker's end, which is woken by this.
@@ -144,15 +191,25 @@ impl Helpers {
         let (to_us, findings) = channel();
         HelpDesk { helpers: self.clone(), to_us, findings, signaller }
     }
+
+    /// A worker's end for handshakes, which is woken by this.
+    pub(crate) fn handshake_desk(&self, signaller: Signaller) -> HandshakeDesk {
+        let (to_us, outcomes) = channel();
+        HandshakeDesk { helpers: self.clone(), to_us, outcomes, signaller }
+    }
+
+    fn call(&self, put: impl FnOnce(&mut Queue)) {
+        put(&mut self.queue.lock().unwrap_or_else(PoisonError::into_inner));
+        // The threads live as long as we do.
+        let _ = self.calls.send(());
+    }
 }
 
 impl HelpDesk {
     /// Has something done. What comes of it comes with [`Signal::Wake`].
     pub(crate) fn give(&self, task: Task) {
         let asker = Asker { findings: self.to_us.clone(), signaller: self.signaller.clone() };
-        self.helpers.jobs.lock().unwrap_or_else(PoisonError::into_inner).put(task, asker);
-        // The threads live as long as we do.
-        let _ = self.helpers.calls.send(());
+        self.helpers.call(|queue| queue.tasks.put(task, asker));
     }
 
     /// The next thing that has been found.
@@ -161,19 +218,40 @@ impl HelpDesk {
     }
 }
 
+impl HandshakeDesk {
+    /// Has a handshake go on. What comes of it comes with [`Signal::Wake`].
+    pub(crate) fn give(&self, handshake: Handshake) {
+        let asker = HandshakeAsker { outcomes: self.to_us.clone(), signaller: self.signaller.clone() };
+        self.helpers.call(|queue| queue.handshakes.push_back((handshake, asker)));
+    }
+
+    /// The next one that comes back.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        self.outcomes.try_recv().ok()
+    }
+}
+
 /// The key pair of this process, made when it is first needed: servers whose accounts all use other methods, and clients that
 /// come by Unix sockets, never need it.
 type Key = OnceLock<Option<KeyPair>>;
 
-fn help(called: &Mutex<Receiver<()>>, jobs: &Mutex<Jobs<Asker>>, key: &Key) {
+fn help(called: &Mutex<Receiver<()>>, queue: &Mutex<Queue>, key: &Key) {
     loop {
         let call = called.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(()) = call else { return };
-        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // None where those before it were passed over.
-        let Some((task, Asker { findings, signaller })) = job else { continue };
+        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A worker that has ended needs no answer.
-        if findings.send((task.number, carry_out(task.work, key))).is_ok() {
+        let woken = match job {
+            Some(Job::Task(task, Asker { findings, signaller })) => {
+                findings.send((task.number, carry_out(task.work, key))).is_ok().then_some(signaller)
+            }
+            Some(Job::Handshake(handshake, HandshakeAsker { outcomes, signaller })) => {
+                outcomes.send(handshake.carry_out()).is_ok().then_some(signaller)
+            }
+            // Those before it were passed over.
+            None => None,
+        };
+        if let Some(signaller) = woken {
             signaller.send(Signal::Wake);
         }
     }

@@ -17,8 +17,9 @@ use seam::Signal;
 
 use crate::addresses;
 use crate::ask::Ask;
+use crate::handshakes::Handshakes;
 use crate::happening::Happening;
-use crate::helpers::Helpers;
+use crate::helpers::{HandshakeDesk, Helpers};
 use crate::program::{Post, Reporting};
 use crate::tls_files::TlsFiles;
 
@@ -41,6 +42,7 @@ struct Begin {
     settings: Settings,
     pool: Arc<engine::Workers>,
     post: Post,
+    handshakes: HandshakeDesk,
     tls: Arc<TlsFiles>,
     /// Who may say for whom it connects.
     trusted: Networks,
@@ -119,10 +121,12 @@ impl Workers {
             let (asker, asks) = channel();
             reach.push((asker, self.signallers[number].clone()));
             let help = helpers.desk(self.signallers[number].clone());
+            let handshakes = helpers.handshake_desk(self.signallers[number].clone());
             let post = Post { number, letters, asks, addressees, help };
             // The thread waits for this; were it gone, there would be a panic's message on the standard error stream.
             let (pool, tls) = (Arc::clone(&pool), Arc::clone(tls));
-            let _ = begin.send(Begin { settings, pool, post, tls, trusted: self.trusted.clone() });
+            let _ =
+                begin.send(Begin { settings, pool, post, handshakes, tls, trusted: self.trusted.clone() });
         }
         Ok(reach)
     }
@@ -205,16 +209,17 @@ fn no_loop(error: io::Error) -> String {
 }
 
 fn serve(mut driver: Driver, begun: &Receiver<Begin>, happenings: &SyncSender<Happening>) {
-    let Ok(Begin { settings, pool, post, tls, trusted }) = begun.recv() else { return };
+    let Ok(Begin { settings, pool, post, handshakes, tls, trusted }) = begun.recv() else { return };
     let number = post.number;
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let engine = Engine::join(settings, pool, number);
         // From the outside in: what is said ahead of all, what is encrypted, what is compressed, the engine.
         let compression = Rc::new(Cell::new(0));
         let reporting = Reporting::new(engine, post, happenings.clone(), compression.clone());
-        let mut program = ProxyProtocol::new(tls.around(Compressed::new(reporting, compression)), trusted);
+        let encrypted = Handshakes::new(tls.around(Compressed::new(reporting, compression)), handshakes);
+        let mut program = ProxyProtocol::new(encrypted, trusted);
         let result = driver.run(&mut program);
-        program.inner_mut().inner_mut().inner_mut().report();
+        program.inner_mut().inner_mut().inner_mut().inner_mut().report();
         tracing::debug!("worker {number} has ended: {:?}", driver.counters());
         result
     }));

@@ -3,17 +3,18 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use rustls::Error;
 use rustls_pki_types::ServerName;
-use seam::{ConnectionId, Input, Instant, Output, Program, TlsSide};
+use seam::{ConnectionId, Input, Instant, Output, Program, TlsSession, TlsSide};
 
+use crate::handshake::{Handshake, Outcome};
 use crate::outbox::Outbox;
-use crate::session::{Buffers, Session};
+use crate::session::{Buffers, LARGEST_HANDSHAKE, Session};
 use crate::{Acceptor, Connector};
 
-/// Handshakes of clients that go on in one turn. A step of one takes up to a millisecond (an RSA signature above all), and in a
-/// storm of logins statements wait for no more than this many in each of their turns; with nothing else to do, turns follow each
-/// other at once.
-const HANDSHAKES_PER_TURN: usize = 1;
+/// Handshakes of clients that are away at a time: enough to keep two threads busy from turn to turn. The others wait here, where
+/// those that have closed are passed over.
+const MOST_AWAY: usize = 4;
 
 /// Said of a peer that sends more than a handshake can have.
 const ENDLESS: &str = "its handshake has no end";
@@ -23,6 +24,9 @@ const ENDLESS: &str = "its handshake has no end";
 /// In addition to what [`seam`] says: [`Input::Bytes`] and [`Output::Send`] of such a connection are what is inside TLS.
 /// [`Input::Stalled`] and [`Input::Drained`] are about what is outside, [`Output::PauseReading`] stops what is outside. A peer
 /// that says in TLS that it says no more has closed its connection.
+///
+/// What takes long of a client's handshake is not done here: at the end of each turn, [`Tls::poll_handshake`] is to be asked until
+/// there is none, and what each has come to is to be brought back with [`Tls::take_outcome`] before a turn ends.
 pub struct Tls<P> {
     inner: P,
     table: Table,
@@ -37,8 +41,12 @@ struct Table {
     connector: Option<Arc<Connector>>,
     /// By the connection's index.
     entries: Vec<Option<Box<Entry>>>,
-    /// Those with something to do in the next turn: handshakes of clients in the order in which they came.
+    /// Handshakes of clients that have something to answer, in the order in which it came.
     waiting: VecDeque<ConnectionId>,
+    /// Handshakes that were handed out and not brought back.
+    away: usize,
+    /// Those of which the program is to be told in the next turn that they are of no more use.
+    broken: Vec<ConnectionId>,
     /// Those that the driver has been told to close in this turn. Until its end, what the program still sends is not to get out
     /// in the clear.
     closed: Vec<ConnectionId>,
@@ -55,6 +63,8 @@ struct Entry {
 enum State {
     /// Encrypting, or about to.
     Up(Session),
+    /// A step of its handshake is being done elsewhere; meanwhile these bytes have come.
+    Away(Vec<u8>),
     /// TLS could not even begin, or broke off while something was sent. The program is told in the next turn.
     Broken(String),
     /// The program has been told of its end; the driver closes it in this turn.
@@ -71,6 +81,8 @@ impl<P: Program> Tls<P> {
                 connector,
                 entries: Vec::new(),
                 waiting: VecDeque::new(),
+                away: 0,
+                broken: Vec::new(),
                 closed: Vec::new(),
             },
             outbox: Outbox::default(),
@@ -89,18 +101,45 @@ impl<P: Program> Tls<P> {
         self.inner
     }
 
+    /// The handshake that has waited longest, where one may go out.
+    pub fn poll_handshake(&mut self) -> Option<Handshake> {
+        while self.table.away < MOST_AWAY {
+            let connection = self.table.waiting.pop_front()?;
+            // It may have closed in the meantime.
+            let Some(entry) = self.table.entry(connection) else { continue };
+            entry.waits = false;
+            let state = std::mem::replace(&mut entry.state, State::Away(Vec::new()));
+            if let State::Up(session) = state {
+                self.table.away += 1;
+                return Some(Handshake::new(connection, session));
+            }
+            entry.state = state;
+        }
+        None
+    }
+
+    /// A handshake comes back. A turn has to follow, with an end.
+    pub fn take_outcome(&mut self, now: Instant, outcome: Outcome) {
+        self.now = now;
+        self.table.away -= 1;
+        let Outcome { connection, session, buffers, read, secured } = outcome;
+        let Some(entry) = self.table.entry(connection) else { return };
+        let State::Away(arrived) = &mut entry.state else { return };
+        let arrived = std::mem::take(arrived);
+        entry.state = State::Up(session);
+        self.buffers = buffers;
+        self.deliver(now, connection, secured, read);
+        if !arrived.is_empty() {
+            self.received(now, connection, &arrived);
+        }
+    }
+
     /// Bytes of a connection that has TLS.
     fn received(&mut self, now: Instant, connection: ConnectionId, bytes: &[u8]) {
-        let Some(entry) = self.table.entry(connection) else { return };
-        let State::Up(session) = &mut entry.state else { return };
-        if session.is_server() && session.is_handshaking() {
-            if session.keep(bytes) {
-                self.table.wait(connection);
-            } else {
-                self.fail(now, connection, ENDLESS);
-            }
-        } else {
-            self.decrypt(now, connection, bytes);
+        match self.table.keep(connection, bytes) {
+            Kept::Yes => {}
+            Kept::TooMuch => self.fail(now, connection, ENDLESS),
+            Kept::No => self.decrypt(now, connection, bytes),
         }
     }
 
@@ -113,8 +152,18 @@ impl<P: Program> Tls<P> {
         self.buffers.sealed.clear();
         let read = session.read(bytes, &mut self.buffers);
         let secured = (was_handshaking && !session.is_handshaking()).then(|| session.agreed());
+        self.deliver(now, connection, secured, read);
+    }
+
+    /// What a session has left in the buffers, in the order in which it has come about, whatever the end.
+    fn deliver(
+        &mut self,
+        now: Instant,
+        connection: ConnectionId,
+        secured: Option<TlsSession>,
+        read: Result<bool, Error>,
+    ) {
         self.outbox.send(connection, &self.buffers.sealed);
-        // In the order in which it has come about, whatever the end.
         if let Some(session) = secured {
             self.inner.handle(now, Input::Secured { connection, session });
         }
@@ -149,30 +198,27 @@ impl<P: Program> Tls<P> {
         self.inner.handle(now, Input::TlsFailed { connection, reason });
     }
 
-    /// What has waited for this turn: as many handshakes as it allows, and all that is over.
-    fn go_on(&mut self, now: Instant) {
-        let mut handshakes = 0;
-        for _ in 0..self.table.waiting.len() {
-            if handshakes == HANDSHAKES_PER_TURN {
-                break;
-            }
-            let Some(connection) = self.table.waiting.pop_front() else { break };
+    /// Tells the program what has broken since the last turn.
+    fn tell_broken(&mut self, now: Instant) {
+        for connection in std::mem::take(&mut self.table.broken) {
             // It may have closed in the meantime.
             let Some(entry) = self.table.entry(connection) else { continue };
-            entry.waits = false;
-            match &mut entry.state {
-                State::Up(_) => {
-                    handshakes += 1;
-                    self.decrypt(now, connection, &[]);
-                }
-                State::Broken(reason) => {
-                    let reason = std::mem::take(reason);
-                    self.fail(now, connection, &reason);
-                }
-                State::Over => {}
+            if let State::Broken(reason) = &mut entry.state {
+                let reason = std::mem::take(reason);
+                self.fail(now, connection, &reason);
             }
         }
     }
+}
+
+/// What becomes of bytes of a connection.
+enum Kept {
+    /// They wait for the handshake to go on.
+    Yes,
+    /// There are too many for a handshake.
+    TooMuch,
+    /// They can be decrypted at once.
+    No,
 }
 
 impl Table {
@@ -193,11 +239,33 @@ impl Table {
         }
     }
 
-    /// It has something to do in the next turn.
-    fn wait(&mut self, connection: ConnectionId) {
-        let Some(entry) = self.entry(connection) else { return };
-        if !std::mem::replace(&mut entry.waits, true) {
-            self.waiting.push_back(connection);
+    /// Keeps what belongs to a client's handshake.
+    fn keep(&mut self, connection: ConnectionId, bytes: &[u8]) -> Kept {
+        let Some(entry) = self.entry(connection) else { return Kept::Yes };
+        let fits = match &mut entry.state {
+            State::Up(session) if session.is_server() && session.is_handshaking() => {
+                let fits = session.keep(bytes);
+                if !std::mem::replace(&mut entry.waits, true) {
+                    self.waiting.push_back(connection);
+                }
+                fits
+            }
+            State::Up(_) => return Kept::No,
+            State::Away(arrived) => {
+                arrived.extend_from_slice(bytes);
+                arrived.len() <= LARGEST_HANDSHAKE
+            }
+            State::Broken(_) | State::Over => true,
+        };
+        if fits { Kept::Yes } else { Kept::TooMuch }
+    }
+
+    /// Keeps what comes ahead of what will come.
+    fn keep_for_later(&mut self, connection: ConnectionId, bytes: &[u8]) {
+        if let Some(Entry { state: State::Up(session), .. }) = self.entry(connection)
+            && !session.keep(bytes)
+        {
+            self.break_off(connection, String::from(ENDLESS));
         }
     }
 
@@ -205,7 +273,7 @@ impl Table {
     fn break_off(&mut self, connection: ConnectionId, reason: String) {
         if let Some(entry) = self.entry(connection) {
             entry.state = State::Broken(reason);
-            self.wait(connection);
+            self.broken.push(connection);
         }
     }
 
@@ -257,7 +325,7 @@ impl<P: Program> Program for Tls<P> {
                 self.inner.handle(now, input);
             }
             Input::TurnEnd => {
-                self.go_on(now);
+                self.tell_broken(now);
                 self.inner.handle(now, Input::TurnEnd);
             }
             input => self.inner.handle(now, input),
@@ -289,20 +357,28 @@ impl<P: Program> Program for Tls<P> {
             }
             Output::Send { connection, bytes } => {
                 let Some(entry) = self.table.entry(connection) else { return Some(output) };
-                let State::Up(session) = &mut entry.state else { return nothing(connection) };
+                let session = match &mut entry.state {
+                    State::Up(session) => session,
+                    State::Away(_) => {
+                        self.table.break_off(connection, Error::HandshakeNotComplete.to_string());
+                        return nothing(connection);
+                    }
+                    State::Broken(_) | State::Over => return nothing(connection),
+                };
                 if let Err(error) = session.write(bytes, &mut self.buffers) {
                     self.table.break_off(connection, error.to_string());
                 }
                 Some(Output::Send { connection, bytes: &self.buffers.sealed })
             }
             Output::Unread { connection, bytes } => {
-                let Some(entry) = self.table.entry(connection) else { return Some(output) };
-                if let State::Up(session) = &mut entry.state {
-                    if session.keep(bytes) {
-                        self.table.wait(connection);
-                    } else {
-                        self.table.break_off(connection, String::from(ENDLESS));
-                    }
+                if self.table.entry(connection).is_none() {
+                    return Some(output);
+                }
+                match self.table.keep(connection, bytes) {
+                    Kept::Yes => {}
+                    Kept::TooMuch => self.table.break_off(connection, String::from(ENDLESS)),
+                    // A server's: it has more to say until the handshake is over, and is heard then.
+                    Kept::No => self.table.keep_for_later(connection, bytes),
                 }
                 nothing(connection)
             }
@@ -320,9 +396,10 @@ impl<P: Program> Program for Tls<P> {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        match self.table.waiting.is_empty() {
-            true => self.inner.next_timeout(),
-            false => Some(self.now),
+        let handshakes = !self.table.waiting.is_empty() && self.table.away < MOST_AWAY;
+        match handshakes || !self.table.broken.is_empty() {
+            true => Some(self.now),
+            false => self.inner.next_timeout(),
         }
     }
 }

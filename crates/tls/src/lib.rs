@@ -2,7 +2,8 @@
 //!
 //! [`Tls`] is a [`seam::Program`] that holds one. It passes everything through but for connections on which the program
 //! inside has asked for TLS ([`seam::Output::StartTls`]): of these it decrypts what comes and encrypts what goes. The protocol
-//! is rustls's, through its interface without buffers, so that an idle connection holds none.
+//! is rustls's, through its interface without buffers, so that an idle connection holds none. Handshakes of clients are handed
+//! out ([`Tls::poll_handshake`]), so that those who are in do not wait for those who come.
 //!
 //! A server's side is an [`Acceptor`], a client's a [`Connector`]. Both are made from the text of PEM files ([`Pem`]) and can be
 //! changed while connections stand; where the files are, and when they are read again, is for others to say. A thread that serves one
@@ -14,6 +15,7 @@ mod acceptor;
 mod blocking;
 mod certificate;
 mod connector;
+mod handshake;
 mod layer;
 mod outbox;
 mod pem;
@@ -22,5 +24,6 @@ mod session;
 pub use acceptor::{Acceptor, Identity};
 pub use blocking::BlockingStream;
 pub use connector::{Connector, ServerCheck};
+pub use handshake::{Handshake, Outcome};
 pub use layer::Tls;
 pub use pem::Pem;

@@ -40,7 +40,7 @@ pub(crate) struct Buffers {
 const KEPT: usize = 256 << 10;
 
 /// Before its handshake is over a peer may make us hold so much: the longest chains of certificates have some 10 KiB.
-const LARGEST_HANDSHAKE: usize = 32 << 10;
+pub(crate) const LARGEST_HANDSHAKE: usize = 32 << 10;
 
 /// Room for what a record adds to its content: header, nonce, tag and content type of the costliest suite (RFC 5246,
 /// section 6.2.3; RFC 8446, section 5.2), rounded up.

@@ -24,7 +24,7 @@ struct Echo {
     current: Option<Owned>,
     plain: Vec<u8>,
     starting: bool,
-    secured: Vec<seam::TlsSession>,
+    secured: Vec<TlsSession>,
     heard: Vec<u8>,
     ends: Vec<String>,
 }
@@ -158,8 +158,12 @@ struct Pair {
     /// What came in the clear, before TLS.
     clear: Vec<u8>,
     closed: bool,
+    /// Handshakes that were handed out come back in the same turn, or in the next but so many.
+    away: VecDeque<Outcome>,
+    turns_away: usize,
+    turns: usize,
     heard: Vec<u8>,
-    peer_error: Option<rustls::Error>,
+    peer_error: Option<Error>,
 }
 
 impl Pair {
@@ -187,7 +191,19 @@ impl Pair {
 
     fn new(layer: Tls<Echo>, peer: rustls::Connection) -> Self {
         let (wire, clear, heard) = (Vec::new(), Vec::new(), Vec::new());
-        Self { layer, peer, wire, clear, closed: false, heard, peer_error: None }
+        let away = VecDeque::new();
+        Self {
+            layer,
+            peer,
+            wire,
+            clear,
+            closed: false,
+            away,
+            turns_away: 0,
+            turns: 0,
+            heard,
+            peer_error: None,
+        }
     }
 
     fn input(&mut self, input: Input<'_>) {
@@ -195,7 +211,22 @@ impl Pair {
     }
 
     fn turn_end(&mut self) {
+        self.turns += 1;
+        if self.turns > self.turns_away {
+            while let Some(outcome) = self.away.pop_front() {
+                self.layer.take_outcome(Instant::START, outcome);
+            }
+        }
         self.input(Input::TurnEnd);
+        while let Some(handshake) = self.layer.poll_handshake() {
+            let outcome = handshake.carry_out();
+            if self.turns_away == 0 {
+                self.layer.take_outcome(Instant::START, outcome);
+            } else {
+                self.away.push_back(outcome);
+                self.turns = 0;
+            }
+        }
         let mut sent = Vec::new();
         while let Some(output) = self.layer.poll_output() {
             match output {
@@ -235,7 +266,7 @@ impl Pair {
     fn run(&mut self, piece: usize, pieces_per_turn: usize) {
         loop {
             self.peer.write_tls(&mut self.wire).unwrap();
-            let idle = self.wire.is_empty() && !self.peer.wants_write();
+            let idle = self.wire.is_empty() && !self.peer.wants_write() && self.away.is_empty();
             if idle && self.layer.next_timeout().is_none() || self.closed {
                 return;
             }
@@ -271,11 +302,13 @@ proptest! {
         old in any::<bool>(),
         piece in prop_oneof![1..50_usize, 50..20_000_usize],
         pieces in 1..4_usize,
+        turns_away in 0..4_usize,
         said in prop::collection::vec(any::<u8>(), 0..30_000),
     ) {
         let authority = Authority::new();
         let config = client_config(&authority, VERSIONS[usize::from(!old)], None);
         let mut pair = Pair::client(&acceptor(&authority, false), &config);
+        pair.turns_away = turns_away;
         pair.peer.set_buffer_limit(None);
         pair.say(&said);
         pair.run(piece, pieces);
@@ -290,10 +323,15 @@ proptest! {
 
     /// Bytes that are no TLS end the connection, with an alert and one word to the program.
     #[test]
-    fn noise_is_refused(noise in prop::collection::vec(any::<u8>(), 6..200), piece in 1..300_usize) {
+    fn noise_is_refused(
+        noise in prop::collection::vec(any::<u8>(), 6..200),
+        piece in 1..300_usize,
+        turns_away in 0..3_usize,
+    ) {
         let authority = Authority::new();
         let config = client_config(&authority, VERSIONS[1], None);
         let mut pair = Pair::client(&acceptor(&authority, false), &config);
+        pair.turns_away = turns_away;
         pair.peer.write_tls(&mut Vec::new()).unwrap();
         // 22 is a handshake's: what could still become one is waited for.
         pair.wire.push(noise[0] | 0x80);
@@ -386,7 +424,7 @@ fn what_is_altered_on_its_way_ends_the_connection_with_an_alert() {
         assert_eq!(pair.layer.inner.heard, b"hello");
         assert_eq!(pair.layer.inner.ends.len(), 1);
         let alert = pair.peer_error.unwrap();
-        assert_eq!(alert, rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac));
+        assert_eq!(alert, Error::AlertReceived(rustls::AlertDescription::BadRecordMac));
     }
 }
 
@@ -407,32 +445,90 @@ fn a_handshake_without_an_end_is_not_waited_for() {
     assert_eq!(pair.layer.inner.ends.len(), 1);
 }
 
-#[test]
-fn one_handshake_goes_on_in_a_turn() {
+/// A layer with clients whose first message has come.
+fn greeted(clients: u32) -> Tls<Echo> {
     let authority = Authority::new();
     let config = client_config(&authority, VERSIONS[1], None);
     let mut layer = Tls::new(Echo::default(), Some(acceptor(&authority, false)), None);
-    let connections = [7, 8, 9].map(|index| ConnectionId { index, generation: 0 });
-    for connection in connections {
+    for index in 0..clients {
+        let connection = ConnectionId { index, generation: 0 };
         layer.table.start(connection, TlsSide::Server, &mut Buffers::default());
         let name = ServerName::try_from("db.example").unwrap();
         let mut hello = Vec::new();
         ClientConnection::new(Arc::clone(&config), name).unwrap().write_tls(&mut hello).unwrap();
         layer.handle(Instant::START, Input::Bytes { connection, bytes: &hello });
     }
-    for expected in connections {
-        assert_eq!(layer.next_timeout(), Some(Instant::START), "at once");
-        layer.handle(Instant::START, Input::TurnEnd);
-        let mut answered = Vec::new();
-        while let Some(output) = layer.poll_output() {
-            if let Output::Send { connection, bytes: [_, ..] } = output {
-                answered.push(connection);
-            }
+    layer
+}
+
+/// Which clients the layer answers.
+fn answered(layer: &mut Tls<Echo>) -> Vec<u32> {
+    let mut answered = Vec::new();
+    while let Some(output) = layer.poll_output() {
+        if let Output::Send { connection, bytes: [_, ..] } = output {
+            answered.push(connection.index);
         }
-        answered.dedup();
-        assert_eq!(answered, [expected]);
     }
-    assert_eq!(layer.next_timeout(), None);
+    answered.dedup();
+    answered
+}
+
+#[test]
+fn some_handshakes_are_away_at_a_time() {
+    let mut layer = greeted(6);
+    assert_eq!(layer.next_timeout(), Some(Instant::START), "at once");
+    layer.handle(Instant::START, Input::TurnEnd);
+    let mut away: VecDeque<_> = std::iter::from_fn(|| layer.poll_handshake()).collect();
+    assert_eq!(away.len(), MOST_AWAY);
+    assert_eq!(answered(&mut layer), []);
+    assert_eq!(layer.next_timeout(), None, "the others wait until one is back");
+    for expected in 0..6 {
+        let outcome = away.pop_front().unwrap().carry_out();
+        layer.take_outcome(Instant::START, outcome);
+        layer.handle(Instant::START, Input::TurnEnd);
+        away.extend(layer.poll_handshake());
+        assert_eq!(answered(&mut layer), [expected]);
+    }
+    assert!(away.is_empty());
+}
+
+#[test]
+fn a_client_that_goes_while_its_handshake_is_away_is_forgotten() {
+    let mut layer = greeted(6);
+    layer.handle(Instant::START, Input::TurnEnd);
+    let away: Vec<_> = std::iter::from_fn(|| layer.poll_handshake()).collect();
+    // Two of those that are away, and one that waits.
+    for index in [0, 2, 4] {
+        let connection = ConnectionId { index, generation: 0 };
+        layer.handle(Instant::START, Input::Closed { connection, reason: CloseReason::EndOfStream });
+    }
+    // In the place of one of them there is another connection by now.
+    let newcomer = ConnectionId { index: 0, generation: 1 };
+    layer.table.start(newcomer, TlsSide::Server, &mut Buffers::default());
+    for handshake in away {
+        layer.take_outcome(Instant::START, handshake.carry_out());
+    }
+    let more: Vec<_> = std::iter::from_fn(|| layer.poll_handshake()).collect();
+    assert_eq!(more.len(), 1, "nobody asks for the one that has gone");
+    for handshake in more {
+        layer.take_outcome(Instant::START, handshake.carry_out());
+    }
+    assert_eq!(answered(&mut layer), [1, 3, 5]);
+    assert_eq!(layer.inner.ends, ["EndOfStream"; 3]);
+    assert!(layer.next_timeout().is_none() && layer.table.away == 0);
+}
+
+#[test]
+fn while_a_handshake_is_away_no_end_of_bytes_is_kept() {
+    let mut layer = greeted(1);
+    let away = layer.poll_handshake().unwrap();
+    let connection = ConnectionId { index: 0, generation: 0 };
+    for _ in 0..3 {
+        layer.handle(Instant::START, Input::Bytes { connection, bytes: &[0; LARGEST_HANDSHAKE / 2] });
+    }
+    assert_eq!(layer.inner.ends, [ENDLESS]);
+    layer.take_outcome(Instant::START, away.carry_out());
+    assert_eq!(answered(&mut layer), []);
 }
 
 #[test]
@@ -454,7 +550,7 @@ fn a_clients_certificate_is_checked_and_named() {
         let mut pair = Pair::client(&acceptor, &client_config(&authority, version, Some(&stranger)));
         pair.run(usize::MAX, 1);
         assert!(pair.closed && pair.layer.inner.ends.len() == 1);
-        assert!(matches!(pair.peer_error, Some(rustls::Error::AlertReceived(_))), "{:?}", pair.peer_error);
+        assert!(matches!(pair.peer_error, Some(Error::AlertReceived(_))), "{:?}", pair.peer_error);
     }
 }
 
@@ -512,7 +608,7 @@ fn connected(
         }
         Some(reason) => {
             assert!(pair.closed && pair.layer.inner.heard.is_empty());
-            assert!(matches!(pair.peer_error, Some(rustls::Error::AlertReceived(_))));
+            assert!(matches!(pair.peer_error, Some(Error::AlertReceived(_))));
             Err(reason)
         }
     }
