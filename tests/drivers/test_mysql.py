@@ -402,3 +402,18 @@ def test_a_variable_that_was_set_to_null(connect, note):
     with first.cursor() as cursor:
         cursor.execute("SELECT @a")
         note("column", cursor.description)
+
+
+def test_rows_that_are_found_without_rows(connect, note, admin):
+    admin("CREATE TABLE IF NOT EXISTS onramp_app.found (id INT PRIMARY KEY, v INT)")
+    admin("REPLACE INTO onramp_app.found VALUES (1, 1), (2, 2), (3, 2)")
+    first, second = connect(database="onramp_app"), connect(database="onramp_app")
+    for statement in (
+            "UPDATE found SET v = 2", "UPDATE found SET v = 2 ORDER BY id LIMIT 2", "UPDATE found SET v = 3 WHERE id = 9", "UPDATE found SET id = 1 WHERE id > 1", "DO 1"):
+        rows(first, "SELECT id FROM found")
+        try:
+            rows(first, statement)
+        except pymysql.err.IntegrityError as error:
+            note(f"{statement}: error", error.args)
+        rows(second, "SELECT 1")
+        note(statement, rows(first, "SELECT FOUND_ROWS()"))

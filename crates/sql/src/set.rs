@@ -326,7 +326,8 @@ fn names(scanner: &mut Scanner<'_>) -> CharsetSetting {
     }
     let readable =
         matches!(scanner.current.kind(), TokenKind::Word | TokenKind::String | TokenKind::QuotedName);
-    if !readable {
+    // The default is the global value, with a collation that nobody tells.
+    if !readable || scanner.is_word("default") {
         skip_value(scanner);
         return CharsetSetting::Unsure;
     }

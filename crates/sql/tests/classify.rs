@@ -582,7 +582,6 @@ fn charsets() {
     assert_eq!(names("SET NAMES utf8mb4"), None);
     assert_eq!(names("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin';").as_deref(), Some("utf8mb4_bin"));
     assert_eq!(names("/*!40101 SET NAMES utf8 collate utf8_bin */").as_deref(), Some("utf8_bin"));
-    assert_eq!(names("SET NAMES DEFAULT"), None);
     assert_eq!(names("SET NAMES utf8 COLLATE DEFAULT"), None);
     assert_eq!(charset("SET collation_connection = 'utf8mb4_bin'"), CharsetSetting::CollationConnection);
     assert_eq!(
@@ -595,6 +594,7 @@ fn charsets() {
         "SET CHARSET 'utf8'",
         "SET autocommit = 1, NAMES utf8",
         "SET NAMES utf8, autocommit = 1",
+        "SET NAMES DEFAULT",
         "SET NAMES utf8; SELECT 1",
         "SET @@collation_connection = @@collation_server",
         "SET collation_connection = CONCAT('a', 'b')",

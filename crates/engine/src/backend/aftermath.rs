@@ -31,11 +31,12 @@ impl Engine {
             return;
         }
         let summary = &statement.summary;
+        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
         let aftermath = &mut self.clients[client].aftermath;
         if let Some(rows) = row_count(request, summary) {
             aftermath.row_count = rows;
         }
-        match found_rows(request, summary) {
+        match found_rows(request, summary, is_mariadb) {
             FoundRows::AsBefore => {}
             FoundRows::Known(rows) => aftermath.found_rows = Some(rows),
             FoundRows::OnServer => aftermath.found_rows = None,
@@ -103,7 +104,7 @@ enum FoundRows {
     OnServer,
 }
 
-fn found_rows(request: &Request, summary: &Summary) -> FoundRows {
+fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool) -> FoundRows {
     let effects = effects_of_running(request);
     // What pins may do anything (SQL_CALC_FOUND_ROWS, a CALL, CREATE ... SELECT), and the rows of a cursor are still to
     // come: then only the server knows, and the client stays there.
@@ -127,7 +128,20 @@ fn found_rows(request: &Request, summary: &Summary) -> FoundRows {
         && !several
         && summary.error.is_none()
         && summary.rows.is_none();
-    found.or(copied).or(into.then_some(0)).map_or(FoundRows::AsBefore, FoundRows::Known)
+    let of_change = if is_mariadb { None } else { found_by_change(request, summary) };
+    found.or(copied).or(of_change).or(into.then_some(0)).map_or(FoundRows::AsBefore, FoundRows::Known)
+}
+
+/// What MySQL counts where there are no rows: those that an UPDATE has matched, and one for DO.
+fn found_by_change(request: &Request, summary: &Summary) -> Option<u64> {
+    let statement = &request.statement;
+    let counts = request.counts_rows && !statement.several && summary.error.is_none();
+    match statement.kind {
+        _ if !counts => None,
+        Kind::Update => summary.matched_rows,
+        Kind::Do => Some(1),
+        _ => None,
+    }
 }
 
 /// Whether LAST_INSERT_ID() may be another one behind a statement.

@@ -218,6 +218,8 @@ pub(crate) struct Summary {
     pub(crate) rows: Option<u64>,
     /// The rows that an `INSERT ... SELECT` read, as the OK says in words.
     pub(crate) copied_rows: Option<u64>,
+    /// How many rows an UPDATE has found, changed or not.
+    pub(crate) matched_rows: Option<u64>,
     /// The rows of the latest result set, whatever came after it.
     pub(crate) found_rows: Option<u64>,
     /// A statement was prepared, under this id, with so many parameters.

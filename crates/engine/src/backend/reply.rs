@@ -86,7 +86,8 @@ impl ReplySink for Relay<'_> {
                 if ok.header == 0x00 {
                     summary.affected_rows = ok.affected_rows;
                     summary.rows_changed = summary.rows_changed.saturating_add(ok.affected_rows);
-                    summary.copied_rows = records(ok.info);
+                    summary.copied_rows = number_behind(b"Records: ", ok.info);
+                    summary.matched_rows = number_behind(b"Rows matched: ", ok.info);
                     summary.rows = None;
                 }
                 if ok.last_insert_id != 0 {
@@ -126,9 +127,10 @@ impl ReplySink for Relay<'_> {
     }
 }
 
-/// The number in `Records: 3  Duplicates: 0  Warnings: 0` (ER_INSERT_INFO).
-fn records(info: &[u8]) -> Option<u64> {
-    let number = info.strip_prefix(b"Records: ")?.split(|b| !b.is_ascii_digit()).next()?;
+/// The first number in `Records: 3  Duplicates: 0  Warnings: 0` (ER_INSERT_INFO) or `Rows matched: 3  Changed: 1  Warnings: 0`
+/// (ER_UPDATE_INFO).
+fn number_behind(words: &[u8], info: &[u8]) -> Option<u64> {
+    let number = info.strip_prefix(words)?.split(|b| !b.is_ascii_digit()).next()?;
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
