@@ -146,6 +146,52 @@ def own_words(answer, victim):
     return answer._replace(message=answer.message.replace(str(victim), "ID"))
 
 
+def rows(answers):
+    return [answer.rows if isinstance(answer, Rows) else answer for answer in answers]
+
+
+def several(client, *account):
+    return client(*account, capabilities=raw.USUAL | raw.MULTI_STATEMENTS)
+
+
+def test_kill_in_front_of_other_statements(client, note):
+    """As applications kill and wait in one text."""
+    victims, killer = [client() for _ in range(4)], several(client)
+    for victim in victims[:3]:
+        victim.query("SELECT 1")
+    ids = [victim.id for victim in victims]
+    note("with a wait", rows(killer.query_all(f"kill {ids[0]}; select sleep(0.05), 'a;b'; SELECT ROW_COUNT()")))
+    note("two", killer.query_all(f"KILL {ids[1]};KILL CONNECTION {ids[2]} ;"))
+    note("one of a query", rows(killer.query_all(f"KILL QUERY {ids[3]}; SELECT 5; DO 1")))
+    note("a mistake behind it", killer.query_all(f"KILL QUERY {ids[3]}; KILL QUERY {ids[3]}; SELEC"))
+    for victim in victims[:3]:
+        note("end", end_of(victim))
+    note("alive", victims[3].query("SELECT 1"))
+    unknown = until(lambda: isinstance(killer.query(f"KILL {ids[0]}"), Err) and killer.query_all(f"KILL {ids[0]}; SELECT 1"), "still there")
+    note("unknown", [own_words(answer, ids[0]) for answer in unknown])
+    unknown = killer.query_all(f"KILL QUERY {ids[3]}; KILL {ids[0]}; SELECT 1")
+    note("unknown behind another", [answer if isinstance(answer, Ok) else own_words(answer, ids[0]) for answer in unknown])
+    note("usable", killer.query("SELECT 1"))
+
+
+def test_kill_of_a_running_statement_in_front_of_others(client, admin, note):
+    victim, killer = client(), several(client)
+    victim.command(raw.QUERY, b"SELECT SLEEP(10000), 'behind it'")
+    wait_until_running(admin, "SLEEP(10000), 'behind it'")
+    note("kill", rows(killer.query_all(f"KILL {victim.id}; SELECT 5")))
+    end = end_of(victim)
+    assert end == "closed" or end[0][0] in (1317, 1927), end
+
+
+def test_kill_without_the_right_in_front_of_others(client, note):
+    victim, own, killer = client(), client("other", "other-secret"), several(client, "other", "other-secret")
+    denied = killer.query_all(f"KILL {victim.id}; SELECT 1")
+    note("denied", [own_words(answer, victim.id) for answer in denied])
+    denied = killer.query_all(f"KILL QUERY {own.id}; KILL {victim.id}; SELECT 1")
+    note("denied behind another", [answer if isinstance(answer, Ok) else own_words(answer, victim.id) for answer in denied])
+    note("alive", [victim.query("SELECT 1").rows, own.query("SELECT 1").rows])
+
+
 def test_kill_by_another_user(client, note):
     """Without the right to kill others' connections: 1095, and the victim lives."""
     victim, killer = client(), client("other", "other-secret")

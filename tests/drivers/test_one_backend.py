@@ -25,6 +25,17 @@ PROGRAMS = {
     "id set in an insert": ["A: INSERT INTO t0 (id, v) VALUES (LAST_INSERT_ID(5), 's')", B_INSERTS, "A: SELECT LAST_INSERT_ID() + 1"],
     "id after a failure": [
         "A: INSERT INTO t0 (v) VALUES ('one')", B_INSERTS, "A: INSERT INTO t0 (v) VALUES (REPEAT('x', 50))", B_INSERTS, "A: SELECT LAST_INSERT_ID()"],
+    "id set to 0": [
+        "A: INSERT INTO t0 (v) VALUES ('one')", B_INSERTS, "A: SELECT LAST_INSERT_ID(0)", B_INSERTS, "A: SELECT LAST_INSERT_ID()", "A: SELECT @@identity"],
+    "id set to 0 in an update": [
+        "A: INSERT INTO t0 (v) VALUES ('one')", B_INSERTS, "A: UPDATE t0 SET n = LAST_INSERT_ID(0)", B_INSERTS, "A: SELECT LAST_INSERT_ID()"],
+    "id not set by an update of nothing": [
+        "A: INSERT INTO t0 (v) VALUES ('one')", B_INSERTS, "A: UPDATE t0 SET n = LAST_INSERT_ID(0) WHERE id = 99999", B_INSERTS,
+        "A: SELECT LAST_INSERT_ID()", "A: SELECT LAST_INSERT_ID(n - n) FROM t0 WHERE id = 99999", "A: SELECT LAST_INSERT_ID()"],
+    "id set to 0 in a transaction": [
+        "A: INSERT INTO t0 (v) VALUES ('one')", B_INSERTS, "A: BEGIN", "A: SELECT LAST_INSERT_ID(0)", "A: SELECT LAST_INSERT_ID()", "A: COMMIT", B_INSERTS,
+        "A: SELECT LAST_INSERT_ID()"],
+    "id set to 0 where there was none": ["B: SELECT LAST_INSERT_ID(7)", "A: SELECT LAST_INSERT_ID(0)", "A: SELECT LAST_INSERT_ID()", "B: SELECT LAST_INSERT_ID()"],
     "id set in an update": ["A: UPDATE t0 SET n = LAST_INSERT_ID(17)", B_INSERTS, "A: SELECT LAST_INSERT_ID()"],
     "id before any insert": [B_INSERTS, "A: SELECT LAST_INSERT_ID()", "A: INSERT INTO t0 (v) SELECT LAST_INSERT_ID()", "A: SELECT v FROM t0"],
     "rows found by insert select": ["A: SELECT 1", "A: INSERT INTO t0 (v) SELECT w FROM words WHERE w IS NOT NULL", B_READS, "A: SELECT FOUND_ROWS()"],

@@ -218,6 +218,16 @@ impl MySqlError {
         Self::new(1317, b"70100", "Query execution was interrupted")
     }
 
+    /// ER_CLIENT_INTERACTION_TIMEOUT, MySQL's.
+    pub(crate) fn idle_too_long() -> Self {
+        Self::new(
+            4031,
+            b"HY000",
+            "The client was disconnected by the server because of inactivity. See wait_timeout and interactive_timeout \
+             for configuring this behavior.",
+        )
+    }
+
     /// ER_CONNECTION_KILLED, MariaDB's.
     pub(crate) fn killed() -> Self {
         Self::new(1927, b"70100", "Connection was killed")

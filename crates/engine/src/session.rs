@@ -83,8 +83,9 @@ impl Charset {
 const MAY_BE_EMPTY: [&[u8]; 4] = [b"default_master_connection", b"note_verbosity", b"old_mode", b"sql_mode"];
 
 /// System variables that are consumed by the next statement, belong to the connection to the server and not to the
-/// client, or are reported without being settable: never carried. A statement that sets one of them pins (the lexer's rule), so nothing is lost.
-const NOT_CARRIED: [&[u8]; 13] = [
+/// client, or are reported without being settable: never carried. A statement that sets one of them pins (the lexer's rule), so nothing is lost;
+/// but for `wait_timeout`, see [`crate::client::wait_timeout`].
+const NOT_CARRIED: [&[u8]; 14] = [
     b"error_count",
     b"identity",
     b"insert_id",
@@ -98,6 +99,7 @@ const NOT_CARRIED: [&[u8]; 13] = [
     b"session_track_system_variables",
     b"statement_id",
     b"timestamp",
+    crate::client::wait_timeout::NAME,
 ];
 
 /// Two names of one variable, or of two of which each sets the other: the one that was set last counts.
@@ -125,7 +127,7 @@ pub(crate) fn other_name(name: &[u8]) -> Option<&'static [u8]> {
 
 /// System variables that say how a statement is executed and nothing of what it means. Clients that differ in them alone can
 /// share prepared statements.
-const ONLY_FOR_EXECUTION: [&[u8]; 17] = [
+const ONLY_FOR_EXECUTION: [&[u8]; 16] = [
     b"autocommit",
     b"foreign_key_checks",
     b"innodb_lock_wait_timeout",
@@ -142,7 +144,6 @@ const ONLY_FOR_EXECUTION: [&[u8]; 17] = [
     b"tx_isolation",
     b"tx_read_only",
     b"unique_checks",
-    b"wait_timeout",
 ];
 
 fn matters_to_preparing(name: &[u8]) -> bool {
@@ -348,6 +349,11 @@ fn put_string(out: &mut Vec<u8>, value: &[u8]) {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
+/// Whether a character set is how the servers themselves write names.
+pub(crate) fn is_utf8(charset: &[u8]) -> bool {
+    matches!(charset, b"utf8" | b"utf8mb3" | b"utf8mb4")
+}
+
 /// What of a `sql_mode` matters to the lexer. Both modes stand in the list where a combination such as ANSI brings them.
 pub(crate) fn lex_mode(sql_mode: &[u8]) -> sql::LexMode {
     let has = |name: &[u8]| sql_mode.split(|&b| b == b',').any(|mode| mode == name);
@@ -448,8 +454,9 @@ mod tests {
         from.set_variable(b"time_zone", b"+02:00");
         let mut to = SessionState::default();
         to.set_variable(b"time_zone", b"+02:00");
-        to.set_variable(b"Wait_Timeout", b"100");
-        assert_eq!(set(&from, &to), "SET @@session.sql_mode=DEFAULT,@@session.wait_timeout=100");
+        to.set_variable(b"Lock_Wait_Timeout", b"100");
+        assert!(!to.set_variable(b"Wait_Timeout", b"100"));
+        assert_eq!(set(&from, &to), "SET @@session.sql_mode=DEFAULT,@@session.lock_wait_timeout=100");
         assert_eq!(set(&to, &to), "");
     }
 

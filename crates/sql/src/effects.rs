@@ -145,9 +145,11 @@ impl Reads {
     pub const POOL_VARIABLE: Self = Self(1 << 5);
     /// What the client has set of [`crate::TrackerVariable`].
     pub const TRACKER: Self = Self(1 << 6);
+    /// `@@wait_timeout` and what lists it: `SHOW VARIABLES`, tables of session variables.
+    pub const WAIT_TIMEOUT: Self = Self(1 << 7);
 
     /// Every member with its name, in the order of the bits.
-    const NAMES: [(Self, &'static str); 7] = [
+    const NAMES: [(Self, &'static str); 8] = [
         (Self::LAST_INSERT_ID, "last_insert_id"),
         (Self::ROW_COUNT, "row_count"),
         (Self::FOUND_ROWS, "found_rows"),
@@ -155,6 +157,7 @@ impl Reads {
         (Self::DIAGNOSTICS, "diagnostics"),
         (Self::POOL_VARIABLE, "pool_variable"),
         (Self::TRACKER, "tracker"),
+        (Self::WAIT_TIMEOUT, "wait_timeout"),
     ];
 }
 

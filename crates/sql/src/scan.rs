@@ -3,7 +3,7 @@
 use crate::digest::{Fingerprint, Normaliser};
 use crate::functions::{self, Function};
 use crate::lexer::{Lexer, Token, TokenKind};
-use crate::system_variable::{Scope, SystemVariable};
+use crate::system_variable::{Scope, SystemVariable, without_quotes};
 use crate::{Effects, LexMode, Reads, SessionCall, SessionFunction};
 
 /// The keywords that matter anywhere in a statement.
@@ -386,6 +386,9 @@ impl<'a> Scanner<'a> {
     }
 
     fn take_name(&mut self, token: Token, keyword: Keyword) {
+        if lists_session_variables(self.bytes(token)) {
+            self.findings.reads |= Reads::WAIT_TIMEOUT;
+        }
         if self.previous.is(b'.') {
             self.take_pseudo_column(token);
             if let Some(name) = &mut self.name {
@@ -466,6 +469,9 @@ impl<'a> Scanner<'a> {
         if variable.is_cut_short() {
             self.add_effect(Effects::UNKNOWN);
         }
+        if variable.name.eq_ignore_ascii_case(b"wait_timeout") {
+            self.findings.reads |= Reads::WAIT_TIMEOUT;
+        }
         if let Some(function) = function {
             let begins_item = self.begins_item();
             self.add_call(function, token.start(), token.end(), begins_item);
@@ -544,5 +550,18 @@ impl<'a> Scanner<'a> {
             _ if token.is(b',') => SelectList::ItemStart,
             _ => SelectList::InItem,
         };
+    }
+}
+
+/// Whether a table of this name shows session variables: those of `information_schema` (MariaDB, MySQL 5.7) and of
+/// `performance_schema`.
+fn lists_session_variables(name: &[u8]) -> bool {
+    let name = without_quotes(name);
+    let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+    match name.len() {
+        16 => is(b"system_variables"),
+        17 => is(b"session_variables"),
+        19 => is(b"variables_by_thread"),
+        _ => false,
     }
 }

@@ -274,6 +274,12 @@ fn show(scanner: &mut Scanner<'_>) -> Kind {
         false
     };
     if !diagnostics {
+        if scanner.is_word("session") || scanner.is_word("local") {
+            scanner.bump();
+        }
+        if scanner.is_word("variables") {
+            scanner.findings.reads |= Reads::WAIT_TIMEOUT;
+        }
         return Kind::Show;
     }
     scanner.findings.reads |= Reads::DIAGNOSTICS;

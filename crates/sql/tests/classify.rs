@@ -316,6 +316,25 @@ fn what_the_last_statement_left() {
     );
     reads("last_insert_id", Kind::Insert, &["INSERT INTO t VALUES (LAST_INSERT_ID( ))"]);
     reads("row_count", Kind::Select, &["SELECT ROW_COUNT()"]);
+    reads(
+        "wait_timeout",
+        Kind::Select,
+        &[
+            "SELECT @@wait_timeout",
+            "SELECT @@session.`Wait_Timeout` + 1",
+            "SELECT * FROM information_schema.SESSION_VARIABLES",
+            "SELECT * FROM performance_schema.`session_variables`",
+            "SELECT 1 FROM information_schema.system_variables, performance_schema.variables_by_thread",
+        ],
+    );
+    reads(
+        "wait_timeout",
+        Kind::Show,
+        &["SHOW VARIABLES LIKE 'w%'", "show local variables", "SHOW SESSION VARIABLES"],
+    );
+    reads("wait_timeout", Kind::Set, &["SET lock_wait_timeout = @@wait_timeout"]);
+    reads("", Kind::Show, &["SHOW GLOBAL VARIABLES", "SHOW STATUS LIKE 'wait_timeout'"]);
+    reads("", Kind::Set, &["SET wait_timeout = 5", "SET @@session.wait_timeout = 5"]);
     reads("found_rows", Kind::Select, &["SELECT FOUND_ROWS ()"]);
     reads("connection_id", Kind::Select, &["SELECT CONNECTION_ID()", "SELECT @@pseudo_thread_id"]);
     reads("diagnostics", Kind::Select, &["SELECT @@warning_count, @@`error_count`"]);

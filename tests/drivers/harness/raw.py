@@ -344,7 +344,7 @@ class Connection:
         out = struct.pack("<IIB19xI", capabilities & 0xFFFFFFFF, 1 << 30, collation, capabilities >> 32) + user.encode() + b"\0"
         out += bytes([len(token)]) + token
         if schema is not None:
-            out += schema.encode() + b"\0"
+            out += (schema if isinstance(schema, bytes) else schema.encode()) + b"\0"
         if capabilities & PLUGIN_AUTH:
             out += plugin.encode() + b"\0"
         if attributes is not None:

@@ -136,6 +136,7 @@ impl Engine {
             login_charset,
             session,
             variables: None,
+            wait_timeout: None,
             trackers: false,
             multi_statements: true,
             in_flight: VecDeque::new(),

@@ -310,6 +310,7 @@ impl Engine {
         self.clients[key].request = Some(request);
         self.clients[key].phase = Phase::Preparing;
         self.set_multi_statements(backend_key, true);
+        self.wait_timeout_goes_ahead(key, backend_key, ahead);
         let preludes = ahead.count();
         let text = ahead.texts.join(&b';');
         let owner = Owner::ApplyState { client: key };
@@ -356,29 +357,25 @@ impl Engine {
         if client.session != Some(backend.session) {
             let wanted = self.sessions.state(client.session.expect("a client with requests has logged in"));
             let found = self.sessions.state(backend.session);
-            let mut set = Vec::new();
-            wanted.put_set(found, &mut set);
-            if !set.is_empty() {
-                ahead.texts.push(set);
-            }
             // A request for another schema has no use for the present one, which may have been dropped.
-            let schema = wanted.schema.as_ref().filter(|_| wanted.schema != found.schema);
-            if let Some(schema) = schema.filter(|_| !request.chooses_schema()) {
-                let mut statement = b"USE ".to_vec();
-                sql::quote_identifier(&mut statement, schema);
-                ahead.texts.push(statement);
-            }
+            ahead.texts.extend(super::difference::statements(wanted, found, !request.chooses_schema()));
         }
         let variables = self.variables_ahead(key, backend_key, request);
         if !variables.is_empty() {
             ahead.texts.push(variables);
         }
+        let pins = !self.pins_of(key, request).is_empty();
+        if let Some(set) = self.wait_timeout_ahead(key, backend_key, request, pins) {
+            ahead.sets_wait_timeout = true;
+            ahead.texts.push(set);
+        }
         // A pin makes the backend the client's own: LAST_INSERT_ID() has to be right there from now on. So it has to be
         // ahead of an insert that may or may not change it, where the next statement will be asked there too. On a backend
         // that nobody holds it is 0.
-        let pins = !self.pins_of(key, request).is_empty();
-        let reads_id = request.statement.reads.contains(Reads::LAST_INSERT_ID);
-        let inserts = request.statement.inserts || request.statement.sets_last_insert_id;
+        // LAST_INSERT_ID(0) cannot be told from no change where 0 stood before.
+        let reads_id =
+            request.statement.reads.contains(Reads::LAST_INSERT_ID) || request.statement.sets_last_insert_id;
+        let inserts = request.statement.inserts;
         // Without autocommit an insert may begin a transaction itself.
         let autocommit = client.status.contains(StatusFlags::AUTOCOMMIT);
         let begun = client.in_transaction() || client.unstarted.is_some() || !autocommit;
@@ -396,6 +393,13 @@ impl Engine {
             ahead.texts.push(unstarted.text().to_vec());
         }
         ahead
+    }
+
+    /// Should it fail after all, the backend is closed.
+    fn wait_timeout_goes_ahead(&mut self, key: usize, backend_key: usize, ahead: &Ahead) {
+        if ahead.sets_wait_timeout {
+            self.backends[backend_key].wait_timeout = self.clients[key].wait_timeout;
+        }
     }
 
     /// Puts literals in the place of functions whose answer the client carries with it.
@@ -454,6 +458,7 @@ impl Engine {
         let known_metadata = self.known_metadata(key, request);
         let first_sequence = self.put_message(backend_key, request, &ahead.texts);
         self.note_last(backend_key, key);
+        self.wait_timeout_goes_ahead(key, backend_key, ahead);
         let backend = &mut self.backends[backend_key];
         let preludes = ahead.count();
         let mut options = reply_options(backend.capabilities, capabilities, preludes, first_sequence);
@@ -526,6 +531,8 @@ pub(crate) struct Ahead {
     begins: bool,
     /// What others have left is cleared with it.
     clears: bool,
+    /// The client's `wait_timeout` is among it.
+    sets_wait_timeout: bool,
 }
 
 impl Ahead {
@@ -534,7 +541,7 @@ impl Ahead {
     }
 
     fn count(&self) -> u8 {
-        u8::try_from(self.texts.len()).expect("six kinds of statements go ahead")
+        u8::try_from(self.texts.len()).expect("nine kinds of statements go ahead")
     }
 }
 

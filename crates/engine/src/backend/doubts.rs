@@ -169,6 +169,7 @@ impl Engine {
         summary: &mut Summary,
     ) -> bool {
         let changes = std::mem::take(&mut summary.changes);
+        self.note_wait_timeouts(key, client, &request.statement, &changes);
         if changes.iter().any(|change| matches!(change, Change::Schema(_))) {
             self.note_rights_taken_up(key);
         }
@@ -352,7 +353,9 @@ impl Engine {
                         state.schema = value.as_deref().map(Box::from);
                     }
                     (None, value) => {
-                        state.set_variable(name, value.as_deref().unwrap_or_default());
+                        let value = value.as_deref().unwrap_or_default();
+                        self.note_wait_timeout(key, client, name, value);
+                        state.set_variable(name, value);
                     }
                 }
             }

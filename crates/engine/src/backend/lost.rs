@@ -90,7 +90,11 @@ impl Engine {
                 | Owner::ReadStatus { client }
                 | Owner::ReadVariables { client } => self.holder_lost(client),
                 Owner::Closing => self.closing_ended(),
-                Owner::Abandoned | Owner::Setup | Owner::Reset | Owner::SetOption => {}
+                Owner::Abandoned
+                | Owner::Setup
+                | Owner::Reset
+                | Owner::RestoreWaitTimeout
+                | Owner::SetOption => {}
             }
             if let Some(group) = &statement.group {
                 self.group_lost(group);

@@ -4,6 +4,7 @@ pub(crate) mod aftermath;
 pub(crate) mod compression;
 pub(crate) mod connect;
 pub(crate) mod contended;
+mod difference;
 pub(crate) mod dispatch;
 pub(crate) mod doubts;
 pub(crate) mod kept;
@@ -34,6 +35,7 @@ use wire::{Capabilities, ReplyReader, StatusFlags};
 
 use crate::accounts::IdentityId;
 use crate::client::variables::Variables;
+use crate::client::wait_timeout::WaitTimeout;
 use crate::coalescing::Group;
 use crate::learned::lock_waits::SeenWait;
 use crate::request::RequestKind;
@@ -71,6 +73,8 @@ pub(crate) struct Backend {
     pub(crate) session: SessionId,
     /// The user variables that stand on it, as far as they are carried.
     pub(crate) variables: Variables,
+    /// What its holder has set; none on one that nobody holds.
+    pub(crate) wait_timeout: WaitTimeout,
     /// Whether the session trackers are on; a reset turns them off.
     pub(crate) trackers: bool,
     /// Whether the server takes several statements in one text (COM_SET_OPTION).
@@ -184,6 +188,8 @@ pub(crate) enum Owner {
     ReadVariables { client: usize },
     /// COM_RESET_CONNECTION.
     Reset,
+    /// SET wait_timeout = DEFAULT behind a client that has set it.
+    RestoreWaitTimeout,
     /// COM_PING behind statements that were closed to make room for others.
     Closing,
     /// COM_SET_OPTION ahead of a statement; it cannot fail.
@@ -201,7 +207,12 @@ impl Owner {
             | Self::SaveInsertId { client }
             | Self::ReadStatus { client }
             | Self::ReadVariables { client } => Some(client),
-            Self::Abandoned | Self::Setup | Self::Reset | Self::Closing | Self::SetOption => None,
+            Self::Abandoned
+            | Self::Setup
+            | Self::Reset
+            | Self::RestoreWaitTimeout
+            | Self::Closing
+            | Self::SetOption => None,
         }
     }
 }

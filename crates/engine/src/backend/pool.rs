@@ -189,6 +189,7 @@ impl Engine {
             "nothing runs on a free backend"
         );
         match backend.afterwards {
+            Afterwards::Keep if backend.wait_timeout.is_some() => self.restore_wait_timeout(key),
             Afterwards::Keep => {
                 backend.since = self.now;
                 // While draining nobody comes any more; those who wait still need one.

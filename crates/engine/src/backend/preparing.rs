@@ -90,18 +90,8 @@ impl Engine {
         }
         let target = self.state_to_prepare(key, backend_key, definition);
         let found = self.sessions.state(self.backends[backend_key].session);
-        let mut texts = Vec::new();
-        let mut set = Vec::new();
-        target.put_set(found, &mut set);
-        if !set.is_empty() {
-            texts.push(set);
-        }
-        if let Some(schema) = target.schema.as_ref().filter(|_| target.schema != found.schema) {
-            let mut statement = b"USE ".to_vec();
-            sql::quote_identifier(&mut statement, schema);
-            texts.push(statement);
-        }
-        let preludes = u8::try_from(texts.len()).expect("two statements at most");
+        let texts = super::difference::statements(&target, found, true);
+        let preludes = u8::try_from(texts.len()).expect("three statements at most");
         self.set_multi_statements(backend_key, true);
         let owner = Owner::ApplyDefinition { client: key };
         let text = texts.join(&b';');

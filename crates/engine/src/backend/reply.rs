@@ -279,6 +279,7 @@ impl Engine {
             Owner::ReadStatus { client } => self.status_told(key, client, &mut statement.summary),
             Owner::ReadVariables { client } => self.doubts_answered(key, client, &mut statement.summary),
             Owner::Reset => self.backend_was_reset(key, &statement.summary),
+            Owner::RestoreWaitTimeout => self.wait_timeout_restored(key, &statement.summary),
             Owner::Closing => self.closing_ended(),
             Owner::Abandoned | Owner::SetOption => {}
         }

@@ -223,6 +223,7 @@ impl Engine {
         let backend = &mut self.backends[key];
         backend.trackers = false;
         backend.variables = None;
+        backend.wait_timeout = None;
         let charset = backend.login_charset.clone();
         // MySQL brings back the global character sets instead of the login's: which, nobody says, so all are set again.
         let charset =
@@ -429,6 +430,7 @@ impl Engine {
         state.pins = Pins::NONE;
         state.holdings = None;
         state.variables = None;
+        state.wait_timeout = None;
         state.trackers = None;
         state.doubts = None;
         state.priority = Priority::default();

@@ -54,7 +54,7 @@ impl Engine {
             | Phase::Login(_)
             | Phase::Idle
             | Phase::Following { .. }
-            | Phase::Killing { .. } => {}
+            | Phase::Killing(_) => {}
         }
         self.take_request(key);
         self.schema_check_left(key);
@@ -119,25 +119,25 @@ impl Engine {
         self.close_client(key, &error.message);
     }
 
-    /// Closes clients that have been idle for `wait_timeout`, or have not taken a reply for `net_write_timeout`.
+    /// Closes clients that have been idle for `wait_timeout`, their own or that of all, or have not taken a reply for `net_write_timeout`.
     pub(crate) fn sweep_clients(&mut self) {
         let (now, settings) = (self.now, &self.settings);
         let (idle, stalled) = (settings.wait_timeout, settings.net_write_timeout);
-        let over: Vec<_> = self
-            .clients
-            .iter()
-            .filter_map(|(key, client)| match (&client.phase, client.stalled_since) {
-                (Phase::Idle, None) if now.since(client.last_heard) > idle => {
-                    Some((key, "idle for wait_timeout"))
+        let (mut idle_ones, mut stalled_ones) = (Vec::new(), Vec::new());
+        for (key, client) in &self.clients {
+            match (&client.phase, client.stalled_since) {
+                (Phase::Idle, None) if now.since(client.last_heard) > client.may_be_idle_for(idle) => {
+                    idle_ones.push(key);
                 }
-                (_, Some(since)) if now.since(since) > stalled => {
-                    Some((key, "took none of its reply for net_write_timeout"))
-                }
-                _ => None,
-            })
-            .collect();
-        for (key, reason) in over {
-            self.close_client(key, reason);
+                (_, Some(since)) if now.since(since) > stalled => stalled_ones.push(key),
+                _ => {}
+            }
+        }
+        for key in idle_ones {
+            self.end_idle_client(key);
+        }
+        for key in stalled_ones {
+            self.close_client(key, "took none of its reply for net_write_timeout");
         }
     }
 }

@@ -191,6 +191,9 @@ impl Engine {
         match command {
             Command::Quit => self.drop_client(key),
             Command::Query(body) => self.query_command(key, body, raw, answer),
+            Command::Ping if self.server_watches_idleness(key) => {
+                self.queue_request(key, other(Expect::Simple));
+            }
             Command::Ping => self.ping(key, answer),
             Command::InitDb(_) | Command::Debug => self.queue_request(key, other(Expect::Simple)),
             Command::FieldList { .. } => self.queue_request(key, other(Expect::FieldList)),
@@ -246,6 +249,7 @@ impl Engine {
                 }
                 return self.kill_query(key, target, raw, answer);
             }
+            Kind::Kill(_) if self.kill_and_go_on(key, text, answer) => return,
             _ if statement.sets_pool_variable => {
                 return self.set_pool_variables(key, text, statement.several, answer);
             }
@@ -260,6 +264,8 @@ impl Engine {
         }
         let (expect, command) = (Expect::ResultSets, RequestKind::Query);
         let mut request = Request::with_text(raw.to_vec(), expect, command, text, statement, answer);
+        // What waits for a permit may wait for what it is to end.
+        request.urgent = matches!(request.statement.kind, Kind::Kill(_));
         // Looked for only where there is something to keep, or a transaction that may not be seen.
         let client = &self.clients[key];
         if !matches!(client.aftermath.diagnostics, Diagnostics::None)

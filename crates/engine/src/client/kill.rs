@@ -3,14 +3,15 @@
 //! Ids of clients start at [`FIRST_ID`], above any thread id that a server reaches in practice, so that an id read from
 //! the server's own PROCESSLIST means the server's thread: such a KILL goes to the server as it is.
 
-use sql::KillTarget;
-use wire::Expect;
+use seam::Instant;
+use sql::{KillTarget, Kind, LexMode};
+use wire::{Capabilities, CommandKind, Expect, OkPacket, StatusFlags};
 
 use super::Phase;
 use crate::backend::{Afterwards, Owner};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::request::{Request, RequestKind};
+use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::workers::letter::{Kill, Killed, Letter, Outcome, Rights};
 
 /// The id of the first client: half of what the four bytes of a greeting can say.
@@ -19,8 +20,62 @@ pub(crate) const FIRST_ID: u32 = 1 << 31;
 /// A shared read that has not moved for so long is held up by a lock; it will not end in the moment that a KILL takes.
 const STUCK: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// So many KILLs at the beginning of a text are done; any further one is the server's, which knows no clients.
+const MOST_KILLS: u32 = 64;
+
 /// How long another worker may take to answer a KILL. Its turns are milliseconds.
 const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// A client waits for another worker to kill one of its own.
+#[derive(Debug)]
+pub(crate) struct Killing {
+    /// The sequence number of the answer.
+    answer: u8,
+    victim: u32,
+    since: Instant,
+    rest: Rest,
+}
+
+/// What stands behind a KILL, where that is not alone.
+pub(crate) type Rest = Option<Box<Behind>>;
+
+/// See [`Rest`].
+#[derive(Debug)]
+pub(crate) struct Behind {
+    /// How many KILLs at the text's beginning have been done.
+    killed: u32,
+    /// The text behind the KILL that is under way.
+    text: Box<[u8]>,
+}
+
+/// The id of a client of ours.
+fn is_clients(id: u64) -> Option<u32> {
+    u32::try_from(id).ok().filter(|&id| id >= FIRST_ID)
+}
+
+/// The KILL that a text of several statements begins with, and the rest.
+fn first_kill(text: &[u8], mode: LexMode) -> Option<(KillTarget, &[u8])> {
+    let end = text.iter().position(|&byte| byte == b';')?;
+    let first = &text[..end];
+    // A semicolon in a string or a comment in two signs leaves that open, and that is not plain; these end with the line.
+    if first.contains(&b'#') || first.windows(2).any(|pair| pair == b"--") {
+        return None;
+    }
+    let target = only_kill(first, mode)?;
+    let rest = text[end + 1..].trim_ascii();
+    (!rest.is_empty()).then_some((target, rest))
+}
+
+/// The KILL of a client of ours that a text is.
+fn only_kill(text: &[u8], mode: LexMode) -> Option<KillTarget> {
+    let found = sql::classify(text, mode);
+    match found.kind {
+        Kind::Kill(target) if !found.several && found.effects.is_empty() => {
+            Some(target).filter(|target| target.id.is_some_and(|id| is_clients(id).is_some()))
+        }
+        _ => None,
+    }
+}
 
 impl Engine {
     /// An id that no client has now. Ids of one worker are a pool's number of workers apart, so that an id says whose it is.
@@ -39,23 +94,30 @@ impl Engine {
     /// COM_PROCESS_KILL.
     pub(crate) fn kill_command(&mut self, key: usize, id: u64, answer: u8) {
         let target = KillTarget { query_only: false, id: Some(id) };
-        if !self.kill_statement(key, target, answer) {
+        if !self.kill_statement(key, target, answer, None) {
             self.queue_kill(key, id, false);
         }
     }
 
     /// A KILL statement.
     pub(crate) fn kill_query(&mut self, key: usize, target: KillTarget, raw: &[u8], answer: u8) {
-        if !self.kill_statement(key, target, answer) {
+        if !self.kill_statement(key, target, answer, None) {
             let request = Request::plain(raw.to_vec(), Expect::ResultSets, RequestKind::Query);
             self.queue_request(key, Request { urgent: true, answer, ..request });
         }
     }
 
+    /// A text of several statements that begins with a KILL of a client of ours. False for any other.
+    pub(crate) fn kill_and_go_on(&mut self, key: usize, text: &[u8], answer: u8) -> bool {
+        let several = self.clients[key].capabilities.contains(Capabilities::MULTI_STATEMENTS);
+        let found = if several { first_kill(text, self.lex_mode(key)) } else { None };
+        let Some((target, rest)) = found else { return false };
+        self.kill_statement(key, target, answer, Some(Box::new(Behind { killed: 0, text: rest.into() })))
+    }
+
     /// Does what a KILL of a client of ours asks for. False where it concerns none: then the server decides.
-    pub(crate) fn kill_statement(&mut self, key: usize, target: KillTarget, answer: u8) -> bool {
-        let id = target.id.and_then(|id| u32::try_from(id).ok());
-        let Some(victim) = id.filter(|&id| id >= FIRST_ID) else { return false };
+    pub(crate) fn kill_statement(&mut self, key: usize, target: KillTarget, answer: u8, rest: Rest) -> bool {
+        let Some(victim) = target.id.and_then(is_clients) else { return false };
         let query_only = target.query_only;
         if victim == self.clients[key].id {
             self.kill_itself(key, query_only, answer);
@@ -66,9 +128,10 @@ impl Engine {
         let owner = ((victim - FIRST_ID) % self.workers.count()) as usize;
         if owner == self.worker {
             let outcome = self.kill_victim(victim, query_only, &rights);
-            self.kill_settled(key, victim, outcome, answer);
+            self.kill_settled(key, victim, outcome, answer, rest);
         } else {
-            self.clients[key].phase = Phase::Killing { answer, victim, since: self.now };
+            self.clients[key].phase =
+                Phase::Killing(Box::new(Killing { answer, victim, since: self.now, rest }));
             let killer = (key, self.clients[key].id);
             let kill = Kill { from: self.worker, killer, victim, query_only, rights };
             self.write_letter(owner, Letter::Kill(kill));
@@ -96,11 +159,18 @@ impl Engine {
     pub(crate) fn killed_by_worker(&mut self, killed: &Killed) {
         let (key, id) = killed.killer;
         let Some(client) = self.clients.get_mut(key).filter(|client| client.id == id) else { return };
-        let Phase::Killing { answer, victim, .. } = client.phase else { return };
-        if victim == killed.victim {
-            client.phase = Phase::Idle;
+        let answered = matches!(&client.phase, Phase::Killing(killing) if killing.victim == killed.victim);
+        if answered {
+            self.end_killing(key, killed.outcome);
+        }
+    }
+
+    fn end_killing(&mut self, key: usize, outcome: Outcome) {
+        let phase = std::mem::replace(&mut self.clients[key].phase, Phase::Idle);
+        if let Phase::Killing(killing) = phase {
+            let Killing { answer, victim, rest, .. } = *killing;
             self.resume.push(key);
-            self.kill_settled(key, victim, killed.outcome, answer);
+            self.kill_settled(key, victim, outcome, answer, rest);
         }
     }
 
@@ -109,28 +179,76 @@ impl Engine {
         let over: Vec<_> = self
             .clients
             .iter()
-            .filter_map(|(key, client)| match client.phase {
-                Phase::Killing { answer, victim, since } if self.now.since(since) >= ANSWER_TIMEOUT => {
-                    Some((key, answer, victim))
-                }
+            .filter_map(|(key, client)| match &client.phase {
+                Phase::Killing(killing) if self.now.since(killing.since) >= ANSWER_TIMEOUT => Some(key),
                 _ => None,
             })
             .collect();
-        for (key, answer, victim) in over {
-            self.clients[key].phase = Phase::Idle;
-            self.resume.push(key);
-            self.kill_settled(key, victim, Outcome::NoSuchClient, answer);
+        for key in over {
+            self.end_killing(key, Outcome::NoSuchClient);
         }
     }
 
-    fn kill_settled(&mut self, killer: usize, victim: u32, outcome: Outcome, answer: u8) {
+    fn kill_settled(&mut self, killer: usize, victim: u32, outcome: Outcome, answer: u8, rest: Rest) {
         let victim = u64::from(victim);
-        match outcome {
-            Outcome::Done => self.answer_ok(killer, answer),
-            Outcome::NoSuchClient => self.answer_error(killer, answer, &MySqlError::no_such_client(victim)),
-            Outcome::Denied => self.answer_error(killer, answer, &MySqlError::kill_denied(victim)),
-            Outcome::AskServer(thread_id) => self.queue_kill(killer, thread_id, true),
+        match (outcome, rest) {
+            (Outcome::Done, None) => self.answer_ok(killer, answer),
+            (Outcome::Done, Some(mut behind)) => {
+                behind.killed = behind.killed.saturating_add(1);
+                self.go_on_behind_kill(killer, &behind, answer);
+            }
+            (Outcome::AskServer(thread_id), None) => self.queue_kill(killer, thread_id, true),
+            (Outcome::AskServer(thread_id), Some(behind)) => {
+                let kill = format!("KILL QUERY {thread_id};");
+                self.query_behind_kill(killer, &behind, kill.as_bytes(), answer);
+            }
+            (Outcome::NoSuchClient, rest) => {
+                self.kill_failed(killer, rest, answer, &MySqlError::no_such_client(victim));
+            }
+            (Outcome::Denied, rest) => {
+                self.kill_failed(killer, rest, answer, &MySqlError::kill_denied(victim));
+            }
         }
+    }
+
+    /// A KILL of a text has been done here: what stands behind it may be another one.
+    fn go_on_behind_kill(&mut self, key: usize, behind: &Behind, answer: u8) {
+        let mode = self.lex_mode(key);
+        let next = match first_kill(&behind.text, mode) {
+            Some((target, rest)) => Some((target, rest.into())),
+            None => only_kill(&behind.text, mode).map(|target| (target, Box::default())),
+        };
+        match next.filter(|_| behind.killed < MOST_KILLS) {
+            Some((target, text)) => {
+                let rest = Some(Box::new(Behind { text, killed: behind.killed }));
+                let ours = self.kill_statement(key, target, answer, rest);
+                debug_assert!(ours, "a client's id, of somebody who has logged in");
+            }
+            None => self.query_behind_kill(key, behind, b"", answer),
+        }
+    }
+
+    /// The server answers the whole text: what was done here is nothing for it to do, with the same answer.
+    fn query_behind_kill(&mut self, key: usize, behind: &Behind, first: &[u8], answer: u8) {
+        let mut text = b"DO 0;".repeat(behind.killed as usize);
+        text.extend_from_slice(first);
+        text.extend_from_slice(&behind.text);
+        let payload = [&[CommandKind::Query as u8], &text[..]].concat();
+        let mut raw = Vec::with_capacity(wire::HEADER_LEN + payload.len());
+        wire::put_message(&mut raw, &mut 0, &payload);
+        self.query(key, &text, &raw, answer, QueryAttributes::None);
+    }
+
+    /// The text ends with this error, behind the answers to the KILLs before it.
+    fn kill_failed(&mut self, key: usize, rest: Rest, answer: u8, error: &MySqlError) {
+        let killed = rest.map_or(0, |behind| behind.killed);
+        let status = self.clients[key].reader().status().with(StatusFlags::MORE_RESULTS_EXISTS);
+        let mut sequence = answer;
+        for _ in 0..killed {
+            self.answer_this_ok(key, sequence, &OkPacket::plain(status));
+            sequence = sequence.wrapping_add(1);
+        }
+        self.answer_error(key, sequence, error);
     }
 
     fn kill_victim(&mut self, id: u32, query_only: bool, rights: &Rights) -> Outcome {
@@ -196,5 +314,39 @@ impl Engine {
         let text = format!("KILL {}{thread_id}", if query_only { "QUERY " } else { "" });
         let request = Request::query(&text);
         self.queue_request(killer, Request { urgent: true, ..request });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kills_of_clients_at_the_beginning_of_a_text_are_found() {
+        let first = |text: &str| {
+            let found = first_kill(text.as_bytes(), LexMode::default());
+            found.map(|(target, rest)| {
+                (target.id.unwrap(), target.query_only, String::from_utf8(rest.to_vec()).unwrap())
+            })
+        };
+        let id = u64::from(FIRST_ID);
+        assert_eq!(first("kill 2147483648; select 1;"), Some((id, false, String::from("select 1;"))));
+        assert_eq!(
+            first("/* a */ KILL QUERY 2147483649 ;kill 5"),
+            Some((id + 1, true, String::from("kill 5")))
+        );
+        for other in [
+            "kill 2147483648",
+            "kill 2147483648; ;",
+            "kill 5; select 1",
+            "kill /* ; */ 2147483648; select 1",
+            "kill 2147483648 -- ; select 1",
+            "select ';'; kill 2147483648",
+            "kill user 'a;b'; select 1",
+            "kill connection_id(); select 1",
+        ] {
+            let rest = first(other).map(|(_, _, rest)| rest);
+            assert!(rest.is_none_or(|rest| rest == ";"), "{other}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use sql::{CharsetSetting, Kind};
 use wire::StatusFlags;
 
+use super::wait_timeout::{self, WaitTimeout};
 use crate::backend::Summary;
 use crate::engine::Engine;
 use crate::request::{Request, Statement};
@@ -82,6 +83,7 @@ impl Answer {
 pub(crate) struct State {
     session: SessionId,
     status: StatusFlags,
+    wait_timeout: WaitTimeout,
 }
 
 impl KnownAnswers {
@@ -188,6 +190,7 @@ impl Engine {
             self.sessions.release(before);
         }
         client.status = after.status;
+        client.wait_timeout = after.wait_timeout;
         client.aftermath.row_count = 0;
         self.answer_ok_and_tell(key, answer, &[], changes);
         true
@@ -209,7 +212,11 @@ impl Engine {
                 let client = &self.clients[key];
                 let variables = &self.sessions.state(client.session?).variables;
                 // The others are as on the server when a backend connected: nobody knows for how long.
-                if !shown.iter().all(|name| variables.contains_key(name)) {
+                let is_known = |name: &[u8]| {
+                    variables.contains_key(name)
+                        || (name == wait_timeout::NAME && client.wait_timeout.is_some())
+                };
+                if !shown.iter().all(|name| is_known(name)) {
                     return None;
                 }
                 // No SET begins with a zero.
@@ -236,7 +243,7 @@ impl Engine {
     fn state_of(&self, key: usize) -> State {
         let client = &self.clients[key];
         let session = client.session.expect("a client with commands has logged in");
-        State { session, status: client.reader().status() }
+        State { session, status: client.reader().status(), wait_timeout: client.wait_timeout }
     }
 
     /// The state before a statement whose answer may be remembered, held for that.
@@ -250,6 +257,7 @@ impl Engine {
     /// Whether nothing has changed that the text of a SET does not name: a server may report with it what a statement before it
     /// has done.
     fn is_what_the_text_sets(&self, statement: &Statement, before: State, after: State) -> bool {
+        let timeout = before.wait_timeout != after.wait_timeout;
         let (before, after) = (self.sessions.state(before.session), self.sessions.state(after.session));
         let of_transaction = |name: &[u8]| name.starts_with(b"tx_") || name.starts_with(b"transaction_");
         // SET SESSION TRANSACTION assigns to nothing by name.
@@ -260,7 +268,8 @@ impl Engine {
                 || (none && of_transaction(name))
         };
         let charset = statement.charset != CharsetSetting::Untouched || before.charset == after.charset;
-        charset && before.schema == after.schema && before.changed_variables(after).all(named)
+        let timeout = timeout.then_some(wait_timeout::NAME);
+        charset && before.schema == after.schema && before.changed_variables(after).chain(timeout).all(named)
     }
 
     /// Remembers what a statement has done, if that is all of it.
@@ -313,7 +322,7 @@ mod tests {
     fn state(sessions: &mut Sessions, value: &str) -> State {
         let mut state = SessionState::default();
         state.set_variable(b"time_zone", value.as_bytes());
-        State { session: sessions.hold(state), status: StatusFlags::AUTOCOMMIT }
+        State { session: sessions.hold(state), status: StatusFlags::AUTOCOMMIT, wait_timeout: None }
     }
 
     fn set(after: State) -> Answer {

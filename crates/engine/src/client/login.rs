@@ -367,7 +367,7 @@ impl Engine {
         client.scramble = attempt.scramble;
         client.phase = Phase::Idle;
         match attempt.schema {
-            Some(schema) if !self.schema_is_known(identity, &schema) => {
+            Some(schema) if !self.schema_is_known(key, identity, &schema) => {
                 self.check_schema(key, identity, schema);
             }
             _ => self.answer_login(key, attempt.sequence),
@@ -395,6 +395,7 @@ impl Engine {
         client.pins = crate::session::pins::Pins::NONE;
         client.holdings = None;
         client.variables = None;
+        client.wait_timeout = None;
         client.trackers = None;
         client.doubts = None;
         let (identity, session) = (client.identity.take(), client.session.take());

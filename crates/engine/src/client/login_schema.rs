@@ -11,6 +11,7 @@ use super::login::Login;
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
 use crate::request::{Request, RequestKind};
+use crate::session::is_utf8;
 
 /// A user and a schema of which the server is being asked.
 pub(crate) struct SchemaCheck {
@@ -24,8 +25,17 @@ pub(crate) struct SchemaCheck {
 const KNOWN_SCHEMAS: usize = 4096;
 
 impl Engine {
-    /// Whether this user was allowed to use this schema a moment ago.
-    pub(crate) fn schema_is_known(&self, identity: IdentityId, schema: &[u8]) -> bool {
+    /// Whether the name that a client has given is as the server reports it, so that others may mean the same by it: in UTF-8.
+    fn is_as_reported(&self, client: usize, schema: &[u8]) -> bool {
+        let session = self.clients[client].session.map(|session| self.sessions.state(session));
+        schema.is_ascii() || session.is_some_and(|state| is_utf8(&state.charset.client))
+    }
+
+    /// Whether this client's user was allowed to use this schema a moment ago.
+    pub(crate) fn schema_is_known(&self, client: usize, identity: IdentityId, schema: &[u8]) -> bool {
+        if !self.is_as_reported(client, schema) {
+            return false;
+        }
         let found = self.known_schemas.get(&(identity, schema.to_vec()));
         found.is_some_and(|&since| self.now.since(since) < self.settings.accounts_refresh)
     }
@@ -46,6 +56,9 @@ impl Engine {
 
     /// Asks whether the user may use the schema, or waits for the answer that another one will get.
     pub(crate) fn check_schema(&mut self, key: usize, identity: IdentityId, schema: Vec<u8>) {
+        if !self.is_as_reported(key, &schema) {
+            return self.queue_request(key, question(&schema));
+        }
         let client = (key, self.clients[key].id);
         match self.schema_checks.entry((identity, schema)) {
             Entry::Occupied(mut check) => {

@@ -32,6 +32,7 @@ pub(crate) mod security;
 pub(crate) mod trackers;
 pub(crate) mod transaction;
 pub(crate) mod variables;
+pub(crate) mod wait_timeout;
 
 use seam::{Compression, ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
@@ -49,6 +50,7 @@ use security::Security;
 use trackers::Trackers;
 use transaction::Unstarted;
 use variables::Variables;
+use wait_timeout::WaitTimeout;
 
 /// One client. Idle, it owns no buffer.
 pub(crate) struct Client {
@@ -77,6 +79,8 @@ pub(crate) struct Client {
     pub(crate) pins: Pins,
     /// Its user variables, as far as they are carried.
     pub(crate) variables: Variables,
+    /// How long it may be idle, where it has set that.
+    pub(crate) wait_timeout: WaitTimeout,
     /// What it is told of changes of its session, where that is not what a new connection is told.
     pub(crate) trackers: Option<Box<Trackers>>,
     /// Its session variables that only its backend knows.
@@ -141,12 +145,7 @@ pub(crate) enum Phase {
     Preparing,
     Running(Running),
     Settling,
-    Killing {
-        /// The sequence number of the answer.
-        answer: u8,
-        victim: u32,
-        since: Instant,
-    },
+    Killing(Box<kill::Killing>),
 }
 
 /// What a running statement is doing.
@@ -201,6 +200,7 @@ impl Client {
             backend: None,
             pins: Pins::NONE,
             variables: None,
+            wait_timeout: None,
             trackers: None,
             doubts: None,
             holdings: None,

@@ -283,7 +283,7 @@ impl Engine {
             let known = self.client_statement(key, number)?.types.clone();
             execution.number(known.as_deref())
         });
-        self.kill_statement(key, KillTarget { id, ..target }, answer)
+        self.kill_statement(key, KillTarget { id, ..target }, answer, None)
     }
 
     /// COM_STMT_SEND_LONG_DATA has no answer: what is wrong with it is said by the next execution.

@@ -105,6 +105,14 @@ impl Facts {
         self.is_mariadb() && self.major_version() >= 11
     }
 
+    /// Whether clients that have been idle for too long hear why: those of MySQL since 8.0.24.
+    pub(crate) fn tells_idle_clients(&self) -> bool {
+        let mut numbers =
+            self.version.split(|byte| !byte.is_ascii_digit()).map(|digits| number(Some(digits)));
+        let mut next = || numbers.next().flatten().unwrap_or(0_u32);
+        !self.is_mariadb() && [next(), next(), next()] >= [8, 0, 24]
+    }
+
     pub(crate) fn accounts_query(&self) -> &'static str {
         queries::accounts(self.is_mariadb(), self.major_version(), self.depth)
     }

@@ -349,7 +349,7 @@ impl Engine {
             BackendPhase::LoggingIn(_) => "logging_in",
             BackendPhase::SettingUp => "setting_up",
             BackendPhase::Ready => match backend.in_flight.front().map(|statement| statement.owner) {
-                Some(Owner::Reset) => "resetting",
+                Some(Owner::Reset | Owner::RestoreWaitTimeout) => "resetting",
                 Some(_) => "running",
                 None if holder.is_some() => "held",
                 None => "idle",
@@ -425,7 +425,7 @@ fn phase_name(phase: &Phase) -> &'static str {
         Phase::Preparing => "preparing",
         Phase::Running(_) => "running",
         Phase::Settling => "settling",
-        Phase::Killing { .. } => "killing",
+        Phase::Killing(_) => "killing",
     }
 }
 

@@ -43,9 +43,9 @@ pub(crate) const ASK_INSERT_ID: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID
 pub(crate) const ASK_FOUND_ROWS: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID(0),FOUND_ROWS()";
 
 impl Aftermath {
-    /// The backend's answer to [`ASK_INSERT_ID`].
+    /// The backend's answer to [`ASK_INSERT_ID`]. Where the client's own value did not stand there, 0 means: not changed.
     pub(crate) fn insert_id_told(&mut self, value: u64) {
-        if value != 0 {
+        if value != 0 || self.insert_id_at.is_some() {
             self.last_insert_id = value;
         }
         self.insert_id = InsertId::Known;

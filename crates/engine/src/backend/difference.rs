@@ -1,0 +1,78 @@
+//! The statements that turn one session state into another on a backend.
+
+use std::borrow::Cow;
+
+use crate::session::{SessionState, is_utf8};
+
+/// What has to run on a backend in state `found` before it is in state `wanted`; the schema only `with_schema`.
+///
+/// A schema's name is known as the server has reported it, in UTF-8, and the server reads texts as character_set_client says.
+/// So a name beyond ASCII goes ahead of a character set that is another one.
+pub(super) fn statements(wanted: &SessionState, found: &SessionState, with_schema: bool) -> Vec<Vec<u8>> {
+    let mut found = Cow::Borrowed(found);
+    let mut texts = Vec::new();
+    let schema = wanted.schema.as_deref().filter(|_| with_schema && wanted.schema != found.schema);
+    let schema = schema.map(|schema| (choose(schema), schema.is_ascii() || is_utf8(&wanted.charset.client)));
+    if let Some((choose, false)) = &schema {
+        if !is_utf8(&found.charset.client) {
+            texts.push(b"SET @@session.character_set_client='utf8mb4'".to_vec());
+            found.to_mut().charset.client = (*b"utf8mb4").into();
+        }
+        texts.push(choose.clone());
+    }
+    let mut set = Vec::new();
+    wanted.put_set(&found, &mut set);
+    if !set.is_empty() {
+        texts.push(set);
+    }
+    if let Some((choose, true)) = schema {
+        texts.push(choose);
+    }
+    texts
+}
+
+fn choose(schema: &[u8]) -> Vec<u8> {
+    let mut statement = b"USE ".to_vec();
+    sql::quote_identifier(&mut statement, schema);
+    statement
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Charset;
+
+    fn state(charset: &str, schema: &str) -> SessionState {
+        SessionState {
+            schema: Some(schema.as_bytes().into()),
+            charset: Charset::of_login(charset.as_bytes(), b""),
+            ..SessionState::default()
+        }
+    }
+
+    fn texts(wanted: &SessionState, found: &SessionState) -> Vec<String> {
+        let texts = statements(wanted, found, true);
+        texts.into_iter().map(|text| String::from_utf8(text).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_schema_is_chosen_behind_the_rest() {
+        let (latin, utf8) = (state("latin1", "a"), state("utf8mb4", "b"));
+        assert_eq!(texts(&latin, &utf8), ["SET NAMES 'latin1'", "USE `a`"]);
+        assert_eq!(statements(&latin, &utf8, false).len(), 1);
+        assert_eq!(texts(&state("utf8mb4", "ä"), &latin), ["SET NAMES 'utf8mb4'", "USE `ä`"]);
+    }
+
+    #[test]
+    fn a_name_beyond_ascii_is_said_in_utf_8() {
+        let (latin, utf8) = (state("latin1", "ä"), state("utf8mb4", "b"));
+        assert_eq!(texts(&latin, &utf8), ["USE `ä`", "SET NAMES 'latin1'"]);
+        assert_eq!(
+            texts(&latin, &state("latin1", "b")),
+            ["SET @@session.character_set_client='utf8mb4'", "USE `ä`", "SET NAMES 'latin1'"]
+        );
+        // MySQL has said nothing of the character sets behind a reset.
+        assert_eq!(texts(&latin, &state("", "b")).len(), 3);
+        assert_eq!(texts(&latin, &latin.clone()), [""; 0]);
+    }
+}

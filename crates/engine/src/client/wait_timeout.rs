@@ -1,0 +1,191 @@
+//! `wait_timeout`: how long a client may be idle, where it has set that for itself.
+//!
+//! The server has the variable for each of its connections, and would end a backend by it. So what a client sets is taken in
+//! like other session state, but stands on a backend only as long as the client holds that: one that nobody holds has
+//! the server's default. It goes ahead of what may look at it, and of what makes a backend the client's own, which
+//! the server then ends as it would end a connection of the client.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use sql::Reads;
+use wire::{CommandKind, Expect};
+
+use super::Client;
+use crate::backend::{Change, Owner, Summary};
+use crate::control::facts::Facts;
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+use crate::request::{Request, RequestKind, Statement};
+
+/// Seconds, 1 to 31,536,000; `None` for what a new connection has.
+pub(crate) type WaitTimeout = Option<NonZeroU32>;
+
+/// The variable's name.
+pub(crate) const NAME: &[u8] = b"wait_timeout";
+
+/// Sets it to the global value, as a new connection of the backend's kind has it.
+const RESTORE: &[u8] = b"SET @@session.wait_timeout=DEFAULT";
+
+/// A value as the servers show and report it.
+fn seconds(value: &[u8]) -> WaitTimeout {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+impl Client {
+    /// How long it may be idle, where others may be for `usual`.
+    pub(crate) fn may_be_idle_for(&self, usual: Duration) -> Duration {
+        self.wait_timeout.map_or(usual, |seconds| Duration::from_secs(u64::from(seconds.get())))
+    }
+}
+
+impl Engine {
+    /// What the server reports behind a client's statement. What it sets for itself alone has gone back.
+    pub(crate) fn note_wait_timeouts(
+        &mut self,
+        key: usize,
+        client: usize,
+        statement: &Statement,
+        changes: &[Change],
+    ) {
+        for change in changes.iter().filter(|_| !statement.sets_for_itself) {
+            if let Change::Variable { name, value } = change {
+                self.note_wait_timeout(key, client, name, value);
+            }
+        }
+    }
+
+    /// A variable has this value on the client's backend, because the client has set it.
+    pub(crate) fn note_wait_timeout(&mut self, key: usize, client: usize, name: &[u8], value: &[u8]) {
+        if name.eq_ignore_ascii_case(NAME) {
+            let value = seconds(value);
+            self.clients[client].wait_timeout = value;
+            self.backends[key].wait_timeout = value;
+        }
+    }
+
+    /// What has to go ahead of a request that may look at the variable, or that pins; `None` where it stands.
+    pub(crate) fn wait_timeout_ahead(
+        &self,
+        client: usize,
+        backend: usize,
+        request: &Request,
+        pins: bool,
+    ) -> Option<Vec<u8>> {
+        let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
+        let reads = executes && request.statement.reads.contains(Reads::WAIT_TIMEOUT);
+        let wanted = self.clients[client].wait_timeout;
+        if !(reads || pins) || wanted == self.backends[backend].wait_timeout {
+            return None;
+        }
+        Some(
+            wanted.map_or(RESTORE.to_vec(), |seconds| {
+                format!("SET @@session.wait_timeout={seconds}").into_bytes()
+            }),
+        )
+    }
+
+    /// A client's value stands on a backend that nobody holds any more: it goes before the backend is idle.
+    pub(crate) fn restore_wait_timeout(&mut self, key: usize) {
+        self.send_own(key, Owner::RestoreWaitTimeout, CommandKind::Query, RESTORE, Expect::ResultSets, 0);
+    }
+
+    /// The answer to that.
+    pub(crate) fn wait_timeout_restored(&mut self, key: usize, summary: &Summary) {
+        if summary.error.is_some() {
+            return self.close_backend(key, "its wait_timeout could not be set back");
+        }
+        self.backends[key].wait_timeout = None;
+    }
+
+    /// Whether the server would end the client's backend for an idleness that only it sees: then it has to hear of a ping.
+    pub(crate) fn server_watches_idleness(&self, client: usize) -> bool {
+        let backend = self.clients[client].backend;
+        backend.is_some_and(|backend| self.backends[backend].wait_timeout.is_some())
+    }
+
+    /// Ends a client that has been idle for too long. MariaDB says nothing then, MySQL gives the reason since 8.0.24
+    /// (net_serv.cc: ER_CLIENT_INTERACTION_TIMEOUT where the first packet of a command does not come).
+    pub(crate) fn end_idle_client(&mut self, key: usize) {
+        if self.facts.as_ref().is_some_and(Facts::tells_idle_clients) {
+            self.answer_error(key, 0, &MySqlError::idle_too_long());
+        }
+        self.close_client(key, "idle for wait_timeout");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program};
+    use wire::Capabilities;
+
+    use super::*;
+    use crate::client::Phase;
+    use crate::server_login::Established;
+    use crate::settings::Settings;
+
+    #[test]
+    fn values_are_whole_seconds() {
+        assert_eq!(seconds(b"28800").map(NonZeroU32::get), Some(28_800));
+        assert_eq!(seconds(b"31536000").map(NonZeroU32::get), Some(31_536_000));
+        for other in [&b"0"[..], b"", b"DEFAULT", b"-1", b"4294967296", b"\xff"] {
+            assert_eq!(seconds(other), None, "{other:?}");
+        }
+    }
+
+    /// Idle clients with these values, in front of a server of this version.
+    fn engine(version: &str, values: &[WaitTimeout]) -> Engine {
+        let server = vec![Address::Unix("/nowhere".into())];
+        let wait_timeout = Duration::from_secs(100);
+        let mut engine = Engine::new(Settings { server, wait_timeout, ..Settings::default() });
+        engine.facts = Some(Facts::new(&Established::of_test(version, Capabilities(0))));
+        for (index, value) in (0..).zip(values) {
+            assert!(engine.workers.take_client());
+            let id = engine.next_client_id();
+            let connection = ConnectionId { index, generation: 1 };
+            let mut client =
+                Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);
+            client.wait_timeout = *value;
+            client.phase = Phase::Idle;
+            let key = engine.clients.insert(client);
+            engine.client_ids.insert(id, key);
+        }
+        engine
+    }
+
+    /// Who has gone by then, and what was sent.
+    fn gone_after(engine: &mut Engine, seconds: u64) -> (Vec<u32>, Vec<u8>) {
+        engine.handle(Instant::from_micros(seconds * 1_000_000), Input::TurnEnd);
+        let (mut gone, mut said) = (Vec::new(), Vec::new());
+        while let Some(output) = engine.poll_output() {
+            match output {
+                Output::Close { connection } => gone.push(connection.index),
+                Output::Send { bytes, .. } => said.extend_from_slice(bytes),
+                _ => {}
+            }
+        }
+        (gone, said)
+    }
+
+    #[test]
+    fn a_clients_own_value_goes_before_that_of_all() {
+        let mut engine = engine("10.11-MariaDB", &[None, NonZeroU32::new(5), NonZeroU32::new(200)]);
+        assert_eq!(gone_after(&mut engine, 5).0, [0; 0]);
+        assert_eq!(gone_after(&mut engine, 6), (vec![1], Vec::new()));
+        assert_eq!(gone_after(&mut engine, 101), (vec![0], Vec::new()));
+        assert_eq!(gone_after(&mut engine, 201).0, [2]);
+    }
+
+    #[test]
+    fn mysql_says_why() {
+        for (version, says) in
+            [("9.7.0", true), ("8.0.24-commercial", true), ("8.0.23", false), ("5.7.44", false)]
+        {
+            let (gone, said) = gone_after(&mut engine(version, &[NonZeroU32::new(1)]), 2);
+            assert_eq!(gone, [0]);
+            let error = (said.len() > wire::HEADER_LEN)
+                .then(|| (said[3], wire::ErrPacket::parse(&said[wire::HEADER_LEN..]).unwrap().code));
+            assert_eq!(error, says.then_some((0, 4031)), "{version}");
+        }
+    }
+}
