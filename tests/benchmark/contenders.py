@@ -6,7 +6,7 @@ from pathlib import Path
 
 from front_ends import FrontEnd, HaProxy, Onramp, ProxySql, has_option, most_clients_of_haproxy
 from processes import Failed, Program, find
-from servers import Installation, MariaDb, MySql, Server, mariadb_is_installed
+from servers import Installation, MariaDb, MySql, NoServer, Server, mariadb_is_installed
 
 # Onramp with its default options in front of the MySQL with a thread per connection.
 BEFORE_MYSQL = "mysql-onramp"
@@ -142,7 +142,7 @@ class Contenders:
                 continue
             try:
                 installation = Installation(self.setting.mysql_home)
-            except Failed as failure:
+            except NoServer as failure:
                 self._skip(name, failure)
                 continue
             if pool and not installation.has_pool:

@@ -1,9 +1,14 @@
 """MySQL and MariaDB servers of our own: private folders, tables in memory, one account."""
 
 import os
+import sys
 from pathlib import Path
 
 from processes import Failed, Program, find, finish, free_port, greets
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "drivers"))
+
+from harness.installation import Installation, NoServer  # noqa: E402, F401
 
 USER = "bench"
 PASSWORD = "bench"
@@ -125,7 +130,7 @@ class MariaDb(Server):
 class MySql(Server):
     """MySQL 8.0 and newer, with a thread per connection or with the thread_pool plugin."""
 
-    def __init__(self, name: str, folder: Path, open_files: int, installation: "Installation", pool: bool) -> None:
+    def __init__(self, name: str, folder: Path, open_files: int, installation: Installation, pool: bool) -> None:
         """`pool` loads the plugin."""
         super().__init__(name, folder, open_files)
         self.installation = installation
@@ -141,48 +146,6 @@ class MySql(Server):
         """The server's command line. The plugin's tables of the performance schema stay out."""
         pool = ["--plugin-load-add=thread_pool=thread_pool.so"] if self.pool else []
         return [*self.installation.command(), *_as_root(), "--mysqlx=OFF", "--secure-file-priv=NULL", *pool]
-
-
-class Installation:
-    """Where MySQL's programs are: an unpacked distribution, or the root of another system's tree."""
-
-    def __init__(self, home: Path) -> None:
-        """Raises Failed where there is no server below `home`."""
-        candidates = [home / folder / "mysqld" for folder in ("bin", "sbin", "libexec", "usr/sbin")]
-        found = next((path for path in candidates if path.is_file()), None)
-        if found is None:
-            raise Failed(f"{home} has no bin/mysqld, sbin/mysqld or usr/sbin/mysqld")
-        self.program = found
-        self.home = home
-        self.base = found.parent.parent
-
-    def plugins(self) -> Path:
-        """The folder of plugins."""
-        candidates = [self.base / "lib" / "plugin", self.base / "lib" / "mysql" / "plugin",
-                      self.base / "lib64" / "mysql" / "plugin"]
-        return next((path for path in candidates if path.is_dir()), candidates[0])
-
-    @property
-    def has_pool(self) -> bool:
-        """Whether the thread_pool plugin is there."""
-        return (self.plugins() / "thread_pool.so").is_file()
-
-    def command(self) -> list[str]:
-        """How to start the server. One from another system's tree runs with that system's loader and libraries."""
-        loader = self.home / "lib64" / "ld-linux-x86-64.so.2"
-        with_loader: list[str] = []
-        if loader.exists():
-            libraries = [*self.home.glob("usr/lib/*-linux-gnu"), *self.home.glob("lib/*-linux-gnu")]
-            with_loader = [str(loader), "--library-path", ":".join(map(str, libraries))]
-        options = ["--no-defaults", f"--basedir={self.base}", f"--plugin-dir={self.plugins()}"]
-        messages = [self.base / "share" / "mysql", self.base / "share"]
-        folder = next((path for path in messages if (path / "english" / "errmsg.sys").is_file()), None)
-        if folder is not None:
-            options.append(f"--lc-messages-dir={folder}")
-        charsets = next((path / "charsets" for path in messages if (path / "charsets").is_dir()), None)
-        if charsets is not None:
-            options.append(f"--character-sets-dir={charsets}")
-        return [*with_loader, str(self.program), *options]
 
 
 def mariadb_is_installed() -> bool:

@@ -13,7 +13,7 @@ from contenders import Contender, variants
 from front_ends import haproxy_configuration, proxysql_configuration
 from processes import Failed, Program, last_line
 from readings import meminfo, parse_usage, processor_name
-from servers import Installation, Server
+from servers import Installation, NoServer, Server
 from symbols import parse_symbols
 
 PERF = """\
@@ -115,7 +115,7 @@ class InstallationTest(unittest.TestCase):
                 str(home / "usr/sbin/mysqld")])
 
     def test_a_folder_without_a_server_is_said(self) -> None:
-        with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(Failed, "has no bin/mysqld"):
+        with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(NoServer, "has no bin/mysqld"):
             Installation(Path(folder))
 
 

@@ -10,6 +10,7 @@ import mysql.connector
 import pymysql
 import pytest
 
+from harness import mysql as private_mysql
 from harness import raw
 from harness.certificates import Authority
 from harness.onramp import Onramp
@@ -219,6 +220,15 @@ def pytest_collection_modifyitems(items):
                 # With several workers a client may be the first on its worker, where backends and accounts are fresh.
                 strict = os.environ.get("ONRAMP_WORKERS", "1") == "1"
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=strict))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Whether there was a MySQL server: without one the tests that need it are skipped, which nobody should overlook."""
+    version = private_mysql.version()
+    if version is None:
+        terminalreporter.write_line("WITHOUT MYSQL: no test ran with a MySQL server; tests/drivers/get-mysql gets one", red=True)
+    else:
+        terminalreporter.write_line(f"with MySQL {'.'.join(map(str, version))}")
 
 
 @pytest.hookimpl(wrapper=True)

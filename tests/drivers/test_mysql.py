@@ -16,7 +16,7 @@ from harness.onramp import Onramp
 from harness.server import ADMIN, APP, OTHER, free_port
 from harness.waiting import until
 
-pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+pytestmark = private_mysql.needed
 
 
 @pytest.fixture(scope="module")

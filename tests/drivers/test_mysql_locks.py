@@ -1,6 +1,6 @@
 """The lock tests with a MySQL server, whose other tables say who waits: what `test_locks` tests, and MySQL's own locks.
 
-As test_mysql: skipped unless MYSQL_HOME names a server's folder.
+As test_mysql: skipped without a server.
 """
 
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from test_locks import (  # noqa: F401 (fixtures, and tests that run here once m
     PERMITS, client, everybody, pool, table, test_behind_a_definition, test_flush_tables_with_read_lock, test_get_lock, test_lock_tables,
     test_row_lock, wait_until_waiting)
 
-pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+pytestmark = private_mysql.needed
 
 PASSWORD = "admin-secret"
 

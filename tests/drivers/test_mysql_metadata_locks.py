@@ -1,6 +1,6 @@
 """What MySQL keeps locked for a transaction of which its status tells nothing, behind Onramp.
 
-As test_mysql: skipped unless MYSQL_HOME names a server's folder.
+As test_mysql: skipped without a server.
 """
 
 import mysql.connector
@@ -9,7 +9,7 @@ import pytest
 from harness import mysql as private_mysql
 from test_mysql import admin, connect_by_library as connect, onramp, server  # noqa: F401 (fixtures)
 
-pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+pytestmark = private_mysql.needed
 
 # Without autocommit each leaves a metadata lock to the end of the transaction, and a status that says that there is none.
 USES = {

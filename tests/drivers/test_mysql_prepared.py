@@ -1,6 +1,6 @@
 """Prepared statements and begun transactions with a MySQL server behind Onramp, by MySQL's own library.
 
-As test_mysql: skipped unless MYSQL_HOME names a server's folder.
+As test_mysql: skipped without a server.
 """
 
 import mysql.connector
@@ -9,7 +9,7 @@ import pytest
 from harness import mysql as private_mysql
 from test_mysql import admin, connect_by_library as connect, onramp, server  # noqa: F401 (fixtures)
 
-pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+pytestmark = private_mysql.needed
 
 
 @pytest.fixture

@@ -12,17 +12,15 @@ from harness.onramp import binary
 from harness.server import free_port
 from harness.waiting import PATIENCE, until
 
-pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+pytestmark = private_mysql.needed
 
 
 def programs(folder):
     """A folder with a `mysqld` that runs as if it were installed."""
     folder.mkdir()
-    command = private_mysql.command(private_mysql.home())
+    command = private_mysql.installed().command()
     options = command.index("--no-defaults")
-    # Which user it runs as is for `onramp serve` to say.
-    places = [option for option in command[options + 1:] if not option.startswith("--user=")]
-    line = shlex.join(command[:options]) + ' "$@" ' + shlex.join(places)
+    line = shlex.join(command[:options]) + ' "$@" ' + shlex.join(command[options + 1:])
     mysqld = folder / "mysqld"
     mysqld.write_text(f"#!/bin/sh\nexec {line}\n")
     mysqld.chmod(0o755)

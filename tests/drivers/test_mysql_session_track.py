@@ -1,7 +1,9 @@
 """As test_session_track, with a MySQL server behind Onramp, and GTIDs, which MariaDB does not tell of.
 
-As test_mysql: skipped unless MYSQL_HOME names a server's folder.
+As test_mysql: skipped without a server.
 """
+
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,7 @@ from harness.trackers import told
 from test_session_track import (  # noqa: F401 (fixtures and tests)
     shown, tables, test_login, test_other_commands, test_prepared_statements, test_programs, test_without_packets_for_ends, tracked)
 
-pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+pytestmark = private_mysql.needed
 
 # To an account without a password every method's answer is nothing.
 OPEN = {"plugin": "caching_sha2_password", "token": b""}
@@ -20,10 +22,10 @@ ACCOUNT = "CREATE USER 'tracked'@'%' IDENTIFIED BY '';\nGRANT ALL ON *.* TO 'tra
 
 @pytest.fixture(scope="module")
 def server(folder):
-    server = private_mysql.MySqlServer(folder)
-    with open(server.accounts, "a") as accounts:
-        accounts.write(ACCOUNT)
-    server.start("--log-bin=binlog", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-bin-trust-function-creators=1")
+    account = Path(folder) / "account-that-is-tracked.sql"
+    account.write_text(ACCOUNT)
+    server = private_mysql.MySqlServer(folder).start(
+        f"--init-file={account}", "--log-bin=binlog", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-bin-trust-function-creators=1")
     yield server
     server.stop()
 

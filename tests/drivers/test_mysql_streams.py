@@ -1,6 +1,6 @@
 """What drivers and ORMs say of their own accord pins nobody on MySQL either.
 
-As test_mysql: skipped unless MYSQL_HOME names a server's folder.
+As test_mysql: skipped without a server.
 """
 
 import pytest
@@ -11,7 +11,7 @@ from harness.streams import CREATE, STREAMS, of_mysql
 from test_mysql import server  # noqa: F401 (a fixture)
 from test_streams import PASSWORD, pinned_by
 
-pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+pytestmark = private_mysql.needed
 
 
 @pytest.fixture(scope="module")

@@ -69,8 +69,6 @@ def test_server_that_only_says_to_be_another_kind(own_server, own_onramp):
 @pytest.fixture
 def mysql_in_its_place(folder, own_server):
     """A MySQL server for the same port."""
-    if private_mysql.home() is None:
-        pytest.skip("MYSQL_HOME names no MySQL server's folder")
     mysql = private_mysql.MySqlServer(folder)
     mysql.port = own_server.port
     yield mysql
@@ -102,6 +100,7 @@ def new_client(onramp, kind):
     return until(connected, onramp.log_text)
 
 
+@private_mysql.needed
 def test_mariadb_and_mysql_in_turns(own_server, own_onramp, mysql_in_its_place):
     onramp = own_onramp(own_server, max_backends=4)
     idle, in_transaction, pinned, prepared = [raw.connect(onramp, schema="onramp_app") for _ in range(4)]
@@ -125,6 +124,7 @@ def test_mariadb_and_mysql_in_turns(own_server, own_onramp, mysql_in_its_place):
     again.close()
 
 
+@private_mysql.needed
 def test_nobody_is_answered_by_another_server_than_greeted_it(own_server, own_onramp, mysql_in_its_place):
     """Clients come and go while the servers change places."""
     onramp = own_onramp(own_server, max_backends=4, backend_connect_timeout="1s")

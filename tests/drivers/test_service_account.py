@@ -55,7 +55,7 @@ def test_mariadb(own_server, own_onramp):
 
 
 @private_mysql.since(8, 0, 20)
-@pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+@private_mysql.needed
 def test_mysql(folder, own_onramp):
     server = private_mysql.MySqlServer(folder).start()
     try:
