@@ -3,6 +3,7 @@
 As test_mysql: skipped without a server.
 """
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,17 @@ def test_gtids(tracked, note, wish):  # noqa: F811
             other.query("INSERT INTO t VALUES (NULL)")
     note("reset", connections[0].reset())
     note("nothing", without_numbers(told(connections[0], lambda: connections[0].query_all("DELETE FROM t"))))
+
+
+def test_gtids_are_told_to_who_wants_them(site, server, own_onramp, tables, note):  # noqa: F811
+    """By turns on one backend."""
+    if site.through:
+        site = own_onramp(server, max_backends=1)
+    with contextlib.ExitStack() as stack:
+        wants, other = [stack.enter_context(raw.connect(site, "tracked", "", **OPEN, schema="onramp_test", capabilities=raw.USUAL | raw.SESSION_TRACK)) for _ in range(2)]
+        wants.query("SET session_track_gtids = 'OWN_GTID'")
+        for turn in range(3):
+            for name, connection in (("wants", wants), ("other", other)):
+                note(f"{turn}: {name}", without_numbers(told(connection, lambda: connection.query_all("INSERT INTO t VALUES (NULL)"))))
+        wants.reset()
+        note("reset", without_numbers(told(wants, lambda: wants.query_all("INSERT INTO t VALUES (NULL)"))))

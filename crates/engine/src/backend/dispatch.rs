@@ -269,7 +269,8 @@ impl Engine {
         let query = request.command == RequestKind::Query;
         let several = query && request.text().is_none_or(may_be_several);
         let client_several = self.clients[key].capabilities.contains(Capabilities::MULTI_STATEMENTS);
-        let joined = !ahead.texts.is_empty() && can_be_joined(&request) && (client_several || !several);
+        let can_be_joined = !ahead.alone && can_be_joined(&request);
+        let joined = !ahead.texts.is_empty() && can_be_joined && (client_several || !several);
         if !ahead.texts.is_empty() && !joined {
             return self.apply_state_first(key, backend_key, request, &ahead);
         }
@@ -357,6 +358,7 @@ impl Engine {
         if client.session != Some(backend.session) {
             let wanted = self.sessions.state(client.session.expect("a client with requests has logged in"));
             let found = self.sessions.state(backend.session);
+            ahead.alone = wanted.changes_behind_text(found);
             // A request for another schema has no use for the present one, which may have been dropped.
             ahead.texts.extend(super::difference::statements(wanted, found, !request.chooses_schema()));
         }
@@ -533,6 +535,8 @@ pub(crate) struct Ahead {
     clears: bool,
     /// The client's `wait_timeout` is among it.
     sets_wait_timeout: bool,
+    /// It has to be a text of its own.
+    alone: bool,
 }
 
 impl Ahead {
