@@ -1,6 +1,6 @@
 """A client's own wait_timeout in front of MySQL, which says why it ends a client.
 
-As test_mysql: skipped unless MYSQL_HOME names a server's folder.
+As test_mysql: skipped without a server.
 """
 
 import functools
@@ -14,7 +14,7 @@ from harness.onramp import Onramp
 from test_mysql import server  # noqa: F401 (a fixture)
 from test_wait_timeout import end_of, rows
 
-pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+pytestmark = private_mysql.needed
 
 site = site_through("one_backend")
 
