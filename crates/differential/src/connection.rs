@@ -359,7 +359,11 @@ impl Connection {
                 if end.is_some_and(|status| status.contains(StatusFlags::CURSOR_EXISTS)) {
                     return Ok(false);
                 }
-                self.rows(packets, row)
+                // Of OUT parameters MySQL says so here alone (protocol_classic.cc: `Protocol_classic::send_parameters`).
+                let more = end.is_some_and(|status| {
+                    status.contains(StatusFlags::PS_OUT_PARAMS) && more_results(status)
+                });
+                Ok(self.rows(packets, row)? || more)
             }
             None => Err(invalid("an empty packet")),
         }

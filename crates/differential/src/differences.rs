@@ -44,6 +44,8 @@ pub(crate) enum Reason {
     FlagsOfSqlMode,
     /// The server counts in a login's answer what an earlier user of its thread left.
     WarningsOfLogin,
+    /// MySQL has two errors for a table that is not in information_schema, and chooses by what its caches hold.
+    WordsForNoTable,
     /// MySQL's rows "the number of warnings in the answers to COM_PING ..." and "the warning that FOUND_ROWS() ...".
     OtherWarnings,
 }
@@ -85,6 +87,10 @@ const KNOWN_AT_THE_END: StatusFlags = StatusFlags(
         | StatusFlags::SESSION_STATE_CHANGED.0
         | 1 << 15,
 );
+
+/// What belongs to the OUT parameters of a CALL.
+const OF_PARAMETERS: StatusFlags =
+    StatusFlags(StatusFlags::PS_OUT_PARAMS.0 | StatusFlags::MORE_RESULTS_EXISTS.0);
 
 /// The first difference between the replies to a step that no reason explains, in words; the reasons used are counted.
 pub(crate) fn unexplained(
@@ -166,6 +172,9 @@ fn reason(step: &Step, ends: Ends, direct: &Packet, through: &Packet) -> Option<
             Some(Reason::ReplacedByValue)
         }
         Role::Err if refused_before_its_values(step, one, two) => Some(Reason::RefusedBeforeItsValues),
+        Role::Err if is_not_in_information_schema(one) && is_not_in_information_schema(two) => {
+            Some(Reason::WordsForNoTable)
+        }
         Role::Err => names_statement(one, two).then_some(Reason::StatementId),
         Role::ColumnCount | Role::BinaryRow | Role::LocalInfile => None,
     }
@@ -215,6 +224,14 @@ fn refused_before_its_values(step: &Step, direct: &[u8], through: &[u8]) -> bool
     matches!(step, Step::Execute { .. } | Step::Bulk { .. })
         && [1835, 1210].contains(&code(direct))
         && [1792, 1054].contains(&code(through))
+}
+
+/// ER_UNKNOWN_TABLE or ER_NO_SUCH_TABLE.
+fn is_not_in_information_schema(error: &[u8]) -> bool {
+    wire::ErrPacket::parse(error).is_ok_and(|error| {
+        [1109, 1146].contains(&error.code)
+            && String::from_utf8_lossy(error.message).contains("information_schema")
+    })
 }
 
 /// ER_PARSE_ERROR shows a piece of the text.
@@ -342,7 +359,14 @@ fn end(step: &Step, ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Op
                 if KNOWN_AT_THE_END.contains(differ) && (warnings_same || through[1..3] == [0, 0]) =>
             {
                 Some(Reason::KnownAtTheEnd)
-            } // MariaDB clears the flag in an OK to who did not ask for it, but not in an EOF.
+            }
+            // MySQL says them in front of the rows alone then (protocol_classic.cc: `Protocol_classic::send_parameters`).
+            Role::EndOfRows
+                if warnings_same && differ == OF_PARAMETERS && status(through).contains(OF_PARAMETERS) =>
+            {
+                Some(Reason::KnownAtTheEnd)
+            }
+            // MariaDB clears the flag in an OK to who did not ask for it, but not in an EOF.
             _ if warnings_same && differ == StatusFlags::SESSION_STATE_CHANGED => {
                 Some(Reason::OrderOfChanges)
             }
@@ -388,6 +412,8 @@ fn may_be_told_later(step: &Step, change: &[u8]) -> bool {
             !says(step, &[&String::from_utf8_lossy(name).to_uppercase()])
         }
         Some(Ok(wire::SessionChange::Schema(_))) => !says(step, &["USE "]),
+        // Row "The state of transactions behind a statement that failed": no program asks for it.
+        Some(Ok(wire::SessionChange::TransactionState(_))) => true,
         _ => false,
     }
 }

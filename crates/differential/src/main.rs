@@ -225,6 +225,7 @@ impl Session<'_> {
             Reason::RefusedBeforeItsValues,
             Reason::FlagsOfSqlMode,
             Reason::WarningsOfLogin,
+            Reason::WordsForNoTable,
             Reason::OtherWarnings,
         ];
         for reason in reasons.iter().filter(|reason| !self.tally.contains_key(reason)) {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use private_server::{Access, PrivateServer, Report, Settings, tied_to_us};
 
 use crate::connection::{Connection, Login, Role, plain_capabilities};
+use crate::dialect;
 use crate::orders;
 use crate::program::Setting;
 use crate::statements::preparation;
@@ -123,7 +124,8 @@ impl Server {
 
     /// The schemas of programs, as new, with tables for these clients.
     pub(crate) fn prepare(&self, clients: &BTreeSet<usize>) -> Result<(), String> {
-        self.order(&preparation(clients))
+        let statements = preparation(clients);
+        self.order(&if self.is_mysql() { dialect::prepared_for_mysql(statements) } else { statements })
     }
 
     fn order(&self, statements: &[String]) -> Result<(), String> {

@@ -25,6 +25,9 @@ const NO_ROOM: u16 = 1461;
 /// ER_WRONG_ARGUMENTS.
 const WRONG_ARGUMENTS: u16 = 1210;
 
+/// ER_MALFORMED_PACKET: what MySQL says where values are missing.
+const MALFORMED: u16 = 1835;
+
 /// ER_UNSUPPORTED_PS.
 const UNSUPPORTED: u16 = 1295;
 
@@ -478,6 +481,6 @@ pub(crate) fn stays(request: &Request, in_schema: bool) -> bool {
 /// An execution's values did not fit its statement, or there was more than one for what takes one
 /// (`Prepared_statement::execute_bulk_loop`), so that nothing has happened.
 fn has_wrong_values(error: &ServerError) -> bool {
-    error.code == UNSUPPORTED
+    [UNSUPPORTED, MALFORMED].contains(&error.code)
         || (error.code == WRONG_ARGUMENTS && error.message.ends_with(b"mysqld_stmt_execute"))
 }
