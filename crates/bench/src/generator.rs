@@ -421,6 +421,7 @@ impl<'a> Generator<'a> {
         let Some(number) = self.owner_of(id) else { return };
         let text = match reason {
             CloseReason::EndOfStream => "the server closed the connection".to_owned(),
+            CloseReason::TooMuchHeld => "there is no memory left for what it has sent".to_owned(),
             CloseReason::Failed(errno) => {
                 format!("the connection broke: {}", std::io::Error::from_raw_os_error(errno))
             }

@@ -12,6 +12,9 @@ use crate::stream::Stream;
 /// What is reported of a connection whose packets cannot be opened: EPROTO, "Protocol error".
 const PROTOCOL_ERROR: i32 = 71;
 
+/// A client's packet of any size has to fit, so that no bound is below one of the largest, in a vector that may be twice as large.
+const LEAST_FOR_CLIENTS: usize = 32 << 20;
+
 /// Of one connection no more is opened in a turn, but for one packet's content: a few bytes can become a thousand times as
 /// many, and the program has to be able to say that it wants no more.
 const OPENED_PER_TURN: usize = 256 << 10;
@@ -31,8 +34,9 @@ const KEPT: usize = 256 << 10;
 /// what is inside.
 pub struct Compressed<P> {
     inner: P,
-    /// Bytes that it holds for connections.
-    held: Rc<Cell<usize>>,
+    held: Held,
+    /// Beyond so many bytes that clients have sent, the one that has sent most has to go.
+    most_of_clients: usize,
     codec: Codec,
     /// By the connection's index.
     entries: Vec<Option<Box<Entry>>>,
@@ -52,11 +56,20 @@ enum Valve {
     Open,
 }
 
+/// Bytes that are held for connections.
+struct Held {
+    all: Rc<Cell<usize>>,
+    /// What clients have sent that is not a whole packet yet, or waits for its turn.
+    of_clients: usize,
+}
+
 struct Entry {
     generation: u32,
     stream: Stream,
     /// Of its bytes, what has been added to the sum.
     counted: usize,
+    /// And to the sum of what clients have sent.
+    counted_of_client: usize,
     /// The program wants to hear no more for now.
     paused: bool,
     /// No more is read, since enough waits to be opened.
@@ -68,11 +81,14 @@ struct Entry {
 }
 
 impl<P: Program> Compressed<P> {
-    /// A layer around `inner`. How many bytes it holds for connections is told by `held`.
-    pub fn new(inner: P, held: Rc<Cell<usize>>) -> Self {
+    /// A layer around `inner`. How many bytes it holds for connections is told by `held`. What clients have sent of packets that
+    /// are not whole is `most_of_clients` bytes at most (or 32 MiB, where that is less): beyond it the one that has sent most
+    /// ends ([`CloseReason::TooMuchHeld`]).
+    pub fn new(inner: P, held: Rc<Cell<usize>>, most_of_clients: usize) -> Self {
         Self {
             inner,
-            held,
+            held: Held { all: held, of_clients: 0 },
+            most_of_clients: most_of_clients.max(LEAST_FOR_CLIENTS),
             codec: Codec::new(),
             entries: Vec::new(),
             waiting: VecDeque::new(),
@@ -106,7 +122,7 @@ impl<P: Program> Compressed<P> {
             entry.full = false;
             self.valves.push_back((connection, Valve::Open));
         }
-        entry.count(&self.held);
+        entry.count(&mut self.held);
         if opened.is_err() {
             self.closing.push_back(connection);
             let reason = CloseReason::Failed(PROTOCOL_ERROR);
@@ -116,6 +132,23 @@ impl<P: Program> Compressed<P> {
         }
         self.plain.clear();
         self.plain.shrink_to(KEPT);
+    }
+
+    /// Clients have sent too much of packets that are not whole: who has sent most has to go, so that nobody can keep the memory from
+    /// all others.
+    fn end_largest(&mut self, now: Instant) {
+        let clients = self.entries.iter_mut().enumerate().filter_map(|(index, entry)| {
+            let entry = entry.as_deref_mut().filter(|entry| !entry.over && !entry.stream.is_of_a_server())?;
+            Some((entry.stream.arrived(), index, entry))
+        });
+        let Some((_, index, entry)) = clients.max_by_key(|&(arrived, ..)| arrived) else { return };
+        let index = u32::try_from(index).expect("an index of a connection");
+        let connection = ConnectionId { index, generation: entry.generation };
+        entry.over = true;
+        entry.stream.forget();
+        entry.count(&mut self.held);
+        self.closing.push_back(connection);
+        self.inner.handle(now, Input::Closed { connection, reason: CloseReason::TooMuchHeld });
     }
 
     /// The connection is gone: what its server sent before that goes ahead of the news, whether the program wanted to wait with it
@@ -146,8 +179,15 @@ impl<P: Program> Program for Compressed<P> {
                 let Some(entry) = entry(&mut self.entries, connection) else {
                     return self.inner.handle(now, input);
                 };
+                if entry.over {
+                    return;
+                }
                 entry.stream.keep(bytes);
-                entry.count(&self.held);
+                entry.count(&mut self.held);
+                if self.held.of_clients > self.most_of_clients {
+                    self.end_largest(now);
+                }
+                let Some(entry) = self::entry(&mut self.entries, connection) else { return };
                 let arrived = entry.stream.arrived();
                 // What waits already has its share in this turn.
                 if !entry.waits {
@@ -170,7 +210,7 @@ impl<P: Program> Program for Compressed<P> {
             }
             Input::Closed { connection, .. } | Input::TlsFailed { connection, .. } => {
                 let is_news = self.open_rest(now, connection);
-                remove(&mut self.entries, connection, &self.held);
+                remove(&mut self.entries, connection, &mut self.held);
                 if is_news {
                     self.inner.handle(now, input);
                 }
@@ -183,7 +223,7 @@ impl<P: Program> Program for Compressed<P> {
     /// with is a send of no bytes.
     fn poll_output(&mut self) -> Option<Output<'_>> {
         if let Some(connection) = self.closing.pop_front() {
-            remove(&mut self.entries, connection, &self.held);
+            remove(&mut self.entries, connection, &mut self.held);
             return Some(Output::Close { connection });
         }
         while let Some((connection, valve)) = self.valves.pop_front() {
@@ -207,20 +247,20 @@ impl<P: Program> Program for Compressed<P> {
                     self.entries.resize_with(index + 1, || None);
                 }
                 let mut fresh = Box::new(Entry::new(connection.generation, Stream::new(compression, side)));
-                fresh.count(&self.held);
+                fresh.count(&mut self.held);
                 self.entries[index] = Some(fresh);
                 Some(Output::Send { connection, bytes: &[] })
             }
             Output::Send { connection, bytes } => {
                 let Some(entry) = entry(&mut self.entries, connection) else { return Some(output) };
                 entry.stream.put(&mut self.codec, bytes, &mut self.packed);
-                entry.count(&self.held);
+                entry.count(&mut self.held);
                 Some(Output::Send { connection, bytes: &self.packed })
             }
             Output::Unread { connection, bytes } => {
                 let Some(entry) = entry(&mut self.entries, connection) else { return Some(output) };
                 entry.stream.keep(bytes);
-                entry.count(&self.held);
+                entry.count(&mut self.held);
                 wait(entry, &mut self.waiting, connection);
                 Some(Output::Send { connection, bytes: &[] })
             }
@@ -240,7 +280,7 @@ impl<P: Program> Program for Compressed<P> {
                 Some(if entry.full { Output::Send { connection, bytes: &[] } } else { output })
             }
             Output::Close { connection } => {
-                remove(&mut self.entries, connection, &self.held);
+                remove(&mut self.entries, connection, &mut self.held);
                 Some(output)
             }
             output => Some(output),
@@ -257,14 +297,28 @@ impl<P: Program> Program for Compressed<P> {
 
 impl Entry {
     fn new(generation: u32, stream: Stream) -> Self {
-        Self { generation, stream, counted: 0, paused: false, full: false, waits: false, over: false }
+        Self {
+            generation,
+            stream,
+            counted: 0,
+            counted_of_client: 0,
+            paused: false,
+            full: false,
+            waits: false,
+            over: false,
+        }
     }
 
-    /// Brings the sum up to date.
-    fn count(&mut self, held: &Cell<usize>) {
-        let bytes = size_of::<Self>() + self.stream.bytes();
-        held.set(held.get() - self.counted + bytes);
-        self.counted = bytes;
+    /// Brings the sums up to date.
+    fn count(&mut self, held: &mut Held) {
+        let of_client = if self.stream.is_of_a_server() { 0 } else { self.stream.arrived() };
+        self.count_as(size_of::<Self>() + self.stream.bytes(), of_client, held);
+    }
+
+    fn count_as(&mut self, bytes: usize, of_client: usize, held: &mut Held) {
+        held.all.set(held.all.get() - self.counted + bytes);
+        held.of_clients = held.of_clients - self.counted_of_client + of_client;
+        (self.counted, self.counted_of_client) = (bytes, of_client);
     }
 }
 
@@ -273,9 +327,9 @@ fn entry(entries: &mut [Option<Box<Entry>>], connection: ConnectionId) -> Option
     (entry.generation == connection.generation).then_some(entry)
 }
 
-fn remove(entries: &mut [Option<Box<Entry>>], connection: ConnectionId, held: &Cell<usize>) {
+fn remove(entries: &mut [Option<Box<Entry>>], connection: ConnectionId, held: &mut Held) {
     if let Some(entry) = entry(entries, connection) {
-        held.set(held.get() - entry.counted);
+        entry.count_as(0, 0, held);
         entries[connection.index as usize] = None;
     }
 }

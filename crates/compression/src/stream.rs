@@ -70,6 +70,11 @@ impl Stream {
         self.arrived.len()
     }
 
+    /// What has arrived is of no use any more.
+    pub(crate) fn forget(&mut self) {
+        self.arrived = Vec::new();
+    }
+
     /// Bytes of memory held.
     pub(crate) fn bytes(&self) -> usize {
         self.arrived.capacity() + self.held.capacity()

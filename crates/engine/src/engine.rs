@@ -19,8 +19,10 @@ use crate::backend::rescue::Rescues;
 use crate::backend::reserve::Reserve;
 use crate::backend::room::Room;
 use crate::backend::stall::Stalls;
+use crate::client::commands::Resume;
 use crate::client::delay::Delayed;
 use crate::client::delegation::Claims;
+use crate::client::hoards::Hoards;
 use crate::client::known_answers::KnownAnswers;
 use crate::client::login_schema::SchemaCheck;
 use crate::client::{Client, Phase, Running};
@@ -62,9 +64,8 @@ pub struct Engine {
     /// Work for other threads.
     pub(crate) tasks: Tasks,
     pub(crate) claims: Claims,
-    /// Refused logins that are told so at a time, in the order of that and of their coming.
+    /// Refused logins that are told so at a time, in the order of that and of their clients' ids.
     pub(crate) late_refusals: BTreeMap<(Instant, u64), LateRefusal>,
-    pub(crate) last_refusal: u64,
     /// Since when this worker has waited for a permit of another, or has asked the others.
     pub(crate) wanting_since: Option<Instant>,
     pub(crate) now: Instant,
@@ -125,7 +126,7 @@ pub struct Engine {
     /// KILLs that wait for a backend, and since when.
     pub(crate) urgent: Vec<(usize, u32, Instant)>,
     /// Clients that are idle again and may have sent ahead.
-    pub(crate) resume: Vec<usize>,
+    pub(crate) resume: Resume,
     /// Schemas that a user was allowed to use, and when.
     pub(crate) known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
     /// Since when statements have found no backend.
@@ -140,6 +141,7 @@ pub struct Engine {
     pub(crate) lock_waits_denied: Option<Instant>,
     /// Bytes of waiting statements.
     pub(crate) buffered: usize,
+    pub(crate) hoards: Hoards,
     /// When open transactions are given up, once draining has begun.
     pub(crate) draining: Option<Instant>,
     next_sweep: Instant,
@@ -210,7 +212,6 @@ impl Engine {
             tasks: Tasks::default(),
             claims: Claims::default(),
             late_refusals: BTreeMap::new(),
-            last_refusal: 0,
             wanting_since: None,
             entropy: Entropy::new(settings.entropy),
             now: Instant::START,
@@ -254,7 +255,7 @@ impl Engine {
             schema_checks: BTreeMap::new(),
             delayed: VecDeque::new(),
             urgent: Vec::new(),
-            resume: Vec::new(),
+            resume: Resume::default(),
             known_schemas: BTreeMap::new(),
             lacking_since: None,
             server_full: None,
@@ -262,6 +263,7 @@ impl Engine {
             blockers: BTreeMap::new(),
             lock_waits_denied: None,
             buffered: 0,
+            hoards: Hoards::default(),
             draining: None,
             next_sweep: Instant::START,
             limits_reached: BTreeMap::new(),
@@ -387,9 +389,10 @@ impl Engine {
         let said = match reason {
             CloseReason::EndOfStream => String::from("the server closed the connection"),
             CloseReason::Failed(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+            CloseReason::TooMuchHeld => String::from("it has sent too much"),
         };
         match self.role(connection) {
-            Role::Client(key) => self.client_gone(key),
+            Role::Client(key) => self.client_ended(key, reason),
             Role::Backend(key) => self.backend_gone(key, &said),
             Role::Control => {
                 self.control_lost(&said);
@@ -443,6 +446,7 @@ impl Engine {
             }
             self.drain_client(key);
         }
+        self.resume.begin_later();
         self.end_overdue();
         self.carry_out_kills();
         if self.paused {

@@ -98,6 +98,11 @@ impl Outbox {
         self.records.push_back(Record::Finished);
     }
 
+    /// Bytes that were put in since it was last dry.
+    pub(crate) fn unsent(&self) -> usize {
+        self.arena.len()
+    }
+
     /// Bytes held, used or not.
     pub(crate) fn bytes(&self) -> usize {
         self.arena.capacity() + self.records.capacity() * size_of::<Record>()

@@ -125,6 +125,8 @@ pub enum CloseReason {
     EndOfStream,
     /// A system call failed with this errno (ECONNRESET most of the time).
     Failed(i32),
+    /// A layer has no memory left for what peers have sent, of which this one has sent most. For layers.
+    TooMuchHeld,
 }
 
 /// What the process around the event loop can ask of a program.

@@ -212,11 +212,14 @@ fn serve(mut driver: Driver, begun: &Receiver<Begin>, happenings: &SyncSender<Ha
     let Ok(Begin { settings, pool, post, handshakes, tls, trusted }) = begun.recv() else { return };
     let number = post.number;
     let ended = catch_unwind(AssertUnwindSafe(|| {
+        // Of what is not whole yet, compressed clients may hold as much as the others.
+        let of_clients = settings.statement_memory / pool.count() as usize;
         let engine = Engine::join(settings, pool, number);
         // From the outside in: what is said ahead of all, what is encrypted, what is compressed, the engine.
         let compression = Rc::new(Cell::new(0));
         let reporting = Reporting::new(engine, post, happenings.clone(), compression.clone());
-        let encrypted = Handshakes::new(tls.around(Compressed::new(reporting, compression)), handshakes);
+        let compressed = Compressed::new(reporting, compression, of_clients);
+        let encrypted = Handshakes::new(tls.around(compressed), handshakes);
         let mut program = ProxyProtocol::new(encrypted, trusted);
         let result = driver.run(&mut program);
         program.inner_mut().inner_mut().inner_mut().inner_mut().report();

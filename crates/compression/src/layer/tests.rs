@@ -73,7 +73,7 @@ impl Program for Echo {
 }
 
 fn started() -> Compressed<Echo> {
-    let mut layer = Compressed::new(Echo::default(), Rc::default());
+    let mut layer = Compressed::new(Echo::default(), Rc::default(), usize::MAX);
     layer.inner.orders.push_back(Order::Start);
     assert!(turn(&mut layer, &[]).0.is_empty());
     layer
@@ -122,7 +122,7 @@ fn what_is_said_comes_back() {
 
 #[test]
 fn others_pass_through() {
-    let mut layer = Compressed::new(Echo::default(), Rc::default());
+    let mut layer = Compressed::new(Echo::default(), Rc::default(), usize::MAX);
     assert_eq!(turn(&mut layer, b"plain"), (b"plain".to_vec(), false));
 }
 
@@ -162,7 +162,7 @@ fn what_cannot_be_opened_ends_the_connection() {
 fn what_waits_is_bounded() {
     let held = Rc::new(Cell::new(0));
     let program = Echo { orders: VecDeque::from([Order::Start]), ..Echo::default() };
-    let mut layer = Compressed::new(program, held.clone());
+    let mut layer = Compressed::new(program, held.clone(), usize::MAX);
     turn(&mut layer, &[]);
     let idle = held.get();
     assert_eq!(idle, size_of::<Entry>());
@@ -239,7 +239,7 @@ fn two_reasons_to_read_no_more() {
 #[test]
 fn what_a_server_said_before_it_closed_is_heard() {
     for (order, heard) in [(Order::StartAsClient, 12 * 60_004), (Order::Start, 5 * 60_004)] {
-        let mut layer = Compressed::new(Echo::default(), Rc::default());
+        let mut layer = Compressed::new(Echo::default(), Rc::default(), usize::MAX);
         layer.inner.orders.push_back(order);
         turn(&mut layer, &[]);
         let bytes: Vec<u8> = (0..12).flat_map(|_| packed(&noise())).collect();
@@ -253,7 +253,7 @@ fn what_a_server_said_before_it_closed_is_heard() {
 
 #[test]
 fn a_broken_end_is_told_once() {
-    let mut layer = Compressed::new(Echo::default(), Rc::default());
+    let mut layer = Compressed::new(Echo::default(), Rc::default(), usize::MAX);
     layer.inner.orders.push_back(Order::StartAsClient);
     turn(&mut layer, &[]);
     let mut bytes: Vec<u8> = (0..6).flat_map(|_| packed(&noise())).collect();
@@ -265,4 +265,61 @@ fn a_broken_end_is_told_once() {
     layer.handle(Instant::START, Input::Closed { connection: CONNECTION, reason });
     assert_eq!(layer.inner.closed, 1);
     assert!(!turn(&mut layer, &[]).1, "it is closed already");
+}
+
+/// Beginnings of packets that never end: the client that has sent most goes, and the others stay.
+#[test]
+fn halves_of_packets_are_bounded() {
+    let held = Rc::new(Cell::new(0));
+    let mut layer = Compressed::new(Crowd::default(), held.clone(), 0);
+    let half = [&[0xff, 0xff, 0xff, 0, 0xff, 0xff, 0xff][..], &vec![0; 3 << 20]].concat();
+    let connection = |index| ConnectionId { index, generation: 1 };
+    let mut closed = Vec::new();
+    for index in 0..40 {
+        layer.inner.starting = Some(connection(index));
+        while let Some(output) = layer.poll_output() {
+            if let Output::Close { connection } = output {
+                closed.push(connection);
+            }
+        }
+        // The first ones send less than those that come later.
+        let bytes = &half[..(1 << 20) + (index as usize) * 50_000];
+        layer.handle(Instant::START, Input::Bytes { connection: connection(index), bytes });
+        assert!(held.get() <= 2 * (LEAST_FOR_CLIENTS + bytes.len()), "{index}: {}", held.get());
+    }
+    assert_eq!(layer.poll_output(), Some(Output::Close { connection: connection(39) }));
+    closed.push(connection(39));
+    assert_eq!(closed, layer.inner.closed);
+    // 32 MiB are those of the first 22 or so; from there on the latest is the one that has sent most.
+    assert!(closed.iter().map(|closed| closed.index).eq(closed[0].index..40), "{closed:?}");
+    for index in 0..40 {
+        let reason = CloseReason::EndOfStream;
+        layer.handle(Instant::START, Input::Closed { connection: connection(index), reason });
+    }
+    assert_eq!((held.get(), layer.held.of_clients), (0, 0));
+}
+
+/// Has compression begin where it is told to.
+#[derive(Default)]
+struct Crowd {
+    starting: Option<ConnectionId>,
+    closed: Vec<ConnectionId>,
+}
+
+impl Program for Crowd {
+    fn handle(&mut self, _now: Instant, input: Input<'_>) {
+        if let Input::Closed { connection, reason: CloseReason::TooMuchHeld } = input {
+            self.closed.push(connection);
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output<'_>> {
+        let (compression, side) = (Compression::Zlib, CompressionSide::Server);
+        let connection = self.starting.take()?;
+        Some(Output::StartCompression { connection, compression, side })
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        None
+    }
 }

@@ -181,8 +181,7 @@ pub(crate) struct LateRefusal {
 impl Engine {
     /// Tells a client later that its login is refused; it waits without any work.
     pub(crate) fn refuse_later(&mut self, delay: Duration, refusal: LateRefusal) {
-        self.last_refusal += 1;
-        let place = (self.now + delay, self.last_refusal);
+        let place = (self.now + delay, u64::from(refusal.client.1));
         self.clients[refusal.client.0].phase = Phase::Login(Login::Refused(place));
         self.late_refusals.insert(place, refusal);
     }

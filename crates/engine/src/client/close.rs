@@ -1,5 +1,8 @@
 //! The end of a client, whoever wants it.
 
+use seam::CloseReason;
+
+use super::hoards::MEMORY_USED_UP;
 use super::login::Login;
 use super::{Lost, Phase, Running};
 use crate::backend::{Afterwards, Owner};
@@ -22,6 +25,15 @@ impl Engine {
         let connection = self.clients[key].connection;
         self.outbox.close(connection);
         self.forget_client(key);
+    }
+
+    /// A client's connection has ended.
+    pub(crate) fn client_ended(&mut self, key: usize, reason: CloseReason) {
+        if reason == CloseReason::TooMuchHeld {
+            self.limit_reached("statement_memory", self.settings.statement_memory as u64);
+            return self.close_client(key, MEMORY_USED_UP);
+        }
+        self.client_gone(key);
     }
 
     /// A client's connection has ended by itself.
@@ -121,6 +133,7 @@ impl Engine {
 
     /// Closes clients that have been idle for `wait_timeout`, their own or that of all, or have not taken a reply for `net_write_timeout`.
     pub(crate) fn sweep_clients(&mut self) {
+        self.sweep_hoards();
         let (now, settings) = (self.now, &self.settings);
         let (idle, stalled) = (settings.wait_timeout, settings.net_write_timeout);
         let (mut idle_ones, mut stalled_ones) = (Vec::new(), Vec::new());

@@ -21,6 +21,10 @@ use crate::session::statements::Template;
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;
 
+/// Of one client's commands no more are answered here in a turn than this many bytes of them, or answers of this many bytes: a few
+/// bytes can ask for a thousand times as many (SHOW WARNINGS), and only the next turn tells whether it takes them.
+const ANSWERED_AT_ONCE: usize = 64 << 10;
+
 /// What mariadb-admin's flush commands, shutdown and processlist of old send: relayed like any other.
 const REFRESH: u8 = CommandKind::Refresh as u8;
 const SHUTDOWN: u8 = CommandKind::Shutdown as u8;
@@ -28,6 +32,41 @@ const REGISTER_REPLICA: u8 = CommandKind::RegisterSlave as u8;
 const BINLOG_DUMP: u8 = CommandKind::BinlogDump as u8;
 const BINLOG_DUMP_GTID: u8 = CommandKind::BinlogDumpGtid as u8;
 const PROCESS_INFO: u8 = CommandKind::ProcessInfo as u8;
+
+/// Clients that may have sent ahead, by their slots.
+#[derive(Default)]
+pub(crate) struct Resume {
+    now: Vec<usize>,
+    /// In the next turn.
+    later: Vec<usize>,
+}
+
+impl Resume {
+    /// It goes on in this turn.
+    pub(crate) fn push(&mut self, client: usize) {
+        self.now.push(client);
+    }
+
+    /// It goes on in the next turn: it has had its share of this one.
+    fn push_later(&mut self, client: usize) {
+        self.later.push(client);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<usize> {
+        self.now.pop()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.now.is_empty()
+    }
+
+    /// What was for the next turn is for this one.
+    pub(crate) fn begin_later(&mut self) {
+        self.now.append(&mut self.later);
+        self.now.sort_unstable();
+        self.now.dedup();
+    }
+}
 
 impl Engine {
     /// Bytes of a client, cut anywhere.
@@ -74,8 +113,9 @@ impl Engine {
     fn keep_input(&mut self, key: usize, input: Vec<u8>) {
         let client = &mut self.clients[key];
         let reads_on = match &client.phase {
-            Phase::Idle
-            | Phase::Running(Running::Uploading { .. } | Running::Replicating { begun: true }) => true,
+            // What is whole waits until the answers before it are on their way.
+            Phase::Idle => wire::message_len_hint(&input).is_none_or(|needed| needed > input.len()),
+            Phase::Running(Running::Uploading { .. } | Running::Replicating { begun: true }) => true,
             Phase::Login(login) => !login.is_ours_to_go_on(),
             _ => false,
         };
@@ -89,9 +129,8 @@ impl Engine {
         self.buffered += client.counted;
         client.input = input;
         self.update_reading(key);
-        if self.statement_memory_is_used_up() {
+        if self.lacks_statement_memory() && self.clients.contains(key) {
             let limit = self.settings.statement_memory;
-            self.limit_reached("statement_memory", limit as u64);
             if matches!(self.clients[key].phase, Phase::Idle) {
                 self.answer_error(key, 1, &MySqlError::statement_memory(limit));
             }
@@ -102,9 +141,15 @@ impl Engine {
     /// Takes in whole messages as long as the client's phase allows. Returns how many bytes were used.
     fn client_messages(&mut self, key: usize, bytes: &[u8]) -> usize {
         let mut used = 0;
+        let answered = self.outbox.unsent();
         while let Some(client) = self.clients.get(key) {
             let rest = &bytes[used..];
             if rest.is_empty() {
+                break;
+            }
+            let enough = used > ANSWERED_AT_ONCE || self.outbox.unsent() - answered > ANSWERED_AT_ONCE;
+            if enough && matches!(client.phase, Phase::Idle) {
+                self.resume.push_later(key);
                 break;
             }
             let step = match client.phase {
@@ -387,9 +432,8 @@ impl Engine {
         let client = &mut self.clients[key];
         client.request = Some(Box::new(request));
         client.phase = phase;
-        if self.statement_memory_is_used_up() {
+        if self.lacks_statement_memory() {
             let limit = self.settings.statement_memory;
-            self.limit_reached("statement_memory", limit as u64);
             self.cancel_queued(key, &MySqlError::statement_memory(limit));
         }
     }
@@ -443,7 +487,11 @@ impl Engine {
 
     /// It is common to all workers; what others hold is known as of their last turn.
     pub(crate) fn statement_memory_is_used_up(&self) -> bool {
-        self.buffered + self.workers.others_hold_bytes(self.worker) > self.settings.statement_memory
+        self.statement_memory_held() > self.settings.statement_memory
+    }
+
+    pub(crate) fn statement_memory_held(&self) -> usize {
+        self.buffered + self.workers.others_hold_bytes(self.worker)
     }
 
     /// The request of a client, with its bytes taken off the account.
@@ -537,3 +585,6 @@ fn inserts_selection(statement: &Statement, text: &[u8]) -> bool {
 pub(crate) fn key_u32(key: usize) -> u32 {
     u32::try_from(key).expect("max_connections is a u32")
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -21,6 +21,7 @@ pub(crate) mod compression;
 pub(crate) mod delay;
 pub(crate) mod delegation;
 pub(crate) mod execution;
+pub(crate) mod hoards;
 pub(crate) mod holdings;
 pub(crate) mod kill;
 pub(crate) mod known_answers;

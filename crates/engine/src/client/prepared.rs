@@ -121,9 +121,13 @@ impl ClientStatements {
 
     /// Bytes on the heap; what several clients share is not counted.
     pub(crate) fn bytes(&self) -> usize {
-        let pieces =
-            self.statements.iter().map(|statement| bytes_of(statement.long_data.as_deref())).sum::<usize>();
-        size_of::<Self>() + self.statements.capacity() * size_of::<ClientStatement>() + pieces
+        let statements = self.statements.capacity() * size_of::<ClientStatement>();
+        size_of::<Self>() + statements + self.long_data_bytes()
+    }
+
+    /// Bytes of long data that wait for their execution.
+    pub(crate) fn long_data_bytes(&self) -> usize {
+        self.statements.iter().map(|statement| bytes_of(statement.long_data.as_deref())).sum()
     }
 }
 
@@ -301,9 +305,8 @@ impl Engine {
             Some(LongData::Wrong(_)) => return,
         }
         self.buffered += raw.len();
-        if self.statement_memory_is_used_up() {
+        if self.lacks_statement_memory() && self.clients.contains(key) {
             let limit = self.settings.statement_memory;
-            self.limit_reached("statement_memory", limit as u64);
             self.long_data_is_wrong(key, number, MySqlError::statement_memory(limit));
         }
     }

@@ -1,0 +1,109 @@
+use std::rc::Rc;
+
+use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program};
+
+use super::*;
+use crate::accounts::secret::Secret;
+use crate::accounts::{Account, Credential};
+use crate::client::Client;
+use crate::control::facts::Facts;
+use crate::server_login::Established;
+use crate::session::SessionState;
+use crate::session::aftermath::Diagnostics;
+use crate::settings::Settings;
+
+/// Clients that have logged in and have said nothing yet, in front of a server that is away.
+pub(in crate::client) fn engine(clients: u32, settings: Settings) -> Engine {
+    let server = vec![Address::Unix("/nowhere".into())];
+    let mut engine = Engine::new(Settings { server, max_connections: clients, ..settings });
+    engine.facts = Some(Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX))));
+    let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
+    for index in 0..clients {
+        assert!(engine.workers.take_client());
+        let (id, peer) = (engine.next_client_id(), Peer::Tcp(([10, 0, 0, 1], 1024).into()));
+        let mut client = Client::new(connection(index), peer, id, Instant::START);
+        client.identity = Some(engine.identities.hold(&account, b"app", Secret::None));
+        client.session = Some(engine.sessions.hold(SessionState::default()));
+        client.phase = Phase::Idle;
+        let key = engine.clients.insert(client);
+        engine.client_ids.insert(id, key);
+        engine.set_role(connection(index), crate::engine::Role::Client(key));
+    }
+    engine
+}
+
+pub(in crate::client) fn connection(index: u32) -> ConnectionId {
+    ConnectionId { index, generation: 1 }
+}
+
+/// A turn with these bytes of the first client: how many it was sent, and whether it is read from.
+fn turn(engine: &mut Engine, bytes: &[u8], reads: &mut bool) -> usize {
+    if !bytes.is_empty() {
+        engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes });
+    }
+    engine.handle(Instant::START, Input::TurnEnd);
+    let mut sent = 0;
+    while let Some(output) = engine.poll_output() {
+        match output {
+            Output::Send { bytes, .. } => sent += bytes.len(),
+            Output::PauseReading { .. } => *reads = false,
+            Output::ResumeReading { .. } => *reads = true,
+            _ => {}
+        }
+    }
+    sent
+}
+
+/// A few bytes that ask for a thousand times as many: what is answered here comes in turns, and no more where it is not taken.
+#[test]
+fn what_is_answered_here_is_bounded() {
+    const REPLY: usize = 50_000;
+    let mut engine = engine(1, Settings::default());
+    let reply = vec![7; REPLY].into_boxed_slice();
+    engine.clients[0].aftermath.diagnostics = Diagnostics::Saved { warnings: 1, errors: 0, reply };
+    let mut asked = Vec::new();
+    for _ in 0..10_000 {
+        wire::put_message(&mut asked, &mut 0, b"\x03SHOW WARNINGS");
+    }
+    let mut reads = true;
+    let mut sent = turn(&mut engine, &asked, &mut reads);
+    assert!((1..=2 * (ANSWERED_AT_ONCE + REPLY)).contains(&sent), "{sent} bytes at once");
+    assert!(!reads, "there is enough to do");
+    assert_eq!(engine.next_timeout(), Some(Instant::START), "it goes on at once");
+    let more = turn(&mut engine, &[], &mut reads);
+    assert!((1..=ANSWERED_AT_ONCE + REPLY).contains(&more), "{more} bytes in the next turn");
+    sent += more;
+    // The client takes none of it: nothing more is made.
+    engine.handle(Instant::START, Input::Stalled { connection: connection(0) });
+    assert_eq!(turn(&mut engine, &[], &mut reads), 0);
+    assert_eq!(turn(&mut engine, &[], &mut reads), 0);
+    engine.handle(Instant::START, Input::Drained { connection: connection(0) });
+    let mut turns = 0;
+    while !reads {
+        sent += turn(&mut engine, &[], &mut reads);
+        turns += 1;
+        assert!(turns <= 10_000, "{sent} bytes so far");
+    }
+    while engine.next_timeout() == Some(Instant::START) {
+        sent += turn(&mut engine, &[], &mut reads);
+    }
+    assert_eq!(sent, 10_000 * REPLY);
+    assert!(engine.clients[0].input.is_empty() && reads);
+}
+
+/// Commands without an answer take time all the same.
+#[test]
+fn what_is_not_answered_is_bounded_too() {
+    let mut engine = engine(1, Settings::default());
+    let mut closes = Vec::new();
+    for _ in 0..100_000 {
+        wire::put_message(&mut closes, &mut 0, b"\x19\x01\0\0\0");
+    }
+    let mut reads = true;
+    turn(&mut engine, &closes, &mut reads);
+    assert!(engine.clients[0].input.len() > closes.len() / 2 && !reads);
+    while engine.next_timeout() == Some(Instant::START) {
+        turn(&mut engine, &[], &mut reads);
+    }
+    assert!(engine.clients[0].input.is_empty() && reads);
+}

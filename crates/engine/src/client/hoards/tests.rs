@@ -1,0 +1,114 @@
+use std::time::Duration;
+
+use seam::{Input, Instant, Output, Program};
+
+use crate::client::commands::tests::{connection, engine};
+use crate::engine::Engine;
+use crate::settings::Settings;
+
+const LIMIT: usize = 1 << 20;
+
+/// Half a statement of so many bytes.
+fn half(bytes: usize) -> Vec<u8> {
+    [&[0xff, 0xff, 0x7f, 0, 3][..], &vec![b'x'; bytes - 5]].concat()
+}
+
+fn say(engine: &mut Engine, client: u32, bytes: &[u8]) {
+    let now = engine.now;
+    engine.handle(now, Input::Bytes { connection: connection(client), bytes });
+}
+
+/// The clients that are told that there is no memory, and those that are closed.
+fn ended(engine: &mut Engine) -> (Vec<u32>, Vec<u32>) {
+    let (mut told, mut closed) = (Vec::new(), Vec::new());
+    while let Some(output) = engine.poll_output() {
+        match output {
+            // ER_OUT_OF_RESOURCES, 1041.
+            Output::Send { connection, bytes } if bytes.get(4..7) == Some(&[0xff, 0x11, 0x04]) => {
+                told.push(connection.index);
+            }
+            Output::Close { connection } => closed.push(connection.index),
+            _ => {}
+        }
+    }
+    (told, closed)
+}
+
+fn settings() -> Settings {
+    Settings { statement_memory: LIMIT, ..Settings::default() }
+}
+
+#[test]
+fn whoever_holds_most_has_to_go_for_others() {
+    let mut engine = engine(8, settings());
+    for (client, bytes) in [(0, 300_000), (1, 200_000), (2, 400_000), (3, 100_000)] {
+        say(&mut engine, client, &half(bytes));
+    }
+    assert_eq!(ended(&mut engine), (vec![], vec![]));
+    let mut query = Vec::new();
+    wire::put_message(&mut query, &mut 0, &[b"\x03SELECT '", &vec![b'x'; 60_000][..], b"'"].concat());
+    say(&mut engine, 4, &query);
+    assert_eq!(ended(&mut engine), (vec![2], vec![2]), "until a quarter is free");
+    assert_eq!(engine.snapshot().waiting, 1);
+}
+
+#[test]
+fn whoever_is_the_greatest_itself_has_to_go() {
+    let mut engine = engine(2, settings());
+    say(&mut engine, 0, &half(200_000));
+    say(&mut engine, 1, &half(900_000));
+    assert_eq!(ended(&mut engine), (vec![1], vec![1]));
+}
+
+#[test]
+fn where_statements_wait_the_latest_is_refused() {
+    let mut engine = engine(8, settings());
+    let mut query = Vec::new();
+    wire::put_message(&mut query, &mut 0, &[b"\x03SELECT '", &vec![b'x'; 250_000][..], b"'"].concat());
+    for client in 0..4 {
+        say(&mut engine, client, &query);
+    }
+    assert_eq!(ended(&mut engine), (vec![], vec![]));
+    say(&mut engine, 4, &query);
+    assert_eq!(ended(&mut engine), (vec![4], vec![]));
+}
+
+/// They are another worker's trouble: it looks for them now and then.
+#[test]
+fn the_quiet_are_found_without_being_missed() {
+    let mut engine = engine(4, settings());
+    for client in 0..3 {
+        say(&mut engine, client, &half(320_000));
+    }
+    engine.handle(Instant::START, Input::TurnEnd);
+    assert_eq!(ended(&mut engine), (vec![], vec![]));
+    let later = Instant::START + Duration::from_secs(1);
+    engine.handle(later, Input::Bytes { connection: connection(2), bytes: b"x" });
+    engine.handle(later, Input::TurnEnd);
+    assert_eq!(ended(&mut engine), (vec![1], vec![1]), "of two that are quiet, one");
+}
+
+#[test]
+fn those_that_go_on_are_found_where_they_are_missed() {
+    let mut engine = engine(4, settings());
+    let later = Instant::START + Duration::from_secs(1);
+    for client in 0..3 {
+        engine.handle(later, Input::Bytes { connection: connection(client), bytes: &half(320_000) });
+    }
+    engine.handle(later, Input::TurnEnd);
+    assert_eq!(ended(&mut engine), (vec![], vec![]), "nobody is quiet");
+    say(&mut engine, 3, &half(100_000));
+    assert_eq!(ended(&mut engine), (vec![2], vec![2]));
+}
+
+#[test]
+fn the_quiet_go_before_those_that_hold_more() {
+    let mut engine = engine(4, settings());
+    say(&mut engine, 0, &half(320_000));
+    let later = Instant::START + Duration::from_secs(1);
+    engine.handle(later, Input::TurnEnd);
+    for client in [1, 2] {
+        say(&mut engine, client, &half(370_000));
+    }
+    assert_eq!(ended(&mut engine), (vec![0], vec![0]));
+}

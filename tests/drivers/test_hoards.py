@@ -1,0 +1,95 @@
+"""Clients that take what is for all: memory for half a statement, or for answers that they do not read."""
+
+import pytest
+
+from harness import raw
+from harness.raw import Ok
+from harness.waiting import until
+
+LIMIT = 4 << 20
+
+
+@pytest.fixture
+def small(own_onramp, server):
+    return own_onramp(server, statement_memory=LIMIT, max_allowed_packet="2MiB", workers=1)
+
+
+def half(size):
+    """The beginning of a statement of 1,5 MiB."""
+    return (1_500_000).to_bytes(3, "little") + b"\0" + b"\x03SELECT '" + b"x" * (size - 13)
+
+
+def closes(onramp):
+    return onramp.log_text().count("it holds most of that with half a statement")
+
+
+def test_halves_of_statements(small):
+    """They keep nobody from being served: whoever holds most has to go."""
+    witness = raw.connect(small)
+    hoarders = [raw.connect(small) for _ in range(8)]
+    for hoarder in hoarders:
+        try:
+            hoarder.send_bytes(half(1_000_000))
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+    until(lambda: closes(small), "nobody had to go")
+    for length in (10, 100_000, 300_000):
+        assert witness.value(f"SELECT LENGTH('{'w' * length}')") == str(length).encode()
+
+
+def test_pieces_of_long_data(small):
+    witness = raw.connect(small)
+    hoarders = [raw.connect(small) for _ in range(8)]
+    for hoarder in hoarders:
+        statement = hoarder.prepare("SELECT ?").statement
+        for _ in range(8):
+            hoarder.sequence = 0
+            body = statement.to_bytes(4, "little") + b"\0\0" + b"x" * 100_000
+            try:
+                hoarder.send(bytes([raw.STMT_SEND_LONG_DATA]) + body)
+            except (ConnectionResetError, BrokenPipeError):
+                break
+    until(lambda: closes(small), "nobody had to go")
+    # Of eight that hold all the rest, one holds more than this.
+    assert witness.value(f"SELECT LENGTH('{'w' * 300_000}')") == b"300000"
+
+
+def test_halves_of_compressed_packets(own_onramp, server):
+    """They are held before anybody knows what is in them, within a bound of their own: 32 MiB, where the other is less."""
+    onramp = own_onramp(server, statement_memory="16MiB", max_allowed_packet="16MiB", workers=1)
+    witness = raw.connect(onramp)
+    before = onramp.memory()
+    hoarders = [raw.Connection(onramp) for _ in range(20)]
+    for hoarder in hoarders:
+        hoarder.greet()
+        hoarder.send(hoarder.login_request("app", "app-secret", capabilities=raw.USUAL | raw.COMPRESS))
+        assert isinstance(hoarder.finish_login("app-secret"), Ok)
+        try:
+            hoarder.send_bytes(b"\xff\xff\xff\0\xff\xff\xff" + bytes(8 << 20))
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+    until(lambda: closes(onramp), "nobody had to go")
+    assert witness.value(f"SELECT LENGTH('{'w' * 1_000_000}')") == b"1000000"
+    assert onramp.memory() - before < 120 << 20
+
+
+def test_answers_that_are_not_read(own_onramp, server):
+    """A few bytes that ask for a thousand times as many, without a statement for the server among them."""
+    onramp = own_onramp(server)
+    witness = raw.connect(onramp)
+    hoarder = raw.connect(onramp)
+    assert isinstance(hoarder.query("SET max_error_count = 300"), Ok)
+    casts = ",".join(f"CAST('{'x' * 100}{number}' AS INT)" for number in range(300))
+    assert hoarder.query(f"SELECT {casts}").warnings == 300
+    one = hoarder.query("SHOW WARNINGS")
+    before = onramp.memory()
+    show = b"\x0e\0\0\0\x03SHOW WARNINGS"
+    count = 3000
+    hoarder.send_bytes(show * count)
+    assert witness.value("SELECT 'served'") == b"served"
+    # What has come of it is on its way or not made yet; 3,000 answers are some 100 MiB.
+    assert onramp.memory() - before < 32 << 20
+    for _ in range(count):
+        hoarder.sequence = 1
+        assert hoarder.result().rows == one.rows
+    assert isinstance(hoarder.ping(), Ok)
