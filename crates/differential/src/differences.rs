@@ -32,7 +32,7 @@ pub(crate) enum Reason {
     Statistics,
     /// Row "SHOW WARNINGS, SHOW ERRORS where there is nothing to show, or the server is not asked".
     WidthsOfWarnings,
-    /// Row "The column length of a user variable that was never set".
+    /// Row "The column length (MySQL: and type) of a user variable that was never set".
     NeverSet,
     /// COM_FIELD_LIST without a default schema: whether it is an error, MariaDB sees from the statement before
     /// (sql_lex.cc, copy_db_to: `with_cte_resolution`).
@@ -152,9 +152,9 @@ fn reason(step: &Step, ends: Ends, direct: &Packet, through: &Packet) -> Option<
         Role::Prepared => (one[5..] == two[5..]).then_some(Reason::StatementId),
         Role::Column if ends.capabilities.contains(Capabilities::EXTENDED_METADATA) => {
             let (one, two) = (without_extension(one)?, without_extension(two)?);
-            (one.1 == two.1).then(|| column(step, &one.0, &two.0)).flatten()
+            (one.1 == two.1).then(|| column(step, ends, &one.0, &two.0)).flatten()
         }
-        Role::Column => column(step, one, two),
+        Role::Column => column(step, ends, one, two),
         Role::Ok if *step == Step::Reconnect && of_login(one) == of_login(two) => {
             Some(Reason::WarningsOfLogin)
         }
@@ -274,7 +274,7 @@ fn without_extension(definition: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     Some(([&definition[..names], reader.rest()].concat(), extension))
 }
 
-fn column(step: &Step, direct: &[u8], through: &[u8]) -> Option<Reason> {
+fn column(step: &Step, ends: Ends, direct: &[u8], through: &[u8]) -> Option<Reason> {
     let (one, two) = (parse_column_definition(direct).ok()?, parse_column_definition(through).ok()?);
     // The rows of a cursor come from a table without a name, whose columns have theirs from the statement.
     let of_cursor = matches!(step, Step::Execute { cursor: true, .. }) && one.original_name == one.name;
@@ -306,7 +306,11 @@ fn column(step: &Step, direct: &[u8], through: &[u8]) -> Option<Reason> {
     // A LONG_BLOB, or what functions make of it, and what was made NULL again.
     let of_null = [one.length, two.length] == [16_777_216, 16_777_215]
         && (one.kind == two.kind || [one.kind, two.kind] == [251, 250]);
-    if is_expression && of_null && length_aside(&one) == length_aside(&two) {
+    // MySQL: VAR_STRING, what it makes of a LONG_BLOB, and LONGLONG and DOUBLE for sums.
+    let of_mysql = is_mysql(ends)
+        && says(step, &["@"])
+        && [[253, 250], [253, 251], [250, 251], [8, 5]].contains(&[one.kind, two.kind]);
+    if is_expression && (of_mysql || of_null && length_aside(&one) == length_aside(&two)) {
         return Some(Reason::NeverSet);
     }
     (rest(&one) == rest(&two) && character_set(one.collation) == character_set(two.collation))
@@ -423,6 +427,11 @@ fn of_login(payload: &[u8]) -> Option<wire::OkPacket<'_>> {
     let ok = wire::OkPacket::parse(payload, true).ok()?;
     let status = ok.status.without(StatusFlags::SESSION_STATE_CHANGED);
     Some(wire::OkPacket { warnings: 0, session_changes: &[], status, ..ok })
+}
+
+/// MariaDB's greeting lacks this flag, which it calls CLIENT_MYSQL.
+fn is_mysql(ends: Ends) -> bool {
+    ends.capabilities.contains(Capabilities::LONG_PASSWORD)
 }
 
 fn tracks(ends: Ends) -> bool {
