@@ -364,7 +364,22 @@ pub(crate) fn is_utf8(charset: &[u8]) -> bool {
 /// What of a `sql_mode` matters to the lexer. Both modes stand in the list where a combination such as ANSI brings them.
 pub(crate) fn lex_mode(sql_mode: &[u8]) -> sql::LexMode {
     let has = |name: &[u8]| sql_mode.split(|&b| b == b',').any(|mode| mode == name);
-    sql::LexMode { ansi_quotes: has(b"ANSI_QUOTES"), no_backslash_escapes: has(b"NO_BACKSLASH_ESCAPES") }
+    sql::LexMode {
+        ansi_quotes: has(b"ANSI_QUOTES"),
+        no_backslash_escapes: has(b"NO_BACKSLASH_ESCAPES"),
+        high_blank: None,
+    }
+}
+
+/// The non-breaking blank of a `character_set_client`, where the servers take it for a blank between words (the tables `ctype_...` of
+/// their strings/ctype-extra.c and ctype-latin1.c; tried with each of their character sets on MariaDB 10.11 and MySQL 9.7).
+fn high_blank(charset: &[u8]) -> Option<u8> {
+    match charset {
+        b"armscii8" | b"cp1250" | b"dec8" | b"geostd8" | b"greek" | b"hebrew" | b"latin1" | b"latin2"
+        | b"latin5" | b"latin7" => Some(0xa0),
+        b"cp852" | b"cp866" | b"keybcs2" => Some(0xff),
+        _ => None,
+    }
 }
 
 /// The number of a stored session state.
@@ -390,6 +405,8 @@ struct Entry {
     holders: u32,
     /// See [`Sessions::lex_mode`].
     lex_mode: Option<sql::LexMode>,
+    /// See [`high_blank`].
+    high_blank: Option<u8>,
 }
 
 impl Sessions {
@@ -399,8 +416,10 @@ impl Sessions {
             return self.hold_again(id);
         }
         let lex_mode = state.variables.get(&b"sql_mode"[..]).map(|sql_mode| lex_mode(sql_mode));
+        let high_blank = high_blank(&state.charset.client);
         let state = Rc::new(state);
-        let index = self.entries.insert(Entry { state: Rc::clone(&state), holders: 1, lex_mode });
+        let entry = Entry { state: Rc::clone(&state), holders: 1, lex_mode, high_blank };
+        let index = self.entries.insert(entry);
         let id = SessionId(u32::try_from(index).expect("fewer states than clients and backends"));
         self.ids.insert(state, id);
         id
@@ -427,9 +446,10 @@ impl Sessions {
         &self.entries[id.0 as usize].state
     }
 
-    /// How a state's own `sql_mode` has the lexer read; `None` where it is the server's.
-    pub(crate) fn lex_mode(&self, id: SessionId) -> Option<sql::LexMode> {
-        self.entries[id.0 as usize].lex_mode
+    /// How a state has the lexer read, with `servers` where it has no `sql_mode` of its own.
+    pub(crate) fn lex_mode(&self, id: SessionId, servers: sql::LexMode) -> sql::LexMode {
+        let entry = &self.entries[id.0 as usize];
+        sql::LexMode { high_blank: entry.high_blank, ..entry.lex_mode.unwrap_or(servers) }
     }
 
     /// Bytes of all states.

@@ -7,13 +7,15 @@ use crate::scan::Scanner;
 use crate::statement::{self, Statement};
 use crate::{Effects, PoolVariable, Reads, TrackerVariable, digest};
 
-/// What of the session's `sql_mode` changes how a statement is cut into tokens.
+/// What of the session's `sql_mode` and of `character_set_client` changes how a statement is cut into tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LexMode {
     /// `ANSI_QUOTES`: double quotes enclose identifiers.
     pub ansi_quotes: bool,
     /// `NO_BACKSLASH_ESCAPES`: a backslash in a string is an ordinary character.
     pub no_backslash_escapes: bool,
+    /// The byte of the non-breaking blank in the client's single-byte character set, where the servers take it for a blank.
+    pub high_blank: Option<u8>,
 }
 
 /// What a text does, over all statements in it.
@@ -51,7 +53,8 @@ pub struct Classification {
     pub releases_connection: bool,
     /// The last result set of the text is that of a [`Kind::Select`], if there is one: behind it stand statements without.
     pub rows_of_select: bool,
-    /// One of the statements is [`Kind::Insert`], [`Kind::Replace`] or [`Kind::Load`].
+    /// One of the statements is [`Kind::Insert`], [`Kind::Replace`] or [`Kind::Load`], or creates a table from a selection: rows may
+    /// get numbers that LAST_INSERT_ID() tells.
     pub inserts: bool,
     /// Session variables, in lower case, that the text sets without a report of the server that could be relied on:
     /// MariaDB's tracker passes over `SET @@name = value`, and tells of the values in `SET STATEMENT` but not always that they
@@ -70,7 +73,7 @@ pub enum Kind {
     Empty,
     /// `SELECT`, `WITH ... SELECT`, `VALUES`, `TABLE`, also in parentheses.
     Select,
-    /// `INSERT`.
+    /// `INSERT`, also in MariaDB's `ANALYZE <statement>`, as the three below.
     Insert,
     /// `REPLACE`.
     Replace,
@@ -92,7 +95,7 @@ pub enum Kind {
     ShowWarnings,
     /// `SHOW ERRORS`, `SHOW WARNINGS LIMIT`, `SHOW COUNT(*) WARNINGS`, `GET DIAGNOSTICS`.
     ShowDiagnostics,
-    /// `EXPLAIN`, `DESCRIBE`, `DESC`, MariaDB's `ANALYZE <statement>`.
+    /// `EXPLAIN`, `DESCRIBE`, `DESC`, MariaDB's `ANALYZE <statement>` of one that selects.
     Explain,
     /// `BEGIN [WORK]`, `START TRANSACTION`.
     Begin,
@@ -213,7 +216,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         charset_changes |= next.charset != CharsetSetting::Untouched;
         lex_mode_changes |= next.sets_lex_mode;
         releases_connection |= next.releases_connection;
-        inserts |= matches!(next.kind, Kind::Insert | Kind::Replace | Kind::Load);
+        inserts |= next.inserts;
         several |= first.is_some();
         kinds.push((scanner.current.start(), next.kind));
         first.get_or_insert(next);

@@ -144,7 +144,7 @@ enum Class {
 }
 
 /// The servers' `state_map`, in the classes that matter here. Bytes from 0x80 on belong to names in every character set
-/// but for a few signs and the non-breaking blank of latin1, which then hides a word and leaves it unknown.
+/// but for a few signs, with which no server accepts the statement, and the non-breaking blank ([`LexMode::high_blank`]).
 static CLASSES: [Class; 256] = classes();
 
 const fn classes() -> [Class; 256] {
@@ -234,6 +234,12 @@ impl<'a> Lexer<'a> {
     }
 
     fn token(&mut self, kind: TokenKind, start: usize, end: usize) -> Token {
+        if let Some(blank) = self.mode.high_blank
+            && !matches!(kind, TokenKind::String | TokenKind::QuotedName)
+        {
+            // What is taken for one name here is two for the servers.
+            self.doubtful |= memchr(blank, &self.text[start..end]).is_some();
+        }
         let glued = start == self.last_end;
         self.position = end;
         self.last_end = end;
@@ -494,9 +500,9 @@ mod tests {
             &[(String, "N'a'"), (String, "x'41'"), (String, "B'1'"), (Word, "_utf8"), (String, "'a'")],
         );
         certain(r"`a``b\` ?", &[(QuotedName, r"`a``b\`"), (Parameter, "?")]);
-        let ansi = LexMode { ansi_quotes: true, no_backslash_escapes: false };
+        let ansi = LexMode { ansi_quotes: true, ..LexMode::default() };
         assert_eq!(tokens(r#""a\" 'x'"#, ansi), (vec![(QuotedName, r#""a\""#), (String, "'x'")], false));
-        let plain = LexMode { ansi_quotes: false, no_backslash_escapes: true };
+        let plain = LexMode { no_backslash_escapes: true, ..LexMode::default() };
         assert_eq!(tokens(r"'\' 'x'", plain), (vec![(String, r"'\'"), (String, "'x'")], false));
     }
 

@@ -39,7 +39,7 @@ mod tests {
 
     fn string(value: &str, no_backslash_escapes: bool) -> String {
         let mut out = Vec::new();
-        quote_string(&mut out, value.as_bytes(), LexMode { ansi_quotes: false, no_backslash_escapes });
+        quote_string(&mut out, value.as_bytes(), LexMode { no_backslash_escapes, ..LexMode::default() });
         String::from_utf8(out).unwrap()
     }
 

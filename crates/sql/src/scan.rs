@@ -99,7 +99,7 @@ fn keyword(word: &[u8]) -> Keyword {
 pub(crate) enum CallsFrom {
     /// Everywhere.
     Start,
-    /// After the first `SELECT`: before it stand definitions.
+    /// After the first `SELECT`, or `VALUES` with rows: before it stand definitions.
     Select,
     /// Nowhere.
     Never,
@@ -441,9 +441,20 @@ impl<'a> Scanner<'a> {
             _ if self.with_list == Some(self.depth) => self.with_list = None,
             _ => {}
         }
-        if keyword == Keyword::Select && self.calls_from == CallsFrom::Select {
+        let begins_rows = match keyword {
+            Keyword::Select => true,
+            Keyword::Values => self.begins_rows(),
+            _ => false,
+        };
+        if begins_rows && self.calls_from == CallsFrom::Select {
             self.calls_from = CallsFrom::Start;
         }
+    }
+
+    /// Whether the `VALUES` at hand is followed by rows: `VALUES (1)`, `VALUES ROW(1)`, but not the `VALUES IN (1)` of a partition.
+    fn begins_rows(&self) -> bool {
+        let next = self.following().next().unwrap_or_default();
+        next == b"(" || next.eq_ignore_ascii_case(b"row")
     }
 
     fn take_user_variable(&mut self, token: Token) {

@@ -65,6 +65,10 @@ fn set_statement(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
     let kind = statement::kind(scanner, statement);
     statement.only_reads = false; // the values may change what it does
     statement.sets_for_itself = true;
+    if kind == Kind::Set {
+        // What it sets stays, and is not told from what goes back.
+        scanner.add_effect(Effects::SESSION_VARIABLE);
+    }
     kind
 }
 

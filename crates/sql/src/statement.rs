@@ -16,6 +16,8 @@ pub(crate) struct Statement {
     pub repeatable: bool,
     pub wait_free: bool,
     pub releases_connection: bool,
+    /// It may give rows numbers that LAST_INSERT_ID() tells.
+    pub inserts: bool,
     /// MariaDB's `SET STATEMENT ... FOR`, or MySQL's hint `SET_VAR`.
     pub sets_for_itself: bool,
 }
@@ -30,6 +32,7 @@ impl Statement {
         repeatable: false,
         wait_free: false,
         releases_connection: false,
+        inserts: false,
         sets_for_itself: false,
     };
 }
@@ -49,9 +52,16 @@ pub(crate) fn read(scanner: &mut Scanner<'_>) -> Statement {
     for name in scanner.take_hinted() {
         set::note_unreported(scanner, name);
         statement.only_reads = false; // the values may change what it does
-        statement.sets_for_itself = true;
+        // A SET takes no hints, for either server: what it sets stays.
+        statement.sets_for_itself |= statement.kind != Kind::Set;
     }
     let remarks = scanner.remarks;
+    statement.inserts = match statement.kind {
+        Kind::Insert | Kind::Replace | Kind::Load => true,
+        // CREATE TABLE ... SELECT, with a column that numbers its rows.
+        Kind::Ddl => remarks.has_select,
+        _ => false,
+    };
     statement.only_reads &= !remarks.more_than_reads && !remarks.may_wait;
     statement.repeatable = statement.only_reads && !remarks.varies;
     statement.wait_free = match statement.kind {
@@ -368,14 +378,25 @@ fn alter(scanner: &mut Scanner<'_>) -> Kind {
     Kind::Ddl
 }
 
+/// MariaDB's `ANALYZE <statement>` executes it, and shows how.
 fn analyze(scanner: &mut Scanner<'_>) -> Kind {
     scanner.bump();
     let tables = ["table", "tables", "local", "no_write_to_binlog"].iter().any(|word| scanner.is_word(word));
     if tables {
         scanner.calls_from = CallsFrom::Never; // ... PERSISTENT FOR COLUMNS (a)
-        Kind::Admin
-    } else {
-        Kind::Explain
+        return Kind::Admin;
+    }
+    if scanner.is_word("format") {
+        for _ in 0..3 {
+            scanner.bump(); // FORMAT = JSON
+        }
+    }
+    match scanner.keyword {
+        Keyword::Insert if scanner.is_word("replace") => Kind::Replace,
+        Keyword::Insert => Kind::Insert,
+        Keyword::Update => Kind::Update,
+        Keyword::Delete => Kind::Delete,
+        _ => Kind::Explain,
     }
 }
 

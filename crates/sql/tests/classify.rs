@@ -71,7 +71,6 @@ fn kinds_without_effects() {
             "DESC t",
             "DESCRIBE t a",
             "ANALYZE SELECT 1",
-            "ANALYZE FORMAT=JSON UPDATE t SET a=1",
             "EXPLAIN INSERT INTO t(a) VALUES (1)",
         ],
     );
@@ -675,6 +674,62 @@ fn the_lex_mode_matters() {
     let no_escapes = LexMode { no_backslash_escapes: true, ..LexMode::default() };
     assert_eq!(classify(br"SELECT '\', @a, '\'", no_escapes).effects, Effects::USER_VARIABLE);
     assert_eq!(classify(br"SELECT '\', @a, \''", LexMode::default()).effects, Effects::NONE);
+}
+
+#[test]
+fn a_blank_beyond_ascii_hides_no_word() {
+    let latin1 = LexMode { high_blank: Some(0xa0), ..LexMode::default() };
+    for text in
+        [&b"CREATE TEMPORARY\xa0TABLE t (a INT)"[..], b"SELECT a INTO\xa0@b", b"SELECT 1\xa0FOR UPDATE"]
+    {
+        let found = classify(text, latin1);
+        assert!(found.effects.contains(Effects::UNKNOWN) && !found.plain_read);
+        assert_eq!(sql::variable_use(text, latin1), None);
+    }
+    // In strings and names in quotes it is nothing special, and in UTF-8 it is half of a letter.
+    assert_eq!(classify(b"SELECT 'a\xa0b' AS `\xa0`", latin1).effects, Effects::NONE);
+    assert_eq!(plain("SELECT voil\u{e0} FROM t").effects, Effects::NONE);
+}
+
+#[test]
+fn what_numbers_rows_is_seen() {
+    for (text, kind) in [
+        ("ANALYZE INSERT INTO t(a) VALUES (1)", Kind::Insert),
+        ("analyze format=json replace t values (1)", Kind::Replace),
+        ("LOAD DATA INFILE 'x' INTO TABLE t", Kind::Load),
+        ("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY) SELECT 1 AS a", Kind::Ddl),
+    ] {
+        let found = plain(text);
+        assert!(found.inserts && found.kind == kind, "{text}");
+    }
+    for text in ["CREATE TABLE t (a INT)", "CREATE VIEW v AS SELECT 1", "ANALYZE TABLE t", "SELECT 1"] {
+        assert!(!plain(text).inserts, "{text}");
+    }
+    kinds(Kind::Update, &["ANALYZE FORMAT=JSON UPDATE t SET a=1"]);
+    kinds(Kind::Delete, &["ANALYZE DELETE FROM t"]);
+}
+
+#[test]
+fn rows_without_select_call_functions() {
+    effects(
+        "named_lock",
+        Kind::Ddl,
+        &["CREATE TABLE t AS VALUES (GET_LOCK('a', 0))", "CREATE TABLE t VALUES ROW(GET_LOCK('a', 0))"],
+    );
+    kinds(Kind::Ddl, &["CREATE TABLE t (a INT) PARTITION BY LIST (a) (PARTITION p VALUES IN (f(1)))"]);
+}
+
+#[test]
+fn what_set_sets_for_good_is_told_from_what_goes_back() {
+    let found = plain("SET /*+ SET_VAR(sort_buffer_size = 1) */ @@time_zone = '+05:00'");
+    assert!(!found.sets_for_itself && found.unreported.contains(&b"time_zone"[..].into()));
+    effects(
+        "session_variable",
+        Kind::Set,
+        &["SET STATEMENT max_statement_time = 5 FOR SET @@time_zone = '+05:00'"],
+    );
+    let found = plain("SELECT /*+ SET_VAR(sort_buffer_size = 1) */ 1");
+    assert!(found.sets_for_itself);
 }
 
 #[test]

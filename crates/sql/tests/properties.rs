@@ -31,8 +31,13 @@ fn without_places(mut found: Classification) -> Classification {
 }
 
 fn modes() -> impl Strategy<Value = LexMode> {
-    (any::<bool>(), any::<bool>())
-        .prop_map(|(ansi_quotes, no_backslash_escapes)| LexMode { ansi_quotes, no_backslash_escapes })
+    (any::<bool>(), any::<bool>(), prop::sample::select(vec![None, Some(0xa0), Some(0xff)])).prop_map(
+        |(ansi_quotes, no_backslash_escapes, high_blank)| LexMode {
+            ansi_quotes,
+            no_backslash_escapes,
+            high_blank,
+        },
+    )
 }
 
 /// Pieces that matter to the lexer, in any order.

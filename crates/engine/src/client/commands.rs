@@ -511,7 +511,7 @@ impl Engine {
     pub(crate) fn lex_mode(&self, key: usize) -> sql::LexMode {
         let session = self.clients[key].session.expect("a client with commands has logged in");
         let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
-        let mode = self.sessions.lex_mode(session).unwrap_or(facts.lex_mode);
+        let mode = self.sessions.lex_mode(session, facts.lex_mode);
         // The server says of this one in each OK whether it is in force.
         let said = self.clients[key].status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);
         sql::LexMode { no_backslash_escapes: said || mode.no_backslash_escapes, ..mode }
