@@ -16,6 +16,7 @@ use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::SessionState;
+use crate::session::aftermath::WHATEVER_LIMIT;
 use crate::session::pins::Pins;
 
 /// The names of such variables of a client, in lower case, and [`SCHEMA`].
@@ -326,6 +327,7 @@ impl Engine {
             text.extend_from_slice(name); // letters, digits and underscores
             text.extend_from_slice(b" AS BINARY)");
         }
+        text.extend_from_slice(WHATEVER_LIMIT);
         let owner = Owner::ReadVariables { client };
         self.send_own(key, owner, CommandKind::Query, &text, Expect::ResultSets, 0);
         true

@@ -36,11 +36,14 @@ pub(crate) enum InsertId {
     },
 }
 
+/// Ends a question for one row, so that it comes whatever sql_select_limit says: that is for selections without a LIMIT.
+pub(crate) const WHATEVER_LIMIT: &[u8] = b" LIMIT 1";
+
 /// Asks for LAST_INSERT_ID() and sets it to 0, as it is on every backend that nobody holds.
-pub(crate) const ASK_INSERT_ID: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID(0)";
+pub(crate) const ASK_INSERT_ID: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID(0) LIMIT 1";
 
 /// The same, and FOUND_ROWS() where only the server knows it.
-pub(crate) const ASK_FOUND_ROWS: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID(0),FOUND_ROWS()";
+pub(crate) const ASK_FOUND_ROWS: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID(0),FOUND_ROWS() LIMIT 1";
 
 impl Aftermath {
     /// The backend's answer to [`ASK_INSERT_ID`]. Where the client's own value did not stand there, 0 means: not changed.
@@ -292,12 +295,23 @@ impl Aftermath {
                 literal = format!("CAST({literal}|0 AS {})", if signed { "SIGNED" } else { "UNSIGNED" });
             }
             rewritten.extend_from_slice(&text[copied..call.span.start]);
+            if literal.starts_with('\'') {
+                // Two strings in a row would be one.
+                literal = format!("({literal})");
+            }
+            // `SELECT@@warning_count`, `CONNECTION_ID()AS id`: what stood apart by its signs stays apart.
+            if rewritten.last().is_some_and(belongs_to_word) {
+                rewritten.push(b' ');
+            }
             rewritten.extend_from_slice(literal.as_bytes());
             if call.whole_select_item {
                 rewritten.extend_from_slice(b" AS ");
                 sql::quote_identifier(&mut rewritten, &text[call.span.clone()]);
             }
             copied = call.span.end;
+            if text.get(copied).is_some_and(belongs_to_word) {
+                rewritten.push(b' ');
+            }
         }
         (copied > 0).then(|| {
             rewritten.extend_from_slice(&text[copied..]);
@@ -306,9 +320,33 @@ impl Aftermath {
     }
 }
 
+/// Whether a byte would go on with the word or number next to it.
+fn belongs_to_word(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn literals_stay_apart_from_what_was_glued_to_the_call() {
+        let rewrite = |text: &str| {
+            let calls = sql::classify(text.as_bytes(), sql::LexMode::default()).calls;
+            let own = |_| Some(String::from("'time_zone'"));
+            let found = Aftermath::default().rewrite(text.as_bytes(), &calls, 77, own, Literals::All);
+            String::from_utf8(found.unwrap()).unwrap()
+        };
+        for (text, rewritten) in [
+            ("SELECT CONNECTION_ID()AS x", "SELECT 77 AS x"),
+            ("SELECT@@warning_count", "SELECT 0 AS `@@warning_count`"),
+            ("SELECT 1 WHERE 1=CONNECTION_ID()OR 1", "SELECT 1 WHERE 1=77 OR 1"),
+            ("SELECT CONNECTION_ID()+ROW_COUNT()", "SELECT 77+0"),
+            ("SELECT @@session_track_system_variables 'v'", "SELECT ('time_zone') 'v'"),
+        ] {
+            assert_eq!(rewrite(text), rewritten);
+        }
+    }
 
     #[test]
     fn calls_become_literals_and_columns_keep_their_names() {
