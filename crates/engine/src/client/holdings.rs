@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sql::{Effects, Holding, Kind, TableName};
+use sql::{Effects, Holding, Kind, LexMode, TableName};
 use wire::StatusFlags;
 
 use super::Client;
@@ -185,6 +185,32 @@ impl Holdings {
     }
 }
 
+/// What a text does to what its client holds, where its form tells all of it: not of CREATE TABLE ... SELECT GET_LOCK(...).
+fn whole_holding(statement: &Statement, text: &[u8], mode: LexMode) -> Option<Holding> {
+    let found = sql::holding(text, mode)?;
+    let more = statement.effects.intersection(BY_NAME).without(told_by(&found, statement.kind));
+    more.is_empty().then_some(found)
+}
+
+/// The effects that this tells all of.
+fn told_by(holding: &Holding, kind: Kind) -> Effects {
+    match holding {
+        Holding::CreatesTable(_) => Effects::TEMPORARY_TABLE,
+        Holding::LocksTables | Holding::LocksAllTables | Holding::LocksInstance => Effects::LOCK_TABLES,
+        Holding::TakesLock(_) | Holding::FreesLock(_) | Holding::FreesAllLocks => Effects::NAMED_LOCK,
+        Holding::Prepares { .. }
+        | Holding::Executes(_)
+        | Holding::ExecutesHarmless
+        | Holding::Deallocates(_) => Effects::TEXT_PREPARE,
+        Holding::OpensHandler(_) | Holding::ClosesHandler(_) => Effects::HANDLER,
+        // HANDLER ... READ.
+        Holding::Unchanged if kind == Kind::Handler => Effects::HANDLER,
+        Holding::Unchanged | Holding::DropsTables(_) | Holding::UnlocksTables | Holding::UnlocksInstance => {
+            Effects::NONE
+        }
+    }
+}
+
 /// A table with its schema; `None` where neither says one.
 fn full_name(name: &TableName, schema: Option<&[u8]>) -> Option<TableName> {
     let schema = name.schema.as_deref().or(schema)?;
@@ -229,7 +255,7 @@ impl Engine {
         if statement.several || !(takes || gives) {
             return None;
         }
-        sql::holding(text, self.lex_mode(key)).map(Box::new)
+        whole_holding(statement, text, self.lex_mode(key)).map(Box::new)
     }
 
     /// Whether no transaction can be open behind a statement that succeeded, one without autocommit and tables included.

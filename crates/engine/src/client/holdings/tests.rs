@@ -5,8 +5,8 @@ const TOOK_NOT: Ending = Ending::Succeeded { took: false };
 
 impl Holdings {
     fn run(&mut self, text: &str, ending: Ending) -> Vec<&'static str> {
-        let statement = Statement::of_text(text.as_bytes(), sql::LexMode::default());
-        let change = sql::holding(text.as_bytes(), sql::LexMode::default());
+        let statement = Statement::of_text(text.as_bytes(), LexMode::default());
+        let change = whole_holding(&statement, text.as_bytes(), LexMode::default());
         self.note(&statement, change.as_ref(), Some(b"db"), ending);
         self.effects().names().collect()
     }
@@ -31,6 +31,23 @@ fn a_table_that_may_have_another_name_stays() {
     assert_eq!(held.nameless, Effects::NONE);
     held.run("RENAME TABLE a TO b", TOOK);
     assert_eq!(held.run("DROP TABLE a", TOOK), ["temporary_table"]);
+}
+
+#[test]
+fn locks_that_a_form_does_not_tell_of_stay() {
+    for (text, also) in [
+        ("CREATE TABLE t AS SELECT GET_LOCK('a', 1)", ""),
+        ("CREATE TEMPORARY TABLE t AS SELECT GET_LOCK('a', 1)", "temporary_table"),
+        ("HANDLER t READ FIRST WHERE GET_LOCK('a', 1)", "handler"),
+    ] {
+        let mut held = Holdings::default();
+        held.run("CREATE TEMPORARY TABLE t (x INT)", TOOK);
+        held.run(text, TOOK);
+        let left = held.run("DROP TABLE t", TOOK);
+        assert!(left.contains(&"named_lock"), "{text}");
+        assert!(also.is_empty() || left.contains(&also), "{text}");
+    }
+    assert_eq!(Holdings::default().run("HANDLER t READ FIRST", TOOK), [""; 0]);
 }
 
 #[test]
