@@ -497,7 +497,9 @@ impl Engine {
         if request.command == RequestKind::Prepare {
             // Nothing of what its executions will leave.
             pins = Pins::NONE;
-            if stays(request, session.is_some_and(|state| state.schema.is_some())) {
+            let in_schema = session.is_some_and(|state| state.schema.is_some());
+            let is_mysql = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+            if stays(request, in_schema, is_mysql) {
                 pins |= Pins::PREPARED_STATEMENT;
             }
         }

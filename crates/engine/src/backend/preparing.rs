@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use sql::Reads;
+use sql::{Effects, Reads};
 use wire::{Capabilities, CommandKind, Expect, StatusFlags};
 
 use super::dispatch::Ahead;
@@ -466,15 +466,21 @@ impl Engine {
 }
 
 /// Whether a prepared text has to be executed where it was prepared: it reads what only the server of the statement before
-/// knows, and no literal can be put in its place. `in_schema`: there was a default schema.
-pub(crate) fn stays(request: &Request, in_schema: bool) -> bool {
+/// knows, and no literal can be put in its place. `in_schema`: there was a default schema. `keeps_types`: user variables keep the type
+/// that they had when it was prepared (MySQL's manual, "User-Defined Variables", since 8.0.22), so that what another client has
+/// prepared is something else.
+pub(crate) fn stays(request: &Request, in_schema: bool, keeps_types: bool) -> bool {
     let reads = request.statement.reads;
     // Calls become literals when it is executed.
     let moved = [Reads::ROW_COUNT, Reads::FOUND_ROWS, Reads::DIAGNOSTICS];
     let calls = request.statement.calls.iter().any(|call| Literals::OfPrepared.has(call.function));
     let mentions = |word: &[u8]| request.raw.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
+    let template = request.template.as_ref();
+    let names_variables =
+        template.is_some_and(|template| template.statement.effects.contains(Effects::USER_VARIABLE));
     // No backend can be left without a schema once it has one.
-    (!calls && moved.into_iter().any(|read| reads.contains(read)))
+    (keeps_types && names_variables)
+        || (!calls && moved.into_iter().any(|read| reads.contains(read)))
         || (!in_schema && (mentions(b"database") || mentions(b"schema")))
 }
 
