@@ -27,13 +27,17 @@ def see(clients, who, text):
     if text.startswith("unread "):
         connection.command(raw.QUERY, text.removeprefix("unread ").encode())
         return [len(connection.receive()) for _ in ("columns", "definition", "row", "end")]
-    answers = [answer.rows if isinstance(answer, raw.Rows) else answer for answer in connection.query_all(text)]
+    answers = connection.query_all(text.encode("latin-1") if who == "L" else text)
+    answers = [answer.rows if isinstance(answer, raw.Rows) else answer for answer in answers]
     return answers[0] if len(answers) == 1 else answers
 
 
-def play(client, note, program, schema="onramp_a"):
-    # K's strings have another collation than those of A and B.
-    clients = {"A": client(schema=schema), "B": client(schema=schema), "K": client(schema=schema, collation=46)}
+def play(client, note, program, schema="onramp_a", direct=None):
+    # K's strings have another collation than those of A and B, L's texts are latin1, M may send several statements at a time, and
+    # S is on the server whatever the site is.
+    several = raw.USUAL | raw.MULTI_STATEMENTS
+    clients = {"A": client(schema=schema), "B": client(schema=schema), "K": client(schema=schema, collation=46),
+               "L": client(schema=schema, collation=8), "M": client(schema=schema, capabilities=several), "S": direct}
     for number, step in enumerate(program):
         who, text = step.split(": ", 1)
         note(f"{number} {step}", see(clients, who, text))
@@ -58,6 +62,33 @@ def test_roles(client, note, admin, role, name):
 
 
 ZONE = "B: SELECT @@time_zone"
+
+NUMBERED = "S: CREATE TABLE onramp_a.numbered (id INT AUTO_INCREMENT PRIMARY KEY, v INT UNIQUE) AUTO_INCREMENT = 70"
+MY_ID = "A: SELECT LAST_INSERT_ID()"
+YOUR_ID = "B: SELECT LAST_INSERT_ID()"
+# The server gives a lock back a moment after its connection has gone.
+LOCK_IS_FREE = ["S: SELECT GET_LOCK('onramp_left', 20)", "S: SELECT RELEASE_ALL_LOCKS()"]
+
+# Of MySQL too.
+LEFT_ON_BOTH = {
+    "a lock taken on the way to a table": ["A: CREATE TABLE made AS SELECT GET_LOCK('onramp_left', 0)", "A: leaves", *LOCK_IS_FREE],
+    "a lock taken on the way to a temporary table": [
+        "A: CREATE TEMPORARY TABLE made AS SELECT GET_LOCK('onramp_left', 0)", "A: DROP TEMPORARY TABLE made", "A: leaves", *LOCK_IS_FREE],
+    "a lock taken while looking for a row": [
+        "A: HANDLER words OPEN", "A: HANDLER words READ FIRST WHERE GET_LOCK('onramp_left', 0)", "A: HANDLER words CLOSE", "A: leaves", *LOCK_IS_FREE],
+    "a lock behind what looks like a block": [
+        "M: CREATE VIEW made AS SELECT 1 AS begin; DO GET_LOCK('onramp_left', 0); SELECT 1 AS end", "M: leaves", *LOCK_IS_FREE],
+    "a variable set behind another kind of blank": ["L: SET @x = 5", "L: SELECT 9 INTO\xa0@x", "L: SELECT @x", "L: leaves", "B: SELECT @x"],
+    "a variable that stays behind a hint": ["A: SET /*+ SET_VAR(sort_buffer_size = 100000) */ @@time_zone = '+05:00'", "A: SELECT @@time_zone", "A: leaves", ZONE],
+    "an id of a table that was not created": [
+        "A: CREATE TABLE failing (id INT AUTO_INCREMENT PRIMARY KEY, v INT UNIQUE) AUTO_INCREMENT = 70 SELECT 1 AS v UNION ALL SELECT 1", YOUR_ID, MY_ID],
+    "an id where no rows are wanted": [
+        NUMBERED, "A: INSERT INTO numbered (v) VALUES (1)", "A: SET sql_select_limit = 0", "A: INSERT INTO numbered (id, v) VALUES (7, 7)", "A: SET @@time_zone = '+05:00'",
+        "A: SET sql_select_limit = DEFAULT", "B: SELECT @@time_zone", "A: SELECT LAST_INSERT_ID(), @@time_zone"],
+    "calls without blanks around them": [
+        "A: SELECT@@warning_count", "A: SELECT ROW_COUNT()AS n", "A: SELECT 1 FROM words WHERE 1=ROW_COUNT()OR 1=0", "A: SELECT@@error_count FROM words LIMIT 1"],
+    "a string beside a name": ["A: SET session_track_system_variables = 'time_zone'", "A: SELECT @@session_track_system_variables 'name'"],
+}
 
 PROGRAMS = {
     "a variable set by name": ["A: EXECUTE IMMEDIATE \"SET @@time_zone = '+05:00'\"", "A: SELECT @@time_zone", "A: leaves", ZONE],
@@ -100,10 +131,14 @@ PROGRAMS = {
     "a null's type": [
         "A: SET @n = 5, @s = 'x', @f = 1e0", "A: SET @n = NULL, @s = NULL, @f = NULL, @b = NULL", "B: SET @n = 'y', @s = 5, @f = 'y', @b = 5",
         "A: CREATE TABLE typed AS SELECT @n AS n, @s AS s, @f AS f, @b AS b", "A: SHOW CREATE TABLE typed", "A: SELECT @n, @s, @f, @b", "B: SELECT @n, @s, @f, @b"],
+    "a variable that stays behind SET STATEMENT": [
+        "A: SET STATEMENT max_statement_time = 5 FOR SET @@time_zone = '+05:00'", "A: SELECT @@time_zone", "A: leaves", ZONE],
+    "an id of an analyzed insert": [NUMBERED, "A: ANALYZE INSERT INTO numbered (v) VALUES (1)", YOUR_ID, MY_ID],
+    **LEFT_ON_BOTH,
 }
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_two_clients(client, note, admin, name):
     prepare_schemas(admin, 2)
-    play(client, note, PROGRAMS[name])
+    play(client, note, PROGRAMS[name], direct=admin)

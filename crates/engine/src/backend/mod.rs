@@ -225,6 +225,8 @@ pub(crate) struct Summary {
     pub(crate) affected_rows: u64,
     pub(crate) last_insert_id: u64,
     pub(crate) warnings: u16,
+    /// Results with success: result sets, and OK packets in the place of one.
+    pub(crate) results: u32,
     /// The last result was a result set, of so many rows.
     pub(crate) rows: Option<u64>,
     /// The rows that an `INSERT ... SELECT` read, as the OK says in words.

@@ -88,6 +88,7 @@ impl ReplySink for Relay<'_> {
                     summary.rows_changed = summary.rows_changed.saturating_add(ok.affected_rows);
                     summary.copied_rows = number_behind(b"Records: ", ok.info);
                     summary.matched_rows = number_behind(b"Rows matched: ", ok.info);
+                    summary.results = summary.results.saturating_add(1);
                     summary.rows = None;
                 }
                 if ok.last_insert_id != 0 {
@@ -114,6 +115,7 @@ impl ReplySink for Relay<'_> {
             ReplyEvent::LocalInfile { sequence } => summary.local_infile = Some(sequence),
             ReplyEvent::LogBegins => summary.log_begun = true,
             ReplyEvent::ResultSetEnd { rows } => {
+                summary.results = summary.results.saturating_add(1);
                 summary.rows = Some(rows);
                 summary.rows_sent = summary.rows_sent.saturating_add(rows);
                 summary.found_rows = Some(rows);
@@ -135,6 +137,11 @@ fn number_behind(words: &[u8], info: &[u8]) -> Option<u64> {
 }
 
 impl Summary {
+    /// The server has executed more than one statement, or one that may have more than one result.
+    pub(crate) fn has_several_answers(&self) -> bool {
+        self.results + u32::from(self.error.is_some()) > 1
+    }
+
     fn take_changes(&mut self, raw: &[u8]) {
         for change in wire::session_changes(raw).flatten() {
             match change {

@@ -22,6 +22,9 @@ use crate::session::{Charset, SessionState};
 /// then has none, so that it can choose another.
 const SCHEMA_GONE: [u16; 2] = [1049, 1044];
 
+/// Effects of statements of which one may have several results.
+const ANSWERS_OFTEN: Effects = Effects::ROUTINE.union(Effects::TEXT_PREPARE).union(Effects::UNKNOWN);
+
 /// ER_QUERY_INTERRUPTED: a KILL QUERY hit what went ahead of the statement.
 const QUERY_INTERRUPTED: u16 = 1317;
 
@@ -51,6 +54,11 @@ impl Engine {
         }
         self.variables_stand(client, key, &request);
         let summary = &mut statement.summary;
+        if request.was_taken_for_one(summary) {
+            // A lexer's mistake: nobody knows what the others of its statements have left.
+            request.statement.several = true;
+            request.statement.effects |= Effects::UNKNOWN;
+        }
         if let Some(priority) = request.priority.filter(|_| summary.error.is_none()) {
             self.take_priority(client, priority);
         }
@@ -441,5 +449,15 @@ impl Engine {
         let fresh = self.sessions.hold(SessionState { schema, charset, ..SessionState::default() });
         self.sessions.release(session);
         self.clients[client].session = Some(fresh);
+    }
+}
+
+impl Request {
+    /// A text of one statement, as far as the lexer could tell, has had the answers of several.
+    fn was_taken_for_one(&self, summary: &Summary) -> bool {
+        self.command == RequestKind::Query
+            && !self.statement.several
+            && self.statement.effects.intersection(ANSWERS_OFTEN).is_empty()
+            && summary.has_several_answers()
     }
 }

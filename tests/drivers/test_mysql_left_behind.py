@@ -1,0 +1,59 @@
+"""What `test_left_behind` tests, as far as it is not MariaDB's alone, with a MySQL server behind Onramp.
+
+As test_mysql: skipped unless MYSQL_HOME names a server's folder.
+"""
+
+import pytest
+
+from conftest import site_through
+from harness import mysql as private_mysql
+from harness import raw
+from harness.onramp import Onramp
+from harness.server import ADMIN
+from test_left_behind import LEFT_ON_BOTH, play
+from test_mysql import server  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+
+site = site_through("single_mysql")
+
+
+@pytest.fixture(scope="module")
+def single_mysql(folder, server):  # noqa: F811
+    onramp = Onramp(server, folder, max_backends=1).start()
+    yield onramp
+    assert onramp.stop() == 0
+
+
+@pytest.fixture
+def direct(server):  # noqa: F811
+    with raw.connect(server, *ADMIN) as connection:
+        for statement in ("DROP DATABASE IF EXISTS onramp_a", "CREATE DATABASE onramp_a", "CREATE TABLE onramp_a.words (id INT PRIMARY KEY, w VARCHAR(40))",
+                          "INSERT INTO onramp_a.words VALUES (1, 'one'), (2, 'two')"):
+            assert isinstance(connection.query(statement), raw.Ok), statement
+        yield connection
+
+
+@pytest.mark.parametrize("name", sorted(LEFT_ON_BOTH))
+def test_two_clients(client, note, direct, name):
+    play(client, note, LEFT_ON_BOTH[name], direct=direct)
+
+
+def run(connection, prepared):
+    answer, = connection.execute(prepared.statement)
+    return [column.kind for column in answer.columns], answer.rows
+
+
+@private_mysql.since(8, 0, 22)
+def test_variables_keep_the_type_that_they_had(server, own_onramp):  # noqa: F811
+    """The same text is prepared by two clients, whose variables have other types."""
+    onramp = own_onramp(server, max_backends=2)
+    text = "SELECT @a, CONCAT(@a, 1)"
+    for name, place in (("direct", server), ("through", onramp)):
+        with raw.connect(place) as first, raw.connect(place) as second:
+            for client, value in ((first, "'abc'"), (second, "1")):
+                assert isinstance(client.query(f"SET @a = {value}"), raw.Ok)
+            prepared = [client.prepare(text) for client in (first, second)]
+            seen = [run(client, statement) for _ in range(2) for client, statement in zip((first, second), prepared)]
+        assert [rows for _, rows in seen[:2]] == [[(b"abc", b"abc1")], [((1).to_bytes(8, "little"), b"11")]], name
+        assert seen[:2] == seen[2:], name
