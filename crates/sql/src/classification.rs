@@ -53,6 +53,8 @@ pub struct Classification {
     pub releases_connection: bool,
     /// The last result set of the text is that of a [`Kind::Select`], if there is one: behind it stand statements without.
     pub rows_of_select: bool,
+    /// A comment stands behind the last semicolon, which the servers answer like one statement more.
+    pub comment_at_end: bool,
     /// One of the statements is [`Kind::Insert`], [`Kind::Replace`] or [`Kind::Load`], or creates a table from a selection: rows may
     /// get numbers that LAST_INSERT_ID() tells.
     pub inserts: bool,
@@ -207,11 +209,14 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     let mut lex_mode_changes = false;
     let mut releases_connection = false;
     let mut inserts = false;
+    let mut last_semicolon = None;
     while scanner.current.kind() != TokenKind::End {
         if scanner.current.is(b';') {
+            last_semicolon = Some(scanner.current.end());
             scanner.bump();
             continue;
         }
+        last_semicolon = None;
         let next = statement::read(&mut scanner);
         charset_changes |= next.charset != CharsetSetting::Untouched;
         lex_mode_changes |= next.sets_lex_mode;
@@ -263,6 +268,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
             .rev()
             .find(|(_, kind)| !has_no_rows(*kind))
             .is_some_and(|(_, kind)| *kind == Kind::Select),
+        comment_at_end: last_semicolon.is_some_and(|end| !text[end..].trim_ascii().is_empty()),
         inserts,
         unreported: findings.unreported,
         assigned: findings.assigned,

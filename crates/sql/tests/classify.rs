@@ -692,6 +692,16 @@ fn a_blank_beyond_ascii_hides_no_word() {
 }
 
 #[test]
+fn a_comment_behind_the_last_semicolon_is_seen() {
+    for text in ["SELECT 1; -- a", "SELECT 1 ;; /* a */ ", "DO 1; # a", "SELECT 1; SELECT 2; /* a */"] {
+        assert!(plain(text).comment_at_end, "{text}");
+    }
+    for text in ["SELECT 1; \n", "SELECT 1 -- a", "/* a */; SELECT 1 /* b */", "SELECT 1;;", ""] {
+        assert!(!plain(text).comment_at_end, "{text}");
+    }
+}
+
+#[test]
 fn what_numbers_rows_is_seen() {
     for (text, kind) in [
         ("ANALYZE INSERT INTO t(a) VALUES (1)", Kind::Insert),

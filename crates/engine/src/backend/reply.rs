@@ -137,9 +137,9 @@ fn number_behind(words: &[u8], info: &[u8]) -> Option<u64> {
 }
 
 impl Summary {
-    /// The server has executed more than one statement, or one that may have more than one result.
-    pub(crate) fn has_several_answers(&self) -> bool {
-        self.results + u32::from(self.error.is_some()) > 1
+    /// How many results there were, an error among them.
+    pub(crate) fn answers(&self) -> u32 {
+        self.results.saturating_add(u32::from(self.error.is_some()))
     }
 
     fn take_changes(&mut self, raw: &[u8]) {

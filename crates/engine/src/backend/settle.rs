@@ -458,6 +458,6 @@ impl Request {
         self.command == RequestKind::Query
             && !self.statement.several
             && self.statement.effects.intersection(ANSWERS_OFTEN).is_empty()
-            && summary.has_several_answers()
+            && summary.answers() > 1 + u32::from(self.statement.comment_at_end)
     }
 }
