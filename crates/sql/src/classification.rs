@@ -205,10 +205,8 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     let mut first: Option<Statement> = None;
     let mut kinds = Vec::new();
     let mut several = scanner.current.is(b';'); // an empty first statement is an error of its own
-    let mut charset_changes = false;
-    let mut lex_mode_changes = false;
-    let mut releases_connection = false;
-    let mut inserts = false;
+    let (mut charset_changes, mut lex_mode_changes) = (false, false);
+    let (mut releases_connection, mut inserts) = (false, false);
     let mut last_semicolon = None;
     while scanner.current.kind() != TokenKind::End {
         if scanner.current.is(b';') {
