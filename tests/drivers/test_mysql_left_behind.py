@@ -13,7 +13,7 @@ from harness.server import ADMIN
 from test_left_behind import LEFT_ON_BOTH, play
 from test_mysql import server  # noqa: F401 (a fixture)
 
-pytestmark = pytest.mark.skipif(private_mysql.home() is None, reason="MYSQL_HOME names no MySQL server's folder")
+pytestmark = private_mysql.needed
 
 site = site_through("single_mysql")
 
