@@ -3,7 +3,6 @@
 //! Sources: MySQL `include/mysql_com.h`, MariaDB `include/mysql_com.h`, and both manuals' pages on capability flags.
 
 use std::fmt;
-use std::ops::{BitAnd, BitOr, BitOrAssign};
 
 /// A set of `CLIENT_*` flags. The upper half are MariaDB's further flags, which travel in the filler of the greeting and the
 /// login request between peers that leave out [`Self::LONG_PASSWORD`].
@@ -113,46 +112,9 @@ impl Capabilities {
     pub(crate) const fn filler(self) -> u32 {
         if self.contains(Self::LONG_PASSWORD) { 0 } else { (self.0 >> 32) as u32 }
     }
-
-    /// Whether all flags of `other` are set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// These flags and `other`'s.
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// These flags except `other`'s.
-    #[must_use]
-    pub const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
 }
 
-impl BitOr for Capabilities {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl BitOrAssign for Capabilities {
-    fn bitor_assign(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-}
-
-impl BitAnd for Capabilities {
-    type Output = Self;
-
-    fn bitand(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-}
+flag_operations!(Capabilities);
 
 impl fmt::Debug for Capabilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -31,6 +31,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod flags;
+
 mod attributes;
 mod capabilities;
 mod codec;

@@ -3,7 +3,6 @@
 //! Sources: MySQL `include/mysql_com.h` (`SERVER_STATUS_flags_enum`), MariaDB `include/mysql_com.h`.
 
 use std::fmt;
-use std::ops::{BitAnd, BitOr, BitOrAssign};
 
 /// A set of `SERVER_*` flags.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -42,46 +41,9 @@ impl StatusFlags {
     pub const SESSION_STATE_CHANGED: Self = Self(1 << 14);
     /// `sql_mode` holds `ANSI_QUOTES` (MariaDB).
     pub const ANSI_QUOTES: Self = Self(1 << 15);
-
-    /// Whether all flags of `other` are set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// These flags and `other`'s.
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// These flags except `other`'s.
-    #[must_use]
-    pub const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
 }
 
-impl BitOr for StatusFlags {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl BitOrAssign for StatusFlags {
-    fn bitor_assign(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-}
-
-impl BitAnd for StatusFlags {
-    type Output = Self;
-
-    fn bitand(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-}
+flag_operations!(StatusFlags);
 
 impl fmt::Debug for StatusFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
