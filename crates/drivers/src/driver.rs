@@ -131,10 +131,9 @@ impl Driver {
     /// # Errors
     /// `AddrInUse` where somebody listens there already; otherwise what the system says.
     pub fn listen(&mut self, address: &ListenAddress, backlog: u32) -> io::Result<ListenAddress> {
-        match self {
-            Self::Uring(driver) => driver.listen(address, backlog),
-            Self::Epoll(driver) => driver.listen(address, backlog),
-        }
+        let (socket, actual) = ListenSocket::open_alone(address, backlog)?;
+        self.attach(socket)?;
+        Ok(actual)
     }
 
     /// Accepts on a share of a listening address.

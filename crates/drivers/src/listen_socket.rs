@@ -56,6 +56,15 @@ impl ListenSocket {
         }
     }
 
+    /// The same with one socket, for the only driver that accepts there.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_alone(address: &ListenAddress, backlog: u32) -> io::Result<(Self, ListenAddress)> {
+        let (mut shares, actual) = Self::open(address, backlog, 1)?;
+        Ok((shares.pop().expect("there are as many as were asked for"), actual))
+    }
+
     /// True for a Unix socket.
     pub(crate) fn is_unix(&self) -> bool {
         matches!(self.kind, Kind::Unix { .. })

@@ -12,8 +12,8 @@
 //! under a virtual clock.
 //!
 //! Between the two may stand layers, which are programs that hold a program: TLS is one. What is between a layer and the
-//! program inside is said where it is declared ([`Output::StartTls`], [`Output::Unread`], [`Input::Secured`], [`Input::Announced`]). Drivers know
-//! nothing of it: they send nothing of the former and ignore the latter.
+//! program inside is said where it is declared ([`Output::StartTls`], [`Output::Unread`], [`Input::Secured`],
+//! [`Input::Announced`]). Drivers know nothing of it: they never give such an input, and ignore such an output.
 
 mod address;
 mod compression;

@@ -37,7 +37,11 @@ impl Listener {
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 impl EpollDriver {
-    pub(super) fn add_listener(&mut self, socket: ListenSocket) -> io::Result<ListenerId> {
+    /// See [`crate::Driver::attach`].
+    ///
+    /// # Errors
+    /// `InvalidInput` after 65,536 listeners; otherwise what the system says.
+    pub fn attach(&mut self, socket: ListenSocket) -> io::Result<ListenerId> {
         let id = u16::try_from(self.listeners.len())
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "more than 65,536 listeners"))?;
         let id = ListenerId(id);

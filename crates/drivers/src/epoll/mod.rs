@@ -19,19 +19,19 @@ use std::time::Duration;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventFlags};
 use rustix::io::Errno;
-use seam::{ConnectionId, Input, Instant, ListenerId, Output, Program};
+use seam::{ConnectionId, Input, Instant, Output, Program};
 
 use crate::clock::Clock;
 use crate::signaller::{Mailbox, asks_for_counters};
 use crate::slots::Slots;
-use crate::{Counters, ListenAddress, ListenSocket, Settings, Signaller};
+use crate::{Counters, Settings, Signaller};
 use accept::Listener;
 use connection::{Connection, Phase};
 use token::Token;
 
 /// Runs a [`Program`] on epoll.
 ///
-/// [`EpollDriver::listen`] as often as there are addresses, [`EpollDriver::signaller`] for whoever may end it, then
+/// [`EpollDriver::attach`] as often as there are listeners, [`EpollDriver::signaller`] for whoever may end it, then
 /// [`EpollDriver::run`], once. The order within a turn: what outputs of the turn before brought about, signals,
 /// connections as epoll names them, new peers, the turn's end, outputs.
 pub struct EpollDriver {
@@ -80,41 +80,15 @@ impl EpollDriver {
         })
     }
 
-    /// Listens on one more address, whose [`ListenerId`] is its place in the order of these calls. `backlog` is how
-    /// many connections may wait to be accepted; the system's own limit (`net.core.somaxconn`) is silently applied.
-    /// Returns the address with the port that the system chose where it was 0.
+    /// See [`crate::Driver::signaller`].
     ///
     /// # Errors
-    /// `AddrInUse` where somebody listens there already; otherwise what the system says.
-    pub fn listen(&mut self, address: &ListenAddress, backlog: u32) -> io::Result<ListenAddress> {
-        let (shares, actual) = ListenSocket::open(address, backlog, 1)?;
-        for share in shares {
-            self.attach(share)?;
-        }
-        Ok(actual)
-    }
-
-    /// Accepts on a share of a listening address. Its [`ListenerId`] is its place in the order of these calls and those
-    /// of [`EpollDriver::listen`].
-    ///
-    /// # Errors
-    /// `InvalidInput` after 65,536 listeners; otherwise what the system says.
-    pub fn attach(&mut self, socket: ListenSocket) -> io::Result<ListenerId> {
-        self.add_listener(socket)
-    }
-
-    /// A way to reach the loop from other threads.
-    ///
-    /// # Errors
-    /// None at present; a driver may need a descriptor for each.
+    /// None at present.
     pub fn signaller(&self) -> io::Result<Signaller> {
         Ok(self.mailbox.signaller())
     }
 
-    /// Runs turns until the program says [`Output::Finished`]. The first turn does not wait, so that a program can begin
-    /// by itself. Afterwards all listeners and connections are closed; those that the program closed before keep their
-    /// time to send what is unsent (5 seconds, up to 60 while their peers read), unless [`seam::Signal::Drain`] or
-    /// [`seam::Signal::Stop`] comes once more.
+    /// See [`crate::Driver::run`].
     ///
     /// # Errors
     /// Where waiting itself fails, which is a bug or a kernel without memory. Trouble with a connection is the

@@ -70,7 +70,11 @@ const MOST_PLACES: usize = 256;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 impl UringDriver {
-    pub(super) fn add_listener(&mut self, socket: ListenSocket) -> io::Result<ListenerId> {
+    /// See [`crate::Driver::attach`].
+    ///
+    /// # Errors
+    /// `InvalidInput` after 65,536 listeners; otherwise what the system says.
+    pub fn attach(&mut self, socket: ListenSocket) -> io::Result<ListenerId> {
         let id = u16::try_from(self.listeners.len())
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "more than 65,536 listeners"))?;
         let count = self.settings.accepts_per_turn.min(MOST_PLACES);

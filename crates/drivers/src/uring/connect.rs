@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::socket_options::IP_LOCAL_PORT_RANGE;
     use crate::uring::{Nobody, probe};
-    use crate::{ListenAddress, Settings};
+    use crate::{ListenAddress, ListenSocket, Settings};
 
     #[test]
     fn accepted_and_connected_sockets_have_their_options() {
@@ -190,7 +190,9 @@ mod tests {
             let mut driver = UringDriver::new(Settings::default()).unwrap();
             driver.capabilities.can_bind &= can_bind;
             let any = ListenAddress::Tcp((address, 0).into());
-            let ListenAddress::Tcp(remote) = driver.listen(&any, 8).unwrap() else { panic!("no TCP") };
+            let (socket, address) = ListenSocket::open_alone(&any, 8).unwrap();
+            let ListenAddress::Tcp(remote) = address else { panic!("no TCP") };
+            driver.attach(socket).unwrap();
             // As if the port were one of those, which it is, unless the system was told otherwise.
             driver.ports = PortRange(1024..=u16::MAX);
             driver.enable_rings().unwrap();

@@ -31,12 +31,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
-use seam::{ConnectionId, Input, Instant, ListenerId, Output, Program, Signal};
+use seam::{ConnectionId, Input, Instant, Output, Program, Signal};
 
 use crate::clock::Clock;
 use crate::signaller::{Mailbox, asks_for_counters};
 use crate::slots::Slots;
-use crate::{Counters, ListenAddress, ListenSocket, Settings, Signaller};
+use crate::{Counters, Settings, Signaller};
 use accept::Listener;
 use connect::PortRange;
 use connection::Connection;
@@ -49,7 +49,7 @@ use waiting::Wake;
 
 /// Runs a [`Program`] on io_uring.
 ///
-/// [`UringDriver::listen`] as often as there are addresses, [`UringDriver::signaller`] for whoever may end it, then
+/// [`UringDriver::attach`] as often as there are listeners, [`UringDriver::signaller`] for whoever may end it, then
 /// [`UringDriver::run`], once. It may be made on one thread and run on another. The order within a turn: what outputs of
 /// the turn before brought about, signals, what was left over from the turn before, completions in the order of their
 /// rings, failures, the turn's end, outputs.
@@ -137,41 +137,15 @@ impl UringDriver {
         })
     }
 
-    /// Listens on one more address, whose [`ListenerId`] is its place in the order of these calls. `backlog` is how
-    /// many connections may wait to be accepted; the system's own limit (`net.core.somaxconn`) is silently applied.
-    /// Returns the address with the port that the system chose where it was 0.
+    /// See [`crate::Driver::signaller`].
     ///
     /// # Errors
-    /// `AddrInUse` where somebody listens there already; otherwise what the system says.
-    pub fn listen(&mut self, address: &ListenAddress, backlog: u32) -> io::Result<ListenAddress> {
-        let (shares, actual) = ListenSocket::open(address, backlog, 1)?;
-        for share in shares {
-            self.attach(share)?;
-        }
-        Ok(actual)
-    }
-
-    /// Accepts on a share of a listening address. Its [`ListenerId`] is its place in the order of these calls and those
-    /// of [`UringDriver::listen`].
-    ///
-    /// # Errors
-    /// `InvalidInput` after 65,536 listeners.
-    pub fn attach(&mut self, socket: ListenSocket) -> io::Result<ListenerId> {
-        self.add_listener(socket)
-    }
-
-    /// A way to reach the loop from other threads.
-    ///
-    /// # Errors
-    /// None at present; a driver may need a descriptor for each.
+    /// None at present.
     pub fn signaller(&self) -> io::Result<Signaller> {
         Ok(self.mailbox.signaller())
     }
 
-    /// Runs turns until the program says [`Output::Finished`]. The first turn does not wait, so that a program can begin
-    /// by itself. Afterwards all listeners and connections are closed; those that the program closed before keep their
-    /// time to send what is unsent (5 seconds, up to 60 while their peers read), unless [`seam::Signal::Drain`] or
-    /// [`seam::Signal::Stop`] comes once more.
+    /// See [`crate::Driver::run`].
     ///
     /// # Errors
     /// Where waiting itself fails, which is a bug or a kernel without memory; or where another thread has run the driver

@@ -11,7 +11,7 @@ use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program};
 
 use super::UringDriver;
 use super::ring::Ring;
-use crate::{ListenAddress, Settings};
+use crate::{ListenAddress, ListenSocket, Settings};
 
 /// What not every kernel with the rest can do.
 #[derive(Clone, Copy, Debug)]
@@ -64,11 +64,10 @@ pub(crate) fn probe() -> Result<(), String> {
     let mut driver = UringDriver::new(settings).map_err(|error| reason(&error))?;
     let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
     let echo = "io_uring was tried with an echo over 127.0.0.1 and";
-    let address = match driver.listen(&any, 1) {
-        Ok(ListenAddress::Tcp(address)) => address,
-        Ok(ListenAddress::Unix(_)) => return Err(format!("{echo} got a Unix socket")),
-        Err(error) => return Err(format!("{echo} could not listen: {error}")),
-    };
+    let listening = |error: io::Error| format!("{echo} could not listen: {error}");
+    let (socket, address) = ListenSocket::open_alone(&any, 1).map_err(listening)?;
+    let ListenAddress::Tcp(address) = address else { return Err(format!("{echo} got a Unix socket")) };
+    driver.attach(socket).map_err(listening)?;
     let mut program = Echo::new(address);
     driver.run(&mut program).map_err(|error| format!("{echo} failed while waiting: {error}"))?;
     match program.failure {

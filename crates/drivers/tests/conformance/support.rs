@@ -11,16 +11,23 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use drivers::{Counters, EpollDriver, ListenAddress, Settings, Signaller, UringDriver};
-use seam::{Address, ConnectionId, Input, Instant, Output, Program, Signal};
+use drivers::{Counters, EpollDriver, ListenAddress, ListenSocket, Settings, Signaller, UringDriver};
+use seam::{Address, ConnectionId, Input, Instant, ListenerId, Output, Program, Signal};
 
 /// A driver as the scenarios see it.
 pub trait TestDriver: Sized {
     fn create(settings: Settings) -> io::Result<Self>;
-    fn listen(&mut self, address: &ListenAddress, backlog: u32) -> io::Result<ListenAddress>;
+    fn attach(&mut self, socket: ListenSocket) -> io::Result<ListenerId>;
     fn signaller(&self) -> Signaller;
     fn run<P: Program>(&mut self, program: &mut P) -> io::Result<()>;
     fn counters(&self) -> Counters;
+
+    /// As [`drivers::Driver::listen`].
+    fn listen(&mut self, address: &ListenAddress, backlog: u32) -> io::Result<ListenAddress> {
+        let (socket, actual) = ListenSocket::open_alone(address, backlog)?;
+        self.attach(socket)?;
+        Ok(actual)
+    }
 
     /// False where this machine does not let the driver work, which is then said on stderr.
     fn is_available() -> bool {
@@ -34,6 +41,31 @@ pub trait TestDriver: Sized {
     const SHARES_BUFFERS: bool = !Self::TAKES_DESCRIPTORS;
 }
 
+/// What both drivers have by these names.
+macro_rules! forwarded {
+    () => {
+        fn create(settings: Settings) -> io::Result<Self> {
+            Self::new(settings)
+        }
+
+        fn attach(&mut self, socket: ListenSocket) -> io::Result<ListenerId> {
+            self.attach(socket)
+        }
+
+        fn signaller(&self) -> Signaller {
+            self.signaller().unwrap()
+        }
+
+        fn run<P: Program>(&mut self, program: &mut P) -> io::Result<()> {
+            self.run(program)
+        }
+
+        fn counters(&self) -> Counters {
+            self.counters()
+        }
+    };
+}
+
 impl TestDriver for UringDriver {
     const TAKES_DESCRIPTORS: bool = false;
 
@@ -45,49 +77,13 @@ impl TestDriver for UringDriver {
         probed.is_ok()
     }
 
-    fn create(settings: Settings) -> io::Result<Self> {
-        Self::new(settings)
-    }
-
-    fn listen(&mut self, address: &ListenAddress, backlog: u32) -> io::Result<ListenAddress> {
-        self.listen(address, backlog)
-    }
-
-    fn signaller(&self) -> Signaller {
-        self.signaller().unwrap()
-    }
-
-    fn run<P: Program>(&mut self, program: &mut P) -> io::Result<()> {
-        self.run(program)
-    }
-
-    fn counters(&self) -> Counters {
-        self.counters()
-    }
+    forwarded!();
 }
 
 impl TestDriver for EpollDriver {
     const TAKES_DESCRIPTORS: bool = true;
 
-    fn create(settings: Settings) -> io::Result<Self> {
-        Self::new(settings)
-    }
-
-    fn listen(&mut self, address: &ListenAddress, backlog: u32) -> io::Result<ListenAddress> {
-        self.listen(address, backlog)
-    }
-
-    fn signaller(&self) -> Signaller {
-        self.signaller().unwrap()
-    }
-
-    fn run<P: Program>(&mut self, program: &mut P) -> io::Result<()> {
-        self.run(program)
-    }
-
-    fn counters(&self) -> Counters {
-        self.counters()
-    }
+    forwarded!();
 }
 
 /// A driver with the default settings that listens on a port of 127.0.0.1.
