@@ -9,7 +9,7 @@ use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 
 use super::prepared::Prepared;
 use super::rights::Rights;
-use super::{Afterwards, Backend, InFlight, Owner, Permit, Phase, Summary};
+use super::{Afterwards, Backend, InFlight, Owner, Permit, Phase, PreludeEffects, Summary};
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::accounts::{Credential, IdentityId};
 use crate::client::delegation::Unproved;
@@ -331,9 +331,7 @@ impl Engine {
                 fingerprint: 0,
                 waited: Duration::ZERO,
                 shared: false,
-                sets_insert_id: false,
-                begins: false,
-                clears: false,
+                prelude_effects: PreludeEffects::default(),
                 group: None,
                 chooses_schema: false,
                 asked_to_end: false,

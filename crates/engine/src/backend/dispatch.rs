@@ -5,7 +5,7 @@ use wire::{Capabilities, ClientMetadata, CommandKind, Expect, ReplyOptions, Repl
 
 use super::compression::is_compressed;
 use super::preparing::stays;
-use super::{Backend, InFlight, Owner, Permit, Summary};
+use super::{Backend, InFlight, Owner, Permit, PreludeEffects, Summary};
 use crate::client::commands::key_u32;
 use crate::client::prepared::put_statement_id;
 use crate::client::{Client, Phase, Running};
@@ -317,9 +317,7 @@ impl Engine {
         let owner = Owner::ApplyState { client: key };
         self.send_own(backend_key, owner, CommandKind::Query, &text, Expect::ResultSets, preludes - 1);
         if let Some(statement) = self.backends[backend_key].in_flight.back_mut() {
-            statement.sets_insert_id = ahead.sets_insert_id;
-            statement.begins = ahead.begins;
-            statement.clears = ahead.clears;
+            statement.prelude_effects = ahead.effects;
         }
     }
 
@@ -352,7 +350,7 @@ impl Engine {
             ahead.texts.push(super::connect::TRACKERS_ON.as_bytes().to_vec());
         }
         if backend.must_be_cleared(client.id, request) {
-            ahead.clears = true;
+            ahead.effects.clear = true;
             ahead.texts.push(super::leftovers::CLEAR.to_vec());
         }
         if client.session != Some(backend.session) {
@@ -385,13 +383,13 @@ impl Engine {
         let there =
             client.aftermath.last_insert_id == 0 || client.aftermath.insert_id_at == Some(backend_key);
         if needed && !there {
-            ahead.sets_insert_id = true;
+            ahead.effects.set_insert_id = true;
             ahead.texts.push(format!("SET last_insert_id={}", client.aftermath.last_insert_id).into_bytes());
         }
         // Preparing a statement has no part in a transaction, but for being refused in one that only reads.
         let prepares = request.command == RequestKind::Prepare;
         if let Some(unstarted) = client.unstarted.filter(|unstarted| !prepares || unstarted.only_reads()) {
-            ahead.begins = true;
+            ahead.effects.begin = true;
             ahead.texts.push(unstarted.text().to_vec());
         }
         ahead
@@ -479,9 +477,7 @@ impl Engine {
                 fingerprint: request.fingerprint(),
                 waited: request.waited,
                 shared,
-                sets_insert_id: ahead.sets_insert_id,
-                begins: ahead.begins,
-                clears: ahead.clears,
+                prelude_effects: ahead.effects,
                 group: None,
                 chooses_schema: request.chooses_schema(),
                 asked_to_end: false,
@@ -529,12 +525,7 @@ impl Engine {
 #[derive(Default)]
 pub(crate) struct Ahead {
     texts: Vec<Vec<u8>>,
-    /// LAST_INSERT_ID() is among it.
-    sets_insert_id: bool,
-    /// The client's transaction begins with it.
-    begins: bool,
-    /// What others have left is cleared with it.
-    clears: bool,
+    effects: PreludeEffects,
     /// The client's `wait_timeout` is among it.
     sets_wait_timeout: bool,
     /// It has to be a text of its own.

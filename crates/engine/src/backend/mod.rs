@@ -151,16 +151,23 @@ pub(crate) struct InFlight {
     pub(crate) shared: bool,
     /// The server has been asked to end it.
     pub(crate) asked_to_end: bool,
-    /// LAST_INSERT_ID() went ahead of it.
-    pub(crate) sets_insert_id: bool,
-    /// The client's transaction began ahead of it.
-    pub(crate) begins: bool,
-    /// What others had left was cleared ahead of it.
-    pub(crate) clears: bool,
+    /// What has happened on the backend once they are done.
+    pub(crate) prelude_effects: PreludeEffects,
     /// Others that get the same answer.
     pub(crate) group: Option<Box<Group>>,
     /// It chooses a schema, so that the client's former one was not put ahead of it.
     pub(crate) chooses_schema: bool,
+}
+
+/// What the statements of our own that go ahead of a client's do, beside setting its session state.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PreludeEffects {
+    /// They set LAST_INSERT_ID().
+    pub(crate) set_insert_id: bool,
+    /// They begin the client's transaction.
+    pub(crate) begin: bool,
+    /// They clear what others have left.
+    pub(crate) clear: bool,
 }
 
 /// Whom an answer is for.

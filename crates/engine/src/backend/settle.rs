@@ -115,13 +115,14 @@ impl Engine {
     /// What went ahead of a statement has been done: its BEGIN, the clearing of what others have left, the session state. The
     /// state's schema does not stand where the statement was about to choose another.
     fn preludes_stand(&mut self, key: usize, client: usize, statement: &InFlight, chooses_schema: bool) {
-        if statement.begins {
+        let effects = statement.prelude_effects;
+        if effects.begin {
             self.transaction_started(client);
         }
-        if statement.clears {
+        if effects.clear {
             self.leftovers_are_cleared(key, client);
         }
-        self.state_stands(key, client, statement.sets_insert_id, chooses_schema);
+        self.state_stands(key, client, effects.set_insert_id, chooses_schema);
     }
 
     fn state_stands(&mut self, key: usize, client: usize, insert_id: bool, without_schema: bool) {
