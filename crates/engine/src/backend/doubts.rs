@@ -159,6 +159,115 @@ fn may_have_run_code(request: &Request) -> bool {
             || matches!(kind, Insert | Replace | Update | Delete | Load | Select | Do | Ddl | Other))
 }
 
+/// What a statement has changed of the session, as far as that is known, and what is left to ask.
+struct Findings<'a> {
+    request: &'a Request,
+    before: &'a SessionState,
+    failed: bool,
+    /// The session state, where it is another one than before.
+    state: Option<SessionState>,
+    /// The variables, and [`SCHEMA`], of which it is true, and those of which it has to be asked.
+    settled: BTreeSet<Box<[u8]>>,
+    doubts: BTreeSet<Box<[u8]>>,
+    /// Variables that were reported, whether that is believed or not.
+    reported: BTreeSet<Box<[u8]>>,
+    trackers: Vec<(TrackerVariable, Box<[u8]>)>,
+    schema_told: bool,
+    /// The server says that something has changed, and not what.
+    something: bool,
+}
+
+impl<'a> Findings<'a> {
+    fn new(request: &'a Request, before: &'a SessionState, failed: bool) -> Self {
+        Self {
+            request,
+            before,
+            failed,
+            state: None,
+            settled: BTreeSet::new(),
+            doubts: BTreeSet::new(),
+            reported: BTreeSet::new(),
+            trackers: Vec::new(),
+            schema_told: false,
+            something: false,
+        }
+    }
+
+    /// Takes in what the server reports.
+    fn take_in(&mut self, change: Change) {
+        match change {
+            Change::Variable { name, value } => {
+                let name: Box<[u8]> = name.to_ascii_lowercase().into();
+                let belief = belief(&self.request.statement, &name, self.failed);
+                if belief != Belief::Over {
+                    if let Some(tracker) = TrackerVariable::of(&name) {
+                        self.trackers.push((tracker, value));
+                    } else {
+                        self.state().set_variable(&name, &value);
+                    }
+                    self.note(name.clone(), belief);
+                }
+                self.reported.insert(name);
+            }
+            Change::Schema(name) => {
+                let belief = belief_in_schema(self.request, self.before.schema.as_deref());
+                if belief != Belief::Over {
+                    self.schema_told = true;
+                    self.state().schema = (!name.is_empty()).then_some(name);
+                    self.note(SCHEMA.into(), belief);
+                }
+            }
+            Change::State => self.something = true,
+        }
+    }
+
+    /// Takes in what follows from the statement itself. `vague`: the server may report a variable under another one's name.
+    fn take_in_unreported(&mut self, vague: bool, status: Option<StatusFlags>) {
+        let statement = &self.request.statement;
+        if let Some(collation) = self.request.collation.as_ref().filter(|_| !self.failed) {
+            self.state().charset.collation = collation.clone();
+        }
+        self.doubts.extend(unreported(statement, &self.reported, self.failed));
+        if self.has_set_list() {
+            self.doubts.extend(assigned_beside_list(statement, &self.reported));
+        }
+        if !vague || !self.is_done() {
+            return;
+        }
+        for name in &statement.assigned {
+            if self.reported.contains(name) {
+                continue;
+            }
+            match told_by_status(statement, name, status) {
+                Some(value) => {
+                    self.state().set_variable(name, value);
+                    self.note(name.clone(), Belief::True);
+                }
+                None => self.note(name.clone(), Belief::Doubtful),
+            }
+        }
+    }
+
+    /// Whether the statement has set the list of variables that the server reports.
+    fn has_set_list(&self) -> bool {
+        sets_list(&self.request.statement) && self.is_done()
+    }
+
+    /// A SET that fails alone has set nothing.
+    fn is_done(&self) -> bool {
+        !self.failed || self.request.statement.several
+    }
+
+    fn state(&mut self) -> &mut SessionState {
+        self.state.get_or_insert_with(|| self.before.clone())
+    }
+
+    fn note(&mut self, name: Box<[u8]>, belief: Belief) {
+        let into = if belief == Belief::True { &mut self.settled } else { &mut self.doubts };
+        into.insert(name);
+    }
+}
+
 impl Engine {
     /// Session state that the statement changed, by the server's own word. True where the server reports a change
     /// that nothing explains.
@@ -171,65 +280,19 @@ impl Engine {
     ) -> bool {
         let changes = std::mem::take(&mut summary.changes);
         self.note_wait_timeouts(key, client, &request.statement, &changes);
-        if changes.iter().any(|change| matches!(change, Change::Schema(_))) {
+        let tells_schema = changes.iter().any(|change| matches!(change, Change::Schema(_)));
+        if tells_schema {
             self.note_rights_taken_up(key);
         }
-        let failed = summary.error.is_some();
-        let statement = &request.statement;
-        let session = self.clients[client].session.expect("a client with requests has logged in");
         let vague = self.facts.as_ref().is_some_and(Facts::has_vague_trackers);
-        let mut explained = self.explains_changes(client, request, vague);
-        let mut state = None;
-        let own = || self.sessions.state(session).clone();
-        let (mut told, mut schema_told) = (false, false);
-        let mut reported = BTreeSet::new();
-        let mut doubts = BTreeSet::new();
-        let mut settled = BTreeSet::new();
-        let mut trackers = Vec::new();
-        for change in changes {
-            match change {
-                Change::Variable { name, value } => {
-                    let name: Box<[u8]> = name.to_ascii_lowercase().into();
-                    let belief = belief(statement, &name, failed);
-                    if belief != Belief::Over {
-                        if let Some(tracker) = TrackerVariable::of(&name) {
-                            trackers.push((tracker, value));
-                        } else {
-                            state.get_or_insert_with(own).set_variable(&name, &value);
-                        }
-                        let into = if belief == Belief::True { &mut settled } else { &mut doubts };
-                        into.insert(name.clone());
-                    }
-                    reported.insert(name);
-                }
-                Change::Schema(name) => {
-                    explained = true;
-                    let belief = belief_in_schema(request, self.sessions.state(session).schema.as_deref());
-                    if belief != Belief::Over {
-                        schema_told = true;
-                        state.get_or_insert_with(own).schema = (!name.is_empty()).then_some(name);
-                        let into = if belief == Belief::True { &mut settled } else { &mut doubts };
-                        into.insert(SCHEMA.into());
-                    }
-                }
-                Change::State => told = true,
-            }
-        }
-        if !failed && let Some(collation) = &request.collation {
-            state.get_or_insert_with(own).charset.collation = collation.clone();
-        }
-        doubts.extend(unreported(statement, &reported, failed));
-        let done = !failed || statement.several;
-        let lists = sets_list(statement) && done;
-        doubts.extend(lists.then(|| assigned_beside_list(statement, &reported)).into_iter().flatten());
-        for name in statement.assigned.iter().filter(|name| vague && done && !reported.contains(*name)) {
-            if let Some(value) = told_by_status(statement, name, summary.status) {
-                state.get_or_insert_with(own).set_variable(name, value);
-                settled.insert(name.clone());
-            } else {
-                doubts.insert(name.clone());
-            }
-        }
+        let explained = tells_schema || self.explains_changes(client, request, vague);
+        let session = self.clients[client].session.expect("a client with requests has logged in");
+        let before = self.sessions.state(session);
+        let mut findings = Findings::new(request, before, summary.error.is_some());
+        changes.into_iter().for_each(|change| findings.take_in(change));
+        findings.take_in_unreported(vague, summary.status);
+        let sets_list = findings.has_set_list();
+        let Findings { state, settled, doubts, trackers, schema_told, something, .. } = findings;
         self.note_doubts(client, &settled, doubts);
         if let Some(state) = state {
             self.move_session(key, client, state, schema_told);
@@ -237,8 +300,8 @@ impl Engine {
         for (tracker, value) in trackers {
             self.set_tracker(key, client, tracker, &value);
         }
-        self.backends[key].trackers &= !lists;
-        told && !explained
+        self.backends[key].trackers &= !sets_list;
+        something && !explained
     }
 
     /// Whether a change that the server does not name is one of those that are known of the statement.
