@@ -346,71 +346,62 @@ impl Engine {
         client: &Client,
         attempt: &Attempt,
     ) -> Verdict {
-        let accepted = |secret| Verdict::Accepted(Rc::clone(account), secret);
-        match (credential, &attempt.answer) {
-            (Credential::Other(plugin), _) => Verdict::Unsupported(plugin.clone()),
-            (Credential::Socket, _) => Verdict::Denied,
-            (Credential::Delegated(_), _) if !client.may_send_password(Method::Clear) => Verdict::InTheOpen,
-            (credential, _) if credential.method() != attempt.method => Verdict::TooOld,
-            (Credential::Ed25519(public_key), Answer::Token(signature))
-                if signature.len() == SIGNATURE_LEN =>
-            {
+        match credential {
+            Credential::Other(plugin) => Verdict::Unsupported(plugin.clone()),
+            Credential::Socket => Verdict::Denied,
+            Credential::Delegated(_) if !client.may_send_password(Method::Clear) => Verdict::InTheOpen,
+            _ if credential.method() != attempt.method => Verdict::TooOld,
+            Credential::Empty if attempt.answer.is_empty() => accepted(account, Secret::None),
+            Credential::Empty | Credential::Unmatchable => Verdict::Denied,
+            Credential::Native(stage2) => proof_by_native_password(account, stage2, attempt),
+            Credential::Ed25519(public_key) => self.proof_by_signature(account, public_key, attempt),
+            Credential::Delegated(stored) => proof_by_server(account, stored, attempt),
+            Credential::CachingSha2(stored) => self
+                .proof_by_known_password(account, stored, attempt)
+                .unwrap_or_else(|| self.proof_by_sha2_password(account, stored, attempt)),
+            Credential::Sha256(stored) => self.proof_by_sha2_password(account, stored, attempt),
+        }
+    }
+
+    fn proof_by_signature(&self, account: &Rc<Account>, public_key: &[u8; 32], attempt: &Attempt) -> Verdict {
+        match &attempt.answer {
+            Answer::Token(signature) if signature.len() == SIGNATURE_LEN => {
                 Verdict::NeedsSignature(*public_key)
             }
-            (Credential::Ed25519(public_key), Answer::Signed { public_key: by, right, .. }) => match *right {
-                _ if by != public_key => Verdict::NeedsSignature(*public_key),
-                true => accepted(self.mapped_secret(account, attempt)),
-                false => Verdict::Denied,
-            },
-            (Credential::Ed25519(_), _) => Verdict::Denied,
-            (Credential::Delegated(stored), answer) => match answer {
-                Answer::Judged { password, question, right }
-                    if question.is_about(&attempt.user, account, stored) =>
-                {
-                    match (right, password.clear().is_empty()) {
-                        (false, _) => Verdict::Denied,
-                        (true, true) => accepted(Secret::None),
-                        (true, false) => accepted(Secret::Password(Arc::clone(password))),
-                    }
-                }
-                Answer::Token(_) | Answer::Checked { .. } | Answer::Judged { .. } => Verdict::NeedsServer,
-                Answer::Sent(_) | Answer::Signed { .. } | Answer::Nonsense => Verdict::Denied,
-            },
-            (Credential::Empty, answer) if answer.is_empty() => accepted(Secret::None),
-            (Credential::Native(stage2), Answer::Token(token)) => {
-                match wire::native_password::verify(token, &attempt.scramble, stage2) {
-                    Some(stage1) => accepted(Secret::Native(Zeroizing::new(stage1))),
-                    None => Verdict::Denied,
-                }
+            Answer::Signed { public_key: by, .. } if by != public_key => Verdict::NeedsSignature(*public_key),
+            Answer::Signed { right: true, .. } => accepted(account, self.mapped_secret(account, attempt)),
+            _ => Verdict::Denied,
+        }
+    }
+
+    /// By an answer to the scramble, where the password is known here: then nothing else is asked for.
+    fn proof_by_known_password(
+        &self,
+        account: &Rc<Account>,
+        stored: &[u8],
+        attempt: &Attempt,
+    ) -> Option<Verdict> {
+        let Answer::Token(token) = &attempt.answer else { return None };
+        if stored.is_empty() || attempt.answer.is_empty() {
+            return None;
+        }
+        let known = self.workers.passwords.find(&account.password_key(), stored)?;
+        let digest2 = sha2_password::digest2(known.digest1());
+        let right = sha2_password::verify(token, &attempt.scramble, &digest2);
+        right.then(|| accepted(account, Secret::Password(known)))
+    }
+
+    /// By the password itself.
+    fn proof_by_sha2_password(&self, account: &Rc<Account>, stored: &[u8], attempt: &Attempt) -> Verdict {
+        match &attempt.answer {
+            answer if stored.is_empty() && answer.is_empty() => accepted(account, Secret::None),
+            answer if stored.is_empty() || answer.is_empty() => Verdict::Denied,
+            Answer::Checked { password, stored: checked, right: true } if checked == stored => {
+                let whose = account.password_key();
+                self.workers.passwords.remember(&whose, stored, password, self.now);
+                accepted(account, Secret::Password(Arc::clone(password)))
             }
-            (Credential::Empty | Credential::Unmatchable | Credential::Native(_), _) => Verdict::Denied,
-            (Credential::CachingSha2(stored) | Credential::Sha256(stored), answer)
-                if stored.is_empty() || answer.is_empty() =>
-            {
-                if stored.is_empty() && answer.is_empty() {
-                    accepted(Secret::None)
-                } else {
-                    Verdict::Denied
-                }
-            }
-            (Credential::CachingSha2(stored), Answer::Token(token)) => {
-                let known = self.workers.passwords.find(&account.password_key(), stored);
-                match known.filter(|known| {
-                    let digest2 = sha2_password::digest2(known.digest1());
-                    sha2_password::verify(token, &attempt.scramble, &digest2)
-                }) {
-                    Some(password) => accepted(Secret::Password(password)),
-                    None => Verdict::NeedsPassword,
-                }
-            }
-            (Credential::CachingSha2(stored) | Credential::Sha256(stored), answer) => match answer {
-                Answer::Checked { password, stored: checked, right: true } if checked == stored => {
-                    let whose = account.password_key();
-                    self.workers.passwords.remember(&whose, stored, password, self.now);
-                    accepted(Secret::Password(Arc::clone(password)))
-                }
-                _ => check(attempt, stored),
-            },
+            _ => check(attempt, stored),
         }
     }
 
@@ -435,6 +426,33 @@ impl Client {
     /// (my_vio_is_encrypted), the newer method does (my_vio_is_secure).
     fn may_send_password(&self, method: Method) -> bool {
         self.is_encrypted() || matches!(self.peer, Peer::Unix { .. }) && method != Method::Sha256
+    }
+}
+
+fn accepted(account: &Rc<Account>, secret: Secret) -> Verdict {
+    Verdict::Accepted(Rc::clone(account), secret)
+}
+
+fn proof_by_native_password(account: &Rc<Account>, stage2: &[u8; 20], attempt: &Attempt) -> Verdict {
+    let Answer::Token(token) = &attempt.answer else { return Verdict::Denied };
+    match wire::native_password::verify(token, &attempt.scramble, stage2) {
+        Some(stage1) => accepted(account, Secret::Native(Zeroizing::new(stage1))),
+        None => Verdict::Denied,
+    }
+}
+
+/// By what the server itself says of the password.
+fn proof_by_server(account: &Rc<Account>, stored: &[u8], attempt: &Attempt) -> Verdict {
+    match &attempt.answer {
+        Answer::Judged { password, question, right } if question.is_about(&attempt.user, account, stored) => {
+            match (right, password.clear().is_empty()) {
+                (false, _) => Verdict::Denied,
+                (true, true) => accepted(account, Secret::None),
+                (true, false) => accepted(account, Secret::Password(Arc::clone(password))),
+            }
+        }
+        Answer::Token(_) | Answer::Checked { .. } | Answer::Judged { .. } => Verdict::NeedsServer,
+        Answer::Sent(_) | Answer::Signed { .. } | Answer::Nonsense => Verdict::Denied,
     }
 }
 
