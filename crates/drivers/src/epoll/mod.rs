@@ -43,7 +43,7 @@ pub struct EpollDriver {
     events: Vec<Event>,
     receive_buffer: Box<[u8]>,
     connections: Slots<Connection>,
-    /// The place is the [`ListenerId`].
+    /// The place is the [`seam::ListenerId`].
     listeners: Vec<Listener>,
     notices: VecDeque<Notice>,
     /// When to look again at connections that the program closed, in order. Deadlines that a connection no longer has

@@ -71,7 +71,7 @@ pub struct UringDriver {
     connections: Slots<Connection>,
     /// Those whose requests have to be brought in line with what the program wants.
     listed: Vec<ConnectionId>,
-    /// The place is the [`ListenerId`].
+    /// The place is the [`seam::ListenerId`].
     listeners: Vec<Listener>,
     notices: VecDeque<Notice>,
     /// Those with more unsent bytes than the high-water mark, as far as was known when they were added.
