@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use sql::{Assignment, Effects, Kind, VariableUse};
 
+use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::Charset;
@@ -20,13 +21,16 @@ const MOST_VARIABLES: usize = 32;
 /// Bytes of names and literals of one client, likewise.
 const MOST_BYTES: usize = 2048;
 
-/// A NULL with the type of a variable that was never set: a binary string.
-const UNSET: &[u8] = b"UNHEX(NULL)";
+/// What makes a variable NULL with the type of one that was never set: a binary string. MySQL keeps no collation of an
+/// expression that is NULL.
+const UNSET_ON_MARIADB: [&[u8]; 1] = [b"UNHEX(NULL)"];
+const UNSET_ON_MYSQL: [&[u8]; 2] = [b"x''", b"NULL"];
 
 /// What a variable was set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
-    /// A literal, or [`UNSET`].
+    /// NULL, as if it had never been set.
+    Unset,
     Literal(Box<[u8]>),
     /// NULL behind this literal: such a variable keeps its type and collation (MariaDB's and MySQL's item_func.cc:
     /// `Item_func_set_user_var::update_hash`).
@@ -38,15 +42,16 @@ impl Value {
     fn set(literal: &[u8], before: Option<&Self>) -> Self {
         match before {
             _ if literal != b"NULL" => Self::Literal(literal.into()),
-            Some(Self::Literal(literal)) if **literal != *UNSET => Self::NullBehind(literal.clone()),
-            Some(null) => null.clone(),
-            None => Self::Literal(UNSET.into()),
+            Some(Self::Literal(literal) | Self::NullBehind(literal)) => Self::NullBehind(literal.clone()),
+            Some(Self::Unset) | None => Self::Unset,
         }
     }
 
     fn literal(&self) -> &[u8] {
-        let (Self::Literal(literal) | Self::NullBehind(literal)) = self;
-        literal
+        match self {
+            Self::Unset => b"",
+            Self::Literal(literal) | Self::NullBehind(literal) => literal,
+        }
     }
 
     /// Whether its collation is that of the session which has set it.
@@ -55,16 +60,18 @@ impl Value {
     }
 
     /// The next assignment of a `SET`.
-    fn put(&self, set: &mut Vec<u8>, name: &[u8]) {
+    fn put(&self, set: &mut Vec<u8>, name: &[u8], is_mariadb: bool) {
         let mut put = |value: &[u8]| {
             set.extend_from_slice(if set.is_empty() { b"SET @" } else { b",@" });
             set.extend_from_slice(name); // letters, digits, and signs that need no quotes
             set.push(b'=');
             set.extend_from_slice(value);
         };
-        put(self.literal());
-        if let Self::NullBehind(_) = self {
-            put(b"NULL");
+        match self {
+            Self::Unset if is_mariadb => UNSET_ON_MARIADB.into_iter().for_each(put),
+            Self::Unset => UNSET_ON_MYSQL.into_iter().for_each(put),
+            Self::Literal(literal) => put(literal),
+            Self::NullBehind(literal) => [&**literal, b"NULL"].into_iter().for_each(put),
         }
     }
 }
@@ -113,7 +120,7 @@ impl UserVariables {
 }
 
 /// The `SET` that turns `found` into `wanted`; empty where they are equal.
-fn difference(wanted: &Variables, found: &Variables) -> Vec<u8> {
+fn difference(wanted: &Variables, found: &Variables, is_mariadb: bool) -> Vec<u8> {
     let mut set = Vec::new();
     if let (Some(wanted), Some(found)) = (wanted, found)
         && Rc::ptr_eq(wanted, found)
@@ -124,10 +131,10 @@ fn difference(wanted: &Variables, found: &Variables) -> Vec<u8> {
     let wanted = wanted.as_deref().unwrap_or(&none);
     let found = found.as_deref().unwrap_or(&none);
     for name in found.values.keys().filter(|name| !wanted.values.contains_key(*name)) {
-        Value::Literal(UNSET.into()).put(&mut set, name);
+        Value::Unset.put(&mut set, name, is_mariadb);
     }
     for (name, value) in wanted.values.iter().filter(|(name, value)| !wanted.agrees(found, name, value)) {
-        value.put(&mut set, name);
+        value.put(&mut set, name, is_mariadb);
     }
     set
 }
@@ -174,7 +181,8 @@ impl Engine {
         if !request.may_read_variables() {
             return Vec::new();
         }
-        difference(&self.clients[client].variables, &self.backends[backend].variables)
+        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
+        difference(&self.clients[client].variables, &self.backends[backend].variables, is_mariadb)
     }
 
     /// What had to go ahead of the request has been done.
@@ -230,7 +238,7 @@ mod tests {
     }
 
     fn set(wanted: &Variables, found: &Variables) -> String {
-        String::from_utf8(difference(wanted, found)).unwrap()
+        String::from_utf8(difference(wanted, found, true)).unwrap()
     }
 
     #[test]
@@ -252,7 +260,9 @@ mod tests {
         assert_eq!(set(&variables(&[("a", "5"), ("a", "NULL"), ("a", "6")]), &None), "SET @a=6");
         let other = variables_in("latin1", &[("a", "5"), ("b", "'x'"), ("a", "NULL"), ("b", "NULL")]);
         assert_eq!(set(&null, &other), "SET @b='x',@b=NULL");
-        assert_eq!(set(&variables(&[("a", "NULL"), ("a", "NULL")]), &None), "SET @a=UNHEX(NULL)");
+        let unset = variables(&[("a", "NULL"), ("a", "NULL")]);
+        assert_eq!(set(&unset, &None), "SET @a=UNHEX(NULL)");
+        assert_eq!(difference(&unset, &None, false), b"SET @a=x'',@a=NULL");
     }
 
     #[test]
