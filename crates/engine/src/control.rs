@@ -10,7 +10,7 @@ use crate::accounts::Accounts;
 use crate::accounts::queries::Depth;
 use crate::accounts::secret::Secret;
 use crate::accounts::task::{Asker, Finding, Work};
-use crate::backend::connect::connect_error;
+use crate::backend::connect::{NO_ANSWER, connect_error};
 use crate::backend::kept::{first_field, rows_of};
 use crate::backend::rescue::functions_of_rows;
 use crate::backend::rights::Changes;
@@ -176,7 +176,7 @@ impl Engine {
             State::Connecting | State::LoggingIn(_) | State::Asking { .. }
                 if self.now.since(self.control.since) > self.settings.backend_connect_timeout =>
             {
-                self.control_lost("no answer within backend_connect_timeout");
+                self.control_lost(NO_ANSWER);
             }
             _ => {}
         }

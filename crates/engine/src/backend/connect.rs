@@ -46,6 +46,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause: short enough that clients hardly notice the server's return, long enough not to flood its log.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// Why a server that takes connections and says nothing cannot be used.
+pub(crate) const NO_ANSWER: &str = "no answer within backend_connect_timeout";
+
 impl Server {
     pub(crate) fn new() -> Self {
         Self { state: Reach::Untried, address: 0 }
@@ -401,7 +404,7 @@ impl Engine {
                 self.outbox.close(connection);
             }
             self.remove_backend(key);
-            self.server_failed(String::from("no answer within backend_connect_timeout"));
+            self.server_failed(String::from(NO_ANSWER));
         }
     }
 

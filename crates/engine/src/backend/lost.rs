@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::{Owner, Phase};
+use super::connect::NO_ANSWER;
+use super::{Backend, Owner, Phase};
 use crate::client::delegation::Unproved;
 use crate::client::{Lost, Phase as ClientPhase, Running};
 use crate::engine::Engine;
@@ -248,9 +249,11 @@ impl Engine {
     }
 
     pub(crate) fn unreachable_error(&self) -> MySqlError {
-        let address =
-            self.settings.server.get(self.server.address).map(ToString::to_string).unwrap_or_default();
-        MySqlError::server_unreachable(&address, self.server.reason())
+        MySqlError::server_unreachable(&self.server_address(), self.server.reason())
+    }
+
+    fn server_address(&self) -> String {
+        self.settings.server.get(self.server.address).map(ToString::to_string).unwrap_or_default()
     }
 
     /// Remembers since when statements wait for a backend, and gives up those that have waited too long.
@@ -274,7 +277,12 @@ impl Engine {
 
     /// Why a statement has found no backend in time.
     pub(crate) fn lack_error(&mut self) -> MySqlError {
-        if self.server.is_up() {
+        // A server that has frozen takes connections and says nothing. Until the first of ours has taken too long it is up.
+        let long = self.settings.backend_connect_timeout / 2;
+        let is_silent = |backend: &Backend| !backend.is_ready() && self.now.since(backend.since) >= long;
+        if self.server.is_up() && self.backends.iter().any(|(_, backend)| is_silent(backend)) {
+            MySqlError::server_unreachable(&self.server_address(), NO_ANSWER)
+        } else if self.server.is_up() {
             let limit = self.workers.places.limit();
             let of_server = self.workers.places.server_is_full();
             if !of_server {
@@ -293,5 +301,57 @@ impl Engine {
         let waiting = self.lacking_since.zip(self.scheduler.oldest_in_need());
         let waiting = waiting.map(|(since, (_, queued))| queued.max(since) + limit);
         urgent.into_iter().chain(waiting).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seam::{Input, Output, Program};
+
+    use super::*;
+    use crate::client::commands::tests::{connection, engine};
+    use crate::settings::Settings;
+
+    /// Of a client's statement that finds no backend in time, while the one that was begun for it does this.
+    fn error_code(begin: impl FnOnce(&mut Engine, u64)) -> u16 {
+        let mut engine = engine(1, Settings::default());
+        engine.server.answered();
+        let mut query = Vec::new();
+        wire::put_message(&mut query, &mut 0, b"\x03SELECT 1");
+        engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &query });
+        engine.handle(Instant::START, Input::TurnEnd);
+        let mut begun = None;
+        while let Some(output) = engine.poll_output() {
+            if let Output::Connect { token: token @ 1.., .. } = output {
+                begun = Some(token);
+            }
+        }
+        begin(&mut engine, begun.expect("a backend is begun for it"));
+        engine.handle(Instant::START + engine.settings.backend_connect_timeout, Input::TurnEnd);
+        while let Some(output) = engine.poll_output() {
+            if let Output::Send { connection: to, bytes } = output
+                && to == connection(0)
+            {
+                assert_eq!(bytes[wire::HEADER_LEN], 0xff, "{bytes:?}");
+                return u16::from_le_bytes([bytes[5], bytes[6]]);
+            }
+        }
+        panic!("no answer")
+    }
+
+    #[test]
+    fn a_frozen_server_is_not_taken_for_a_full_pool() {
+        let silent = error_code(|engine, token| {
+            let stands = Input::Connected { token, connection: connection(7) };
+            engine.handle(Instant::START, stands);
+        });
+        assert_eq!(silent, 1158);
+        let held = error_code(|engine, _| {
+            for (_, backend) in &mut engine.backends {
+                backend.phase = Phase::Ready;
+                backend.holder = Some(0);
+            }
+        });
+        assert_eq!(held, 1040);
     }
 }

@@ -587,4 +587,4 @@ pub(crate) fn key_u32(key: usize) -> u32 {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -13,7 +13,7 @@ use crate::session::aftermath::Diagnostics;
 use crate::settings::Settings;
 
 /// Clients that have logged in and have said nothing yet, in front of a server that is away.
-pub(in crate::client) fn engine(clients: u32, settings: Settings) -> Engine {
+pub(crate) fn engine(clients: u32, settings: Settings) -> Engine {
     let server = vec![Address::Unix("/nowhere".into())];
     let mut engine = Engine::new(Settings { server, max_connections: clients, ..settings });
     engine.facts = Some(Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX))));
@@ -32,7 +32,7 @@ pub(in crate::client) fn engine(clients: u32, settings: Settings) -> Engine {
     engine
 }
 
-pub(in crate::client) fn connection(index: u32) -> ConnectionId {
+pub(crate) fn connection(index: u32) -> ConnectionId {
     ConnectionId { index, generation: 1 }
 }
 
