@@ -247,6 +247,47 @@ def test_certificates_are_read_again(own_onramp, server, authority, context):
     assert shown()[1] == second
 
 
+def test_the_certificate_of_the_start_stays(own_onramp, server):
+    onramp = own_onramp(server)
+
+    def shown():
+        connection, answer = tls_login(onramp, ssl._create_unverified_context())
+        assert isinstance(answer, Ok)
+        return connection.socket.getpeercert(binary_form=True)
+
+    first = shown()
+    onramp.process.send_signal(signal.SIGHUP)
+    until(lambda: "have been read again" in onramp.log_text(), onramp.log_text)
+    assert shown() == first
+
+
+def test_each_side_is_read_again_for_itself(own_onramp, server, authority, context):
+    certificate, key = authority.sign("sided")
+    own_certificate, own_key = authority.sign("of-backends")
+    onramp = own_onramp(server, tls_certificate=certificate, tls_key=key, backend_tls_certificate=own_certificate, backend_tls_key=own_key)
+
+    def shown():
+        connection, answer = tls_login(onramp, context)
+        assert isinstance(answer, Ok)
+        return connection.socket.getpeercert()["serialNumber"]
+
+    first = shown()
+    with open(own_key, "w", encoding="ascii") as file:
+        file.write("nonsense")
+    authority.sign("sided")
+    onramp.process.send_signal(signal.SIGHUP)
+    until(lambda: f"backend_tls_key ({own_key}) holds no private key" in onramp.log_text(), onramp.log_text)
+    renewed = shown()
+    assert renewed != first, "towards clients all is well"
+    with open(key, "w", encoding="ascii") as file:
+        file.write("nonsense")
+    authority.sign("of-backends")
+    before = len(onramp.log_text())
+    onramp.process.send_signal(signal.SIGHUP)
+    until(lambda: f"tls_key ({key}) holds no private key" in onramp.log_text()[before:], onramp.log_text)
+    assert shown() == renewed
+
+
 def test_files_that_cannot_be_used_are_said_at_the_start(own_onramp, server, certificate, authority):
     _, other_key = authority.sign("other")
     for options, expected in [

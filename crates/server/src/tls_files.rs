@@ -10,6 +10,8 @@ use tls::{Acceptor, Connector, Identity, Pem, ServerCheck, Tls};
 /// TLS with clients and with the server, for all workers. The files can be read again while both are there.
 pub(crate) struct TlsFiles {
     options: TlsOptions,
+    /// Made at the start, where no certificate is given. Whoever has come to know it finds it to the end.
+    made: Option<Identity>,
     acceptor: Option<Arc<Acceptor>>,
     connector: Option<Arc<Connector>>,
 }
@@ -22,12 +24,14 @@ impl TlsFiles {
     pub(crate) fn read(configuration: &Configuration) -> Result<Self, String> {
         let options = configuration.tls.clone();
         let offered = |address| configuration.tls_of(address) != ClientTls::Off;
-        let acceptor = match configuration.listen.iter().chain(&configuration.admin_listen).any(offered) {
-            true => {
-                Some(Arc::new(Acceptor::new(identity(&options)?, client_authorities(&options)?.as_ref())?))
-            }
-            false => None,
-        };
+        let (mut made, mut acceptor) = (None, None);
+        if configuration.listen.iter().chain(&configuration.admin_listen).any(offered) {
+            let identity = match given_identity(&options)? {
+                Some(given) => given,
+                None => made.insert(Identity::self_signed()?).clone(),
+            };
+            acceptor = Some(Arc::new(Acceptor::new(identity, client_authorities(&options)?.as_ref())?));
+        }
         let connector = match options.backend {
             BackendTls::Disabled => None,
             _ => {
@@ -36,7 +40,7 @@ impl TlsFiles {
                 Some(Arc::new(Connector::new(check(&options), authorities.as_ref(), identity)?))
             }
         };
-        Ok(Self { options, acceptor, connector })
+        Ok(Self { options, made, acceptor, connector })
     }
 
     /// Takes the files as they are now, for connections that come from here on.
@@ -44,22 +48,33 @@ impl TlsFiles {
     /// # Errors
     /// As [`Self::read`]; of the two sides, that whose files cannot be used stays as it was.
     pub(crate) fn read_again(&self) -> Result<(), String> {
-        let options = &self.options;
-        if let Some(acceptor) = &self.acceptor {
-            acceptor.change(identity(options)?, client_authorities(options)?.as_ref())?;
-        }
-        if let Some(connector) = &self.connector {
-            let authorities = file_of(&options.backend_ca, "backend_tls_ca")?;
-            connector.change(check(options), authorities.as_ref(), own_identity(options)?)?;
-        }
-        Ok(())
+        let sides = [self.renew_acceptor(), self.renew_connector()];
+        let faults: Vec<_> = sides.into_iter().filter_map(Result::err).collect();
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    }
+
+    fn renew_acceptor(&self) -> Result<(), String> {
+        let Some(acceptor) = &self.acceptor else { return Ok(()) };
+        let identity = given_identity(&self.options)?.or_else(|| self.made.clone());
+        let identity = identity.ok_or("there is no certificate")?;
+        acceptor.change(identity, client_authorities(&self.options)?.as_ref())
+    }
+
+    fn renew_connector(&self) -> Result<(), String> {
+        let (Some(connector), options) = (&self.connector, &self.options) else { return Ok(()) };
+        let authorities = file_of(&options.backend_ca, "backend_tls_ca")?;
+        connector.change(check(options), authorities.as_ref(), own_identity(options)?)
     }
 
     /// [`Self::read_again`], for nobody but the log.
     pub(crate) fn read_again_and_say(&self) {
         match self.read_again() {
             Ok(()) => tracing::info!("certificates and keys have been read again"),
-            Err(reason) => tracing::error!("certificates and keys stay as they were: {reason}"),
+            Err(reason) => {
+                tracing::error!(
+                    "certificates and keys towards whom one cannot be used stay as they were: {reason}"
+                );
+            }
         }
     }
 
@@ -74,10 +89,10 @@ impl TlsFiles {
     }
 }
 
-fn identity(options: &TlsOptions) -> Result<Identity, String> {
+fn given_identity(options: &TlsOptions) -> Result<Option<Identity>, String> {
     match file_of(&options.certificate, "tls_certificate")? {
-        None => Identity::self_signed(),
-        Some(certificate) => Identity::from_pem(&certificate, &file(&options.key, "tls_key")?),
+        None => Ok(None),
+        Some(certificate) => Identity::from_pem(&certificate, &file(&options.key, "tls_key")?).map(Some),
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) struct Shown {
 }
 
 /// A certificate and the key that belongs to it.
+#[derive(Clone)]
 pub struct Identity(CertifiedKey);
 
 impl Identity {
