@@ -297,6 +297,7 @@ impl Engine {
         };
         if backend.holder == Some(key) {
             backend.holder = Some(next);
+            backend.serves.set(self.clients[next].id);
         }
         self.shares.hand_over(key_u32(key), key_u32(next));
         self.clients[key].backend = None;

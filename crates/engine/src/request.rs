@@ -11,6 +11,7 @@ use wire::Expect;
 use crate::backend::prepared::Serves;
 use crate::client::known_answers::Question;
 use crate::client::priority::Priority;
+use crate::client::process_list::Served;
 use crate::outside::waits::Arrival;
 use crate::scheduler::Lane;
 use crate::session::statements::{DefinitionId, Template};
@@ -69,6 +70,8 @@ pub(crate) struct Request {
     pub(crate) about: Option<Box<About>>,
     /// What its answer will be remembered for.
     pub(crate) remember: Option<Question>,
+    /// It lists the server's threads: which of them served whom when it was sent.
+    pub(crate) served: Option<Served>,
 }
 
 /// Named values beside a statement (MySQL's query attributes).
@@ -235,6 +238,7 @@ impl Request {
             attributes: QueryAttributes::None,
             about: None,
             remember: None,
+            served: None,
             holds_locks: false,
             contends: false,
         }

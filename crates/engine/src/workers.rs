@@ -9,6 +9,7 @@
 
 pub(crate) mod letter;
 pub(crate) mod places;
+pub(crate) mod serving;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -23,6 +24,7 @@ use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::overload::QueueLengths;
 use crate::settings::{Settings, ThreadHandling};
 use crate::workers::places::Places;
+use crate::workers::serving::Serving;
 
 /// What the workers of one pool share.
 #[derive(Debug)]
@@ -38,6 +40,7 @@ pub struct Workers {
     long: LongPermits,
     /// Who may have how many backends.
     pub(crate) places: Places,
+    pub(crate) serving: Serving,
     pub(crate) queue_lengths: QueueLengths,
     pub(crate) passwords: KnownPasswords,
     pub(crate) failed_logins: FailedLogins,
@@ -117,6 +120,7 @@ impl Workers {
             running: AtomicU32::new(0),
             long: LongPermits::new(settings.long_permits, settings.most_long_statements(), count),
             places: Places::new(max_backends, count),
+            serving: Serving::default(),
             queue_lengths: QueueLengths::new(count),
             passwords: KnownPasswords::default(),
             failed_logins: FailedLogins::default(),

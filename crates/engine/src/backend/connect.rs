@@ -21,6 +21,7 @@ use crate::request::QueryAttributes;
 use crate::server_login::{Clear, Credentials, OF_BACKENDS, Outcome, ServerLogin};
 use crate::session::SessionState;
 use crate::workers::places::Origin;
+use crate::workers::serving::Serves;
 
 /// Whether the server can be reached, and when to try again.
 pub(crate) struct Server {
@@ -140,6 +141,7 @@ impl Engine {
             session,
             variables: None,
             wait_timeout: None,
+            serves: Serves::default(),
             trackers: false,
             multi_statements: true,
             in_flight: VecDeque::new(),
@@ -215,6 +217,7 @@ impl Engine {
                 }
                 let backend = &mut self.backends[key];
                 backend.thread_id = established.thread_id;
+                self.workers.serving.add(established.thread_id, &backend.serves);
                 backend.capabilities = established.capabilities;
                 backend.phase = Phase::SettingUp;
                 let connection = backend.connection.expect("its bytes have just come");

@@ -42,6 +42,7 @@ use crate::request::RequestKind;
 use crate::server_login::ServerLogin;
 use crate::session::{Charset, SessionId};
 use crate::workers::places::Origin;
+use crate::workers::serving::Serves;
 
 /// One connection to the server.
 pub(crate) struct Backend {
@@ -85,6 +86,8 @@ pub(crate) struct Backend {
     pub(crate) in_flight: VecDeque<InFlight>,
     /// Since when the server can have been busy with the first of them.
     pub(crate) first_since: Instant,
+    /// Whom it serves, for other workers to know.
+    pub(crate) serves: Serves,
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
     pub(crate) holder: Option<usize>,
     pub(crate) permit: Permit,

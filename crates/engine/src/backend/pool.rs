@@ -188,6 +188,7 @@ impl Engine {
             backend.in_flight.is_empty() && backend.holder.is_none(),
             "nothing runs on a free backend"
         );
+        backend.serves.nobody();
         match backend.afterwards {
             Afterwards::Keep if backend.wait_timeout.is_some() => self.restore_wait_timeout(key),
             Afterwards::Keep => {

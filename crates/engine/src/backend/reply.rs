@@ -8,6 +8,7 @@ use wire::{ReplyEvent, ReplySink};
 use super::preparing::LARGEST_ANSWER;
 use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
 use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
+use crate::client::process_list::LARGEST_LIST;
 use crate::client::trackers::{self, Told};
 use crate::client::{Client, Phase as ClientPhase, Running};
 use crate::coalescing::Group;
@@ -28,6 +29,8 @@ struct Relay<'a> {
     to: Option<seam::ConnectionId>,
     /// How many bytes are kept here.
     keep: usize,
+    /// They go to the client at the end, from here, if there are no more than that.
+    holds: bool,
     group: Option<&'a mut Group>,
     /// What the client hears of changes of its session.
     told: Option<Told<'a>>,
@@ -41,9 +44,15 @@ impl Client {
     fn keeps(&self) -> usize {
         match self.request.as_ref().and_then(|request| request.remember.as_ref()) {
             _ if self.awaits_lock() => LARGEST_KEPT,
+            _ if self.lists_processes() => LARGEST_LIST,
             Some(Question::Show(_)) => LARGEST_REMEMBERED,
             _ => 0,
         }
+    }
+
+    /// Whether the answer to its statement is held until it is whole.
+    fn lists_processes(&self) -> bool {
+        self.request.as_ref().is_some_and(|request| request.served.is_some())
     }
 
     /// Whether what its statement changes of the session is remembered.
@@ -55,9 +64,18 @@ impl Client {
 
 impl ReplySink for Relay<'_> {
     fn relay(&mut self, bytes: &[u8]) {
+        let all_kept = self.summary.kept.len() as u64 == self.summary.relayed;
         self.summary.relayed += bytes.len() as u64;
         if self.summary.kept.len() + bytes.len() <= self.keep {
             self.summary.kept.extend_from_slice(bytes);
+            if self.holds && all_kept {
+                return;
+            }
+        }
+        if let Some(connection) = self.to.filter(|_| self.holds && all_kept && !self.summary.kept.is_empty())
+        {
+            // More than is held: what there is goes ahead.
+            self.outbox.send(connection, &std::mem::take(&mut self.summary.kept));
         }
         if let Some(group) = &mut self.group {
             group.collect(bytes);
@@ -185,6 +203,7 @@ impl Engine {
                 outbox: &mut self.outbox,
                 to,
                 keep,
+                holds: client.is_some_and(Client::lists_processes),
                 group: statement.group.as_deref_mut().filter(|_| to.is_some()),
                 told: client.and_then(|client| trackers::told(client, self.facts.as_ref(), &self.sessions)),
                 keeps_changes: client.is_some_and(Client::keeps_changes),

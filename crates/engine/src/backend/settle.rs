@@ -38,6 +38,9 @@ impl Engine {
     ) {
         let Some(mut request) = self.take_request(client) else { return };
         let summary = &mut statement.summary;
+        if let Some(served) = request.served.take().filter(|_| summary.kept.len() as u64 == summary.relayed) {
+            self.answer_process_list(client, &served, &summary.kept);
+        }
         if command == RequestKind::Prepare {
             let Some(ended) = self.prepare_ended(key, client, request, summary) else { return };
             request = ended;

@@ -100,6 +100,7 @@ impl Engine {
             state.afterwards = Afterwards::Close;
         }
         state.holder = None;
+        state.serves.nobody();
         self.resume_backend(backend);
         self.take_permit_back(backend);
         match self.clients[key].phase {

@@ -9,6 +9,7 @@ use zeroize::Zeroize;
 
 use super::execution::Execution;
 use super::login::Login;
+use super::process_list::{self, Served};
 use super::{Phase, Running};
 use crate::backend::Permit;
 use crate::engine::Engine;
@@ -270,7 +271,10 @@ impl Engine {
                 let (expect, command) = (Expect::Events, RequestKind::BinlogDump);
                 self.queue_request(key, Request { command, urgent: true, ..other(expect) });
             }
-            Command::Unsupported(PROCESS_INFO) => self.queue_request(key, other(Expect::ResultSets)),
+            Command::Unsupported(PROCESS_INFO) => {
+                let served = Some(Served::default());
+                self.queue_request(key, Request { served, ..other(Expect::ResultSets) });
+            }
             Command::Unsupported(_) => self.answer_error(key, answer, &MySqlError::unknown_command()),
         }
     }
@@ -320,6 +324,7 @@ impl Engine {
         }
         request.attributes = attributes;
         request.remember = remember;
+        request.served = process_list::is_asked_for(text).then(Served::default);
         request.inserts_selection = inserts_selection(&request.statement, text);
         request.holding = self.holding_of(key, &request.statement, text);
         request.variables = self.variable_use(key, &request.statement, text);

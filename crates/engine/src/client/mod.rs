@@ -29,6 +29,7 @@ pub(crate) mod login;
 pub(crate) mod login_schema;
 pub(crate) mod prepared;
 pub(crate) mod priority;
+pub(crate) mod process_list;
 pub(crate) mod security;
 pub(crate) mod trackers;
 pub(crate) mod transaction;
