@@ -22,6 +22,8 @@ def see(clients, who, text):
     if text == "leaves":
         return clients.pop(who).close()
     connection = clients[who]
+    if text == "is closed":
+        return connection.at_end()
     if text == "COM_RESET_CONNECTION":
         return connection.reset()
     if text.startswith("unread "):
@@ -78,6 +80,9 @@ LEFT_ON_BOTH = {
         "A: HANDLER words OPEN", "A: HANDLER words READ FIRST WHERE GET_LOCK('onramp_left', 0)", "A: HANDLER words CLOSE", "A: leaves", *LOCK_IS_FREE],
     "a lock behind what looks like a block": [
         "M: CREATE VIEW made AS SELECT 1 AS begin; DO GET_LOCK('onramp_left', 0); SELECT 1 AS end", "M: leaves", *LOCK_IS_FREE],
+    "a connection that ends with its transaction": [
+        "A: SET completion_type = 'RELEASE'", "A: BEGIN", "A: INSERT INTO words VALUES (9, 'nine')", "A: COMMIT", "A: is closed", "B: SELECT w FROM words WHERE id = 9",
+        "M: SET completion_type = 2", "M: ROLLBACK", "M: is closed", "B: SELECT 1"],
     "a comment behind the last statement": ["M: SELECT 1; -- and no more", "B: SELECT 2", "M: DO 1; /* and no more */", "B: SELECT 3"],
     "a variable set behind another kind of blank": ["L: SELECT 9 INTO\xa0@x", "L: SELECT @x", "L: leaves", "B: SELECT @x"],
     "a variable that stays behind a hint": ["A: SET /*+ SET_VAR(sort_buffer_size = 100000) */ @@time_zone = '+05:00'", "A: SELECT @@time_zone", "A: leaves", ZONE],

@@ -193,6 +193,11 @@ impl SessionState {
         !self.variables.contains_key(&b"completion_type"[..])
     }
 
+    /// Whether a COMMIT or ROLLBACK that says nothing else ends the connection (completion_type).
+    pub(crate) fn ends_with_transactions(&self) -> bool {
+        self.variables.get(&b"completion_type"[..]).is_some_and(|value| matches!(&**value, b"RELEASE" | b"2"))
+    }
+
     /// Whether its client is told of its transactions; `None` where it is as for a new connection.
     pub(crate) fn tracks_transactions(&self) -> Option<bool> {
         let value = self.variables.get(&b"session_track_transaction_info"[..])?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sql::Effects;
+use sql::{Effects, TransactionCommand};
 use wire::{CommandKind, Expect, StatusFlags};
 
 use super::kept::rows_of;
@@ -91,7 +91,7 @@ impl Engine {
         if let Some(before) = before {
             self.remember_answer(client, &mut request, before, &statement.summary);
         }
-        if request.statement.releases_connection && statement.summary.error.is_none() {
+        if statement.summary.error.is_none() && self.ends_connection(client, &request) {
             self.backends[key].afterwards = Afterwards::Close;
             self.drop_client(client);
         } else if command == RequestKind::LoginSchema {
@@ -453,6 +453,19 @@ impl Engine {
         let fresh = self.sessions.hold(SessionState { schema, charset, ..SessionState::default() });
         self.sessions.release(session);
         self.clients[client].session = Some(fresh);
+    }
+}
+
+impl Engine {
+    /// Whether the server closes the connection behind a statement that has succeeded.
+    fn ends_connection(&self, client: usize, request: &Request) -> bool {
+        let session = self.clients[client].session.map(|session| self.sessions.state(session));
+        let plain_end = matches!(
+            request.statement.transaction,
+            Some(TransactionCommand::Commit | TransactionCommand::Rollback)
+        );
+        request.statement.releases_connection
+            || (plain_end && session.is_some_and(SessionState::ends_with_transactions))
     }
 }
 
