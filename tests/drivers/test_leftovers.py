@@ -73,3 +73,27 @@ def test_what_stands_behind_a_kill_is_not_dropped_in_silence(client, table):
     results = connection.query_all(f"KILL QUERY {number}; DELETE FROM s")
     left = int(client(schema=table).value("SELECT COUNT(*) FROM s"))
     assert (isinstance(results[0], Err) and left == 3) or (len(results) == 2 and left == 0), (results, left)
+
+
+# MariaDB warns of each unknown table in one note, MySQL of each in a note of its own; both warn of each value.
+LEAVING = ["SELECT v + 0 FROM s", "SELECT missing FROM s", "DROP TABLE IF EXISTS x1, x2, x3", "INSERT INTO s (id) SELECT 'x' FROM s", "SELECT 1"]
+SHOWING = ["SHOW ERRORS", "SHOW WARNINGS LIMIT 2", "SHOW ERRORS LIMIT 1", "SHOW WARNINGS LIMIT 1, 1", "SHOW WARNINGS LIMIT 5 OFFSET 1", "show warnings limit 0;",
+           "SHOW WARNINGS LIMIT 9, 9", "SHOW COUNT(*) WARNINGS", "SHOW COUNT(*) ERRORS"]
+
+
+@pytest.mark.parametrize("statement", LEAVING)
+def test_some_of_the_warnings(client, note, table, statement):
+    connection = client(schema=table)
+    for showing in SHOWING:
+        connection.query(statement)
+        note(showing, connection.query(showing))
+        note("rows", connection.query("SELECT ROW_COUNT()").rows)
+
+
+def test_rows_found_by_definitions(client, note, table):
+    connection = client(schema=table)
+    for definition in ["CREATE TABLE copied SELECT id FROM s", "ALTER TABLE copied ADD COLUMN n INT, ALGORITHM = COPY", "CREATE TABLE empty SELECT id FROM s WHERE id > 9",
+                       "CREATE TABLE constant SELECT 1", "CREATE TABLE failed SELECT missing FROM s", "DROP TABLE copied, empty, constant"]:
+        connection.query("SELECT 1 FROM s WHERE id < 3")
+        connection.query(definition)
+        note(definition, connection.query("SELECT FOUND_ROWS()").rows)

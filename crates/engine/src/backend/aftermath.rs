@@ -118,6 +118,10 @@ fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool) -> FoundRo
     if (selects && !may_count.is_empty()) || request.wants_cursor() {
         return if summary.error.is_none() { FoundRows::OnServer } else { FoundRows::AsBefore };
     }
+    // CREATE TABLE ... SELECT counts what it read from tables; other definitions that copy rows do not.
+    if request.statement.kind == Kind::Ddl && summary.copied_rows.is_some() && summary.error.is_none() {
+        return FoundRows::OnServer;
+    }
     let several = request.statement.several;
     let counts = if several { request.statement.rows_of_select } else { request.counts_rows };
     let found = summary.found_rows.filter(|_| counts);

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{QueryAttributes, Request, RequestKind, Statement};
 use crate::scheduler::{Lane, Standing};
-use crate::session::aftermath::{self, Diagnostics};
+use crate::session::aftermath::{self, Diagnostics, Selection};
 use crate::session::statements::Template;
 
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
@@ -541,10 +541,10 @@ impl Engine {
         true
     }
 
-    /// The other statements about diagnostics: counts become literals; a selection from the saved rows is not made, and
-    /// says so.
+    /// The other statements about diagnostics: counts become literals, and of the saved rows those are shown that are asked
+    /// for. GET DIAGNOSTICS, of which nothing is saved, is refused.
     fn show_saved_diagnostics(&mut self, key: usize, text: &[u8], answer: u8) -> bool {
-        let client = &self.clients[key];
+        let client = &mut self.clients[key];
         let asks_server = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
         if client.backend.is_some() && (asks_server || text.to_ascii_uppercase().starts_with(b"GET")) {
             return false;
@@ -553,8 +553,17 @@ impl Engine {
         let upper = text.to_ascii_uppercase();
         let has = |word: &[u8]| upper.windows(word.len()).any(|part| part == word);
         let (counts, of_errors) = (has(b"COUNT"), has(b"ERRORS"));
-        if has(b"GET") || (warnings > 0 && (has(b"LIMIT") || (of_errors && !counts && errors != warnings))) {
+        let selection = Selection::of(text);
+        if has(b"GET") || (warnings > 0 && !counts && selection.is_none()) {
             self.answer_error(key, answer, &MySqlError::diagnostics_moved());
+            return true;
+        }
+        if let (Some(selection), Diagnostics::Saved { reply, .. }) =
+            (selection, &client.aftermath.diagnostics)
+        {
+            let reply = aftermath::with_status(&selection.from(reply), client.reader().status());
+            self.outbox.send(client.connection, &reply);
+            client.aftermath.row_count = -1;
             return true;
         }
         if !counts {

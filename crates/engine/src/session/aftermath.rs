@@ -180,12 +180,72 @@ pub(crate) fn errors_in(reply: &[u8]) -> u16 {
     let mut errors = 0;
     let mut at = 0;
     while let Some((payload_at, end)) = packet_at(reply, at) {
-        // The first column of a row is the level; definitions of columns begin with a catalog's name.
-        errors += u16::from(reply[payload_at..end].starts_with(b"\x05Error"));
+        errors += u16::from(reply[payload_at..end].starts_with(ERROR));
         at = end;
     }
     errors
 }
+
+/// Which rows of the diagnostics are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Selection {
+    only_errors: bool,
+    /// Rows to pass over, and the most to show behind them.
+    offset: u64,
+    most: u64,
+}
+
+impl Selection {
+    /// Of `SHOW WARNINGS` and `SHOW ERRORS`, with a LIMIT in numbers or without; `None` for any other text (the grammar's
+    /// `opt_limit_clause` in sql_yacc.yy of both servers).
+    pub(crate) fn of(text: &[u8]) -> Option<Self> {
+        let text =
+            std::str::from_utf8(text).ok()?.trim_end_matches(|c: char| c == ';' || c.is_ascii_whitespace());
+        let text = text.to_ascii_uppercase().replace(',', " , ");
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let (only_errors, limit) = match words.as_slice() {
+            ["SHOW", "ERRORS", limit @ ..] => (true, limit),
+            ["SHOW", "WARNINGS", limit @ ..] => (false, limit),
+            _ => return None,
+        };
+        let (offset, most) = match limit {
+            [] => (0, u64::MAX),
+            ["LIMIT", most] => (0, most.parse().ok()?),
+            ["LIMIT", offset, ",", most] | ["LIMIT", most, "OFFSET", offset] => {
+                (offset.parse().ok()?, most.parse().ok()?)
+            }
+            _ => return None,
+        };
+        Some(Self { only_errors, offset, most })
+    }
+
+    /// These rows alone of a saved answer to SHOW WARNINGS.
+    pub(crate) fn from(self, reply: &[u8]) -> Vec<u8> {
+        const LEVELS: [&[u8]; 3] = [ERROR, b"\x07Warning", b"\x04Note"];
+        let mut out = Vec::with_capacity(reply.len());
+        let mut sequence = reply.get(wire::HEADER_LEN - 1).copied().unwrap_or_default();
+        let (mut at, mut passed, mut shown) = (0, 0, 0);
+        while let Some((payload_at, end)) = packet_at(reply, at) {
+            at = end;
+            let payload = &reply[payload_at..end];
+            if LEVELS.iter().any(|level| payload.starts_with(level)) {
+                if (self.only_errors && !payload.starts_with(ERROR)) || shown == self.most {
+                    continue;
+                }
+                if passed < self.offset {
+                    passed += 1;
+                    continue;
+                }
+                shown += 1;
+            }
+            wire::put_message(&mut out, &mut sequence, payload);
+        }
+        out
+    }
+}
+
+/// How a row begins that is an error: its first column is the level. Definitions of columns begin with a catalog's name.
+const ERROR: &[u8] = b"\x05Error";
 
 /// Where the payload of the packet at a place begins and ends; `None` after the last one.
 fn packet_at(packets: &[u8], at: usize) -> Option<(usize, usize)> {
@@ -378,6 +438,46 @@ mod tests {
         let expected = "SELECT CAST(-1|0 AS SIGNED) AS `ROW_COUNT()`, CONNECTION_ID()+1";
         assert_eq!(String::from_utf8(rewritten).unwrap(), expected);
         assert_eq!(aftermath.rewrite(b"SELECT 1", &[], 77, own, Literals::All), None);
+    }
+
+    #[test]
+    fn rows_are_selected_by_level_and_limit() {
+        let levels = [("Note", 1051), ("Error", 1064), ("Warning", 1264), ("Error", 1146)];
+        for capabilities in [Capabilities::NONE, Capabilities::DEPRECATE_EOF] {
+            let reader = Reader { status: StatusFlags::AUTOCOMMIT, collation: 45, capabilities };
+            let reply_of = |levels: &[(&str, u16)]| {
+                let (mut out, mut sequence) = (Vec::new(), 1);
+                let columns = warning_columns(reader.collation);
+                let mut rows =
+                    ResultSetWriter::begin(&mut out, &mut sequence, &columns, reader.status(), capabilities);
+                for (level, code) in levels {
+                    rows.row(&[Some(level.as_bytes()), Some(code.to_string().as_bytes()), Some(b"a text")]);
+                }
+                rows.finish();
+                out
+            };
+            let whole = reply_of(&levels);
+            for (text, expected) in [
+                ("SHOW ERRORS", &[levels[1], levels[3]][..]),
+                ("show  errors limit 1;", &levels[1..2]),
+                ("SHOW ERRORS LIMIT 1, 5", &levels[3..]),
+                ("SHOW WARNINGS LIMIT 2 OFFSET 1", &levels[1..3]),
+                ("SHOW WARNINGS LIMIT 0", &[]),
+                ("SHOW WARNINGS LIMIT 9,1", &[]),
+                ("SHOW WARNINGS", &levels),
+            ] {
+                let selected = Selection::of(text.as_bytes()).unwrap().from(&whole);
+                assert_eq!(selected, reply_of(expected), "{text}");
+            }
+        }
+        for text in [
+            "SHOW WARNINGS LIMIT x",
+            "SHOW COUNT(*) ERRORS",
+            "SHOW ERRORS /* all */",
+            "GET DIAGNOSTICS @a = NUMBER",
+        ] {
+            assert_eq!(Selection::of(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]
