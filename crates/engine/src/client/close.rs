@@ -140,9 +140,7 @@ impl Engine {
         let (mut idle_ones, mut stalled_ones) = (Vec::new(), Vec::new());
         for (key, client) in &self.clients {
             match (&client.phase, client.stalled_since) {
-                (Phase::Idle, None) if now.since(client.last_heard) > client.may_be_idle_for(idle) => {
-                    idle_ones.push(key);
-                }
+                (Phase::Idle, None) if client.is_idle_too_long(now, idle) => idle_ones.push(key),
                 (_, Some(since)) if now.since(since) > stalled => stalled_ones.push(key),
                 _ => {}
             }

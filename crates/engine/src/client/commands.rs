@@ -72,6 +72,10 @@ impl Resume {
 impl Engine {
     /// Bytes of a client, cut anywhere.
     pub(crate) fn client_bytes(&mut self, key: usize, bytes: &[u8]) {
+        // The server would have ended it by now, and clients notice whether a statement is still answered.
+        if self.clients[key].is_idle_too_long(self.now, self.settings.wait_timeout) {
+            return self.end_idle_client(key);
+        }
         self.clients[key].last_heard = self.now;
         if self.clients[key].input.is_empty() {
             let used = self.client_messages(key, bytes);

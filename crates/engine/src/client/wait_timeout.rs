@@ -8,10 +8,11 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use seam::Instant;
 use sql::Reads;
 use wire::{CommandKind, Expect};
 
-use super::Client;
+use super::{Client, Phase};
 use crate::backend::{Change, Owner, Summary};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
@@ -33,9 +34,11 @@ fn seconds(value: &[u8]) -> WaitTimeout {
 }
 
 impl Client {
-    /// How long it may be idle, where others may be for `usual`.
-    pub(crate) fn may_be_idle_for(&self, usual: Duration) -> Duration {
-        self.wait_timeout.map_or(usual, |seconds| Duration::from_secs(u64::from(seconds.get())))
+    /// Whether it has been idle for longer than it may be, where others may be for `usual`.
+    pub(crate) fn is_idle_too_long(&self, now: Instant, usual: Duration) -> bool {
+        let most = self.wait_timeout.map_or(usual, |seconds| Duration::from_secs(u64::from(seconds.get())));
+        let idle = matches!(self.phase, Phase::Idle) && self.stalled_since.is_none();
+        idle && now.since(self.last_heard) > most
     }
 }
 
@@ -116,11 +119,10 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program};
+    use seam::{Address, ConnectionId, Input, Output, Peer, Program};
     use wire::Capabilities;
 
     use super::*;
-    use crate::client::Phase;
     use crate::server_login::Established;
     use crate::settings::Settings;
 
@@ -156,6 +158,10 @@ mod tests {
     /// Who has gone by then, and what was sent.
     fn gone_after(engine: &mut Engine, seconds: u64) -> (Vec<u32>, Vec<u8>) {
         engine.handle(Instant::from_micros(seconds * 1_000_000), Input::TurnEnd);
+        gone(engine)
+    }
+
+    fn gone(engine: &mut Engine) -> (Vec<u32>, Vec<u8>) {
         let (mut gone, mut said) = (Vec::new(), Vec::new());
         while let Some(output) = engine.poll_output() {
             match output {
@@ -174,6 +180,16 @@ mod tests {
         assert_eq!(gone_after(&mut engine, 6), (vec![1], Vec::new()));
         assert_eq!(gone_after(&mut engine, 101), (vec![0], Vec::new()));
         assert_eq!(gone_after(&mut engine, 201).0, [2]);
+    }
+
+    #[test]
+    fn who_comes_too_late_is_not_answered() {
+        let mut engine = engine("10.11-MariaDB", &[NonZeroU32::new(5)]);
+        assert_eq!(gone_after(&mut engine, 5).0, [0; 0]);
+        // All clients are looked at again half a second later.
+        engine.now = Instant::from_micros(5_500_000);
+        engine.client_bytes(0, &[1, 0, 0, 0, CommandKind::Ping as u8]);
+        assert_eq!(gone(&mut engine), (vec![0], Vec::new()));
     }
 
     #[test]
