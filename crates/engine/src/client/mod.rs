@@ -20,6 +20,7 @@ pub(crate) mod commands;
 pub(crate) mod compression;
 pub(crate) mod delay;
 pub(crate) mod delegation;
+pub(crate) mod diagnostics;
 pub(crate) mod execution;
 pub(crate) mod hoards;
 pub(crate) mod holdings;
