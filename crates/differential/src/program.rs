@@ -15,8 +15,16 @@ const STEPS_OF_ONE: usize = 8;
 
 /// After DDL and another collation the server describes columns again, and behind these variables it does not, although they are others
 /// (docs/DIFFERENCES.md): where clients keep what they have heard of columns, there is none of it.
-const DESCRIBED_AGAIN: [&str; 5] =
-    ["ALTER", "TRUNCATE", " COLLATE ", "collation_connection", "character_set_results"];
+const DESCRIBED_AGAIN: [&str; 7] = [
+    "ALTER",
+    "TRUNCATE",
+    " COLLATE ",
+    "collation_connection",
+    "character_set_results",
+    // Alone, so that SET NAMES changes one of the two before and not this one.
+    "character_set_client",
+    "character_set_connection",
+];
 
 /// How Onramp is set up, and who may go when.
 #[derive(Clone, Debug, PartialEq, Eq)]
