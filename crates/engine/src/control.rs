@@ -19,6 +19,8 @@ use crate::engine::{Engine, Role};
 use crate::learned::lock_waits::{GATE_QUERY, LockWaits, waits_at_gate, waits_of_rows};
 use crate::outside::event::Event;
 use crate::server_login::{Clear, Credentials, Outcome, ServerLogin};
+use crate::stored_code::questions::CodeQuestion;
+use crate::stored_code::watch::Watch;
 
 /// Names the service account's connection towards the driver; backends count up from 1.
 pub(crate) const CONTROL_TOKEN: u64 = 0;
@@ -26,6 +28,10 @@ pub(crate) const CONTROL_TOKEN: u64 = 0;
 /// The accounts of a large installation are some thousand rows of 200 bytes; beyond this we would rather not log anybody
 /// in than run out of memory.
 const LARGEST_ANSWER: usize = 256 << 20;
+
+/// Stored code of one kind, with all that the server says along with it: looking through so much takes some ten milliseconds of
+/// the worker that does it.
+const MOST_CODE: usize = 8 << 20;
 
 /// Bad logins ask for fresh copies of the accounts: this many a second at most.
 const SHORTEST_REFRESH: std::time::Duration = std::time::Duration::from_millis(20);
@@ -52,6 +58,8 @@ pub(crate) struct Control {
     rights_hidden: bool,
     /// What has been found out so far about who waits for locks.
     lock_waits: LockWaits,
+    /// What is known of stored code.
+    pub(crate) code: Watch,
 }
 
 enum State {
@@ -80,6 +88,8 @@ enum Question {
     OtherWaiters,
     /// How many functions there are that a view could call.
     Functions,
+    /// What stored code there is.
+    Code(CodeQuestion),
 }
 
 /// An answer, kept whole.
@@ -87,11 +97,18 @@ enum Question {
 struct Kept {
     bytes: Vec<u8>,
     error: Option<String>,
+    /// It is about stored code: one that is too long is left out.
+    of_code: bool,
 }
 
 impl wire::ReplySink for Kept {
     fn relay(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        if self.of_code && self.bytes.len() + bytes.len() > MOST_CODE {
+            self.bytes.clear();
+            self.error.get_or_insert_with(|| String::from("there is too much of it"));
+        } else if !(self.of_code && self.error.is_some()) {
+            self.bytes.extend_from_slice(bytes);
+        }
     }
 
     fn event(&mut self, event: wire::ReplyEvent<'_>) {
@@ -118,6 +135,7 @@ impl Control {
             changes: Changes::default(),
             rights_hidden: false,
             lock_waits: LockWaits::default(),
+            code: Watch::default(),
         }
     }
 
@@ -166,6 +184,9 @@ impl Engine {
                 self.ask(if self.doubts_rights() { Question::Changes } else { Question::Probe });
             }
             State::Idle if self.rescues.asks_for_functions() => self.ask(Question::Functions),
+            State::Idle if let Some(question) = self.next_code_question() => {
+                self.ask(Question::Code(question));
+            }
             State::Idle if self.suspects_lock_waits() => {
                 let pace = self.lock_wait_pace().unwrap_or_default();
                 if self.workers.may_ask_for_lock_waits(self.now, pace) {
@@ -196,7 +217,7 @@ impl Engine {
             State::Away => Some(self.server.next_attempt().unwrap_or(self.now)),
             State::Idle => {
                 let refresh = self.control.next_refresh(self.settings.accounts_refresh);
-                refresh.into_iter().chain(self.next_suspicion()).min()
+                refresh.into_iter().chain(self.next_suspicion()).chain(self.next_code_turn()).min()
             }
             _ => Some(self.control.since + self.settings.backend_connect_timeout),
         }
@@ -236,6 +257,7 @@ impl Engine {
                     self.note_missing_compression(&established);
                     self.pending_facts = Some(Facts::new(&established));
                     self.control.changes.asked_anew();
+                    self.control.code.asked_anew();
                     self.ask(Question::Collations);
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
@@ -302,6 +324,7 @@ impl Engine {
             Question::LockWaits => facts.lock_waits_query(),
             Question::OtherWaiters => facts.waiters_query(),
             Question::Functions => facts.functions_query(),
+            Question::Code(question) => self.code_text(question),
         };
         let options = crate::backend::dispatch::reply_options(
             self.control.capabilities,
@@ -323,7 +346,8 @@ impl Engine {
         wire::end_packet(&mut control.out, start, &mut 0);
         control.since = self.now;
         let reader = Box::new(ReplyReader::new(wire::Expect::ResultSets, options));
-        control.state = State::Asking { question, reader, answer: Kept::default() };
+        let of_code = matches!(question, Question::Code(_));
+        control.state = State::Asking { question, reader, answer: Kept { of_code, ..Kept::default() } };
     }
 
     fn answered(&mut self, question: Question, answer: Kept) {
@@ -334,6 +358,9 @@ impl Engine {
             }
             if question == Question::Functions {
                 return self.rescues.found_functions(self.control.since, None);
+            }
+            if let Question::Code(question) = question {
+                return self.code_answered(question, &[], Some(error));
             }
             if question == Question::Changes {
                 return self.take_changes(None);
@@ -385,6 +412,7 @@ impl Engine {
                 self.control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
                 self.lock_waits_are_known();
             }
+            Question::Code(question) => self.code_answered(question, &answer.bytes, None),
             Question::Functions => {
                 let count = functions_of_rows(&rows_of(&answer.bytes));
                 self.rescues.found_functions(self.control.since, count);

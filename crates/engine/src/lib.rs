@@ -17,6 +17,7 @@
 //! | `session` | what statements leave for later ones (state, prepared statements, pins), and what of it can move to another backend |
 //! | `accounts` | who may log in, and how that is proved |
 //! | `control`, `server_login` | the service account's connection, what it learns, and logins on the server |
+//! | `stored_code` | what triggers and functions of the server may do behind a statement's text |
 //! | `workers` | what the workers of one pool share, and tell each other |
 //! | `outside` | how all of this looks from outside (snapshots, events, counts), and orders from there |
 //! | `settings`, `errors`, `outbox` | bounds and choices; errors of our own; what the driver is asked to do |
@@ -40,6 +41,7 @@ mod server_login;
 mod session;
 mod settings;
 mod shares;
+mod stored_code;
 mod workers;
 
 pub use accounts::failed_logins::FailedLoginSettings;
@@ -52,7 +54,9 @@ pub use learned::lock_waits::{Blocker, LockWaits};
 pub use outside::event::Event;
 pub use outside::histogram::Histogram;
 pub use outside::memory::Memory;
-pub use outside::snapshot::{BackendView, ClientView, DigestView, LockWaitView, Piece, Totals, WorkerView};
+pub use outside::snapshot::{
+    BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, Totals, WorkerView,
+};
 pub use outside::waits::{WaitReason, Waits};
 pub use overload::OverloadSettings;
 pub use session::pin_counts::{PinCause, PinReason, PinReport};

@@ -15,6 +15,7 @@ use crate::client::process_list::Served;
 use crate::outside::waits::Arrival;
 use crate::scheduler::Lane;
 use crate::session::statements::{DefinitionId, Template};
+use crate::stored_code::Hidden;
 
 /// A command that waits for its turn, or is under way.
 pub(crate) struct Request {
@@ -72,6 +73,9 @@ pub(crate) struct Request {
     pub(crate) remember: Option<Question>,
     /// It lists the server's threads: which of them served whom when it was sent.
     pub(crate) served: Option<Served>,
+    /// What it may do by stored code, as of this library; see [`crate::stored_code`].
+    pub(crate) hidden: Hidden,
+    pub(crate) library: Option<u64>,
 }
 
 /// Named values beside a statement (MySQL's query attributes).
@@ -239,6 +243,8 @@ impl Request {
             about: None,
             remember: None,
             served: None,
+            hidden: Hidden::default(),
+            library: None,
             holds_locks: false,
             contends: false,
         }

@@ -5,7 +5,8 @@
 //! order in which statements arrived, whoever's they are. A worker that finds none says so here ([`Workers::want`]), and
 //! whoever gives one back wakes it.
 //!
-//! All of it is a few atomic numbers, and two tables that only logins look into. With one worker, or several on one thread as in the simulator, it is deterministic.
+//! All of it is a few atomic numbers, two tables that only logins look into, and what is known of stored code, which seldom
+//! changes. With one worker, or several on one thread as in the simulator, it is deterministic.
 
 pub(crate) mod letter;
 pub(crate) mod places;
@@ -23,6 +24,7 @@ use crate::learned::limit::{Meter, Range, Served};
 use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::overload::QueueLengths;
 use crate::settings::{Settings, ThreadHandling};
+use crate::stored_code::SharedCode;
 use crate::workers::places::Places;
 use crate::workers::serving::Serving;
 
@@ -44,6 +46,7 @@ pub struct Workers {
     pub(crate) queue_lengths: QueueLengths,
     pub(crate) passwords: KnownPasswords,
     pub(crate) failed_logins: FailedLogins,
+    pub(crate) stored_code: SharedCode,
     max_connections: u32,
     clients: AtomicU32,
     shared_backends: AtomicU32,
@@ -124,6 +127,7 @@ impl Workers {
             queue_lengths: QueueLengths::new(count),
             passwords: KnownPasswords::default(),
             failed_logins: FailedLogins::default(),
+            stored_code: SharedCode::default(),
             max_connections: settings.max_connections,
             clients: AtomicU32::new(0),
             shared_backends: AtomicU32::new(settings.shared_backends.max(1)),

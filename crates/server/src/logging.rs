@@ -91,6 +91,7 @@ fn classify(event: &Event) -> (Level, &'static str) {
         Event::NoRoom { .. } => (Level::WARN, "no_room"),
         Event::LockWaitsHidden { .. } => (Level::WARN, "lock_waits_hidden"),
         Event::RightsHidden { .. } => (Level::WARN, "rights_hidden"),
+        Event::StoredCodeHidden { .. } => (Level::INFO, "stored_code_hidden"),
         Event::NotCompressed { .. } => (Level::WARN, "not_compressed"),
         Event::LimitReached { .. } => (Level::WARN, "limit_reached"),
     }

@@ -29,6 +29,7 @@ mod quote;
 mod scan;
 mod set;
 mod statement;
+mod stored_code;
 mod system_variable;
 mod tracker;
 mod transaction;
@@ -43,6 +44,9 @@ pub use holding::{Holding, TableName, holding};
 pub use plain_set::{plain_set, shown_variables};
 pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};
+pub use stored_code::{
+    CodeEffects, CodeKind, Definitions, StoredCode, definitions, folded_name, names, stored_code,
+};
 pub use tracker::TrackerVariable;
 pub use transaction::{TransactionCommand, transaction_command};
 pub use user_variables::{Assignment, VariableUse, variable_use};

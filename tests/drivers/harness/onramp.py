@@ -27,10 +27,11 @@ USUAL = {"failed_login_delay": "0s", "backend_connect_timeout": f"{PATIENCE}s"}
 class Onramp:
     """One `onramp serve` process."""
 
-    def __init__(self, server, folder, by_socket=False, **options):
-        """`by_socket` has it connect to the server's Unix socket instead of its port."""
+    def __init__(self, server, folder, by_socket=False, service=SERVICE, **options):
+        """`by_socket` has it connect to the server's Unix socket instead of its port; `service` is the service account."""
         self.server = server
         self.by_socket = by_socket
+        self.service = service
         self.host = "127.0.0.1"
         self.port = free_port()
         self.options = options
@@ -39,7 +40,7 @@ class Onramp:
 
     def start(self, wait=True):
         """Starts; with `wait`, until it has found the server and greets a client."""
-        user, password = SERVICE
+        user, password = self.service
         command = [binary(), "serve", "--listen", f"{self.host}:{self.port}"]
         for name, value in {**USUAL, **self.options}.items():
             values = value if isinstance(value, list) else [value]

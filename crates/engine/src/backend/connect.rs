@@ -341,6 +341,7 @@ impl Engine {
                 group: None,
                 chooses_schema: false,
                 asked_to_end: false,
+                code_change: None,
             },
         );
         self.mark_dirty(key);

@@ -255,6 +255,7 @@ impl Engine {
         if !std::mem::replace(&mut request.started, true) {
             self.note_start(key, &mut request);
         }
+        self.note_hidden_code(key, &mut request);
         self.rewrite_calls(key, &mut request);
         let ahead =
             if request.prepared { Ahead::default() } else { self.preludes(key, backend_key, &request) };
@@ -462,6 +463,7 @@ impl Engine {
         let known_metadata = self.known_metadata(key, request);
         let first_sequence = self.put_message(backend_key, request, &ahead.texts);
         self.note_last(backend_key, key);
+        let code_change = self.code_change(key, request);
         self.wait_timeout_goes_ahead(key, backend_key, ahead);
         let backend = &mut self.backends[backend_key];
         let preludes = ahead.count();
@@ -485,6 +487,7 @@ impl Engine {
                 group: None,
                 chooses_schema: request.chooses_schema(),
                 asked_to_end: false,
+                code_change,
             },
         );
         self.mark_dirty(backend_key);
@@ -511,6 +514,9 @@ impl Engine {
         let unseen = !autocommit && !self.clients[key].in_transaction();
         if request.statement.kind == Kind::Savepoint && unseen {
             pins |= Pins::SAVEPOINT;
+        }
+        if request.hidden.is_silent() {
+            pins |= Pins::STATE_CHANGE;
         }
         if matches!(request.command, RequestKind::RegisterReplica | RequestKind::BinlogDump) {
             pins |= Pins::REPLICATION;

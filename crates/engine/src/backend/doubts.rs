@@ -344,14 +344,23 @@ impl Engine {
     }
 
     /// A statement has failed. What stored code had done before, MariaDB reports with a later SET, and a result set that ends
-    /// with an EOF reports nothing at all: whoever gets the backend next would find it there.
-    pub(crate) fn note_failed(&mut self, key: usize, request: &Request, error: &ServerError) {
+    /// with an EOF reports nothing at all: whoever gets the backend next would find it there. Where it is known that no code
+    /// can have changed anything, there is nothing.
+    pub(crate) fn note_failed(&mut self, key: usize, client: usize, request: &Request, error: &ServerError) {
         let told = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
             && self.backends[key].capabilities.contains(Capabilities::DEPRECATE_EOF);
-        if !told && may_have_run_code(request) && error.code != PARSE_ERROR {
+        let may_be = may_have_run_code(request) && self.may_have_changed_session(client, request);
+        if !told && may_be && error.code != PARSE_ERROR {
             let backend = &mut self.backends[key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         }
+    }
+
+    /// Whether a client is in the schema that code of another one's goes back to without a report.
+    pub(crate) fn is_in_unreported_schema(&self, client: usize) -> bool {
+        let session = self.clients[client].session.expect("a client with requests has logged in");
+        let schema = self.sessions.state(session).schema.as_deref();
+        schema.is_some_and(|schema| schema.eq_ignore_ascii_case(UNREPORTED_SCHEMA))
     }
 
     /// Asks how a transaction stands behind an error. A ping leaves all else on the backend as it is, FOUND_ROWS() included.

@@ -41,6 +41,7 @@ use crate::learned::lock_waits::SeenWait;
 use crate::request::RequestKind;
 use crate::server_login::ServerLogin;
 use crate::session::{Charset, SessionId};
+use crate::stored_code::CodeChange;
 use crate::workers::places::Origin;
 use crate::workers::serving::Serves;
 
@@ -160,6 +161,8 @@ pub(crate) struct InFlight {
     pub(crate) group: Option<Box<Group>>,
     /// It chooses a schema, so that the client's former one was not put ahead of it.
     pub(crate) chooses_schema: bool,
+    /// What it defines of stored code, until it is over.
+    pub(crate) code_change: Option<CodeChange>,
 }
 
 /// What the statements of our own that go ahead of a client's do, beside setting its session state.

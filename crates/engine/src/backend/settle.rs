@@ -65,8 +65,11 @@ impl Engine {
         if let Some(priority) = request.priority.filter(|_| summary.error.is_none()) {
             self.take_priority(client, priority);
         }
+        self.note_hidden_code_at_end(&mut request);
+        // What it defines is there by now, or will not be.
+        drop(statement.code_change.take());
         if let Some(error) = &summary.error {
-            self.note_failed(key, &request, error);
+            self.note_failed(key, client, &request, error);
         }
         let before = self.state_to_remember(client, &request);
         let unexplained = self.take_in_changes(key, client, &request, summary);

@@ -403,6 +403,7 @@ impl Engine {
     /// Hands a request to the scheduler.
     pub(crate) fn queue_request(&mut self, key: usize, mut request: Request) {
         self.buffered += request.raw.len();
+        self.note_hidden_code(key, &mut request);
         let client = &self.clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
         let unlocks = request.statement.kind == Kind::UnlockTables && client.pins.may_hold_locks();

@@ -63,6 +63,13 @@ pub enum Event {
         /// What the server said.
         reason: String,
     },
+    /// The service account may not read all code that is stored on the server.
+    StoredCodeHidden {
+        /// Of what.
+        missing: Vec<&'static str>,
+        /// What the server said, where it refused.
+        reason: Option<String>,
+    },
     /// The server does not offer the compression that it is asked for.
     NotCompressed {
         /// Which one.
@@ -119,6 +126,17 @@ impl fmt::Display for Event {
                     "not all rights of accounts can be read ({}), so that backends may outlive rights that were revoked: \
                      give the service account the rights of docs/ACCOUNTS.md",
                     OneLine(reason)
+                )
+            }
+            Self::StoredCodeHidden { missing, reason } => {
+                let missing = missing.join(", ");
+                write!(f, "not all code that is stored on the server can be read ({missing}")?;
+                if let Some(reason) = reason {
+                    write!(f, ": {}", OneLine(reason))?;
+                }
+                f.write_str(
+                    "): what it changes of a session without a report may stay on a backend, and failed statements cost a \
+                     reset (docs/ACCOUNTS.md, \"Stored code\", names the rights that help)",
                 )
             }
             Self::NotCompressed { wanted } => {

@@ -175,6 +175,8 @@ pub struct WorkerView {
     pub waited_for_permit: u64,
     /// Clients for whose locks its statements have waited, by their ids: a thousand at most.
     pub blockers: Vec<(u32, Blocker)>,
+    /// What is known of the server's stored code; one worker does that for all, and the others know nothing.
+    pub stored_code: StoredCodeView,
     /// The options whose bound was reached, with the bound and how often.
     pub limits_reached: Vec<(&'static str, u64, u64)>,
 }
@@ -212,6 +214,17 @@ pub struct Totals {
     pub statements_in_transactions: u64,
     /// Statements of pinned clients.
     pub pinned_statements: u64,
+}
+
+/// See [`WorkerView::stored_code`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoredCodeView {
+    /// How often it was read.
+    pub readings: u64,
+    /// How many of its four kinds (routines, triggers, views, defaults of columns) could not be read.
+    pub unreadable: u64,
+    /// How many tables and views lead to such code that may change its session.
+    pub changing_names: u64,
 }
 
 /// The names of the queues, in the order of [`WorkerView::queued`].
@@ -278,6 +291,7 @@ impl Engine {
             session_states: self.sessions.len(),
             buffered: self.buffered,
             connections: u64::from(self.last_client_id),
+            stored_code: self.stored_code_view(),
             totals: Totals {
                 opened_backends: self.last_token,
                 kick_ups: self.scheduler.kick_ups,

@@ -102,6 +102,8 @@ fn run(
     text: &str,
     parameters: &[Value],
 ) -> Result<Vec<Answer>, ServerError> {
+    // The service account's limit on its questions: nothing takes time here.
+    let text = text.strip_prefix("SET STATEMENT max_statement_time = 2 FOR ").unwrap_or(text);
     let pieces = pieces(text).ok_or_else(|| ServerError::syntax(text))?;
     let mut parser = Parser::new(text, &pieces, parameters);
     let Some(verb) = parser.word() else {

@@ -71,6 +71,12 @@ pub enum Question {
     OtherWaiters,
     /// How many functions there are; there are none.
     Functions,
+    /// How much of stored code was defined; nothing.
+    CodeCounts,
+    /// What the service account may see of it.
+    CodeRights,
+    /// A kind of stored code; there is none.
+    Code,
 }
 
 impl Command {
@@ -101,11 +107,9 @@ impl Part {
         if let Some(schema) = text.strip_prefix("USE ") {
             return Self::Use(schema.trim_matches('`').to_owned());
         }
-        if text.starts_with("SET ") {
-            return Self::Nothing;
-        }
         match Question::find(text) {
             Some(question) => Self::Question(question),
+            None if text.starts_with("SET ") => Self::Nothing,
             None => Self::Unknown(text.to_owned()),
         }
     }
@@ -114,8 +118,14 @@ impl Part {
 impl Question {
     /// By words that only this question has. Who waits for whom stands in tables with other names in MariaDB and in MySQL.
     fn find(text: &str) -> Option<Self> {
-        const WORDS: [(&str, Question); 14] = [
+        const WORDS: [(&str, Question); 20] = [
             ("mysql.func", Question::Functions),
+            ("Com_create_trigger", Question::CodeCounts),
+            ("USER_PRIVILEGES", Question::CodeRights),
+            ("mysql.proc", Question::Code),
+            ("information_schema.TRIGGERS", Question::Code),
+            ("information_schema.VIEWS", Question::Code),
+            ("information_schema.COLUMNS", Question::Code),
             ("CURRENT_USER()", Question::CurrentUser),
             ("LAST_INSERT_ID()", Question::LastInsertId),
             ("SHOW WARNINGS", Question::Warnings),
@@ -139,7 +149,9 @@ impl Question {
             Self::CurrentUser | Self::LastInsertId | Self::OtherWaiters | Self::Functions | Self::Changes => {
                 1
             }
-            Self::LockWaitCount | Self::LockWaits => 2,
+            Self::CodeRights => 1,
+            Self::LockWaitCount | Self::LockWaits | Self::CodeCounts => 2,
+            Self::Code => 4,
             Self::Warnings | Self::Collations | Self::AccountsChanged => 3,
             Self::Accounts => 10,
             Self::Server => 11,
@@ -152,7 +164,13 @@ impl Question {
         match self {
             Self::CurrentUser => vec![vec![format!("{user}@%")]],
             Self::LastInsertId | Self::Functions | Self::Changes => vec![row(&["0"])],
-            Self::Warnings | Self::LockWaitCount | Self::LockWaits | Self::OtherWaiters => Vec::new(),
+            Self::CodeCounts => vec![row(&["0", "0"])],
+            Self::CodeRights => {
+                ["SELECT", "SHOW VIEW", "TRIGGER"].iter().map(|right| row(&[right])).collect()
+            }
+            Self::Warnings | Self::LockWaitCount | Self::LockWaits | Self::OtherWaiters | Self::Code => {
+                Vec::new()
+            }
             Self::Collations => vec![row(&["45", "utf8mb4_general_ci", "utf8mb4"])],
             // Names are not resolved; an ordinary sql_mode; room for as many connections as anybody wants.
             Self::Server => {

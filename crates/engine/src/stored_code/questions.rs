@@ -1,0 +1,213 @@
+//! How the service account asks for stored code, and what it makes of the answers.
+//!
+//! MariaDB shows triggers to those with TRIGGER, routines in `mysql.proc` to those who may read that table, and the text of
+//! views to those with SHOW VIEW and SELECT; MySQL likewise, but routines to those with SHOW_ROUTINE or SELECT (manuals, "The
+//! INFORMATION_SCHEMA TRIGGERS Table" and its like). Who has not the rights gets fewer rows and no error, so the rights are asked for
+//! first. What the servers brought along themselves belongs to accounts that nobody can log in to, and is left out.
+
+use sql::{CodeEffects, CodeKind, LexMode, StoredCode, folded_name, stored_code};
+
+use super::{Known, Object, Runs};
+
+/// What is asked of stored code, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CodeQuestion {
+    /// How many definitions there have been.
+    Counts,
+    /// What the service account may see.
+    Rights,
+    Routines,
+    Triggers,
+    Views,
+    Columns,
+}
+
+/// Reading goes through the definitions of all tables; a server that takes longer than this is asked less by it than it would
+/// be disturbed.
+macro_rules! mariadb {
+    ($text:expr) => {
+        concat!("SET STATEMENT max_statement_time = 2 FOR SELECT ", $text)
+    };
+}
+
+/// Likewise, in milliseconds.
+macro_rules! mysql {
+    ($text:expr) => {
+        concat!("SELECT /*+ MAX_EXECUTION_TIME(2000) */ ", $text)
+    };
+}
+
+/// Definitions of code, and of tables, are counted apart: the latter are many on some servers.
+macro_rules! counts {
+    ($table:expr) => {
+        concat!(
+            "SELECT SUM(IF(VARIABLE_NAME IN ('Com_create_table', 'Com_alter_table', 'Com_rename_table'), 0, \
+             VARIABLE_VALUE)), SUM(VARIABLE_VALUE) FROM ",
+            $table,
+            " WHERE VARIABLE_NAME IN ('Com_create_trigger', 'Com_drop_trigger', 'Com_create_function', \
+             'Com_create_procedure', 'Com_create_spfunction', 'Com_drop_function', 'Com_drop_procedure', 'Com_alter_function', \
+             'Com_alter_procedure', 'Com_create_package', 'Com_create_package_body', 'Com_drop_package', \
+             'Com_drop_package_body', 'Com_create_view', 'Com_drop_view', 'Com_create_sequence', \
+             'Com_create_table', 'Com_alter_table', 'Com_rename_table')"
+        )
+    };
+}
+
+const RIGHTS: &str = "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE IN \
+    ('SELECT', 'SHOW VIEW', 'SHOW_ROUTINE', 'TRIGGER') \
+    AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')";
+
+/// The accounts that own what the servers brought along.
+macro_rules! of_others {
+    () => {
+        " WHERE DEFINER NOT IN ('mariadb.sys@localhost', 'mysql.sys@localhost')"
+    };
+}
+
+/// What has no body that can be read is of another language than SQL. Packages have their routines in their bodies.
+macro_rules! proc_routines {
+    () => {
+        concat!(
+            "name, param_list, IFNULL(body_utf8, body), sql_mode FROM mysql.proc",
+            of_others!(),
+            " AND type <> 'PACKAGE'"
+        )
+    };
+}
+
+macro_rules! triggers {
+    () => {
+        concat!(
+            "EVENT_OBJECT_TABLE, NULL, ACTION_STATEMENT, SQL_MODE FROM information_schema.TRIGGERS",
+            of_others!()
+        )
+    };
+}
+
+macro_rules! views {
+    () => {
+        concat!("TABLE_NAME, NULL, VIEW_DEFINITION, NULL FROM information_schema.VIEWS", of_others!())
+    };
+}
+
+/// Neither defaults nor computed columns can call stored functions. MySQL's can use no variables either.
+const MARIADB_COLUMNS: &str = mariadb!(
+    "TABLE_NAME, NULL, COLUMN_DEFAULT, GENERATION_EXPRESSION FROM information_schema.COLUMNS \
+     WHERE COLUMN_DEFAULT LIKE '%nextval(%' OR COLUMN_DEFAULT LIKE '%@%' OR GENERATION_EXPRESSION LIKE '%@%'"
+);
+
+const MYSQL_ROUTINES: &str = mysql!(concat!(
+    "ROUTINE_NAME, (SELECT GROUP_CONCAT(PARAMETER_NAME) FROM information_schema.PARAMETERS p \
+     WHERE p.SPECIFIC_SCHEMA = r.ROUTINE_SCHEMA AND p.SPECIFIC_NAME = r.SPECIFIC_NAME), \
+     IF(ROUTINE_BODY = 'SQL', ROUTINE_DEFINITION, NULL), SQL_MODE FROM information_schema.ROUTINES r",
+    of_others!()
+));
+
+impl CodeQuestion {
+    /// Its text; `None` where the server has nothing of the kind.
+    pub(crate) fn text(self, is_mariadb: bool, major_version: u32) -> Option<&'static str> {
+        let has_proc = is_mariadb || major_version < 8;
+        Some(match self {
+            Self::Counts if is_mariadb => counts!("information_schema.GLOBAL_STATUS"),
+            Self::Counts => counts!("performance_schema.global_status"),
+            Self::Rights => RIGHTS,
+            Self::Routines if is_mariadb => mariadb!(proc_routines!()),
+            Self::Routines if has_proc => mysql!(proc_routines!()),
+            Self::Routines => MYSQL_ROUTINES,
+            Self::Triggers if is_mariadb => mariadb!(triggers!()),
+            Self::Triggers => mysql!(triggers!()),
+            Self::Views if is_mariadb => mariadb!(views!()),
+            Self::Views => mysql!(views!()),
+            Self::Columns if is_mariadb => MARIADB_COLUMNS,
+            Self::Columns => return None,
+        })
+    }
+
+    /// What is asked next.
+    pub(crate) fn next(self) -> Option<Self> {
+        match self {
+            Self::Counts => Some(Self::Rights),
+            Self::Rights => Some(Self::Routines),
+            Self::Routines => Some(Self::Triggers),
+            Self::Triggers => Some(Self::Views),
+            Self::Views => Some(Self::Columns),
+            Self::Columns => None,
+        }
+    }
+
+    /// Notes whether the server has said all that there is.
+    pub(crate) fn note_known(self, known: &mut Known, all: bool) {
+        match self {
+            Self::Counts | Self::Rights => {}
+            Self::Routines => known.routines = all,
+            Self::Triggers => known.triggers = all,
+            Self::Views => known.views = all,
+            Self::Columns => known.columns = all,
+        }
+    }
+
+    /// The code in an answer's rows. `mode` is that of new connections, in which views are written out.
+    pub(crate) fn objects(self, rows: &[Vec<Option<Vec<u8>>>], mode: LexMode) -> Vec<Object> {
+        rows.iter().flat_map(|row| self.objects_of_row(row, mode)).collect()
+    }
+
+    fn objects_of_row(self, row: &[Option<Vec<u8>>], mode: LexMode) -> Vec<Object> {
+        let [Some(name), parameters, body, last] = row else { return Vec::new() };
+        let parameters = parameters.as_deref().unwrap_or_default();
+        let object = |runs, kind, body: Option<&[u8]>, mode| {
+            let code = match body {
+                Some(body) if !body.is_empty() => stored_code(kind, parameters, body, mode),
+                _ => StoredCode { effects: CodeEffects::ALL, ..StoredCode::default() },
+            };
+            Object { runs, name: folded_name(name), code }
+        };
+        let body = body.as_deref();
+        let own_mode = || last.as_deref().map_or(mode, crate::session::lex_mode);
+        match self {
+            Self::Counts | Self::Rights => Vec::new(),
+            Self::Routines => vec![object(Runs::Called, CodeKind::Routine, body, own_mode())],
+            Self::Triggers => vec![object(Runs::Written, CodeKind::Routine, body, own_mode())],
+            Self::Views => vec![object(Runs::Used, CodeKind::Expression, body, mode)],
+            Self::Columns => {
+                let default = body.map(|body| object(Runs::Written, CodeKind::Expression, Some(body), mode));
+                let computed = last.as_deref();
+                let computed =
+                    computed.map(|body| object(Runs::Used, CodeKind::Expression, Some(body), mode));
+                default.into_iter().chain(computed).collect()
+            }
+        }
+    }
+}
+
+/// What the service account may see by its rights on everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rights {
+    select: bool,
+    show_view: bool,
+    show_routine: bool,
+    trigger: bool,
+}
+
+impl Rights {
+    /// From the answer to [`CodeQuestion::Rights`].
+    pub(crate) fn of_rows(rows: &[Vec<Option<Vec<u8>>>]) -> Self {
+        let has = |right: &[u8]| rows.iter().any(|row| matches!(&row[..], [Some(found)] if found == right));
+        Self {
+            select: has(b"SELECT"),
+            show_view: has(b"SHOW VIEW"),
+            show_routine: has(b"SHOW_ROUTINE"),
+            trigger: has(b"TRIGGER"),
+        }
+    }
+
+    /// Whether all is shown that a question asks for. `mysql.proc` refuses those who may not read it.
+    pub(crate) fn allow(self, question: CodeQuestion, is_mariadb: bool, major_version: u32) -> bool {
+        match question {
+            CodeQuestion::Counts | CodeQuestion::Rights => true,
+            CodeQuestion::Routines => is_mariadb || major_version < 8 || self.select || self.show_routine,
+            CodeQuestion::Triggers => self.trigger,
+            CodeQuestion::Views => self.select && self.show_view,
+            CodeQuestion::Columns => self.select || !is_mariadb,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+use sql::CodeKind;
+
+use super::*;
+
+const NONE: CodeEffects = CodeEffects::NONE;
+const REPORTED: CodeEffects = CodeEffects::REPORTED;
+const SILENT: CodeEffects = CodeEffects::SILENT;
+const ALL_KNOWN: Known = Known { routines: true, triggers: true, views: true, columns: true };
+
+fn object(runs: Runs, name: &str, body: &str) -> Object {
+    let code = sql::stored_code(CodeKind::Routine, b"", body.as_bytes(), LexMode::default());
+    Object { runs, name: name.as_bytes().into(), code }
+}
+
+fn library(objects: &[Object], known: Known) -> Library {
+    Library::new(&objects.iter(), known)
+}
+
+fn effects(library: &Library, text: &str, writes: bool) -> CodeEffects {
+    library.hidden(text.as_bytes(), LexMode::default(), writes, None).effects
+}
+
+fn workers() -> Arc<Workers> {
+    let settings = crate::Settings { max_backends: 2, max_connections: 2, ..crate::Settings::default() };
+    Workers::new(&settings, 1)
+}
+
+#[test]
+fn code_is_reached_by_the_names_of_tables_and_views() {
+    let library = library(
+        &[
+            object(Runs::Used, "top", "select * from `d`.`middle`"),
+            object(Runs::Used, "middle", "select `d`.`deep`() from t"),
+            object(Runs::Called, "deep", "RETURN deeper()"),
+            object(Runs::Called, "deeper", "BEGIN DO GET_LOCK('a', 0); RETURN 1; END"),
+            object(Runs::Written, "t", "SET @a = 1"),
+            object(Runs::Written, "harmless", "SET NEW.a = 1"),
+            object(Runs::Written, "log", "INSERT INTO T VALUES (1)"),
+        ],
+        ALL_KNOWN,
+    );
+    assert_eq!(effects(&library, "SELECT * FROM `Top`", false), SILENT);
+    assert_eq!(effects(&library, "UPDATE d.top SET a = 1", true), SILENT | REPORTED);
+    assert_eq!(effects(&library, "SELECT * FROM t, log", false), NONE);
+    assert_eq!(effects(&library, "DELETE FROM log", true), REPORTED);
+    assert_eq!(effects(&library, "INSERT INTO harmless VALUES ('t', 'top')", true), NONE);
+    // A routine that is called in a text pins by itself.
+    assert_eq!(effects(&library, "SELECT deep", false), NONE);
+    assert_eq!(library.changing_names(), 4);
+}
+
+#[test]
+fn the_servers_own_views_set_and_read_variables() {
+    let library = library(&[], ALL_KNOWN);
+    assert_eq!(effects(&library, "SELECT * FROM Sys.session", false), SYS_EFFECTS);
+    assert_eq!(effects(&library, "SELECT 'sys', system FROM t", false), NONE);
+    let here = library.hidden(b"SELECT * FROM session", LexMode::default(), false, Some(b"sys"));
+    assert_eq!(here.effects, SYS_EFFECTS);
+}
+
+#[test]
+fn names_beyond_ascii_are_one() {
+    let mut code = object(Runs::Written, "", "SET @a = 1");
+    code.name = sql::folded_name("größe".as_bytes());
+    let library = library(&[code], ALL_KNOWN);
+    let latin1 = library.hidden(b"DELETE FROM gr\xf6\xdfe", LexMode::default(), true, None);
+    assert_eq!(latin1.effects, REPORTED);
+    assert_eq!(effects(&library, "DELETE FROM groesse", true), NONE);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_certain() {
+    let certain = |objects: &[Object], known, writes| {
+        library(objects, known).hidden(b"x", LexMode::default(), writes, None).certain
+    };
+    let changing = [object(Runs::Called, "f", "SET @a = 1")];
+    let reading = [object(Runs::Called, "f", "RETURN 1")];
+    assert!(certain(&changing, ALL_KNOWN, true));
+    assert!(!certain(&[], Known::default(), false));
+    assert!(!certain(&[], Known { triggers: false, ..ALL_KNOWN }, true));
+    assert!(certain(&[], Known { triggers: false, ..ALL_KNOWN }, false));
+    assert!(!certain(&changing, Known { views: false, ..ALL_KNOWN }, false));
+    assert!(certain(&reading, Known { views: false, columns: false, ..ALL_KNOWN }, true));
+}
+
+#[test]
+fn a_definition_is_known_until_the_server_has_been_read_behind_it() {
+    let workers = workers();
+    let shared = &workers.stored_code;
+    let reached = || {
+        let (_, library, _) = shared.library();
+        effects(&library, "DELETE FROM t", true)
+    };
+    shared.take(vec![object(Runs::Written, "t", "CALL p()")], ALL_KNOWN, &[]);
+    let (before, ..) = shared.library();
+    let change = CodeChange::begin(&workers, vec![object(Runs::Called, "p", "DO GET_LOCK('a', 1)")]);
+    let (version, _, beyond) = shared.library();
+    assert_eq!((reached(), beyond, version), (SILENT, SILENT, before + 1));
+    let covered = shared.begin_reading();
+    assert!(covered.is_empty() && !shared.is_wanted(), "it is still under way");
+    drop(change);
+    shared.take(Vec::new(), ALL_KNOWN, &covered);
+    assert_eq!(reached(), NONE, "what named it is gone");
+    shared.take(vec![object(Runs::Written, "t", "CALL p()")], ALL_KNOWN, &covered);
+    assert!(shared.is_wanted() && reached() == SILENT);
+    let covered = shared.begin_reading();
+    assert_eq!(covered.len(), 1);
+    shared.take(vec![object(Runs::Written, "t", "CALL p()")], ALL_KNOWN, &covered);
+    assert!(reached() == NONE && !shared.is_wanted());
+    let version = shared.version();
+    shared.take(vec![object(Runs::Written, "t", "CALL p()")], ALL_KNOWN, &[]);
+    assert_eq!(shared.version(), version, "nothing is new");
+}
+
+#[test]
+fn too_many_definitions_at_a_time_leave_nothing_certain() {
+    let workers = workers();
+    let shared = &workers.stored_code;
+    shared.take(Vec::new(), ALL_KNOWN, &[]);
+    let certain = || shared.library().1.hidden(b"x", LexMode::default(), true, None).certain;
+    assert!(certain());
+    let changes: Vec<_> = (0..MOST_CHANGES).map(|_| CodeChange::begin(&workers, Vec::new())).collect();
+    assert!(!certain());
+    drop(changes);
+    shared.take(Vec::new(), ALL_KNOWN, &shared.begin_reading());
+    assert!(certain());
+}

@@ -1,0 +1,338 @@
+//! When stored code is read, and what statements are to be taken for by it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seam::Instant;
+use sql::{CodeEffects, Kind, Reads};
+
+use super::questions::{CodeQuestion, Rights};
+use super::{CodeChange, Hidden, Known, Library, Object, Runs};
+use crate::backend::kept::rows_of;
+use crate::engine::Engine;
+use crate::outside::event::Event;
+use crate::outside::snapshot::StoredCodeView;
+use crate::request::{Request, RequestKind};
+
+/// The servers count a definition before they make it, and it may wait for a lock in between. So a server whose count has
+/// changed is read again after this time, and after four times as long, and so on.
+const FIRST_AGAIN: Duration = Duration::from_secs(1);
+
+/// And no more after this long.
+const LAST_AGAIN: Duration = Duration::from_secs(64);
+
+/// Reading may take a twentieth of the service account's time, and of what the server does for it.
+const PAUSE: u32 = 20;
+
+/// Tables are defined more often than code, and hold it seldom.
+const PAUSE_OF_TABLES: Duration = Duration::from_secs(5);
+
+/// Where the server does not tell how many definitions there have been, it is asked again after this long.
+const PAUSE_OF_REFUSAL: Duration = Duration::from_secs(60);
+
+/// What a worker knows of stored code; one of them reads it.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// When the server is asked for its counts next.
+    next: Instant,
+    /// Its latest counts: of code, and of tables too.
+    counts: Option<[Option<Vec<u8>>; 2]>,
+    /// When it may be read next.
+    not_before: Instant,
+    /// It is to be read then.
+    due: Option<Instant>,
+    /// Once more, after how long.
+    again: Option<(Instant, Duration)>,
+    reading: Option<Reading>,
+    /// It has been said that not all can be read.
+    said: bool,
+    readings: u64,
+    /// What all know, as of this number; the only part that other workers have.
+    library: Arc<Library>,
+    version: u64,
+}
+
+/// Reading that is under way.
+#[derive(Debug)]
+struct Reading {
+    began: Instant,
+    question: CodeQuestion,
+    rights: Rights,
+    known: Known,
+    objects: Vec<Object>,
+    /// Definitions that went through here and were over when it began.
+    covered: Vec<u64>,
+    /// What the server said against it.
+    refusal: Option<String>,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            next: Instant::START,
+            counts: None,
+            not_before: Instant::START,
+            due: None,
+            again: None,
+            reading: None,
+            said: false,
+            readings: 0,
+            library: Arc::default(),
+            version: 0,
+        }
+    }
+}
+
+impl Watch {
+    /// The service account has logged in anew: it may be another server, or see more.
+    pub(crate) fn asked_anew(&mut self) {
+        let library = std::mem::take(&mut self.library);
+        let Self { said, readings, version, .. } = *self;
+        *self = Self { said, readings, version, library, ..Self::default() };
+    }
+
+    /// Takes in the counts.
+    fn take_counts(&mut self, now: Instant, counts: [Option<Vec<u8>>; 2], wanted: bool) {
+        let before = self.counts.replace(counts);
+        let after = self.counts.as_ref().expect("set above");
+        let code = before.as_ref().is_none_or(|before| before[0] != after[0]);
+        let tables = before.as_ref().is_none_or(|before| before[1] != after[1]);
+        let again = self.again.is_some_and(|(at, _)| at <= now);
+        if code || wanted || again {
+            self.due = Some(now);
+        } else if tables {
+            self.due = self.due.or(Some(now + PAUSE_OF_TABLES));
+        }
+        if code && before.is_some() {
+            self.again = Some((now + FIRST_AGAIN, FIRST_AGAIN));
+        } else if let Some((_, pause)) = self.again.filter(|_| again) {
+            self.again = (pause < LAST_AGAIN).then_some((now + 4 * pause, 4 * pause));
+        }
+    }
+
+    /// Whether it is to be read now.
+    fn is_due(&self, now: Instant) -> bool {
+        self.due.is_some_and(|due| due <= now) && self.not_before <= now
+    }
+}
+
+impl Engine {
+    /// What is to be asked of stored code now; one worker asks for all.
+    pub(crate) fn next_code_question(&self) -> Option<CodeQuestion> {
+        if self.worker != 0 {
+            return None;
+        }
+        let watch = &self.control.code;
+        let reading = watch.reading.as_ref().map(|reading| reading.question);
+        reading.or((watch.next <= self.now).then_some(CodeQuestion::Counts))
+    }
+
+    /// When there will be something to ask.
+    pub(crate) fn next_code_turn(&self) -> Option<Instant> {
+        let watch = &self.control.code;
+        (self.worker == 0).then_some(if watch.reading.is_some() { self.now } else { watch.next })
+    }
+
+    pub(crate) fn code_text(&self, question: CodeQuestion) -> &'static str {
+        let facts = self.facts.as_ref().expect("asked for once the server is known");
+        // What there is no question for is not asked, see `go_on_reading`.
+        question.text(facts.is_mariadb(), facts.major_version()).unwrap_or("SELECT NULL")
+    }
+
+    /// The server has answered, or refused to.
+    pub(crate) fn code_answered(&mut self, question: CodeQuestion, bytes: &[u8], refusal: Option<String>) {
+        let rows = rows_of(bytes);
+        if question == CodeQuestion::Counts {
+            return self.take_code_counts(rows, refusal.is_some());
+        }
+        let mode = self.facts.as_ref().map_or_else(Default::default, |facts| facts.lex_mode);
+        let Some(reading) = self.control.code.reading.as_mut() else { return };
+        if question == CodeQuestion::Rights {
+            reading.rights = Rights::of_rows(&rows);
+        }
+        question.note_known(&mut reading.known, refusal.is_none());
+        reading.refusal = reading.refusal.take().or(refusal);
+        reading.objects.extend(question.objects(&rows, mode));
+        self.go_on_reading(question);
+    }
+
+    fn take_code_counts(&mut self, mut rows: Vec<Vec<Option<Vec<u8>>>>, refused: bool) {
+        let counts = rows.pop().and_then(|row| <[Option<Vec<u8>>; 2]>::try_from(row).ok());
+        let wanted = self.workers.stored_code.is_wanted();
+        let watch = &mut self.control.code;
+        let Some(counts) = counts.filter(|_| !refused) else {
+            watch.next = self.now + PAUSE_OF_REFUSAL;
+            return self.workers.stored_code.forget();
+        };
+        watch.next = self.now + self.settings.accounts_refresh;
+        watch.take_counts(self.now, counts, wanted);
+        if watch.is_due(self.now) {
+            watch.due = None;
+            watch.reading = Some(Reading {
+                began: self.now,
+                question: CodeQuestion::Rights,
+                rights: Rights::default(),
+                known: Known::default(),
+                objects: Vec::new(),
+                covered: self.workers.stored_code.begin_reading(),
+                refusal: None,
+            });
+        }
+    }
+
+    /// Behind an answer: the next question that has an answer, or the end.
+    fn go_on_reading(&mut self, answered: CodeQuestion) {
+        let facts = self.facts.as_ref().expect("known since the login");
+        let (is_mariadb, version) = (facts.is_mariadb(), facts.major_version());
+        let Some(reading) = self.control.code.reading.as_mut() else { return };
+        let mut next = answered.next();
+        while let Some(question) = next {
+            if !reading.rights.allow(question, is_mariadb, version) {
+                question.note_known(&mut reading.known, false);
+            } else if question.text(is_mariadb, version).is_none() {
+                question.note_known(&mut reading.known, true);
+            } else {
+                reading.question = question;
+                return;
+            }
+            next = question.next();
+        }
+        self.finish_reading();
+    }
+
+    fn finish_reading(&mut self) {
+        let Some(reading) = self.control.code.reading.take() else { return };
+        let watch = &mut self.control.code;
+        watch.readings += 1;
+        watch.not_before = self.now + PAUSE * self.now.since(reading.began);
+        let Known { routines, triggers, views, columns } = reading.known;
+        let all = routines && triggers && views && columns;
+        if !all && !std::mem::replace(&mut watch.said, true) {
+            let missing = [
+                (routines, "routines"),
+                (triggers, "triggers"),
+                (views, "views"),
+                (columns, "columns' defaults"),
+            ];
+            let missing = missing.iter().filter(|(known, _)| !known).map(|&(_, name)| name).collect();
+            self.event(Event::StoredCodeHidden { missing, reason: reading.refusal });
+        }
+        self.workers.stored_code.take(reading.objects, reading.known, &reading.covered);
+    }
+
+    /// The library as of now.
+    fn take_up_library(&mut self) {
+        let watch = &mut self.control.code;
+        if watch.version != self.workers.stored_code.version() {
+            (watch.version, watch.library, _) = self.workers.stored_code.library();
+        }
+    }
+
+    /// Takes note of what a statement may do by stored code: before it is queued, and again where more has become known when it
+    /// is sent.
+    pub(crate) fn note_hidden_code(&mut self, key: usize, request: &mut Request) {
+        let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
+        if !executes || self.facts.is_none() {
+            return;
+        }
+        self.take_up_library();
+        let watch = &self.control.code;
+        if request.library == Some(watch.version) {
+            return;
+        }
+        request.library = Some(watch.version);
+        let schema =
+            self.clients[key].session.and_then(|session| self.sessions.state(session).schema.as_deref());
+        let hidden = self.with_text(key, request, |text, mode| {
+            watch.library.hidden(text, mode, may_write(request), schema)
+        });
+        request.hidden = hidden;
+        if !hidden.effects.is_empty() {
+            request.statement.plain_read = false;
+            request.statement.repeatable = false;
+        }
+        if hidden.effects.contains(CodeEffects::READS_INSERT_ID) {
+            request.statement.reads |= Reads::LAST_INSERT_ID;
+        }
+    }
+
+    /// The same at its end: what was defined while it ran may have run in it.
+    pub(crate) fn note_hidden_code_at_end(&mut self, request: &mut Request) {
+        let Some(version) = request.library.filter(|&version| version != self.workers.stored_code.version())
+        else {
+            return;
+        };
+        let (latest, library, beyond) = self.workers.stored_code.library();
+        let more = if version + 1 == latest { beyond } else { library.beyond(&Library::default()) };
+        request.hidden = Hidden { effects: request.hidden.effects | more, certain: false };
+    }
+
+    /// The text that a request executes.
+    fn with_text<T>(&self, key: usize, request: &Request, look: impl FnOnce(&[u8], sql::LexMode) -> T) -> T {
+        if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
+            let definition = self.definitions.get(about.definition);
+            let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
+            let mode = self.sessions.lex_mode(definition.session, facts.lex_mode);
+            return look(&definition.text, mode);
+        }
+        match request.text() {
+            Some(text) => look(text, self.lex_mode(key)),
+            None => look(&request.whole_text(), self.lex_mode(key)),
+        }
+    }
+
+    /// A statement is about to be sent: what it defines is known from now on.
+    pub(crate) fn code_change(&mut self, key: usize, request: &Request) -> Option<CodeChange> {
+        let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
+        let statement = &request.statement;
+        if !executes || !(matches!(statement.kind, Kind::Ddl | Kind::Other) || statement.several) {
+            return None;
+        }
+        let found = self.with_text(key, request, sql::definitions)?;
+        self.take_up_library();
+        let mut code = found.code;
+        if found.only_tables {
+            // A temporary table is the session's own affair.
+            code.effects = code.effects.without(CodeEffects::REPORTED);
+            if code.effects.is_empty() && !code.names.iter().any(|name| self.control.code.library.has(name)) {
+                return None;
+            }
+        }
+        let object = |runs| {
+            let code = code.clone();
+            move |name| Object { runs, name, code: code.clone() }
+        };
+        let triggered = found.triggered.into_iter().map(object(Runs::Written));
+        let objects = triggered
+            .chain(found.relations.into_iter().map(object(Runs::Anyhow)))
+            .chain(found.routines.into_iter().map(object(Runs::Called)));
+        Some(CodeChange::begin(&self.workers, objects.collect()))
+    }
+
+    /// Whether a statement that has failed may have changed its session by stored code.
+    pub(crate) fn may_have_changed_session(&self, client: usize, request: &Request) -> bool {
+        let statement = &request.statement;
+        // Of others nobody knows what is left, or what the server has yet to say of it.
+        let alone = !statement.several && !statement.sets_for_itself && statement.effects.is_empty();
+        let plain = alone && statement.kind != Kind::Other;
+        !plain || request.hidden.may_change_session() || self.is_in_unreported_schema(client)
+    }
+
+    /// What there is to see of it from outside.
+    pub(crate) fn stored_code_view(&self) -> StoredCodeView {
+        if self.worker != 0 {
+            return StoredCodeView::default();
+        }
+        let (_, library, _) = self.workers.stored_code.library();
+        StoredCodeView {
+            readings: self.control.code.readings,
+            unreadable: library.unreadable(),
+            changing_names: library.changing_names(),
+        }
+    }
+}
+
+/// Whether a statement may write to tables: of those that cannot, no trigger runs.
+fn may_write(request: &Request) -> bool {
+    request.statement.several || !matches!(request.statement.kind, Kind::Select | Kind::Show | Kind::Do)
+}

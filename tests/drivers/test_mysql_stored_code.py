@@ -1,0 +1,58 @@
+"""As test_stored_code, with a MySQL server. As test_mysql: skipped unless MYSQL_HOME names a server's folder."""
+
+import pytest
+
+from conftest import site_through
+from harness import mysql as private_mysql
+from harness import raw
+from harness.server import ADMIN
+from test_mysql import server  # noqa: F401 (fixture)
+from test_stored_code import CLEAN, CODE, PROGRAMS, READER, Reading, defined, others_are_served, run, see
+
+pytestmark = private_mysql.needed
+
+# MySQL has no sequences, and no variables in computed columns.
+MARIADB = ("onramp_code.numbers", "onramp_code.numbered", "onramp_code.computed")
+PROGRAMS = {name: steps for name, steps in PROGRAMS.items() if "sequence" not in name and "computed" not in name}
+
+
+@pytest.fixture(scope="module")
+def code(server):
+    with raw.connect(server, *ADMIN) as admin:
+        run(admin, [
+            f"CREATE USER '{READER[0]}'@'%' IDENTIFIED BY '{READER[1]}'", f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'",
+            *(line for line in CODE if not any(name in line for name in MARIADB))])
+
+
+@pytest.fixture(scope="module")
+def reading(folder, server, code):
+    onramp = Reading(server, folder, max_backends=1).start_reading()
+    yield onramp
+    onramp.stop()
+
+
+site = site_through("reading")
+
+
+@pytest.mark.parametrize("deprecate_eof", [True, False])
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_two_clients(client, note, server, code, name, deprecate_eof):
+    with raw.connect(server, *ADMIN, schema="onramp_code") as admin:
+        run(admin, [step for step in CLEAN if "number" not in step and "computed" not in step])
+    capabilities = raw.USUAL if deprecate_eof else raw.USUAL & ~raw.DEPRECATE_EOF
+    clients = {who: client(schema="onramp_code", capabilities=capabilities) for who in "AB"}
+    for number, step in enumerate(PROGRAMS[name]):
+        who, text = step.split(": ", 1)
+        note(f"{number} {step}", see(clients, who, text))
+
+
+def test_a_trigger_is_known_at_once(reading):
+    with raw.connect(reading, *ADMIN) as admin:
+        defined(admin, [
+            "CREATE TABLE onramp_defined.t (a INT)", "CREATE TRIGGER onramp_defined.x BEFORE INSERT ON onramp_defined.t FOR EACH ROW SELECT 5 INTO @defined"])
+        # Who names a variable, in whatever text, holds the backend.
+        admin.reset()
+        with raw.connect(reading, schema="onramp_defined") as client:
+            run(client, ["INSERT INTO t VALUES (1)"])
+            assert not others_are_served(admin), "it keeps the only backend"
+        assert admin.result().rows

@@ -1,0 +1,250 @@
+"""What code that is stored on the server does to a session without a report: triggers, functions that views call, defaults of columns.
+
+The service account may read that code here. All clients share a single backend, on which each would see what another one has left.
+"""
+
+import itertools
+import select
+
+import pymysql
+import pytest
+
+from conftest import site_through
+from harness import raw
+from harness.onramp import Onramp
+from harness.server import ADMIN, free_port
+from harness.waiting import until
+
+PASSWORD = "admin-secret"
+
+READER = ("reader", "reader-secret")
+
+# Code that is there before Onramp is, and nothing is defined while the tests run.
+CODE = """
+CREATE DATABASE onramp_code
+CREATE TABLE onramp_code.plain (a INT PRIMARY KEY, b VARCHAR(40))
+CREATE TABLE onramp_code.audit (a INT)
+CREATE TABLE onramp_code.audited (a INT PRIMARY KEY, b VARCHAR(40))
+CREATE TRIGGER onramp_code.audit BEFORE INSERT ON onramp_code.audited FOR EACH ROW BEGIN INSERT INTO onramp_code.audit SET a = NEW.a; SET NEW.b = 'seen'; END
+CREATE TABLE onramp_code.zoned (a INT PRIMARY KEY)
+CREATE TRIGGER onramp_code.zone BEFORE INSERT ON onramp_code.zoned FOR EACH ROW SET @@time_zone = '+05:00'
+CREATE TABLE onramp_code.untracked (a INT PRIMARY KEY)
+CREATE TRIGGER onramp_code.trackers BEFORE INSERT ON onramp_code.untracked FOR EACH ROW SET @@session_track_system_variables = '', @@time_zone = '+06:00'
+CREATE TABLE onramp_code.counted (a INT PRIMARY KEY)
+CREATE TRIGGER onramp_code.count BEFORE INSERT ON onramp_code.counted FOR EACH ROW SELECT COUNT(*) + 5 INTO @counted FROM onramp_code.counted
+CREATE TABLE onramp_code.locked (a INT PRIMARY KEY)
+CREATE TRIGGER onramp_code.lock_it BEFORE INSERT ON onramp_code.locked FOR EACH ROW BEGIN DECLARE got INT; SET got = GET_LOCK('onramp_code', 0); END
+CREATE TABLE onramp_code.outs (a INT PRIMARY KEY)
+CREATE PROCEDURE onramp_code.out_of(IN i INT, OUT o INT) SET o = i + 1
+CREATE TRIGGER onramp_code.out_by_call BEFORE INSERT ON onramp_code.outs FOR EACH ROW CALL onramp_code.out_of(NEW.a, @outs)
+CREATE TABLE onramp_code.nested (a INT PRIMARY KEY)
+CREATE TRIGGER onramp_code.nest BEFORE INSERT ON onramp_code.nested FOR EACH ROW REPLACE INTO onramp_code.counted SET a = NEW.a
+CREATE TABLE onramp_code.told (a INT PRIMARY KEY)
+CREATE TRIGGER onramp_code.tell BEFORE INSERT ON onramp_code.told FOR EACH ROW SET @told = NEW.a
+CREATE SEQUENCE onramp_code.numbers
+CREATE TABLE onramp_code.numbered (id INT DEFAULT NEXTVAL(onramp_code.numbers), a INT)
+CREATE TABLE onramp_code.computed (a INT PRIMARY KEY, b INT AS (@added + a))
+CREATE FUNCTION onramp_code.read_added() RETURNS INT RETURN @added
+CREATE VIEW onramp_code.added AS SELECT onramp_code.read_added() AS added
+CREATE VIEW onramp_code.over_added AS SELECT added + 1 AS more FROM onramp_code.added
+CREATE FUNCTION onramp_code.set_zone() RETURNS INT BEGIN SET @@time_zone = '+07:00'; RETURN 1; END
+CREATE VIEW onramp_code.zones AS SELECT onramp_code.set_zone() AS one
+CREATE VIEW onramp_code.last_id AS SELECT LAST_INSERT_ID() AS id
+CREATE TABLE onramp_code.ids (id INT PRIMARY KEY AUTO_INCREMENT, v INT)
+CREATE VIEW onramp_code.takes AS SELECT GET_LOCK('onramp_code', 0) AS got
+CREATE VIEW onramp_code.`größe` AS SELECT onramp_code.set_zone() AS one
+""".strip().splitlines()
+
+
+def run(connection, statements):
+    for statement in statements:
+        answer = connection.query(statement)
+        assert isinstance(answer, raw.Ok), (statement, answer)
+
+
+@pytest.fixture(scope="module")
+def code(server):
+    with raw.connect(server, *ADMIN) as admin:
+        run(admin, [
+            "DROP DATABASE IF EXISTS onramp_code",
+            f"CREATE OR REPLACE USER '{READER[0]}'@'%' IDENTIFIED BY '{READER[1]}'",
+            f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'",
+            *CODE])
+
+
+class Reading(Onramp):
+    """One whose service account may read stored code."""
+
+    def __init__(self, server, folder, **options):
+        self.admin_port = free_port()
+        super().__init__(server, folder, service=READER, admin_listen=f"127.0.0.1:{self.admin_port}", **options)
+
+    def status(self, name):
+        with pymysql.connect(host="127.0.0.1", port=self.admin_port, user="admin", password=PASSWORD) as connection, connection.cursor() as cursor:
+            cursor.execute(f"SHOW STATUS LIKE '{name}'")
+            return int(cursor.fetchone()[1])
+
+    def start_reading(self):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
+            self.start()
+        until(lambda: self.status("Onramp_stored_code_read") > 0, "the stored code was never read")
+        assert self.status("Onramp_stored_code_unreadable") == 0, self.log_text()
+        return self
+
+
+@pytest.fixture(scope="module")
+def reading(folder, server, code):
+    onramp = Reading(server, folder, max_backends=1).start_reading()
+    yield onramp
+    onramp.stop()
+
+
+site = site_through("reading")
+
+
+def see(clients, who, text):
+    if text == "leaves":
+        return clients.pop(who).close()
+    connection = clients[who]
+    if text == "resets":
+        return connection.reset()
+    if text.startswith("executes "):
+        statement = connection.prepare(text.removeprefix("executes "))
+        [answer] = connection.execute(statement.statement)
+    else:
+        answer = connection.query(text)
+    return answer.rows if isinstance(answer, raw.Rows) else answer
+
+
+ZONE = "B: SELECT @@time_zone"
+# What goes ahead of each program, past Onramp.
+CLEAN = [f"TRUNCATE {table}" for table in (
+    "plain", "audit", "audited", "zoned", "untracked", "counted", "locked", "outs", "nested", "told", "numbered", "computed", "ids")]
+
+PROGRAMS = {
+    "a variable without a scope": ["A: INSERT INTO zoned VALUES (1)", "A: SELECT @@time_zone", "A: leaves", ZONE],
+    "a variable without a scope, prepared": ["A: executes INSERT INTO zoned VALUES (1)", "A: SELECT @@time_zone", "A: leaves", ZONE],
+    "a variable without a scope, before an error": [
+        "A: INSERT INTO zoned VALUES (1)", "A: resets", "A: INSERT INTO zoned VALUES (1)", "A: SELECT @@time_zone", "A: leaves", ZONE],
+    "a variable without a scope, until a reset": ["A: INSERT INTO zoned VALUES (1)", "A: resets", "A: SELECT @@time_zone", ZONE],
+    "a variable without a scope, in a transaction": ["A: BEGIN", "A: INSERT INTO zoned VALUES (1)", "A: COMMIT", "A: SELECT @@time_zone", "A: leaves", ZONE],
+    "the list of trackers": ["A: INSERT INTO untracked VALUES (1)", "A: SELECT @@time_zone", "A: SET time_zone = '+01:00'", "A: leaves", ZONE],
+    "a selection into a variable": ["A: INSERT INTO counted VALUES (1)", "A: SELECT @counted", "A: leaves", "B: SELECT @counted"],
+    "a procedure's result": ["A: INSERT INTO outs VALUES (1)", "A: SELECT @outs", "A: leaves", "B: SELECT @outs"],
+    "a trigger of a trigger's table": ["A: INSERT INTO nested VALUES (1)", "A: SELECT @counted", "A: leaves", "B: SELECT @counted"],
+    "a reported variable before an error": ["A: INSERT INTO told VALUES (1)", "A: resets", "A: INSERT INTO told VALUES (1)", "A: leaves", "B: SELECT @told"],
+    "a named lock": ["A: INSERT INTO locked VALUES (1)", "A: SELECT IS_FREE_LOCK('onramp_code')", "A: resets", "B: SELECT IS_FREE_LOCK('onramp_code')"],
+    "a named lock in a view": ["A: SELECT * FROM takes", "A: SELECT IS_FREE_LOCK('onramp_code')", "A: resets", "B: SELECT IS_FREE_LOCK('onramp_code')"],
+    "a function that a view calls": ["A: SELECT * FROM zones", "A: SELECT @@time_zone", "A: leaves", ZONE],
+    "a view of a name beyond ASCII": ["A: SELECT * FROM größe", "A: SELECT @@time_zone", "A: leaves", ZONE],
+    "a sequence behind a default": [
+        "A: INSERT INTO numbered (a) VALUES (1)", "A: SELECT LASTVAL(numbers) = (SELECT MAX(id) FROM numbered)", "A: resets", "A: INSERT INTO numbered (a) VALUES (1)", "A: leaves",
+        "B: SELECT LASTVAL(numbers)"],
+    "variables in a function of a view": [
+        "A: SET @added = 1", "B: SET @added = 5", "A: SELECT * FROM over_added", "B: SELECT * FROM over_added", "A: executes SELECT * FROM added", "B: SELECT 1", "A: SELECT * FROM added"],
+    "variables in a computed column": [
+        "A: INSERT INTO computed (a) VALUES (1)", "A: SET @added = 1", "B: SET @added = 5", "A: SELECT b FROM computed", "B: SELECT b FROM computed"],
+    "the id of an insert in a view": [
+        "A: INSERT INTO ids (v) VALUES (1)", "B: SELECT 1", "A: SELECT id FROM last_id", "B: SELECT id FROM last_id", "A: SELECT LAST_INSERT_ID()"],
+    "code that changes nothing": [
+        "A: INSERT INTO audited (a) VALUES (1)", "A: INSERT INTO audited (a) VALUES (1)", "B: SELECT * FROM audited", "A: INSERT INTO audited (a) VALUES (2)", "B: SELECT COUNT(*) FROM audit"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_two_clients(client, note, server, code, name):
+    with raw.connect(server, *ADMIN, schema="onramp_code") as admin:
+        run(admin, CLEAN)
+    clients = {who: client(schema="onramp_code") for who in "AB"}
+    for number, step in enumerate(PROGRAMS[name]):
+        who, text = step.split(": ", 1)
+        note(f"{number} {step}", see(clients, who, text))
+
+
+def defined(connection, statements):
+    """Defines code for a test of its own, with tables of its own."""
+    run(connection, ["DROP DATABASE IF EXISTS onramp_defined", "CREATE DATABASE onramp_defined", *statements])
+
+
+TRIGGER = ["CREATE TABLE onramp_defined.t (a INT)", "CREATE TRIGGER onramp_defined.x BEFORE INSERT ON onramp_defined.t FOR EACH ROW SET @@time_zone = '+08:00'"]
+
+# What is defined, and what meets it.
+DEFINITIONS = {
+    "a trigger": (TRIGGER, "INSERT INTO t VALUES (1)"),
+    "a table of another name": ([*TRIGGER, "RENAME TABLE onramp_defined.t TO onramp_defined.u"], "INSERT INTO u VALUES (1)"),
+    "a function behind a view": (
+        ["CREATE FUNCTION onramp_defined.f() RETURNS INT RETURN 1", "CREATE VIEW onramp_defined.v AS SELECT onramp_defined.f()",
+         "CREATE OR REPLACE FUNCTION onramp_defined.f() RETURNS INT BEGIN SET @@time_zone = '+08:00'; RETURN 1; END"],
+        "SELECT * FROM v"),
+    "a default": (
+        ["CREATE SEQUENCE onramp_defined.s", "CREATE TABLE onramp_defined.t (a INT)", "ALTER TABLE onramp_defined.t MODIFY a INT DEFAULT NEXTVAL(onramp_defined.s)"],
+        "INSERT INTO t VALUES (DEFAULT)"),
+}
+
+@pytest.mark.parametrize("name", sorted(DEFINITIONS))
+def test_what_is_defined_through_it_is_known_at_once(reading, name):
+    statements, meets = DEFINITIONS[name]
+    with raw.connect(reading, *ADMIN) as admin:
+        defined(admin, statements)
+        # Who has used a sequence or a function by name holds the backend.
+        admin.reset()
+        with raw.connect(reading, schema="onramp_defined") as client:
+            assert not isinstance(client.query(meets), raw.Err)
+            assert not others_are_served(admin), "it keeps the only backend"
+        assert admin.result().rows
+
+
+def others_are_served(other):
+    """Whether a statement of another client is answered. Time enough for an answer, of which there is none however long one waits."""
+    other.command(raw.QUERY, b"SELECT 1")
+    return bool(select.select([other.socket], [], [], 0.3)[0])
+
+
+@pytest.mark.parametrize("name", sorted(DEFINITIONS))
+def test_what_is_defined_elsewhere_is_found(reading, server, name):
+    statements, meets = DEFINITIONS[name]
+    with raw.connect(server, *ADMIN) as admin:
+        defined(admin, statements)
+        # One reading may have begun before that.
+        target = reading.status("Onramp_stored_code_read") + 2
+        # What is defined as often as it takes counts as new code, whatever the name.
+        number = itertools.count()
+
+        def read():
+            run(admin, [f"CREATE OR REPLACE VIEW onramp_code.again AS SELECT {next(number)}"])
+            return reading.status("Onramp_stored_code_read") >= target
+
+        until(read, "it was not read again")
+    with raw.connect(reading, schema="onramp_defined") as client, raw.connect(reading, *ADMIN) as other:
+        assert not isinstance(client.query(meets), raw.Err)
+        assert not others_are_served(other), "it keeps the only backend"
+        client.close()
+        assert other.result().rows
+
+
+def test_errors_cost_no_reset_where_no_code_can_have_changed_anything(reading):
+    """What is prepared on the backend is still there, which a reset would have thrown away."""
+    with raw.connect(reading, schema="onramp_code") as client:
+        run(client, ["TRUNCATE plain", "TRUNCATE audited", "TRUNCATE told"])
+        prepared = client.prepare("SELECT 1").statement
+        for table, resets in (("plain", False), ("audited", False), ("told", True)):
+            # Whoever told something holds the backend.
+            run(client, [f"INSERT INTO {table} (a) VALUES (1)"])
+            client.reset()
+            prepared = client.prepare("SELECT 1").statement
+            before = reading.status("Onramp_prepared_again")
+            assert client.query(f"INSERT INTO {table} (a) VALUES (1)").code == 1062
+            client.execute(prepared)
+            assert (reading.status("Onramp_prepared_again") > before) == resets, table
+        assert client.query("SELECT missing FROM plain").code == 1054
+
+
+MISSING = "not all code that is stored on the server can be read"
+
+
+def test_it_says_what_it_cannot_read(server, folder, code, own_onramp):
+    onramp = own_onramp(server)
+    until(lambda: MISSING in onramp.log_text(), onramp.log_text)
+    line = next(line for line in onramp.log_text().splitlines() if MISSING in line)
+    assert "(triggers, views, columns' defaults)" in line, line
