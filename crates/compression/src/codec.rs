@@ -51,6 +51,11 @@ impl Header {
         Some(Self { length: number_of(a, b, c), number, original: number_of(d, e, f) })
     }
 
+    /// Bytes of the packet, opened.
+    pub(crate) fn content(self) -> usize {
+        if self.original == 0 { self.length } else { self.original }
+    }
+
     fn put(self, header: &mut [u8]) {
         header[..3].copy_from_slice(&self.length.to_le_bytes()[..3]);
         header[3] = self.number;

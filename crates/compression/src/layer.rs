@@ -19,6 +19,10 @@ const LEAST_FOR_CLIENTS: usize = 32 << 20;
 /// many, and the program has to be able to say that it wants no more.
 const OPENED_PER_TURN: usize = 256 << 10;
 
+/// And of all together that wait no more than this, but for one packet's content: opening the largest takes some ten milliseconds,
+/// and hundreds of these, in as many packets of a few KiB, are not to hold up everybody else.
+const OPENED_OF_WAITING: usize = 1 << 20;
+
 /// Where more than this of one connection has arrived and waits to be opened, no more of it is read: what a server sends can
 /// become smaller by a hundred times, and would come faster than it is opened.
 const ARRIVED_MOST: usize = 64 << 10;
@@ -105,11 +109,11 @@ impl<P: Program> Compressed<P> {
         &mut self.inner
     }
 
-    /// Opens what has arrived and hands it on, as much as a turn allows.
-    fn open(&mut self, now: Instant, connection: ConnectionId) {
-        let Some(entry) = entry(&mut self.entries, connection) else { return };
+    /// Opens what has arrived and hands it on, as much as a turn allows. Gives how many bytes these were.
+    fn open(&mut self, now: Instant, connection: ConnectionId) -> usize {
+        let Some(entry) = entry(&mut self.entries, connection) else { return 0 };
         if entry.paused || entry.over {
-            return;
+            return 0;
         }
         self.plain.clear();
         let opened = entry.stream.open(&mut self.codec, OPENED_PER_TURN, &mut self.plain);
@@ -130,8 +134,10 @@ impl<P: Program> Compressed<P> {
         } else if !self.plain.is_empty() {
             self.inner.handle(now, Input::Bytes { connection, bytes: &self.plain });
         }
+        let opened = self.plain.len();
         self.plain.clear();
         self.plain.shrink_to(KEPT);
+        opened
     }
 
     /// Clients have sent too much of packets that are not whole: who has sent most has to go, so that nobody can keep the memory from
@@ -189,21 +195,27 @@ impl<P: Program> Program for Compressed<P> {
                 }
                 let Some(entry) = self::entry(&mut self.entries, connection) else { return };
                 let arrived = entry.stream.arrived();
-                // What waits already has its share in this turn.
-                if !entry.waits {
-                    return self.open(now, connection);
+                // What waits already has its share in a turn, and what is large gets in line.
+                if !entry.waits && entry.stream.first_content() <= OPENED_PER_TURN {
+                    self.open(now, connection);
+                    return;
                 }
+                wait(entry, &mut self.waiting, connection);
                 if arrived > ARRIVED_MOST && !entry.full {
                     entry.full = true;
                     self.valves.push_back((connection, Valve::Shut));
                 }
             }
             Input::TurnEnd => {
+                let mut opened = 0;
                 for _ in 0..self.waiting.len() {
+                    if opened >= OPENED_OF_WAITING {
+                        break;
+                    }
                     let Some(connection) = self.waiting.pop_front() else { break };
                     if let Some(entry) = entry(&mut self.entries, connection) {
                         entry.waits = false;
-                        self.open(now, connection);
+                        opened += self.open(now, connection);
                     }
                 }
                 self.inner.handle(now, Input::TurnEnd);

@@ -61,6 +61,11 @@ impl Stream {
         Header::parse(&self.arrived).is_some_and(|header| self.arrived.len() >= HEADER + header.length)
     }
 
+    /// How many bytes there are in the first packet, where that has arrived as a whole.
+    pub(crate) fn first_content(&self) -> usize {
+        if self.is_ready() { Header::parse(&self.arrived).map_or(0, Header::content) } else { 0 }
+    }
+
     pub(crate) fn is_of_a_server(&self) -> bool {
         matches!(self.side, Side::Client { .. })
     }
@@ -80,7 +85,8 @@ impl Stream {
         self.arrived.capacity() + self.held.capacity()
     }
 
-    /// Appends the packets inside of what has arrived, until these are as many bytes as `enough` or nothing is left.
+    /// Appends the packets inside of what has arrived, until these are as many bytes as `enough` or nothing is left: more
+    /// only where the first packet has more.
     ///
     /// Clients number them as they number the compressed ones, after the first of a command (`net_flush` of MySQL's
     /// `net_serv.cc` synchronizes them); here they get the numbers that they would have without compression. Servers do
@@ -97,8 +103,10 @@ impl Stream {
         }
         let arrived = std::mem::take(&mut self.arrived);
         let mut rest = &arrived[..];
+        let before = plain.len();
         while plain.len() < enough
             && let Some(header) = Header::parse(rest)
+            && (plain.len() == before || plain.len() + header.content() <= enough)
             && let Some(content) = rest.get(HEADER..HEADER + header.length)
         {
             let start = plain.len();

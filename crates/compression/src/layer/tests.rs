@@ -238,7 +238,7 @@ fn two_reasons_to_read_no_more() {
 
 #[test]
 fn what_a_server_said_before_it_closed_is_heard() {
-    for (order, heard) in [(Order::StartAsClient, 12 * 60_004), (Order::Start, 5 * 60_004)] {
+    for (order, heard) in [(Order::StartAsClient, 12 * 60_004), (Order::Start, 4 * 60_004)] {
         let mut layer = Compressed::new(Echo::default(), Rc::default(), usize::MAX);
         layer.inner.orders.push_back(order);
         turn(&mut layer, &[]);
@@ -265,6 +265,34 @@ fn a_broken_end_is_told_once() {
     layer.handle(Instant::START, Input::Closed { connection: CONNECTION, reason });
     assert_eq!(layer.inner.closed, 1);
     assert!(!turn(&mut layer, &[]).1, "it is closed already");
+}
+
+/// Few bytes of many clients that become very many hold up nobody else for longer than one of them takes.
+#[test]
+fn large_packets_of_many_are_opened_in_turns() {
+    const LARGE: usize = 2 << 20;
+    let mut layer = Compressed::new(Crowd::default(), Rc::default(), usize::MAX);
+    let connection = |index| ConnectionId { index, generation: 1 };
+    for index in 0..11 {
+        layer.inner.starting = Some(connection(index));
+        while layer.poll_output().is_some() {}
+    }
+    let bomb = packed(&[&[0, 0, 0x20, 0][..], &[0; LARGE]].concat());
+    for index in 0..10 {
+        layer.handle(Instant::START, Input::Bytes { connection: connection(index), bytes: &bomb });
+    }
+    assert_eq!(layer.inner.heard, 0);
+    layer.handle(
+        Instant::START,
+        Input::Bytes { connection: connection(10), bytes: &packed(b"\x01\0\0\0\x0e") },
+    );
+    assert_eq!(layer.inner.heard, 5, "what is small passes by");
+    for turn in 1..=10 {
+        assert_eq!(layer.next_timeout(), Some(Instant::START));
+        layer.handle(Instant::START, Input::TurnEnd);
+        assert_eq!(layer.inner.heard, 5 + turn * (LARGE + 4), "one in each turn");
+    }
+    assert_eq!(layer.next_timeout(), None);
 }
 
 /// Beginnings of packets that never end: the client that has sent most goes, and the others stay.
@@ -304,12 +332,15 @@ fn halves_of_packets_are_bounded() {
 struct Crowd {
     starting: Option<ConnectionId>,
     closed: Vec<ConnectionId>,
+    heard: usize,
 }
 
 impl Program for Crowd {
     fn handle(&mut self, _now: Instant, input: Input<'_>) {
-        if let Input::Closed { connection, reason: CloseReason::TooMuchHeld } = input {
-            self.closed.push(connection);
+        match input {
+            Input::Closed { connection, reason: CloseReason::TooMuchHeld } => self.closed.push(connection),
+            Input::Bytes { bytes, .. } => self.heard += bytes.len(),
+            _ => {}
         }
     }
 
