@@ -40,11 +40,6 @@ def installed():
     return Installation(Path(folder)) if folder else None
 
 
-def home():
-    """The folder of that name, where there is a server."""
-    return installed() and installed().home
-
-
 @functools.cache
 def version():
     """Its numbers, as in (9, 7, 4); None without one."""
