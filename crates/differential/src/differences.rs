@@ -217,12 +217,12 @@ fn own_ids(ends: Ends, direct: &[u8], through: &[u8]) -> bool {
     one.len() == two.len() && one.iter().zip(&two).all(|(one, two)| one == two || is_own(*one, *two))
 }
 
-/// ER_MALFORMED_PACKET or ER_WRONG_ARGUMENTS, and what preparing the statement gives where nothing may be changed
+/// ER_MALFORMED_PACKET, ER_WRONG_ARGUMENTS or ER_UNSUPPORTED_PS, and what preparing the statement gives where nothing may be changed
 /// (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION), or a temporary table has another's place (ER_BAD_FIELD_ERROR).
 fn refused_before_its_values(step: &Step, direct: &[u8], through: &[u8]) -> bool {
     let code = |payload| wire::ErrPacket::parse(payload).map_or(0, |error| error.code);
     matches!(step, Step::Execute { .. } | Step::Bulk { .. })
-        && [1835, 1210].contains(&code(direct))
+        && [1835, 1210, 1295].contains(&code(direct))
         && [1792, 1054].contains(&code(through))
 }
 

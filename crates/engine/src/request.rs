@@ -37,7 +37,7 @@ pub(crate) struct Request {
     pub(crate) variables: Option<Box<VariableUse>>,
     /// FOUND_ROWS() is the number of its rows.
     pub(crate) counts_rows: bool,
-    /// `INSERT ... SELECT` and the like: FOUND_ROWS() counts what was read.
+    /// `INSERT ... SELECT`, `CREATE TABLE ... SELECT` and the like: FOUND_ROWS() counts what was read.
     pub(crate) inserts_selection: bool,
     /// It uses no table, as far as it matters for diagnostics that are kept.
     pub(crate) without_tables: bool,

@@ -119,7 +119,8 @@ fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool) -> FoundRo
         return if summary.error.is_none() { FoundRows::OnServer } else { FoundRows::AsBefore };
     }
     // CREATE TABLE ... SELECT counts what it read from tables; other definitions that copy rows do not.
-    if request.statement.kind == Kind::Ddl && summary.copied_rows.is_some() && summary.error.is_none() {
+    let copies = request.inserts_selection && summary.copied_rows.is_some() && summary.error.is_none();
+    if request.statement.kind == Kind::Ddl && copies {
         return FoundRows::OnServer;
     }
     let several = request.statement.several;

@@ -539,7 +539,7 @@ fn uses_no_table(statement: &Statement, text: &[u8]) -> bool {
 
 /// `INSERT ... SELECT` and the like.
 fn inserts_selection(statement: &Statement, text: &[u8]) -> bool {
-    matches!(statement.kind, Kind::Insert | Kind::Replace)
+    matches!(statement.kind, Kind::Insert | Kind::Replace | Kind::Ddl)
         && text.windows(6).any(|word| word.eq_ignore_ascii_case(b"select"))
 }
 
