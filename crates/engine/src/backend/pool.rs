@@ -195,7 +195,8 @@ impl Engine {
                 backend.since = self.now;
                 // While draining nobody comes any more; those who wait still need one.
                 let needed = self.scheduler.in_need() > 0 || !self.urgent.is_empty();
-                if self.draining.is_some() && !needed {
+                // A statement of a contended kind may not start now, and asks for another one as soon as this is gone.
+                if self.draining.is_some() && !needed && self.scheduler.waiting() == 0 {
                     return self.quit_backend(key);
                 }
                 if !self.is_kept_for_us(key) && self.leave_to_other_worker(needed) {
@@ -258,5 +259,40 @@ pub(super) fn behind_pins(pins: Pins) -> Afterwards {
     match pins.effects().intersection(OUTLIVES_A_RESET).is_empty() {
         true => Afterwards::Reset,
         false => Afterwards::Close,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use seam::{Input, Instant, Program};
+
+    use crate::backend::Phase;
+    use crate::client::commands::tests::{connection, engine};
+    use crate::scheduler::Lane;
+    use crate::settings::Settings;
+
+    /// Else it would be closed as soon as it stands, and asked for again at once, until nothing waits any more.
+    #[test]
+    fn a_backend_stays_while_draining_for_who_may_not_start_now() {
+        let mut engine = engine(1, Settings::default());
+        engine.server.answered();
+        let mut query = Vec::new();
+        wire::put_message(&mut query, &mut 0, b"\x03SELECT 1 FROM t FOR UPDATE");
+        engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &query });
+        engine.handle(Instant::START, Input::TurnEnd);
+        let (key, backend) = engine.backends.iter_mut().next().expect("one is begun for it");
+        backend.phase = Phase::Ready;
+        engine.draining = Some(Instant::START + Duration::from_secs(1));
+        engine.change_lane(0, Lane::Contended);
+        engine.scheduler.note_contended_room(0);
+        assert_eq!((engine.scheduler.in_need(), engine.scheduler.waiting()), (0, 1));
+        engine.free_backend(key);
+        assert_eq!((engine.backends.len(), &engine.idle[..]), (1, &[key][..]));
+        engine.client_gone(0);
+        engine.idle.clear();
+        engine.free_backend(key);
+        assert!(engine.backends.is_empty(), "nobody comes any more");
     }
 }
