@@ -187,7 +187,7 @@ fn assert_comments_say_nothing(input: &Input<'_>, mode: LexMode) {
     assert_eq!(digest_text(&plain, mode, usize::MAX), digest_text(&commented, mode, usize::MAX));
 }
 
-/// Everything but where things are.
+/// Everything but where things are, and whether a comment ends them.
 fn without_places(mut found: Classification) -> Classification {
     for call in &mut found.calls {
         call.span = 0..0;
@@ -195,6 +195,7 @@ fn without_places(mut found: Classification) -> Classification {
     if let CharsetSetting::Names { collation: Some(span) } = &mut found.charset {
         *span = 0..0;
     }
+    found.comment_at_end = false;
     found
 }
 
