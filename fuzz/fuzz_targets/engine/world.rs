@@ -235,7 +235,8 @@ impl World {
         let mut idle = 0;
         self.turn();
         for _ in 0..TURNS {
-            let fed = self.automatic && self.feed();
+            // Who has finished hears of nothing any more.
+            let fed = self.automatic && !self.finished && self.feed();
             let due = self.engine.next_timeout().is_some_and(|timeout| timeout <= self.now);
             if self.finished || !(fed || due) {
                 return;
