@@ -95,7 +95,7 @@ def test_administration_program(site, note):
     note("ping", run(site, "ping", program="mariadb-admin"))
     code, out, _ = run(site, "status", program="mariadb-admin")
     assert code == 0 and out.startswith("Uptime: ")
-    note("processlist columns", run(site, "processlist", program="mariadb-admin")[1].splitlines()[1])
+    note("processlist columns", run(site, "processlist", program="mariadb-admin")[1].splitlines()[1].split())
     note("refused", run(site, "shutdown", program="mariadb-admin")[0])
 
 

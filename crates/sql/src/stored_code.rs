@@ -163,7 +163,10 @@ pub fn definitions(text: &[u8], mode: LexMode) -> Option<Definitions> {
         let Some((at, defined)) = what.flatten() else { continue };
         found.only_tables &= defined == Defined::Tables;
         match defined {
-            Defined::Tables => found.relations.extend(names_about(text, &tokens[at..])),
+            Defined::Tables => {
+                let renames = word_at(place, "rename");
+                found.relations.extend(names_about(text, &tokens[at..], renames));
+            }
             Defined::View => found.relations.extend(name_behind(text, &tokens[at + 1..])),
             Defined::Routine => found.routines.extend(name_behind(text, &tokens[at + 1..])),
             Defined::Trigger => {
@@ -218,18 +221,22 @@ fn name_behind(text: &[u8], tokens: &[Token]) -> Option<Box<[u8]>> {
     name_of(text, *tokens.get(if dotted { first + 2 } else { first })?)
 }
 
-/// The names that `CREATE TABLE`, `ALTER TABLE` and `RENAME TABLE` are about: those behind a few words, and some more.
-fn names_about(text: &[u8], tokens: &[Token]) -> Vec<Box<[u8]>> {
+/// The names that `CREATE TABLE`, `ALTER TABLE` and `RENAME TABLE` are about: those behind a few words. `renames`: it is the last of
+/// these, which has a list.
+fn names_about(text: &[u8], tokens: &[Token], renames: bool) -> Vec<Box<[u8]>> {
     let mut names = Vec::new();
+    let is = |place: usize, word: &str| is_word_at(text, tokens, place, word);
     for (place, token) in tokens.iter().enumerate() {
-        let word = &text[token.start()..token.end()];
-        let before = token.is(b',')
-            || ["table", "tables", "sequence", "to", "rename", "as"].iter().any(|known| is_word(word, known));
-        let name = before.then(|| name_behind(text, &tokens[place + 1..])).flatten();
-        names.extend(name.filter(|name| !matches!(&**name, b"to" | b"as" | b"column" | b"index" | b"key")));
-        if token.is(b';') {
+        // What is selected for a table is no name of one, whatever it is called.
+        if token.is(b';') || is(place, "select") {
             break;
         }
+        let renamed = renames || place.checked_sub(1).is_some_and(|before| is(before, "rename"));
+        let before = ["table", "tables", "sequence", "rename"].iter().any(|word| is(place, word))
+            || renamed && (is(place, "to") || is(place, "as"))
+            || renames && token.is(b',');
+        let name = before.then(|| name_behind(text, &tokens[place + 1..])).flatten();
+        names.extend(name.filter(|name| !matches!(&**name, b"to" | b"as" | b"column" | b"index" | b"key")));
     }
     names
 }

@@ -148,7 +148,14 @@ fn definitions_say_what_they_define() {
     assert_eq!(defined("CREATE TABLE a.t (x INT DEFAULT NEXTVAL(s))").map(|found| found.2), Some(SILENT));
     assert_eq!(defined("ALTER TABLE t ALTER x SET DEFAULT 5"), one("t", true, NONE));
     assert_eq!(defined("RENAME TABLE t TO u, v TO b.w"), one("t u v w", true, NONE));
-    assert_eq!(defined("ALTER TABLE t RENAME u"), one("t u", true, NONE));
+    for text in
+        ["ALTER TABLE t RENAME u", "ALTER TABLE t RENAME AS u", "ALTER TABLE t ADD x INT, RENAME TO u"]
+    {
+        assert_eq!(defined(text), one("t u", true, NONE), "{text}");
+    }
+    // Neither columns nor what is selected are names of tables, or all statements with SELECT would count as such.
+    assert_eq!(defined("CREATE TABLE t AS SELECT GET_LOCK('a', 0) AS u, v"), one("t", true, SILENT));
+    assert_eq!(defined("CREATE TABLE t (x INT DEFAULT NEXTVAL(s), y INT)"), one("t", true, SILENT));
     assert_eq!(
         defined("DO 1; CREATE VIEW v AS SELECT 1; CREATE VIEW w AS SELECT 1"),
         one("v w", false, NONE)
