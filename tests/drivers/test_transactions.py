@@ -168,6 +168,22 @@ def test_next_transaction_is_one_clients_own(client, schema):
         assert isinstance(answer, Err) == (number == 3), (number, answer)
 
 
+def test_isolation_set_within_a_transaction_that_autocommit_ends(own_server, own_onramp):
+    """Until a COMMIT the server would begin transactions of that level as before, whoever has the backend then."""
+    onramp = own_onramp(own_server, max_backends=1, workers=1)
+    level = "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED"
+    with raw.connect(onramp, schema="onramp_app") as one, raw.connect(onramp, schema="onramp_app") as other:
+        for connection, text in [
+            (one, "CREATE TABLE of_levels (id INT PRIMARY KEY)"), (other, level), (one, "SET autocommit = 0"),
+            (one, "INSERT INTO of_levels VALUES (1)"), (one, level), (one, "SET autocommit = 1"),
+        ]:
+            assert isinstance(connection.query(text), Ok)
+        for connection in [other, one]:
+            # The level takes no snapshot, of which the server warns.
+            assert connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT").warnings == 1
+            connection.query("ROLLBACK")
+
+
 @pytest.mark.parametrize("capabilities", [raw.USUAL, raw.USUAL & ~raw.DEPRECATE_EOF], ids=["ok", "eof"])
 def test_every_packet_says_whether_a_transaction_is_open(client, note, schema, capabilities):
     """Some clients look at the packet between columns and rows, and answers that were kept from before BEGIN say it too."""

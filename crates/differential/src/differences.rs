@@ -46,7 +46,8 @@ pub(crate) enum Reason {
     WarningsOfLogin,
     /// MySQL has two errors for a table that is not in information_schema, and chooses by what its caches hold.
     WordsForNoTable,
-    /// MySQL's rows "the number of warnings in the answers to COM_PING ..." and "the warning that FOUND_ROWS() ...".
+    /// MySQL's rows "the number of warnings in the answers to COM_PING ..." and "the warning that FOUND_ROWS() ...", and the row "SET
+    /// SESSION TRANSACTION in a transaction ...".
     OtherWarnings,
 }
 
@@ -186,7 +187,8 @@ fn knows_no_schema(reply: &Reply) -> bool {
     *role == Role::Ok || wire::ErrPacket::parse(payload).is_ok_and(|error| error.code == 1046)
 }
 
-/// Whether ends differ in nothing but their warnings: those of the statement before, or of a function that is replaced.
+/// Whether ends differ in nothing but their warnings: those of the statement before, of a function that is replaced, or of a level
+/// that takes no snapshot.
 fn counts_other_warnings(step: &Step, ends: Ends, direct: &[u8], through: &[u8]) -> bool {
     let of_before =
         matches!(step, Step::Ping | Step::InitDb(_) | Step::SetOption(_) | Step::ResetStatement(_));
@@ -205,7 +207,8 @@ fn counts_other_warnings(step: &Step, ends: Ends, direct: &[u8], through: &[u8])
         }
     };
     let (Some(one), Some(two)) = (without(direct), without(through)) else { return false };
-    one.1 == two.1 && one.0 != two.0 && (of_before || one.0 > two.0 && says(step, &["FOUND_ROWS"]))
+    let more = if one.0 > two.0 { says(step, &["FOUND_ROWS"]) } else { says(step, &["CONSISTENT SNAPSHOT"]) };
+    one.1 == two.1 && one.0 != two.0 && (of_before || more)
 }
 
 fn own_ids(ends: Ends, direct: &[u8], through: &[u8]) -> bool {
@@ -218,12 +221,13 @@ fn own_ids(ends: Ends, direct: &[u8], through: &[u8]) -> bool {
 }
 
 /// ER_MALFORMED_PACKET, ER_WRONG_ARGUMENTS or ER_UNSUPPORTED_PS, and what preparing the statement gives where nothing may be changed
-/// (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION), or a temporary table has another's place (ER_BAD_FIELD_ERROR).
+/// (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION), a temporary table has another's place (ER_BAD_FIELD_ERROR), or the table is not among
+/// those locked (ER_TABLE_NOT_LOCKED, ER_TABLE_NOT_LOCKED_FOR_WRITE).
 fn refused_before_its_values(step: &Step, direct: &[u8], through: &[u8]) -> bool {
     let code = |payload| wire::ErrPacket::parse(payload).map_or(0, |error| error.code);
     matches!(step, Step::Execute { .. } | Step::Bulk { .. })
         && [1835, 1210, 1295].contains(&code(direct))
-        && [1792, 1054].contains(&code(through))
+        && [1792, 1054, 1100, 1099].contains(&code(through))
 }
 
 /// ER_UNKNOWN_TABLE or ER_NO_SUCH_TABLE.
@@ -463,8 +467,9 @@ pub(crate) fn show(packet: &Packet) -> String {
             .map(|error| format!("{} ({}) {}", error.code, escape(&error.sql_state), escape(error.message))),
         Role::Column => parse_column_definition(payload).ok().map(|column| {
             format!(
-                "{:?} ({}.{}), type {}, collation {}, length {}, flags {:#x}, decimals {}, {} bytes",
+                "{:?} ({}.{}.{}), type {}, collation {}, length {}, flags {:#x}, decimals {}, {} bytes",
                 escape(column.name),
+                escape(column.schema),
                 escape(column.table),
                 escape(column.original_name),
                 column.kind,

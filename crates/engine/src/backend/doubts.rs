@@ -278,6 +278,10 @@ impl Engine {
         request: &Request,
         summary: &mut Summary,
     ) -> bool {
+        if self.sets_later_transactions(client, request, summary) {
+            let backend = &mut self.backends[key];
+            backend.afterwards = backend.afterwards.max(Afterwards::Reset);
+        }
         let changes = std::mem::take(&mut summary.changes);
         self.note_wait_timeouts(key, client, &request.statement, &changes);
         let tells_schema = changes.iter().any(|change| matches!(change, Change::Schema(_)));

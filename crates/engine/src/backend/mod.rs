@@ -296,6 +296,15 @@ pub(crate) enum Change {
     State,
 }
 
+impl Change {
+    /// It says how transactions begin: their isolation, and whether they only read. MySQL and MariaDB have other names for these.
+    pub(crate) fn is_of_transactions(&self) -> bool {
+        const NAMES: [&[u8]; 4] =
+            [b"transaction_isolation", b"transaction_read_only", b"tx_isolation", b"tx_read_only"];
+        matches!(self, Self::Variable { name, .. } if NAMES.iter().any(|known| name.eq_ignore_ascii_case(known)))
+    }
+}
+
 impl Backend {
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self.phase, Phase::Ready)

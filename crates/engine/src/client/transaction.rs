@@ -8,8 +8,9 @@ use sql::TransactionCommand;
 use wire::{OkPacket, StatusFlags};
 
 use super::trackers::{self, told_of_unstarted};
+use crate::backend::{Change, Summary};
 use crate::engine::Engine;
-use crate::request::Statement;
+use crate::request::{Request, Statement};
 use crate::settings::ThreadHandling;
 
 /// A transaction that a client has begun, and no server knows of.
@@ -97,6 +98,15 @@ impl Engine {
             && !client.in_transaction()
             && plain
             && !self.hears_of_transactions(key)
+    }
+
+    /// Whether a statement has set, while a transaction is open, what the session's later ones are like. The server has it in its
+    /// variables at once, and begins the next transaction as before nevertheless where `SET autocommit` has ended the open one:
+    /// COMMIT, ROLLBACK and statements that commit implicitly take the values up, that does not (`fix_autocommit` and the
+    /// `session_update` of these variables in sys_vars.cc of both servers). The variables say nothing of it to the next client.
+    pub(crate) fn sets_later_transactions(&self, key: usize, request: &Request, summary: &Summary) -> bool {
+        let may_be_open = self.clients[key].in_transaction() || request.statement.several;
+        may_be_open && summary.changes.iter().any(Change::is_of_transactions)
     }
 
     /// The server knows of the client's transaction now.
