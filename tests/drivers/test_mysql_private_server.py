@@ -57,6 +57,9 @@ def test_a_private_mysql(tmp_path):
             with connection.cursor() as cursor:
                 cursor.execute("SELECT CURRENT_USER(), @@version NOT LIKE '%MariaDB%'")
                 assert cursor.fetchone() == ("admin@%", 1)
+                cursor.execute("SHOW GRANTS FOR onramp@localhost")
+                [rights] = [grant for grant, in cursor.fetchall() if grant.startswith("GRANT SELECT, ")]
+                assert rights.startswith("GRANT SELECT, PROCESS, SHOW VIEW, TRIGGER ON *.*"), rights
             connection.close()
             with pytest.raises(pymysql.err.OperationalError) as refused:
                 pymysql.connect(host="127.0.0.1", port=port, user="root")

