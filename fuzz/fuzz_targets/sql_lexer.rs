@@ -103,7 +103,7 @@ const COMMENTS: [&str; 6] = [" /* ; ' ( */ ", "\n", " # \" (\n", " -- ` '\n", " 
 fuzz_target!(|input: Input<'_>| {
     for ansi_quotes in [false, true] {
         for no_backslash_escapes in [false, true] {
-            let mode = LexMode { ansi_quotes, no_backslash_escapes, high_blank: None };
+            let mode = LexMode { ansi_quotes, no_backslash_escapes, ..LexMode::default() };
             assert_sound(input.text, mode);
             assert_comments_say_nothing(&input, mode);
         }

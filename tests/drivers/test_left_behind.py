@@ -119,6 +119,8 @@ PROGRAMS = {
     "a variable that sets another": [
         "A: SET max_join_size = 5", "A: SET sql_big_selects = 1", "B: SET sql_big_selects = 1", "B: SELECT @@max_join_size > 5", "A: SELECT @@max_join_size, @@sql_big_selects",
         "B: SELECT @@max_join_size > 5, @@sql_big_selects"],
+    "a function named like one of MySQL's": [
+        "A: CREATE FUNCTION bin_to_uuid(wait INT) RETURNS INT RETURN GET_LOCK('onramp_left', wait)", "A: SELECT bin_to_uuid(0)", "A: leaves", *LOCK_IS_FREE],
     "a name that is a number": ["A: SET default_master_connection = '1'", "B: SELECT @@default_master_connection", "A: SELECT @@default_master_connection"],
     "the optimizer's notes": [
         "A: SET optimizer_trace = 'enabled=on'", "A: SELECT 'A' FROM words LIMIT 1", "A: leaves", "B: SET optimizer_trace = 'enabled=on'", "B: SELECT QUERY FROM information_schema.OPTIMIZER_TRACE"],

@@ -10,7 +10,7 @@ from harness import mysql as private_mysql
 from harness import raw
 from harness.onramp import Onramp
 from harness.server import ADMIN
-from test_left_behind import LEFT_ON_BOTH, play
+from test_left_behind import LEFT_ON_BOTH, LOCK_IS_FREE, play
 from test_mysql import server  # noqa: F401 (a fixture)
 
 pytestmark = private_mysql.needed
@@ -37,6 +37,11 @@ def direct(server):  # noqa: F811
 @pytest.mark.parametrize("name", sorted(LEFT_ON_BOTH))
 def test_two_clients(client, note, direct, name):
     play(client, note, LEFT_ON_BOTH[name], direct=direct)
+
+
+def test_a_function_named_like_one_of_mariadbs(client, note, direct):
+    take = "CREATE FUNCTION nvl(wait INT) RETURNS INT NO SQL RETURN GET_LOCK('onramp_left', wait)"
+    play(client, note, [f"A: {take}", "A: SELECT nvl(0)", "A: leaves", *LOCK_IS_FREE], direct=direct)
 
 
 def run(connection, prepared):

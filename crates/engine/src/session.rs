@@ -372,7 +372,7 @@ pub(crate) fn lex_mode(sql_mode: &[u8]) -> sql::LexMode {
     sql::LexMode {
         ansi_quotes: has(b"ANSI_QUOTES"),
         no_backslash_escapes: has(b"NO_BACKSLASH_ESCAPES"),
-        high_blank: None,
+        ..sql::LexMode::default()
     }
 }
 
@@ -454,7 +454,8 @@ impl Sessions {
     /// How a state has the lexer read, with `servers` where it has no `sql_mode` of its own.
     pub(crate) fn lex_mode(&self, id: SessionId, servers: sql::LexMode) -> sql::LexMode {
         let entry = &self.entries[id.0 as usize];
-        sql::LexMode { high_blank: entry.high_blank, ..entry.lex_mode.unwrap_or(servers) }
+        let mode = entry.lex_mode.unwrap_or(servers);
+        sql::LexMode { high_blank: entry.high_blank, server: servers.server, ..mode }
     }
 
     /// Bytes of all states.

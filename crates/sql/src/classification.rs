@@ -7,7 +7,8 @@ use crate::scan::Scanner;
 use crate::statement::{self, Statement};
 use crate::{Effects, PoolVariable, Reads, TrackerVariable, digest};
 
-/// What of the session's `sql_mode` and of `character_set_client` changes how a statement is cut into tokens.
+/// What changes how a text is read: of the session's `sql_mode` and of `character_set_client` what decides how it is cut into
+/// tokens, and the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LexMode {
     /// `ANSI_QUOTES`: double quotes enclose identifiers.
@@ -16,6 +17,20 @@ pub struct LexMode {
     pub no_backslash_escapes: bool,
     /// The byte of the non-breaking blank in the client's single-byte character set, where the servers take it for a blank.
     pub high_blank: Option<u8>,
+    /// Whose built-in functions count.
+    pub server: ServerKind,
+}
+
+/// Which kind of server reads a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ServerKind {
+    /// One or the other: what either has built in counts as built in.
+    #[default]
+    Unknown,
+    /// MariaDB.
+    MariaDb,
+    /// MySQL and Percona Server.
+    MySql,
 }
 
 /// What a text does, over all statements in it.

@@ -3,6 +3,8 @@
 
 use std::cmp::Ordering;
 
+use crate::ServerKind;
+
 /// What the call of a name means for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
@@ -26,7 +28,7 @@ pub(crate) enum Function {
 
 /// What a name directly before a parenthesis is. `quoted`: the name stood in quotes, which keywords never do. `glued`:
 /// nothing stands between the name and the parenthesis.
-pub(crate) fn function(name: &[u8], quoted: bool, glued: bool) -> Function {
+pub(crate) fn function(name: &[u8], quoted: bool, glued: bool, server: ServerKind) -> Function {
     if let Ok(place) = SPECIAL.binary_search_by(|(known, _)| compare(known, name)) {
         return SPECIAL[place].1;
     }
@@ -40,7 +42,10 @@ pub(crate) fn function(name: &[u8], quoted: bool, glued: bool) -> Function {
     } else if contains(VARYING, name) || (glued && contains(GLUED_VARYING, name)) {
         Function::Varying
     } else {
-        Function::Unknown
+        let of_mariadb = (server != ServerKind::MySql).then_some(&MARIADB);
+        let of_mysql = (server != ServerKind::MariaDb).then_some(&MYSQL);
+        let mut own = [of_mariadb, of_mysql].into_iter().flatten();
+        own.find_map(|own| own.function(name)).unwrap_or(Function::Unknown)
     }
 }
 
@@ -112,7 +117,6 @@ static SPECIAL: &[(&str, Function)] = &[
     ("last_insert_id", Function::LastInsertId),
     ("lastval", Function::Sequence),
     ("load_file", Function::Waits),
-    ("master_gtid_wait", Function::Waits),
     ("master_pos_wait", Function::Waits),
     ("nextval", Function::Sequence),
     ("release_all_locks", Function::NamedLock),
@@ -123,12 +127,9 @@ static SPECIAL: &[(&str, Function)] = &[
     ("service_release_locks", Function::NamedLock),
     ("setval", Function::Sequence),
     ("sleep", Function::Waits),
-    ("source_pos_wait", Function::Waits),
     ("version_tokens_lock_exclusive", Function::NamedLock),
     ("version_tokens_lock_shared", Function::NamedLock),
     ("version_tokens_unlock", Function::NamedLock),
-    ("wait_for_executed_gtid_set", Function::Waits),
-    ("wait_until_sql_thread_after_gtids", Function::Waits),
     ("wsrep_sync_wait_upto_gtid", Function::Waits),
 ];
 
@@ -152,70 +153,61 @@ static GLUED: &[&str] = &[
 /// `ps_current_thread_id`, `wsrep_last_written_gtid`.
 #[rustfmt::skip] // as many on a line as fit
 static PLAIN: &[&str] = &[
-    "abs", "acos", "add_months", "addtime", "aes_decrypt", "aes_encrypt", "any_value", "area", "asbinary",
-    "ascii", "asin", "astext", "aswkb", "aswkt", "atan", "atan2", "avg", "bin", "bin_to_uuid", "bit_count",
-    "bit_length", "boundary", "buffer", "ceil", "ceiling", "centroid", "char", "char_length",
-    "character_length", "charset", "chr", "coalesce", "coercibility", "collation", "column_add",
-    "column_check", "column_create", "column_delete", "column_exists", "column_get", "column_json",
-    "column_list", "compress", "concat", "concat_ws", "contains", "conv", "convert", "convert_tz",
-    "convexhull", "cos", "cot", "crc32", "crc32c", "crosses", "cume_dist", "database", "date", "date_format",
-    "datediff", "day", "dayname", "dayofmonth", "dayofweek", "dayofyear", "decode", "decode_histogram",
-    "degrees", "dense_rank", "dimension", "disjoint", "elt", "encode", "endpoint", "envelope", "equals",
-    "exp", "export_set", "exteriorring", "extractvalue", "field", "find_in_set", "first_value", "floor",
-    "format", "format_bytes", "format_pico_time", "from_base64", "from_days", "from_unixtime", "from_vector",
-    "geomcollection", "geomcollfromtext", "geomcollfromwkb", "geometrycollection",
-    "geometrycollectionfromtext", "geometrycollectionfromwkb", "geometryfromtext", "geometryfromwkb",
-    "geometryn", "geometrytype", "geomfromtext", "geomfromwkb", "get_format", "glength", "greatest",
-    "grouping", "gtid_subset", "gtid_subtract", "hex", "hour", "icu_version", "if", "ifnull", "inet6_aton",
-    "inet6_ntoa", "inet_aton", "inet_ntoa", "insert", "instr", "interiorringn", "intersects", "is_ipv4",
-    "is_ipv4_compat", "is_ipv4_mapped", "is_ipv6", "is_uuid", "isclosed", "isempty", "isnull", "isring",
-    "issimple", "json_array", "json_array_append", "json_array_insert", "json_arrayagg", "json_compact",
-    "json_contains", "json_contains_path", "json_depth", "json_detailed", "json_equals", "json_exists",
-    "json_extract", "json_insert", "json_keys", "json_length", "json_loose", "json_merge", "json_merge_patch",
-    "json_merge_preserve", "json_normalize", "json_object", "json_objectagg", "json_overlaps", "json_pretty",
-    "json_query", "json_quote", "json_remove", "json_replace", "json_schema_valid",
-    "json_schema_validation_report", "json_search", "json_set", "json_storage_free", "json_storage_size",
-    "json_table", "json_type", "json_unquote", "json_valid", "json_value", "lag", "last_day", "last_value",
-    "lcase", "lead", "least", "left", "length", "lengthb", "linefromtext", "linefromwkb", "linestring",
-    "linestringfromtext", "linestringfromwkb", "ln", "locate", "log", "log10", "log2", "lower", "lpad",
-    "ltrim", "make_set", "makedate", "maketime", "mbrcontains", "mbrcoveredby", "mbrcovers", "mbrdisjoint",
-    "mbrequal", "mbrequals", "mbrintersects", "mbroverlaps", "mbrtouches", "mbrwithin", "md5", "median",
+    "abs", "acos", "addtime", "aes_decrypt", "aes_encrypt", "any_value", "area", "asbinary", "ascii", "asin",
+    "astext", "aswkb", "aswkt", "atan", "atan2", "avg", "bin", "bit_count", "bit_length", "buffer", "ceil",
+    "ceiling", "centroid", "char", "char_length", "character_length", "charset", "coalesce", "coercibility",
+    "collation", "compress", "concat", "concat_ws", "contains", "conv", "convert", "convert_tz", "convexhull",
+    "cos", "cot", "crc32", "crosses", "cume_dist", "database", "date", "date_format", "datediff", "day",
+    "dayname", "dayofmonth", "dayofweek", "dayofyear", "decode", "degrees", "dense_rank", "dimension",
+    "disjoint", "elt", "encode", "endpoint", "envelope", "equals", "exp", "export_set", "exteriorring",
+    "extractvalue", "field", "find_in_set", "first_value", "floor", "format", "format_pico_time",
+    "from_base64", "from_days", "from_unixtime", "geomcollection", "geomcollfromtext", "geomcollfromwkb",
+    "geometrycollection", "geometrycollectionfromtext", "geometrycollectionfromwkb", "geometryfromtext",
+    "geometryfromwkb", "geometryn", "geometrytype", "geomfromtext", "geomfromwkb", "get_format", "glength",
+    "greatest", "hex", "hour", "if", "ifnull", "inet6_aton", "inet6_ntoa", "inet_aton", "inet_ntoa", "insert",
+    "instr", "interiorringn", "intersects", "is_ipv4", "is_ipv4_compat", "is_ipv4_mapped", "is_ipv6",
+    "isclosed", "isempty", "isnull", "issimple", "json_array", "json_array_append", "json_array_insert",
+    "json_arrayagg", "json_contains", "json_contains_path", "json_depth", "json_extract", "json_insert",
+    "json_keys", "json_length", "json_merge", "json_merge_patch", "json_merge_preserve", "json_object",
+    "json_objectagg", "json_overlaps", "json_pretty", "json_quote", "json_remove", "json_replace",
+    "json_schema_valid", "json_search", "json_set", "json_table", "json_type", "json_unquote", "json_valid",
+    "json_value", "lag", "last_day", "last_value", "lcase", "lead", "least", "left", "length", "linefromtext",
+    "linefromwkb", "linestring", "linestringfromtext", "linestringfromwkb", "ln", "locate", "log", "log10",
+    "log2", "lower", "lpad", "ltrim", "make_set", "makedate", "maketime", "mbrcontains", "mbrcoveredby",
+    "mbrdisjoint", "mbrequal", "mbrequals", "mbrintersects", "mbroverlaps", "mbrtouches", "mbrwithin", "md5",
     "microsecond", "minute", "mlinefromtext", "mlinefromwkb", "mod", "month", "monthname", "mpointfromtext",
     "mpointfromwkb", "mpolyfromtext", "mpolyfromwkb", "multilinestring", "multilinestringfromtext",
     "multilinestringfromwkb", "multipoint", "multipointfromtext", "multipointfromwkb", "multipolygon",
-    "multipolygonfromtext", "multipolygonfromwkb", "name_const", "natural_sort_key", "nth_value", "ntile",
-    "nullif", "numgeometries", "numinteriorrings", "numpoints", "nvl", "nvl2", "oct", "octet_length", "ord",
-    "overlaps", "percent_rank", "percentile_cont", "percentile_disc", "period_add", "period_diff", "pi",
-    "point", "pointfromtext", "pointfromwkb", "pointn", "pointonsurface", "polyfromtext", "polyfromwkb",
-    "polygon", "polygonfromtext", "polygonfromwkb", "pow", "power", "quarter", "quote", "radians", "rank",
-    "regexp_instr", "regexp_like", "regexp_replace", "regexp_substr", "repeat", "replace", "reverse", "right",
-    "round", "row_number", "rpad", "rtrim", "schema", "schemas", "sec_to_time", "second", "sformat", "sha",
-    "sha1", "sha2", "sign", "sin", "soundex", "space", "sqrt", "srid", "st_area", "st_asbinary",
-    "st_asgeojson", "st_astext", "st_aswkb", "st_aswkt", "st_boundary", "st_buffer", "st_buffer_strategy",
+    "multipolygonfromtext", "multipolygonfromwkb", "name_const", "nth_value", "ntile", "nullif",
+    "numgeometries", "numinteriorrings", "numpoints", "oct", "octet_length", "ord", "overlaps",
+    "percent_rank", "period_add", "period_diff", "pi", "point", "pointfromtext", "pointfromwkb", "pointn",
+    "polyfromtext", "polyfromwkb", "polygon", "polygonfromtext", "polygonfromwkb", "pow", "power", "quarter",
+    "quote", "radians", "rank", "regexp_instr", "regexp_like", "regexp_replace", "regexp_substr", "repeat",
+    "replace", "reverse", "right", "round", "row_number", "rpad", "rtrim", "schema", "schemas", "sec_to_time",
+    "second", "sha", "sha1", "sha2", "sign", "sin", "soundex", "space", "sqrt", "srid", "st_area",
+    "st_asbinary", "st_asgeojson", "st_astext", "st_aswkb", "st_aswkt", "st_buffer", "st_buffer_strategy",
     "st_centroid", "st_collect", "st_contains", "st_convexhull", "st_crosses", "st_difference",
     "st_dimension", "st_disjoint", "st_distance", "st_distance_sphere", "st_endpoint", "st_envelope",
     "st_equals", "st_exteriorring", "st_frechetdistance", "st_geohash", "st_geomcollfromtext",
     "st_geomcollfromtxt", "st_geomcollfromwkb", "st_geometrycollectionfromtext",
     "st_geometrycollectionfromwkb", "st_geometryfromtext", "st_geometryfromwkb", "st_geometryn",
     "st_geometrytype", "st_geomfromgeojson", "st_geomfromtext", "st_geomfromwkb", "st_hausdorffdistance",
-    "st_interiorringn", "st_intersection", "st_intersects", "st_isclosed", "st_isempty", "st_isring",
-    "st_issimple", "st_isvalid", "st_latfromgeohash", "st_latitude", "st_length", "st_linefromtext",
-    "st_linefromwkb", "st_lineinterpolatepoint", "st_lineinterpolatepoints", "st_linestringfromtext",
-    "st_linestringfromwkb", "st_longfromgeohash", "st_longitude", "st_makeenvelope", "st_mlinefromtext",
-    "st_mlinefromwkb", "st_mpointfromtext", "st_mpointfromwkb", "st_mpolyfromtext", "st_mpolyfromwkb",
+    "st_interiorringn", "st_intersection", "st_intersects", "st_isclosed", "st_isempty", "st_issimple",
+    "st_isvalid", "st_latfromgeohash", "st_latitude", "st_length", "st_linefromtext", "st_linefromwkb",
+    "st_lineinterpolatepoint", "st_lineinterpolatepoints", "st_linestringfromtext", "st_linestringfromwkb",
+    "st_longfromgeohash", "st_longitude", "st_makeenvelope", "st_mlinefromtext", "st_mlinefromwkb",
+    "st_mpointfromtext", "st_mpointfromwkb", "st_mpolyfromtext", "st_mpolyfromwkb",
     "st_multilinestringfromtext", "st_multilinestringfromwkb", "st_multipointfromtext",
     "st_multipointfromwkb", "st_multipolygonfromtext", "st_multipolygonfromwkb", "st_numgeometries",
     "st_numinteriorring", "st_numinteriorrings", "st_numpoints", "st_overlaps", "st_perimeter",
     "st_pointatdistance", "st_pointfromgeohash", "st_pointfromtext", "st_pointfromwkb", "st_pointn",
-    "st_pointonsurface", "st_polyfromtext", "st_polyfromwkb", "st_polygonfromtext", "st_polygonfromwkb",
-    "st_relate", "st_simplify", "st_srid", "st_startpoint", "st_swapxy", "st_symdifference", "st_touches",
-    "st_transform", "st_union", "st_validate", "st_within", "st_x", "st_y", "startpoint", "statement_digest",
-    "statement_digest_text", "str_to_date", "strcmp", "string_to_vector", "substring_index", "subtime", "tan",
+    "st_polyfromtext", "st_polyfromwkb", "st_polygonfromtext", "st_polygonfromwkb", "st_simplify", "st_srid",
+    "st_startpoint", "st_swapxy", "st_symdifference", "st_touches", "st_transform", "st_union", "st_validate",
+    "st_within", "st_x", "st_y", "startpoint", "str_to_date", "strcmp", "substring_index", "subtime", "tan",
     "time", "time_format", "time_to_sec", "timediff", "timestamp", "timestampadd", "timestampdiff",
-    "to_base64", "to_char", "to_days", "to_seconds", "to_vector", "touches", "truncate", "ucase",
-    "uncompress", "uncompressed_length", "unhex", "updatexml", "upper", "uuid_to_bin", "vector_dim",
-    "vector_to_string", "version", "week", "weekday", "weekofyear", "weight_string", "within", "x", "y",
-    "year", "yearweek",
+    "to_base64", "to_days", "to_seconds", "touches", "truncate", "ucase", "uncompress", "uncompressed_length",
+    "unhex", "updatexml", "upper", "version", "week", "weekday", "weekofyear", "weight_string", "within", "x",
+    "y", "year", "yearweek",
 ];
 
 /// Built in, leaving nothing behind, and yet not a function of arguments, tables and session state alone: what they say
@@ -227,17 +219,72 @@ static PLAIN: &[&str] = &[
 /// and `sql/item_strfunc.h`; where in doubt a function is here.
 #[rustfmt::skip] // as many on a line as fit
 static VARYING: &[&str] = &[
-    "binlog_gtid_pos", "can_access_column", "can_access_database", "can_access_event",
-    "can_access_resource_group", "can_access_routine", "can_access_table", "can_access_trigger",
-    "can_access_user", "can_access_view", "current_date", "current_role", "current_time", "current_timestamp",
-    "current_user", "des_decrypt", "des_encrypt", "encrypt", "get_dd_column_privileges",
-    "get_dd_create_options", "get_dd_index_private_data", "get_dd_index_sub_part_length",
-    "get_dd_property_key_value", "get_dd_schema_options", "get_dd_tablespace_private_data",
-    "is_visible_dd_object", "localtime", "localtimestamp", "mysql_query_attribute_string", "old_password", "password",
-    "ps_thread_id", "rand", "random_bytes", "remove_dd_property_key", "roles_graphml", "rownum", "sys_guid", "sysdate",
-    "unix_timestamp", "user", "utc_date", "utc_time", "utc_timestamp", "uuid", "uuid_short",
-    "validate_password_strength", "wsrep_last_seen_gtid",
+    "current_date", "current_role", "current_time", "current_timestamp", "current_user", "des_decrypt",
+    "des_encrypt", "encrypt", "localtime", "localtimestamp", "old_password", "password", "rand",
+    "random_bytes", "sysdate", "unix_timestamp", "user", "utc_date", "utc_time", "utc_timestamp", "uuid",
+    "uuid_short", "wsrep_last_seen_gtid",
 ];
+
+/// What only one kind of server has built in, in any of its versions: on the other kind these are names of stored functions.
+/// Sorted like the tables above.
+struct Own {
+    plain: &'static [&'static str],
+    varying: &'static [&'static str],
+    waiting: &'static [&'static str],
+}
+
+impl Own {
+    fn function(&self, name: &[u8]) -> Option<Function> {
+        let is_in = |table: &[&str]| contains(table, name);
+        is_in(self.plain)
+            .then_some(Function::Plain)
+            .or_else(|| is_in(self.varying).then_some(Function::Varying))
+            .or_else(|| is_in(self.waiting).then_some(Function::Waits))
+    }
+}
+
+/// MariaDB's: unknown to MySQL 9.7 (ER_SP_DOES_NOT_EXIST for any number of arguments), and not in the manuals of 5.7 and 8.0.
+/// What Galera brings (`wsrep_...`) is with the others, since it is also built into MySQL.
+#[rustfmt::skip] // as many on a line as fit
+static MARIADB: Own = Own {
+    plain: &[
+        "add_months", "boundary", "chr", "column_add", "column_check", "column_create", "column_delete",
+        "column_exists", "column_get", "column_json", "column_list", "crc32c", "decode_histogram", "isring",
+        "json_compact", "json_detailed", "json_equals", "json_exists", "json_loose", "json_normalize",
+        "json_query", "lengthb", "median", "natural_sort_key", "nvl", "nvl2", "percentile_cont",
+        "percentile_disc", "pointonsurface", "sformat", "st_boundary", "st_isring", "st_pointonsurface",
+        "st_relate", "to_char",
+    ],
+    varying: &[
+        "binlog_gtid_pos", "rownum", "sys_guid",
+    ],
+    waiting: &[
+        "master_gtid_wait",
+    ],
+};
+
+/// MySQL's: unknown to MariaDB 10.11. What later versions of MariaDB have taken over, or may, is with the others: `any_value`,
+/// `regexp_like`, `format_pico_time`, `json_schema_valid`, functions of geometry.
+#[rustfmt::skip] // as many on a line as fit
+static MYSQL: Own = Own {
+    plain: &[
+        "bin_to_uuid", "format_bytes", "from_vector", "grouping", "gtid_subset", "gtid_subtract", "icu_version",
+        "is_uuid", "json_schema_validation_report", "json_storage_free", "json_storage_size", "mbrcovers",
+        "statement_digest", "statement_digest_text", "string_to_vector", "to_vector", "uuid_to_bin", "vector_dim",
+        "vector_to_string",
+    ],
+    varying: &[
+        "can_access_column", "can_access_database", "can_access_event", "can_access_resource_group",
+        "can_access_routine", "can_access_table", "can_access_trigger", "can_access_user", "can_access_view",
+        "get_dd_column_privileges", "get_dd_create_options", "get_dd_index_private_data",
+        "get_dd_index_sub_part_length", "get_dd_property_key_value", "get_dd_schema_options",
+        "get_dd_tablespace_private_data", "is_visible_dd_object", "mysql_query_attribute_string", "ps_thread_id",
+        "remove_dd_property_key", "roles_graphml", "validate_password_strength",
+    ],
+    waiting: &[
+        "source_pos_wait", "wait_for_executed_gtid_set", "wait_until_sql_thread_after_gtids",
+    ],
+};
 
 #[cfg(test)]
 mod tests {
@@ -245,7 +292,8 @@ mod tests {
 
     #[test]
     fn tables_are_sorted() {
-        for table in [KEYWORDS, GLUED, GLUED_VARYING, PLAIN, VARYING] {
+        let own = [&MARIADB, &MYSQL].into_iter().flat_map(|own| [own.plain, own.varying, own.waiting]);
+        for table in [KEYWORDS, GLUED, GLUED_VARYING, PLAIN, VARYING].into_iter().chain(own) {
             assert!(table.is_sorted_by(|a, b| a < b));
         }
         assert!(SPECIAL.is_sorted_by(|(a, _), (b, _)| a < b));
@@ -253,19 +301,41 @@ mod tests {
 
     #[test]
     fn look_ups() {
-        assert_eq!(function(b"GET_lock", false, true), Function::NamedLock);
-        assert_eq!(function(b"Concat", false, false), Function::Plain);
-        assert_eq!(function(b"count", false, true), Function::Plain);
-        assert_eq!(function(b"count", false, false), Function::Unknown);
-        assert_eq!(function(b"now", false, true), Function::Varying);
-        assert_eq!(function(b"now", false, false), Function::Unknown);
+        let of = |name: &[u8], quoted, glued| function(name, quoted, glued, ServerKind::Unknown);
+        assert_eq!(of(b"GET_lock", false, true), Function::NamedLock);
+        assert_eq!(of(b"Concat", false, false), Function::Plain);
+        assert_eq!(of(b"count", false, true), Function::Plain);
+        assert_eq!(of(b"count", false, false), Function::Unknown);
+        assert_eq!(of(b"now", false, true), Function::Varying);
+        assert_eq!(of(b"now", false, false), Function::Unknown);
         assert!(varies_without_parenthesis(b"Current_Timestamp") && !varies_without_parenthesis(b"select"));
-        assert_eq!(function(b"UUID", false, false), Function::Varying);
-        assert_eq!(function(b"IN", false, false), Function::Keyword);
-        assert_eq!(function(b"in", true, false), Function::Unknown);
-        assert_eq!(function(b"if", true, true), Function::Unknown);
-        assert_eq!(function(b"get_lock", true, true), Function::NamedLock);
-        assert_eq!(function(b"my_function", false, true), Function::Unknown);
-        assert_eq!(function(b"", true, true), Function::Unknown);
+        assert_eq!(of(b"UUID", false, false), Function::Varying);
+        assert_eq!(of(b"IN", false, false), Function::Keyword);
+        assert_eq!(of(b"in", true, false), Function::Unknown);
+        assert_eq!(of(b"if", true, true), Function::Unknown);
+        assert_eq!(of(b"get_lock", true, true), Function::NamedLock);
+        assert_eq!(of(b"my_function", false, true), Function::Unknown);
+        assert_eq!(of(b"", true, true), Function::Unknown);
+    }
+
+    #[test]
+    fn names_of_the_other_kind_are_stored_functions() {
+        let of = |name: &[u8], server| function(name, false, true, server);
+        for (name, kind, other) in [
+            (&b"BIN_TO_UUID"[..], ServerKind::MySql, ServerKind::MariaDb),
+            (b"ps_thread_id", ServerKind::MySql, ServerKind::MariaDb),
+            (b"source_pos_wait", ServerKind::MySql, ServerKind::MariaDb),
+            (b"nvl", ServerKind::MariaDb, ServerKind::MySql),
+            (b"sys_guid", ServerKind::MariaDb, ServerKind::MySql),
+            (b"master_gtid_wait", ServerKind::MariaDb, ServerKind::MySql),
+        ] {
+            assert_eq!(of(name, other), Function::Unknown);
+            assert_ne!(of(name, kind), Function::Unknown);
+            assert_eq!(of(name, kind), of(name, ServerKind::Unknown));
+        }
+        for server in [ServerKind::MariaDb, ServerKind::MySql] {
+            assert_eq!(of(b"concat", server), Function::Plain);
+            assert_eq!(of(b"uuid", server), Function::Varying);
+        }
     }
 }

@@ -36,8 +36,8 @@ mod transaction;
 mod user_variables;
 
 pub use classification::{
-    CharsetSetting, Classification, KillTarget, Kind, LexMode, SessionCall, SessionFunction, classify,
-    digest_text,
+    CharsetSetting, Classification, KillTarget, Kind, LexMode, ServerKind, SessionCall, SessionFunction,
+    classify, digest_text,
 };
 pub use effects::{Effects, Reads};
 pub use holding::{Holding, TableName, holding};

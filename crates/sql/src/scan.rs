@@ -4,7 +4,7 @@ use crate::digest::{Fingerprint, Normaliser};
 use crate::functions::{self, Function};
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::system_variable::{Scope, SystemVariable, without_quotes};
-use crate::{Effects, LexMode, Reads, SessionCall, SessionFunction};
+use crate::{Effects, LexMode, Reads, ServerKind, SessionCall, SessionFunction};
 
 /// The keywords that matter anywhere in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +164,7 @@ pub(crate) struct Remarks {
 pub(crate) struct Scanner<'a> {
     pub text: &'a [u8],
     lexer: Lexer<'a>,
+    server: ServerKind,
     /// The token at hand: seen by callers, not yet taken in.
     pub current: Token,
     /// What it is, if it is one of these.
@@ -198,6 +199,7 @@ impl<'a> Scanner<'a> {
         let mut scanner = Self {
             text,
             lexer,
+            server: mode.server,
             current,
             keyword: Keyword::None,
             findings: Findings {
@@ -523,8 +525,11 @@ impl<'a> Scanner<'a> {
         let quoted = name.token.kind() == TokenKind::QuotedName;
         let bytes = self.bytes(name.token);
         let bare = if quoted { bytes.get(1..bytes.len() - 1).unwrap_or_default() } else { bytes };
-        let function =
-            if name.qualified { Function::Unknown } else { functions::function(bare, quoted, glued) };
+        let function = if name.qualified {
+            Function::Unknown
+        } else {
+            functions::function(bare, quoted, glued, self.server)
+        };
         let mut open = |function| self.open_call = Some((function, name.token.start(), name.begins_item));
         match function {
             Function::Plain | Function::Keyword => {}

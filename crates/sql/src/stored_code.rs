@@ -8,10 +8,10 @@
 use std::collections::BTreeSet;
 use std::ops::{BitOr, BitOrAssign};
 
-use crate::LexMode;
 use crate::functions::{Function, function};
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::system_variable::{Scope, SystemVariable, without_quotes};
+use crate::{LexMode, ServerKind};
 
 /// What stored code may do beside reading and writing tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -516,7 +516,7 @@ impl<'a> Reader<'a> {
             "version_tokens_unlock",
             "lastval",
         ];
-        self.found.effects |= match function(text, false, true) {
+        self.found.effects |= match function(text, false, true, ServerKind::Unknown) {
             Function::NamedLock | Function::Sequence if !frees.iter().any(|word| is_word(text, word)) => {
                 CodeEffects::SILENT
             }

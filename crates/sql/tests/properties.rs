@@ -36,6 +36,7 @@ fn modes() -> impl Strategy<Value = LexMode> {
             ansi_quotes,
             no_backslash_escapes,
             high_blank,
+            ..LexMode::default()
         },
     )
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sql::TrackerVariable;
+use sql::{LexMode, ServerKind, TrackerVariable};
 use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::method::Method;
@@ -24,7 +24,7 @@ pub(crate) struct Facts {
     /// Whether it looks up names of peers (`skip_name_resolve` is off), which decides what `localhost` means.
     pub(crate) name_resolution: bool,
     /// What of the global `sql_mode`, which a new connection starts with, matters to the lexer.
-    pub(crate) lex_mode: sql::LexMode,
+    pub(crate) lex_mode: LexMode,
     /// The global `sql_mode`.
     sql_mode: Box<[u8]>,
     pub(crate) max_connections: u32,
@@ -69,7 +69,7 @@ impl Facts {
             capabilities: established.offered,
             method: established.method,
             name_resolution: true,
-            lex_mode: sql::LexMode::default(),
+            lex_mode: LexMode::default(),
             sql_mode: Box::default(),
             max_connections: 0,
             autocommit: true,
@@ -170,7 +170,8 @@ impl Facts {
         self.autocommit = !matches!((*autocommit)?, b"0" | b"OFF");
         self.name_resolution = !matches!((*skip_names)?, b"1" | b"ON");
         self.sql_mode = (*sql_mode)?.into();
-        self.lex_mode = crate::session::lex_mode(&self.sql_mode);
+        let server = if self.is_mariadb() { ServerKind::MariaDb } else { ServerKind::MySql };
+        self.lex_mode = LexMode { server, ..crate::session::lex_mode(&self.sql_mode) };
         self.max_connections = number(*connections)?;
         self.max_allowed_packet = number(*packet)?;
         self.max_prepared_stmt_count = number(*prepared)?;
