@@ -73,6 +73,9 @@ LOCK_IS_FREE = ["S: SELECT GET_LOCK('onramp_left', 20)", "S: SELECT RELEASE_ALL_
 
 # Of MySQL too.
 LEFT_ON_BOTH = {
+    "the schema of a procedure that fails": [
+        "A: CREATE PROCEDURE onramp_a.fails() BEGIN SELECT 'a result'; SELECT missing FROM words; END", "A: USE onramp_b", "A: CALL onramp_a.fails()", "A: COM_RESET_CONNECTION",
+        "B: SELECT * FROM nowhere", "A: SELECT * FROM nowhere", "A: leaves", "B: SELECT * FROM nowhere"],
     "a lock taken on the way to a table": ["A: CREATE TABLE made AS SELECT GET_LOCK('onramp_left', 0)", "A: leaves", *LOCK_IS_FREE],
     "a lock taken on the way to a temporary table": [
         "A: CREATE TEMPORARY TABLE made AS SELECT GET_LOCK('onramp_left', 0)", "A: DROP TEMPORARY TABLE made", "A: leaves", *LOCK_IS_FREE],

@@ -71,12 +71,13 @@ fn belief(statement: &Statement, name: &[u8], failed: bool) -> Belief {
 }
 
 /// The same of a reported schema. Stored code runs in its own, which is reported with each of its results, and so is the one behind
-/// it, but for one.
-fn belief_in_schema(request: &Request, before: Option<&[u8]>) -> Belief {
+/// it, but for one, and not behind code that fails.
+fn belief_in_schema(request: &Request, before: Option<&[u8]>, failed: bool) -> Belief {
     let statement = &request.statement;
     let reported = !before.is_some_and(|before| before.eq_ignore_ascii_case(UNREPORTED_SCHEMA));
     let unseen = Effects::UNKNOWN.union(Effects::TEXT_PREPARE);
     match statement.kind {
+        _ if failed => Belief::Doubtful,
         _ if reported => Belief::True,
         _ if statement.several => Belief::Doubtful,
         _ if request.chooses_schema() => Belief::True,
@@ -210,7 +211,7 @@ impl<'a> Findings<'a> {
                 self.reported.insert(name);
             }
             Change::Schema(name) => {
-                let belief = belief_in_schema(self.request, self.before.schema.as_deref());
+                let belief = belief_in_schema(self.request, self.before.schema.as_deref(), self.failed);
                 if belief != Belief::Over {
                     self.schema_told = true;
                     self.state().schema = (!name.is_empty()).then_some(name);
@@ -536,7 +537,7 @@ mod tests {
         let belief = |text: &str, before: &str| {
             let mut request = Request::query(text);
             request.statement = statement(text);
-            belief_in_schema(&request, Some(before.as_bytes()))
+            belief_in_schema(&request, Some(before.as_bytes()), false)
         };
         let inside = |text| belief(text, "INFORMATION_SCHEMA");
         assert_eq!(inside("CALL a.p()"), Belief::Over);
@@ -546,8 +547,9 @@ mod tests {
         assert_eq!(inside("EXECUTE IMMEDIATE 'CALL a.p()'"), Belief::Doubtful);
         assert_eq!(belief("CALL a.p()", "b"), Belief::True);
         let late = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
-        assert_eq!(belief_in_schema(&late, Some(UNREPORTED_SCHEMA)), Belief::Doubtful);
-        assert_eq!(belief_in_schema(&late, None), Belief::True);
+        assert_eq!(belief_in_schema(&late, Some(UNREPORTED_SCHEMA), false), Belief::Doubtful);
+        assert_eq!(belief_in_schema(&late, None, false), Belief::True);
+        assert_eq!(belief_in_schema(&late, None, true), Belief::Doubtful);
         assert!(cannot_wait(&Some(Box::new([SCHEMA.into()].into_iter().collect()))));
     }
 
