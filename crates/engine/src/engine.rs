@@ -517,7 +517,10 @@ impl Engine {
         self.draining.get_or_insert(self.now);
         let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
         for key in all {
-            self.drop_client(key);
+            // One that goes may take others along: those that waited with it for the schema of their login.
+            if self.clients.contains(key) {
+                self.drop_client(key);
+            }
         }
         let backends: Vec<_> = self.backends.iter().map(|(key, _)| key).collect();
         for key in backends {

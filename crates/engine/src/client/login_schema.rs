@@ -142,7 +142,7 @@ fn question(schema: &[u8]) -> Request {
 mod tests {
     use std::rc::Rc;
 
-    use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program};
+    use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program, Signal};
     use wire::Capabilities;
 
     use super::*;
@@ -219,6 +219,20 @@ mod tests {
         engine.client_gone(2);
         engine.client_gone(3);
         assert_eq!((engine.snapshot().waiting, engine.schema_checks.len()), (0, 0));
+    }
+
+    /// The next one cannot ask either, for want of memory: it and those that wait with it are refused, in the middle of the end.
+    #[test]
+    fn all_may_end_where_nobody_can_ask() {
+        for signal in [Signal::Stop, Signal::Drain] {
+            let mut engine = engine(4);
+            engine.settings.statement_memory = 1;
+            engine.settings.shutdown_timeout = std::time::Duration::ZERO;
+            engine.handle(Instant::START, Input::Signal(signal));
+            engine.handle(Instant::START, Input::TurnEnd);
+            assert!(engine.clients.is_empty() && engine.schema_checks.is_empty(), "{signal:?}");
+            assert_eq!(engine.snapshot().buffered, 0);
+        }
     }
 
     /// What logins with a password cost beside the system calls, from the accepted connection to the OK: each second that
