@@ -12,7 +12,7 @@ from harness import mysql as private_mysql
 from harness import raw
 from harness.onramp import Onramp
 from test_mysql import server  # noqa: F401 (a fixture)
-from test_wait_timeout import end_of, rows
+from test_wait_timeout import HALVES, end_of, rows, set_and_stop
 
 pytestmark = private_mysql.needed
 
@@ -61,6 +61,15 @@ def test_idle_client_is_told(client, note):
     note("set", idle.query("SET wait_timeout = 1"))
     said, end = note("end", end_of(idle))
     assert said[:2] == (4031, "HY000") and end == "closed"
+    note("other is there", other.query("SELECT 2").rows)
+
+
+@pytest.mark.parametrize("half", sorted(HALVES))
+def test_half_a_command_ends(client, note, half):
+    short, other = client(), client()
+    note("set", [short.query("SET net_read_timeout = 500"), set_and_stop(short, HALVES[half])])
+    said, end = note("end", end_of(short, sequence=int(half != "header")))
+    assert said[0] == (4031 if half == "header" else 1159) and end == "closed"
     note("other is there", other.query("SELECT 2").rows)
 
 

@@ -9,9 +9,9 @@ from harness.raw import Closed, Err, Ok
 site = site_through("single")
 
 
-def end_of(client):
+def end_of(client, sequence=0):
     """How a client sees its end when it has been idle for too long: what the server says, if anything, then the close."""
-    client.sequence = 0
+    client.sequence = sequence
     try:
         said = client.result()
     except Closed:
@@ -102,6 +102,40 @@ def test_idle_client_ends(client, note):
     note("end", end_of(short))
     note("end with at signs", end_of(by_name))
     note("others are there", [other.query("SELECT 2").rows, longer.query("SELECT 3").rows, other.ping()])
+
+
+# Where a client stops: within a header, and within a payload. The pieces of long packets are in the engine's own tests.
+HALVES = {"header": b"\x10\0", "payload": b"\x10\0\0\0\x03SEL"}
+
+
+def set_and_stop(client, half):
+    """Says SET wait_timeout and half a command in one go, so that the time begins with both there; gives the answer to the SET."""
+    client.sequence = 0
+    client.send_bytes(client.packets(bytes([raw.QUERY]) + b"SET SESSION wait_timeout = 1") + half)
+    return client.result()
+
+
+@pytest.mark.parametrize("half", sorted(HALVES))
+def test_half_a_command_ends(client, note, half):
+    """The servers read the whole of a command with wait_timeout; net_read_timeout is for what they read behind it."""
+    short, other = client(), client()
+    note("set", [short.query("SET net_read_timeout = 500"), set_and_stop(short, HALVES[half])])
+    note("end", end_of(short))
+    note("others are there", other.query("SELECT 2").rows)
+
+
+def test_half_a_file_ends(client, note, schema):
+    """LOAD DATA LOCAL, whose reads the server bounds by the client's own net_read_timeout: once for the file, once for its end."""
+    loader, other = client(schema=schema, capabilities=raw.USUAL | raw.LOCAL_FILES), client(schema=schema)
+    loader.query("CREATE TABLE t (id INT PRIMARY KEY)")
+    note("set", loader.query("SET SESSION net_read_timeout = 1"))
+    note("asked", loader.query("LOAD DATA LOCAL INFILE 'x' INTO TABLE t"))
+    # Whether the server gets to say something, and what, depends on its version; it may even have ended before the bytes come.
+    with pytest.raises((Closed, ConnectionError)):
+        loader.send_bytes(b"\x10\0\0\x02" + b"1\n2\n")
+        while True:
+            loader.receive()
+    note("another", other.query("INSERT INTO t VALUES (1)"))
 
 
 def test_open_transaction_ends(client, note, schema):

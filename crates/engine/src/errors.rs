@@ -218,6 +218,11 @@ impl MySqlError {
         Self::new(1317, b"70100", "Query execution was interrupted")
     }
 
+    /// ER_NET_READ_INTERRUPTED.
+    pub(crate) fn read_timeout() -> Self {
+        Self::new(1159, b"08S01", "Got timeout reading communication packets")
+    }
+
     /// ER_CLIENT_INTERACTION_TIMEOUT, MySQL's.
     pub(crate) fn idle_too_long() -> Self {
         Self::new(

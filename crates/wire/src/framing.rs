@@ -81,6 +81,20 @@ pub fn message_len_hint(bytes: &[u8]) -> Option<usize> {
     }
 }
 
+/// How many headers of the first message's packets are there: the number, modulo 256, that an error has which a server sends
+/// where the rest does not come (`net->pkt_nr` in the servers).
+pub fn headers_read(bytes: &[u8]) -> u8 {
+    let (mut end, mut count) = (0, 0_u8);
+    while let Some(header) = bytes.get(end..).and_then(Header::parse) {
+        count = count.wrapping_add(1);
+        end += HEADER_LEN + header.length;
+        if header.length < MAX_PAYLOAD {
+            break;
+        }
+    }
+    count
+}
+
 /// Appends `payload` as a message: one packet, or several where it is 16 MiB - 1 or longer (the last one is empty after
 /// an exact multiple). Numbers them from `*sequence` on, which is left at the number after the last.
 pub fn put_message(out: &mut Vec<u8>, sequence: &mut u8, payload: &[u8]) {

@@ -122,8 +122,10 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         default: "8h",
         example: "10m",
         doc: "A client that sends nothing for this long is closed, an open transaction rolled back; one that has said SET \
-              wait_timeout itself after as long as that. MySQL's clients get error 4031 from servers since 8.0.24, and here; \
-              MariaDB's hear nothing. Looked at once a second.",
+              wait_timeout itself after as long as that. So it is within a command, as with both servers: one that stops in the \
+              middle of a packet has this long for each further byte (net_read_timeout is only for the files of LOAD DATA \
+              LOCAL; there the server heeds it, and a client's own SET of it). MySQL's clients get error 4031 from servers since \
+              8.0.24, and here, or 1159 in the middle of a packet; MariaDB's hear nothing. Looked at once a second.",
         section: Section::Timeouts,
     },
     OptionSpec {

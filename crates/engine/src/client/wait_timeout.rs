@@ -107,13 +107,20 @@ impl Engine {
         backend.is_some_and(|backend| self.backends[backend].wait_timeout.is_some())
     }
 
-    /// Ends a client that has been idle for too long. MariaDB says nothing then, MySQL gives the reason since 8.0.24
-    /// (net_serv.cc: ER_CLIENT_INTERACTION_TIMEOUT where the first packet of a command does not come).
+    /// Ends a client that has been idle for too long, between two commands or within one: both servers read the whole of a
+    /// command with `wait_timeout` (`do_command`), and take `net_read_timeout` only for what they read behind it, files of LOAD
+    /// DATA LOCAL. MariaDB says nothing then, MySQL gives the reason since 8.0.24 (net_serv.cc, `net_read_raw_loop`):
+    /// ER_CLIENT_INTERACTION_TIMEOUT where the first header does not come, ER_NET_READ_INTERRUPTED behind that.
     pub(crate) fn end_idle_client(&mut self, key: usize) {
+        let headers = wire::headers_read(&self.clients[key].input);
+        let (error, reason) = match headers {
+            0 => (MySqlError::idle_too_long(), "idle for wait_timeout"),
+            _ => (MySqlError::read_timeout(), "nothing more of its command for wait_timeout"),
+        };
         if self.facts.as_ref().is_some_and(Facts::tells_idle_clients) {
-            self.answer_error(key, 0, &MySqlError::idle_too_long());
+            self.answer_error(key, headers, &error);
         }
-        self.close_client(key, "idle for wait_timeout");
+        self.close_client(key, reason);
     }
 }
 
@@ -190,6 +197,34 @@ mod tests {
         engine.now = Instant::from_micros(5_500_000);
         engine.client_bytes(0, &[1, 0, 0, 0, CommandKind::Ping as u8]);
         assert_eq!(gone(&mut engine), (vec![0], Vec::new()));
+    }
+
+    /// Each piece that comes gives it as long again, as each read does with the servers.
+    #[test]
+    fn who_stops_inside_a_packet_is_idle() {
+        let full = [&[0xff, 0xff, 0xff, 0][..], &vec![3; wire::MAX_PAYLOAD]].concat();
+        for (sent, says) in [
+            (&[16, 0][..], (0, 4031)),
+            (&[16, 0, 0, 0], (1, 1159)),
+            (&[16, 0, 0, 0, 3, b'S'], (1, 1159)),
+            (&full, (1, 1159)),
+            (&[&full[..], &[1, 0, 0, 1]].concat(), (2, 1159)),
+        ] {
+            for (version, says) in [("9.7.0", Some(says)), ("10.11-MariaDB", None)] {
+                let mut engine = engine(version, &[NonZeroU32::new(5)]);
+                let (first, second) = sent.split_at(sent.len() - 1);
+                engine.client_bytes(0, first);
+                engine.now = Instant::from_micros(4_000_000);
+                engine.client_bytes(0, second);
+                assert_eq!(gone_after(&mut engine, 9), (Vec::new(), Vec::new()));
+                let (gone, said) = gone_after(&mut engine, 10);
+                assert_eq!(gone, [0]);
+                let error = (!said.is_empty())
+                    .then(|| (said[3], wire::ErrPacket::parse(&said[wire::HEADER_LEN..]).unwrap().code));
+                assert_eq!(error, says, "{version}, {} bytes", sent.len());
+                assert_eq!(engine.snapshot().buffered, 0);
+            }
+        }
     }
 
     #[test]
