@@ -1,9 +1,10 @@
 //! The threads that do what takes too long for a worker: check passwords against thousands of rounds of hashing, RSA, and what
 //! clients' TLS handshakes have to work out.
 
+mod user_names;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
-use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -13,6 +14,8 @@ use keys::KeyPair;
 use seam::Signal;
 use tls::{Handshake, Outcome};
 use zeroize::Zeroizing;
+
+use user_names::{LookUp, Unlisted};
 
 /// A hash takes 2 to 5 ms, and each user's first login needs one; a handshake 0.1 to 1 ms: two threads check some hundred new users
 /// a second, and a flood of logins takes two processors at most from those who are in.
@@ -143,10 +146,28 @@ struct Asker {
     signaller: Signaller,
 }
 
+impl Asker {
+    /// A worker that has ended needs no answer.
+    fn tell(&self, number: u64, finding: Finding) {
+        if self.findings.send((number, finding)).is_ok() {
+            self.signaller.send(Signal::Wake);
+        }
+    }
+}
+
 /// Where a handshake goes back to.
 struct HandshakeAsker {
     outcomes: Sender<Outcome>,
     signaller: Signaller,
+}
+
+impl HandshakeAsker {
+    /// Likewise.
+    fn tell(&self, outcome: Outcome) {
+        if self.outcomes.send(outcome).is_ok() {
+            self.signaller.send(Signal::Wake);
+        }
+    }
 }
 
 /// One worker's end.
@@ -171,6 +192,12 @@ impl Helpers {
     /// # Errors
     /// Where the system has no threads left.
     pub(crate) fn start() -> Result<Self, String> {
+        Self::start_with(user_names::ask_system)
+    }
+
+    /// Likewise; users that the system's list does not name are looked up by this.
+    fn start_with(look_up: LookUp) -> Result<Self, String> {
+        let names = user_names::start(look_up)?;
         let (calls, called) = channel();
         let called = Arc::new(Mutex::new(called));
         let queue = Queue { tasks: Jobs::new(), handshakes: VecDeque::new(), after_handshake: false };
@@ -178,9 +205,10 @@ impl Helpers {
         let key = Arc::new(OnceLock::new());
         for _ in 0..THREADS {
             let (called, queue, key) = (Arc::clone(&called), Arc::clone(&queue), Arc::clone(&key));
+            let names = names.clone();
             std::thread::Builder::new()
                 .name(String::from("logins"))
-                .spawn(move || help(&called, &queue, &key))
+                .spawn(move || help(&called, &queue, &key, &names))
                 .map_err(|error| format!("no thread for logins: {error}"))?;
         }
         Ok(Self { queue, calls })
@@ -235,24 +263,23 @@ impl HandshakeDesk {
 /// come by Unix sockets, never need it.
 type Key = OnceLock<Option<KeyPair>>;
 
-fn help(called: &Mutex<Receiver<()>>, queue: &Mutex<Queue>, key: &Key) {
+fn help(called: &Mutex<Receiver<()>>, queue: &Mutex<Queue>, key: &Key, names: &Sender<Unlisted>) {
     loop {
         let call = called.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(()) = call else { return };
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A worker that has ended needs no answer.
-        let woken = match job {
-            Some(Job::Task(task, Asker { findings, signaller })) => {
-                findings.send((task.number, carry_out(task.work, key))).is_ok().then_some(signaller)
-            }
-            Some(Job::Handshake(handshake, HandshakeAsker { outcomes, signaller })) => {
-                outcomes.send(handshake.carry_out()).is_ok().then_some(signaller)
-            }
+        match job {
+            Some(Job::Task(task, asker)) => match task.work {
+                Work::UserName { uid } => match user_names::listed(uid) {
+                    Some(name) => asker.tell(task.number, Finding::UserName(Some(name))),
+                    // Who is asked then may take minutes.
+                    None => drop(names.send(Unlisted { uid, task, asker })),
+                },
+                work => asker.tell(task.number, carry_out(work, key)),
+            },
+            Some(Job::Handshake(handshake, asker)) => asker.tell(handshake.carry_out()),
             // Those before it were passed over.
-            None => None,
-        };
-        if let Some(signaller) = woken {
-            signaller.send(Signal::Wake);
+            None => {}
         }
     }
 }
@@ -277,28 +304,9 @@ fn carry_out(work: Work, key: &Key) -> Finding {
         Work::Verify { public_key, nonce, signature } => {
             Finding::Signature(keys::verify_ed25519(&public_key, &nonce, &signature))
         }
-        Work::UserName { uid } => Finding::UserName(user_name(uid)),
+        Work::UserName { uid } => Finding::UserName(user_names::listed(uid)),
         Work::Encrypt { bytes, public_key } => Finding::Encrypted(encrypt(&bytes, &public_key)),
     }
-}
-
-/// From the system's list of users or, where it is not on that (LDAP and the like), from whoever answers `getent`.
-fn user_name(uid: u32) -> Option<Vec<u8>> {
-    let listed = std::fs::read("/etc/passwd").unwrap_or_default();
-    name_in(&listed, uid).or_else(|| {
-        let answer = Command::new("getent").args(["passwd", &uid.to_string()]).output().ok()?;
-        name_in(&answer.stdout, uid)
-    })
-}
-
-/// Lines of `name:password:uid:...`.
-fn name_in(lines: &[u8], uid: u32) -> Option<Vec<u8>> {
-    let uid = uid.to_string();
-    let mut lines = lines.split(|&byte| byte == b'\n').map(|line| line.split(|&byte| byte == b':'));
-    lines.find_map(|mut fields| {
-        let (name, number) = (fields.next()?, fields.nth(1)?);
-        (number == uid.as_bytes()).then(|| name.to_vec())
-    })
 }
 
 fn encrypt(bytes: &Zeroizing<Vec<u8>>, public_key: &[u8]) -> Option<Vec<u8>> {
@@ -375,13 +383,24 @@ mod tests {
         assert_eq!(order(&mut jobs), [0]);
     }
 
+    /// They never come back, and all of them are asked for at once; then one that is listed, and a key.
     #[test]
-    fn users_have_names() {
-        let lines = b"root:x:0:0:root:/root:/bin/bash\nbroken\napp:x:1001:1001::/home/app:/bin/sh\n";
-        assert_eq!(name_in(lines, 0).as_deref(), Some(&b"root"[..]));
-        assert_eq!(name_in(lines, 1001).as_deref(), Some(&b"app"[..]));
-        assert_eq!(name_in(lines, 100), None);
-        assert_eq!(user_name(0).as_deref(), Some(&b"root"[..]));
+    fn names_that_are_slow_to_come_hold_up_nothing_else() {
+        let settings = drivers::Settings::default();
+        let opened = drivers::Driver::open(drivers::DriverChoice::Epoll, settings).unwrap();
+        let never = |_, _: &dyn Fn() -> bool| loop {
+            std::thread::park();
+        };
+        let helpers = Helpers::start_with(never).unwrap();
+        let desk = helpers.desk(opened.driver.signaller().unwrap());
+        for number in 0..4 {
+            desk.give(Task::new(number, Work::UserName { uid: u32::MAX - 1 }, None));
+        }
+        desk.give(Task::new(4, Work::UserName { uid: 0 }, None));
+        desk.give(Task::new(5, Work::PublicKey, None));
+        let mut found: Vec<_> = (0..2).map(|_| desk.findings.recv().unwrap().0).collect();
+        found.sort_unstable();
+        assert_eq!(found, [4, 5]);
     }
 
     #[test]
