@@ -1,6 +1,7 @@
 //! The log: lines with time and level on the standard error stream.
 
 mod kept;
+mod lines;
 
 use config::LogLevel;
 use engine::Event;
@@ -13,6 +14,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use kept::KEPT_ALREADY;
 pub(crate) use kept::Kept;
+pub(crate) use lines::Lines;
 
 /// The log while it is being written.
 pub(crate) struct Log {
@@ -22,11 +24,15 @@ pub(crate) struct Log {
     pub(crate) kept: Kept,
 }
 
-/// Starts logging what is at least as important as `level`.
-pub(crate) fn start(level: LogLevel) -> Log {
+/// Starts logging what is at least as important as `level`. The process ends with [`Lines::finish`].
+///
+/// # Errors
+/// Where the system has no threads left.
+pub(crate) fn start(level: LogLevel) -> Result<(Log, Lines), String> {
     let (filter, handle) = reload::Layer::new(filter_of(level));
+    let writer = Lines::write_to(std::io::stderr())?;
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(writer.clone())
         .with_ansi(rustix::termios::isatty(std::io::stderr()))
         .with_target(false)
         .with_span_events(FmtSpan::NONE);
@@ -36,7 +42,7 @@ pub(crate) fn start(level: LogLevel) -> Log {
         // It fails only where there is no log any more.
         let _ = handle.reload(filter_of(level));
     });
-    Log { change_level, kept }
+    Ok((Log { change_level, kept }, writer))
 }
 
 fn filter_of(level: LogLevel) -> LevelFilter {

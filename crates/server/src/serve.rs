@@ -35,13 +35,18 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
         Ok(configuration) => configuration,
         Err(error) => return crate::usage_error(&error.to_string()),
     };
-    let log = logging::start(configuration.log_level);
-    match serve(configuration, arguments, log) {
-        Ok(()) => ExitCode::SUCCESS,
+    let (log, lines) = match logging::start(configuration.log_level) {
+        Ok(started) => started,
         Err(message) => {
-            tracing::error!("{message}");
-            ExitCode::FAILURE
+            eprintln!("onramp: {message}");
+            return ExitCode::FAILURE;
         }
+    };
+    let served = serve(configuration, arguments, log).inspect_err(|message| tracing::error!("{message}"));
+    lines.finish();
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     }
 }
 

@@ -73,6 +73,11 @@ impl Onramp {
         Self { child, lines, seen: Vec::new() }
     }
 
+    /// One that was started in another way; its log is read elsewhere.
+    pub(crate) fn of(child: Child) -> Self {
+        Self { child, lines: channel().1, seen: Vec::new() }
+    }
+
     /// Starts it and waits until it is ready.
     pub(crate) fn ready(folder: &TestFolder, options: &[&str]) -> Self {
         let mut onramp = Self::start(folder, options);

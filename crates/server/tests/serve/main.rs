@@ -9,5 +9,6 @@
 
 mod admin;
 mod harness;
+mod log;
 mod options;
 mod private_server;
