@@ -96,6 +96,15 @@ LEFT_ON_BOTH = {
         "A: SET sql_select_limit = DEFAULT", "B: SELECT @@time_zone", "A: SELECT LAST_INSERT_ID(), @@time_zone"],
     "calls without blanks around them": [
         "A: SELECT@@warning_count", "A: SELECT ROW_COUNT()AS n", "A: SELECT 1 FROM words WHERE 1=ROW_COUNT()OR 1=0", "A: SELECT@@error_count FROM words LIMIT 1"],
+    "rows found before a signal": [
+        "A: SELECT w FROM words WHERE id = 77", "A: SIGNAL SQLSTATE '01234' SET MESSAGE_TEXT = 'a warning'", "A: SELECT FOUND_ROWS()", "A: DO 1", "A: SELECT ROW_COUNT()"],
+    "warnings beside another's variables": [
+        "A: SET @n = 1", "B: SET @n = 2", "A: BEGIN", "A: SELECT 1/0 FROM words", "A: SHOW COUNT(*) WARNINGS", "A: SELECT @n", "A: ROLLBACK",
+        "B: SET @n = 3", "A: BEGIN", "A: SELECT 1/0 FROM words", "A: SHOW WARNINGS", "A: ROLLBACK",
+        "B: SET @n = 4", "A: BEGIN", "A: SELECT 1/0 FROM words", "A: SELECT @@warning_count", "A: SHOW WARNINGS", "A: ROLLBACK",
+        "B: SET @n = 5", "A: BEGIN", "A: SELECT 1/0 FROM words", "A: SELECT @n, @@warning_count", "A: ROLLBACK"],
+    "warnings of what has to be asked for": [
+        "A: BEGIN", "A: SELECT w FROM words WHERE id = 1", "A: SET CHARACTER SET utf8mb3", "A: SHOW WARNINGS", "A: SELECT @@character_set_client", "A: ROLLBACK"],
     "a string beside a name": ["A: SET session_track_system_variables = 'time_zone'", "A: SELECT @@session_track_system_variables 'name'"],
 }
 

@@ -62,3 +62,15 @@ def test_variables_keep_the_type_that_they_had(server, own_onramp):  # noqa: F81
             seen = [run(client, statement) for _ in range(2) for client, statement in zip((first, second), prepared)]
         assert [rows for _, rows in seen[:2]] == [[(b"abc", b"abc1")], [((1).to_bytes(8, "little"), b"11")]], name
         assert seen[:2] == seen[2:], name
+
+
+def test_prepared_again_in_a_transaction(server, own_onramp):  # noqa: F811
+    """MySQL refuses to set `explicit_defaults_for_timestamp` in a transaction, and reads it where a statement defines columns alone."""
+    onramp = own_onramp(server, max_backends=1, backend_prepared_statements=1)
+    for name, place in (("direct", server), ("through", onramp)):
+        with raw.connect(place, *ADMIN) as client:
+            first, _ = [client.prepare(text) for text in ("SELECT 'first', @@explicit_defaults_for_timestamp", "SELECT 'second'")]
+            for statement in ("SET explicit_defaults_for_timestamp = 0", "START TRANSACTION WITH CONSISTENT SNAPSHOT"):
+                assert isinstance(client.query(statement), raw.Ok), (name, statement)
+            assert run(client, first)[1] == [(b"first", (0).to_bytes(8, "little"))], name
+            assert isinstance(client.query("COMMIT"), raw.Ok), name

@@ -3,6 +3,8 @@
 //! Programs are drawn in MariaDB's dialect and translated then; programs in files are left as they are, since they are the
 //! translation already. A statement without a like of its own makes room for one that MySQL alone has.
 
+use std::collections::BTreeSet;
+
 use crate::program::Program;
 use crate::step::Step;
 
@@ -39,6 +41,11 @@ const WORDS: &[(&str, &str)] = &[
     ("CREATE OR REPLACE TEMPORARY", "CREATE TEMPORARY"),
     (" RETURNING v, id", ""),
     (" RETURNING id", ""),
+    // InnoDB takes the increment of a table's last user for what follows an id that is given: that of another client, where that has had
+    // the same entry of the server's table cache (`row_prebuilt_t::autoinc_increment`; seen with two direct connections).
+    ("auto_increment_increment", "optimizer_search_depth"),
+    // Of a variable that was never set it is an error (docs/DIFFERENCES.md).
+    ("JSON_VALUE(@a, '$')", "JSON_VALUE('[7]', '$[0]')"),
     // Where it is NULL the number of rows that are found stays as it was.
     ("WHERE id > @n", "WHERE id > IFNULL(@n, 0)"),
 ];
@@ -47,11 +54,16 @@ const WORDS: &[(&str, &str)] = &[
 pub(crate) fn for_mysql(mut program: Program) -> Program {
     let has = |is: fn(&Step) -> bool| program.moves.iter().any(|own| is(&own.step));
     let long_data = has(|step| matches!(step, Step::LongData { .. }));
+    let mut with_cursors = BTreeSet::new();
     for own in &mut program.moves {
         match &mut own.step {
             Step::Execute { cursor, values, .. } => {
-                // MySQL 9.7 leaves the protocol where a statement is executed without a cursor that has had one before.
-                *cursor = false;
+                // MySQL 9.7 leaves the protocol where a statement is executed without a cursor that has had one before. With its
+                // section a client's statements end.
+                *cursor |= with_cursors.contains(&own.section);
+                if *cursor {
+                    with_cursors.insert(own.section);
+                }
                 for value in values {
                     *value = value_for_mysql(value.take(), long_data);
                 }
@@ -120,8 +132,16 @@ mod tests {
             0\t-\texecute\t0\tfalse\tNULL\t=+04:00\n0\t-\texecute\t0\ttrue\t=1\n0\t-\tlong_data\t0\t2\n";
         let program = for_mysql(Program::read(text).unwrap()).write();
         assert!(
-            program.contains("execute\t0\tfalse\t=5\t=4\n") && program.contains("execute\t0\tfalse\t=1\n")
+            program.contains("execute\t0\tfalse\t=5\t=4\n") && program.contains("execute\t0\ttrue\t=1\n")
         );
+    }
+
+    #[test]
+    fn behind_a_cursor_there_are_others() {
+        let text = "onramp\t1\t1\t1\t1\ttrue\tfalse\tfalse\tfalse\nclient\tapp\t\t45\t0\n\
+            0\t1\texecute\t0\ttrue\t=1\n0\t1\texecute\t0\tfalse\t=2\n0\t2\texecute\t0\tfalse\t=3\n";
+        let program = for_mysql(Program::read(text).unwrap()).write();
+        assert!(program.contains("0\ttrue\t=2\n") && program.contains("0\tfalse\t=3\n"));
     }
 
     #[test]

@@ -169,9 +169,12 @@ const PROBES: &[&str] = &[
     "SET STATEMENT sql_mode = 'ANSI', time_zone = '+02:00' FOR SELECT @@sql_mode, @@time_zone",
 ];
 
-/// Not SHOW ERRORS and LIMIT: where Onramp refuses them (docs/DIFFERENCES.md) the refusal is the next diagnostics.
 const DIAGNOSTICS: &[&str] = &[
     "SHOW WARNINGS",
+    "SHOW ERRORS",
+    "SHOW WARNINGS LIMIT 1",
+    "SHOW ERRORS LIMIT 1, 2",
+    "SHOW COUNT(*) ERRORS",
     "SHOW COUNT(*) WARNINGS",
     "SELECT @@warning_count",
     "SELECT @@error_count, @@warning_count",

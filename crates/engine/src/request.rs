@@ -422,13 +422,17 @@ fn counts_rows(kind: Kind, text: &[u8]) -> bool {
             words.next().is_some_and(|word| word.len() >= 4 && word[..4].eq_ignore_ascii_case(b"desc"))
         }
         // With a subquery, or more than one table, it depends on how it is executed.
-        Kind::Update | Kind::Do => {
-            !words.any(|word| word.eq_ignore_ascii_case(b"select") || word.eq_ignore_ascii_case(b"join"))
-        }
+        Kind::Update => !words.any(|word| is_one_of(word, &[b"select", b"join"])),
+        // SIGNAL leaves the number as it was.
+        Kind::Do => !words.any(|word| is_one_of(word, &[b"select", b"join", b"signal", b"resignal"])),
         // A count of warnings is a SELECT for the servers.
         Kind::ShowDiagnostics => words.nth(1).is_some_and(|word| word.eq_ignore_ascii_case(b"count")),
         _ => false,
     }
+}
+
+fn is_one_of(word: &[u8], list: &[&[u8]]) -> bool {
+    list.iter().any(|listed| word.eq_ignore_ascii_case(listed))
 }
 
 /// Whether a text may hold more than one statement: any semicolon but at its end. Deliberately blind to quotes: a text
@@ -464,6 +468,7 @@ mod tests {
             let statement = Statement::of_text(text.as_bytes(), LexMode::default());
             counts_rows(statement.kind, text.as_bytes())
         };
+        assert!(counts("DO 1") && !counts("SIGNAL SQLSTATE '01234'") && !counts("DO (SELECT 1)"));
         assert!(counts("SHOW COUNT(*) WARNINGS") && counts("show count(*) errors"));
         assert!(
             !counts("SHOW WARNINGS")

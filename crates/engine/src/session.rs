@@ -3,6 +3,7 @@
 pub(crate) mod aftermath;
 pub(crate) mod pin_counts;
 pub(crate) mod pins;
+mod preparing;
 pub(crate) mod statements;
 
 use std::collections::BTreeMap;
@@ -125,31 +126,6 @@ pub(crate) fn other_name(name: &[u8]) -> Option<&'static [u8]> {
     })
 }
 
-/// System variables that say how a statement is executed and nothing of what it means. Clients that differ in them alone can
-/// share prepared statements.
-const ONLY_FOR_EXECUTION: [&[u8]; 16] = [
-    b"autocommit",
-    b"foreign_key_checks",
-    b"innodb_lock_wait_timeout",
-    b"interactive_timeout",
-    b"lock_wait_timeout",
-    b"max_execution_time",
-    b"max_statement_time",
-    b"net_read_timeout",
-    b"net_write_timeout",
-    b"session_track_gtids",
-    b"session_track_transaction_info",
-    b"transaction_isolation",
-    b"transaction_read_only",
-    b"tx_isolation",
-    b"tx_read_only",
-    b"unique_checks",
-];
-
-fn matters_to_preparing(name: &[u8]) -> bool {
-    !ONLY_FOR_EXECUTION.contains(&name)
-}
-
 impl SessionState {
     /// Takes in a change that the server's tracker reported. Returns false where the variable is not carried.
     pub(crate) fn set_variable(&mut self, name: &[u8], value: &[u8]) -> bool {
@@ -222,33 +198,6 @@ impl SessionState {
     pub(crate) fn is_oracle_mode(&self) -> bool {
         let modes = self.variables.get(&b"sql_mode"[..]);
         modes.is_some_and(|modes| modes.split(|&byte| byte == b',').any(|mode| mode == b"ORACLE"))
-    }
-
-    /// What of this state makes a difference to what a statement that is prepared in it means.
-    pub(crate) fn for_preparing(&self) -> Self {
-        let variables = self.variables.iter().filter(|(name, _)| matters_to_preparing(name));
-        let variables = variables.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { schema: self.schema.clone(), charset: self.charset.clone(), variables }
-    }
-
-    /// Whether what is prepared in this state means the same as in `wanted`, a state of [`Self::for_preparing`]. What needs
-    /// no schema may be prepared in any.
-    pub(crate) fn prepares_like(&self, wanted: &Self) -> bool {
-        let variables = self.variables.iter().filter(|(name, _)| matters_to_preparing(name));
-        self.charset == wanted.charset
-            && (wanted.schema.is_none() || self.schema == wanted.schema)
-            && variables.eq(&wanted.variables)
-    }
-
-    /// The state in which a client in this state gets something prepared as in `wanted`, on a backend in state `found`.
-    pub(crate) fn to_prepare(&self, wanted: &Self, found: &Self) -> Self {
-        let own = self.variables.iter().filter(|(name, _)| !matters_to_preparing(name));
-        let variables = own.chain(&wanted.variables).map(|(name, value)| (name.clone(), value.clone()));
-        Self {
-            schema: wanted.schema.clone().or_else(|| found.schema.clone()),
-            charset: wanted.charset.clone(),
-            variables: variables.collect(),
-        }
     }
 
     /// Bytes of this state, its place in the two tables included. The nodes of a B-tree are at least half full.

@@ -417,9 +417,11 @@ impl Engine {
         // A prepared statement will be asked again and again: its answers must stay the server's.
         let prepares = request.command == RequestKind::Prepare;
         let there = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
+        // A SET ahead of it takes their place.
+        let stay = |backend| there && self.variables_ahead(key, backend, request).is_empty();
         let which = match prepares {
             true => Literals::ConnectionId,
-            false if there && client.backend.is_some() => Literals::AllButDiagnostics,
+            false if client.backend.is_some_and(stay) => Literals::AllButDiagnostics,
             false => Literals::All,
         };
         let own = |function| self.own_literal(key, function);

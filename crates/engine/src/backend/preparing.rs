@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::request::{About, Action, Request, RequestKind};
 use crate::session::SessionState;
 use crate::session::aftermath::Literals;
-use crate::session::statements::DefinitionId;
+use crate::session::statements::{Definition, DefinitionId};
 
 /// ER_MAX_PREPARED_STMT_COUNT_REACHED: the server has no room for one more.
 const NO_ROOM: u16 = 1461;
@@ -75,10 +75,12 @@ impl Engine {
             self.ask_doubts(backend_key, key);
             return;
         }
-        let wanted = self.sessions.state(self.definitions.get(definition).session);
+        let Definition { session, ref template, .. } = *self.definitions.get(definition);
+        let (wanted, defines) = (self.sessions.state(session), template.defines());
         let client = self.clients[key].session.expect("a client with requests has logged in");
-        let stands = self.sessions.state(self.backends[backend_key].session).prepares_like(wanted);
-        let client_agrees = self.sessions.state(client).prepares_like(wanted);
+        let found = self.sessions.state(self.backends[backend_key].session);
+        let stands = found.prepares_like(wanted, defines);
+        let client_agrees = self.sessions.state(client).prepares_like(wanted, defines);
         if !stands && client_agrees && !ahead.is_empty() {
             return self.apply_state_first(key, backend_key, request, ahead);
         }
@@ -105,9 +107,10 @@ impl Engine {
     /// The session state in which a definition is prepared for a client on its backend.
     fn state_to_prepare(&self, key: usize, backend_key: usize, definition: DefinitionId) -> SessionState {
         let client = self.clients[key].session.expect("a client with requests has logged in");
-        let wanted = self.sessions.state(self.definitions.get(definition).session);
+        let Definition { session, ref template, .. } = *self.definitions.get(definition);
+        let wanted = self.sessions.state(session);
         let found = self.sessions.state(self.backends[backend_key].session);
-        self.sessions.state(client).to_prepare(wanted, found)
+        self.sessions.state(client).to_prepare(wanted, found, template.defines())
     }
 
     /// A definition's session state was sent; now it may be prepared.
@@ -276,9 +279,9 @@ impl Engine {
     /// The definition that a client has prepared, held for the client.
     fn definition_of(&mut self, client: usize, request: &Request, parameters: u16) -> DefinitionId {
         let session = self.clients[client].session.expect("a client with requests has logged in");
-        let state = self.sessions.state(session).for_preparing();
-        let session = self.sessions.hold(state);
         let template = request.template.as_deref().expect("what prepares has one").clone();
+        let state = self.sessions.state(session).for_preparing(template.defines());
+        let session = self.sessions.hold(state);
         let (definition, unused) =
             self.definitions.hold(session, request.whole_text().into(), parameters, template);
         if let Some(session) = unused {

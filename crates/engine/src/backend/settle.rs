@@ -270,7 +270,12 @@ impl Engine {
         // Nobody has known that its id would have to stand there.
         let asks_id = matches!(state.aftermath.insert_id, InsertId::Unsure { .. })
             && state.aftermath.insert_id_at != Some(key);
+        let on_backend = matches!(state.aftermath.diagnostics, Diagnostics::OnBackend { .. });
         if !shared && !state.pins.is_empty() {
+            let has_to_ask = super::doubts::cannot_wait(&state.doubts) || asks_id;
+            if !error && has_to_ask && on_backend {
+                return self.save_diagnostics(key, client);
+            }
             if !error && super::doubts::cannot_wait(&state.doubts) {
                 state.phase = ClientPhase::Settling;
                 self.ask_doubts(key, client);
@@ -283,12 +288,10 @@ impl Engine {
             };
         }
         // After an error nobody has said whether the transaction is still open: the answer to SHOW WARNINGS does.
-        let ask = error || (!in_transaction && !matches!(state.aftermath.diagnostics, Diagnostics::None));
-        let ask = ask && matches!(state.aftermath.diagnostics, Diagnostics::OnBackend { .. });
-        if !shared && ask {
-            state.phase = ClientPhase::Settling;
-            let owner = Owner::SaveDiagnostics { client };
-            return self.send_own(key, owner, CommandKind::Query, b"SHOW WARNINGS", Expect::ResultSets, 0);
+        // In a transaction they stay there, unless a question of ours would take their place.
+        let ask = error || !in_transaction || asks_id || state.doubts.is_some();
+        if !shared && ask && on_backend {
+            return self.save_diagnostics(key, client);
         }
         if !shared && state.doubts.is_some() {
             state.phase = ClientPhase::Settling;
@@ -307,6 +310,13 @@ impl Engine {
             self.backends[key].afterwards = Afterwards::Close;
         }
         self.let_go(key, client);
+    }
+
+    /// Asks the backend for the diagnostics of the client's last statement.
+    fn save_diagnostics(&mut self, key: usize, client: usize) {
+        self.clients[client].phase = ClientPhase::Settling;
+        let owner = Owner::SaveDiagnostics { client };
+        self.send_own(key, owner, CommandKind::Query, b"SHOW WARNINGS", Expect::ResultSets, 0);
     }
 
     /// Asks the backend for LAST_INSERT_ID(), and for FOUND_ROWS() where nobody else knows it.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use sql::{Assignment, Effects, Kind, VariableUse};
+use sql::{Assignment, Effects, Kind, Reads, VariableUse};
 
 use crate::control::facts::Facts;
 use crate::engine::Engine;
@@ -140,14 +140,21 @@ fn difference(wanted: &Variables, found: &Variables, is_mariadb: bool) -> Vec<u8
 }
 
 impl Request {
-    /// Whether it may read user variables, itself or in code that is stored on the server.
+    /// Whether it may read user variables, itself or in code that is stored on the server. What asks for the diagnostics of the
+    /// statement before and for nothing else does not, and would find those of a `SET` that went ahead of it.
     fn may_read_variables(&self) -> bool {
         !self.statement.plain_read
+            && !self.asks_for_diagnostics_alone()
             && !matches!(self.command, RequestKind::LoginSchema | RequestKind::ResetConnection)
     }
 }
 
 impl Request {
+    fn asks_for_diagnostics_alone(&self) -> bool {
+        let statement = &self.statement;
+        statement.reads.contains(Reads::DIAGNOSTICS) && statement.effects.is_empty() && !statement.several
+    }
+
     /// The effects that make the server report a change of state. Reading a variable and executing a statement by name do not: if
     /// there was one, a trigger has set something.
     pub(crate) fn explained_effects(&self) -> Effects {

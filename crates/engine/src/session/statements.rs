@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use sql::Kind;
+
 use crate::request::Statement;
 use crate::session::SessionId;
 
@@ -42,6 +44,13 @@ pub(crate) struct Template {
     pub(crate) counts_rows: bool,
     pub(crate) inserts_selection: bool,
     pub(crate) without_tables: bool,
+}
+
+impl Template {
+    /// Whether it defines tables, or anything else.
+    pub(crate) fn defines(&self) -> bool {
+        self.statement.kind == Kind::Ddl
+    }
 }
 
 /// Lists of types that are remembered for all clients of a definition. Where values decide about types (integers of the

@@ -8,6 +8,9 @@ use crate::{EofPacket, ErrPacket, OkPacket, Reader, StatusFlags, WireError};
 /// The code of an ERR that is a progress report (MariaDB's `net_send_progress_packet`): the reply goes on behind it.
 const PROGRESS_REPORT: u16 = 0xffff;
 
+/// The head of the reply to a prepare: its header, the statement's number, two counts, a filler and the number of warnings.
+const PREPARED_LEN: usize = 12;
+
 /// The packet that ends rows or definitions, in the backend's form.
 #[derive(Clone, Copy)]
 enum End<'a> {
@@ -192,12 +195,16 @@ impl ReplyReader {
         Ok(())
     }
 
-    /// The head of the reply to a prepare: OK, statement id, columns, parameters, filler, warnings.
+    /// The head of the reply to a prepare: OK, statement id, columns, parameters, filler, warnings. Or an OK that tells of no
+    /// statement: what MySQL says of `SET GLOBAL` without the right to it (seen with 9.7.4).
     fn on_prepared<S: ReplySink>(
         &mut self,
         front: Front<'_>,
         outlet: &mut Outlet<'_, S>,
     ) -> Result<(), WireError> {
+        if front.payload().len() < PREPARED_LEN {
+            return self.on_ok(front, outlet);
+        }
         let mut reader = Reader::of("head of a prepare's reply", front.payload());
         reader.u8()?;
         let statement = reader.u32()?;

@@ -314,6 +314,8 @@ fn prepared_statements() {
         &["prepared 1 1 0"],
     );
     check(Expect::Prepare, NEW, &[ERR], &[ERR], &["err 1054"]);
+    let no_statement = b"\x00\x00\x00\x02\x00\x00\x00";
+    check(Expect::Prepare, NEW, &[no_statement], &[no_statement], &["ok 0002"]);
 }
 
 #[test]
