@@ -188,6 +188,8 @@ pub enum SessionFunction {
     ErrorCount,
     /// `@@thread_pool_...`, as far as clients set it for themselves.
     Pool(PoolVariable),
+    /// MariaDB's `@@last_gtid`.
+    LastGtid,
     /// `@@session_track_...`, whose values on a backend are not the client's.
     Tracker(TrackerVariable),
 }
@@ -307,8 +309,29 @@ fn leaves_behind(kind: Kind, function: SessionFunction) -> bool {
             reads || writes.contains(&kind)
         }
         SessionFunction::Tracker(_) => kind == Kind::Set,
+        SessionFunction::LastGtid => commits(kind),
         SessionFunction::ConnectionId | SessionFunction::LastInsertId | SessionFunction::Pool(_) => false,
     }
+}
+
+/// Whether a statement of this kind may commit something.
+fn commits(kind: Kind) -> bool {
+    use Kind::{
+        Deallocate, Empty, Explain, Prepare, Savepoint, Select, Show, ShowDiagnostics, ShowWarnings, Use,
+    };
+    !matches!(
+        kind,
+        Deallocate
+            | Empty
+            | Explain
+            | Prepare
+            | Savepoint
+            | Select
+            | Show
+            | ShowDiagnostics
+            | ShowWarnings
+            | Use
+    )
 }
 
 /// `text` for the eyes of operators: normalised, literals as `?`, at most `limit` bytes.

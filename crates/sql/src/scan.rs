@@ -377,6 +377,8 @@ impl<'a> Scanner<'a> {
             SessionFunction::WarningCount | SessionFunction::ErrorCount => Reads::DIAGNOSTICS,
             SessionFunction::Pool(_) => Reads::POOL_VARIABLE,
             SessionFunction::Tracker(_) => Reads::TRACKER,
+            // It is put in the text or, behind what commits, the server's own: nothing else has to know of it.
+            SessionFunction::LastGtid => Reads::NONE,
         };
         let (whole_select_item, left_by_text) = (false, false);
         self.findings.calls.push(SessionCall { function, span: start..end, whole_select_item, left_by_text });

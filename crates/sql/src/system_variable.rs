@@ -54,6 +54,7 @@ impl<'a> SystemVariable<'a> {
         let is = |known: &[u8]| self.name.eq_ignore_ascii_case(known);
         match self.name.len() {
             8 if is(b"identity") => Some(SessionFunction::LastInsertId),
+            9 if is(b"last_gtid") => Some(SessionFunction::LastGtid),
             11 if is(b"error_count") => Some(SessionFunction::ErrorCount),
             13 if is(b"warning_count") => Some(SessionFunction::WarningCount),
             14 if is(b"last_insert_id") => Some(SessionFunction::LastInsertId),

@@ -507,6 +507,19 @@ fn a_client_reads_its_own_trackers() {
 }
 
 #[test]
+fn the_last_gtid_is_a_clients_own() {
+    let gtid = SessionFunction::LastGtid;
+    calls("SELECT @@last_gtid, @@GLOBAL.last_gtid", &[(gtid, "@@last_gtid", true)]);
+    calls("SET @a = @@session.Last_GTID", &[(gtid, "@@session.Last_GTID", false)]);
+    for (before, left) in
+        [("SELECT 1", false), ("USE a", false), ("COMMIT", true), ("INSERT INTO t VALUES (1)", true)]
+    {
+        let found = plain(&format!("{before}; SELECT @@last_gtid"));
+        assert_eq!(found.calls[0].left_by_text, left, "{before}");
+    }
+}
+
+#[test]
 fn a_set_names_the_session_variables_that_it_assigns_to() {
     let assigned = |text: &str| -> Vec<String> {
         plain(text).assigned.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()

@@ -4,6 +4,7 @@ use sql::{Effects, Kind};
 use wire::Expect;
 
 use super::{InFlight, Summary};
+use crate::client::commands::key_u32;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::request::{Request, RequestKind};
@@ -42,9 +43,9 @@ impl Engine {
             FoundRows::OnServer => aftermath.found_rows = None,
         }
         if may_change_insert_id(request, summary) {
-            let stands = aftermath.last_insert_id == 0 || aftermath.insert_id_at == Some(key);
+            let stands = aftermath.last_insert_id == 0 || aftermath.insert_id_at == Some(key_u32(key));
             aftermath.insert_id = InsertId::Unsure { reported: summary.last_insert_id };
-            aftermath.insert_id_at = stands.then_some(key);
+            aftermath.insert_id_at = stands.then_some(key_u32(key));
         }
         self.note_diagnostics(key, client, request, statement);
     }

@@ -385,8 +385,8 @@ impl Engine {
         let autocommit = client.status.contains(StatusFlags::AUTOCOMMIT);
         let begun = client.in_transaction() || client.unstarted.is_some() || !autocommit;
         let needed = pins || reads_id || (inserts && begun);
-        let there =
-            client.aftermath.last_insert_id == 0 || client.aftermath.insert_id_at == Some(backend_key);
+        let there = client.aftermath.last_insert_id == 0
+            || client.aftermath.insert_id_at == Some(key_u32(backend_key));
         if needed && !there {
             ahead.effects.set_insert_id = true;
             ahead.texts.push(format!("SET last_insert_id={}", client.aftermath.last_insert_id).into_bytes());

@@ -285,6 +285,7 @@ impl Engine {
         }
         let changes = std::mem::take(&mut summary.changes);
         self.note_wait_timeouts(key, client, &request.statement, &changes);
+        self.note_last_gtid(client, request, &changes);
         let tells_schema = changes.iter().any(|change| matches!(change, Change::Schema(_)));
         if tells_schema {
             self.note_rights_taken_up(key);

@@ -9,6 +9,7 @@ use super::kept::rows_of;
 use super::pool::behind_pins;
 use super::{Afterwards, InFlight, Owner, ServerError, Summary};
 use crate::client::Phase as ClientPhase;
+use crate::client::commands::key_u32;
 use crate::client::priority::Priority;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
@@ -146,7 +147,7 @@ impl Engine {
         if insert_id {
             // It has to be 0 again before anybody else gets the backend.
             let aftermath = &mut self.clients[client].aftermath;
-            aftermath.insert_id_at = Some(key);
+            aftermath.insert_id_at = Some(key_u32(key));
             aftermath.insert_id = InsertId::Unsure { reported: 0 };
         }
     }
@@ -269,7 +270,7 @@ impl Engine {
         let shared = self.backends[key].holder != Some(client);
         // Nobody has known that its id would have to stand there.
         let asks_id = matches!(state.aftermath.insert_id, InsertId::Unsure { .. })
-            && state.aftermath.insert_id_at != Some(key);
+            && state.aftermath.insert_id_at != Some(key_u32(key));
         let on_backend = matches!(state.aftermath.diagnostics, Diagnostics::OnBackend { .. });
         if !shared && !state.pins.is_empty() {
             let has_to_ask = super::doubts::cannot_wait(&state.doubts) || asks_id;

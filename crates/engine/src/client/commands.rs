@@ -543,9 +543,9 @@ fn inserts_selection(statement: &Statement, text: &[u8]) -> bool {
         && text.windows(6).any(|word| word.eq_ignore_ascii_case(b"select"))
 }
 
-/// Clients are slots of a slab, bounded by `max_connections`, which is a u32.
+/// Clients are slots of a slab, bounded by `max_connections`, which is a u32; so are backends, by `max_backends`.
 pub(crate) fn key_u32(key: usize) -> u32 {
-    u32::try_from(key).expect("max_connections is a u32")
+    u32::try_from(key).expect("max_connections and max_backends are u32")
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ pub(crate) mod hoards;
 pub(crate) mod holdings;
 pub(crate) mod kill;
 pub(crate) mod known_answers;
+pub(crate) mod last_gtid;
 pub(crate) mod login;
 pub(crate) mod login_schema;
 pub(crate) mod prepared;

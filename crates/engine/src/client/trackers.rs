@@ -225,6 +225,7 @@ impl Engine {
             SessionFunction::Tracker(tracker) => {
                 trackers_of(client, self.facts.as_ref()).map(|trackers| trackers.literal(tracker))
             }
+            SessionFunction::LastGtid => self.last_gtid_literal(key),
             _ => None,
         }
     }

@@ -82,6 +82,7 @@ impl Engine {
             prepared_statements += client.statements.as_ref().map_or(0, |statements| statements.bytes());
             holdings += client.holdings.as_ref().map_or(0, |held| held.bytes());
             holdings += client.variables.as_ref().map_or(0, |variables| variables.bytes());
+            holdings += client.aftermath.last_gtid.as_deref().map_or(0, size_of_val);
             holdings += client.trackers.as_ref().map_or(0, |trackers| trackers.bytes());
             if let Diagnostics::Saved { reply, .. } = &client.aftermath.diagnostics {
                 diagnostics += reply.len();

@@ -5,6 +5,7 @@ use sql::{SessionCall, SessionFunction};
 use wire::{Capabilities, Column, ColumnDescription, ColumnType, ResultSetWriter, StatusFlags};
 
 use crate::backend::ServerError;
+use crate::client::last_gtid::Gtid;
 
 /// A client's latest results, kept from one statement to the next.
 #[derive(Clone, Debug)]
@@ -12,7 +13,7 @@ pub(crate) struct Aftermath {
     /// LAST_INSERT_ID(), where it is known.
     pub(crate) last_insert_id: u64,
     /// The backend on which LAST_INSERT_ID() would say so by itself.
-    pub(crate) insert_id_at: Option<usize>,
+    pub(crate) insert_id_at: Option<u32>,
     /// Whether LAST_INSERT_ID() has changed only the server knows: an OK reports an explicit value for the column too, which
     /// does not change it.
     pub(crate) insert_id: InsertId,
@@ -20,6 +21,8 @@ pub(crate) struct Aftermath {
     pub(crate) row_count: i64,
     /// FOUND_ROWS() after the latest result set; `None` where only the server knows.
     pub(crate) found_rows: Option<u64>,
+    /// `@@last_gtid`; boxed, since few servers have any.
+    pub(crate) last_gtid: Option<Box<Gtid>>,
     /// The server's diagnostics of the latest statement.
     pub(crate) diagnostics: Diagnostics,
 }
@@ -74,6 +77,7 @@ impl Default for Aftermath {
             insert_id: InsertId::Known,
             row_count: 0,
             found_rows: Some(0),
+            last_gtid: None,
             diagnostics: Diagnostics::None,
         }
     }
@@ -300,12 +304,14 @@ pub(crate) enum Literals {
 impl Literals {
     /// Whether these are among them.
     pub(crate) fn has(self, function: SessionFunction) -> bool {
-        use SessionFunction::{ConnectionId, ErrorCount, FoundRows, RowCount, WarningCount};
+        use SessionFunction::{ConnectionId, ErrorCount, FoundRows, LastGtid, RowCount, WarningCount};
         match self {
             Self::All => true,
             Self::AllButDiagnostics => !matches!(function, WarningCount | ErrorCount),
             Self::ConnectionId => function == ConnectionId,
-            Self::OfPrepared => matches!(function, RowCount | FoundRows | WarningCount | ErrorCount),
+            Self::OfPrepared => {
+                matches!(function, RowCount | FoundRows | WarningCount | ErrorCount | LastGtid)
+            }
         }
     }
 }
@@ -325,7 +331,9 @@ impl Aftermath {
             SessionFunction::FoundRows => self.found_rows?.to_string(),
             SessionFunction::WarningCount => warnings.to_string(),
             SessionFunction::ErrorCount => errors.to_string(),
-            SessionFunction::Pool(_) | SessionFunction::Tracker(_) => return own(function),
+            SessionFunction::Pool(_) | SessionFunction::Tracker(_) | SessionFunction::LastGtid => {
+                return own(function);
+            }
             // Set on the backend ahead of the statement instead, so that the type stays what it is.
             SessionFunction::LastInsertId => return None,
         })
@@ -348,14 +356,15 @@ impl Aftermath {
                 continue;
             }
             let Some(mut literal) = self.literal(call.function, client_id, &own) else { continue };
-            if which == Literals::OfPrepared {
+            let is_string = literal.starts_with('\'');
+            if which == Literals::OfPrepared && !is_string {
                 // In the binary protocol a value has the length that belongs to its type, which is BIGINT: with a short literal
                 // CAST alone makes an INT on MariaDB, and the result of a bit function is as wide as can be.
                 let signed = matches!(call.function, SessionFunction::RowCount | SessionFunction::FoundRows);
                 literal = format!("CAST({literal}|0 AS {})", if signed { "SIGNED" } else { "UNSIGNED" });
             }
             rewritten.extend_from_slice(&text[copied..call.span.start]);
-            if literal.starts_with('\'') {
+            if is_string {
                 // Two strings in a row would be one.
                 literal = format!("({literal})");
             }
@@ -434,6 +443,12 @@ mod tests {
         let rewritten = aftermath.rewrite(text, &calls, 77, own, Literals::AllButDiagnostics).unwrap();
         assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT -1 AS `ROW_COUNT()`, 77+1");
         assert!(!Literals::AllButDiagnostics.has(SessionFunction::WarningCount));
+        let gtid = sql::classify(b"SELECT @@last_gtid", sql::LexMode::default()).calls;
+        let own = |_| Some(String::from("'0-1-5'"));
+        let rewritten =
+            aftermath.rewrite(b"SELECT @@last_gtid", &gtid, 77, own, Literals::OfPrepared).unwrap();
+        assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT ('0-1-5') AS `@@last_gtid`");
+        let own = |_| None;
         let rewritten = aftermath.rewrite(text, &calls, 77, own, Literals::OfPrepared).unwrap();
         let expected = "SELECT CAST(-1|0 AS SIGNED) AS `ROW_COUNT()`, CONNECTION_ID()+1";
         assert_eq!(String::from_utf8(rewritten).unwrap(), expected);

@@ -1,0 +1,86 @@
+//! MariaDB's `@@last_gtid`: the GTID of a client's own last commit.
+//!
+//! The server reports it with the answer to what commits, where it has a binary log (`THD::set_last_commit_gtid`), as a change of a
+//! session variable that nobody can set. So it is kept here, and stands in the place of the variable: the one on a backend is that of
+//! whoever committed there last.
+
+use std::fmt;
+
+use sql::Kind;
+
+use crate::backend::Change;
+use crate::engine::Engine;
+use crate::request::Request;
+
+/// The variable's name.
+const NAME: &[u8] = b"last_gtid";
+
+/// A GTID as MariaDB writes it, `domain-server-sequence` (its manual, "Global Transaction ID").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gtid {
+    domain: u32,
+    server: u32,
+    sequence: u64,
+}
+
+impl Gtid {
+    /// `None` where it is none as MariaDB writes it.
+    fn parse(text: &[u8]) -> Option<Self> {
+        let mut parts = std::str::from_utf8(text).ok()?.splitn(3, '-');
+        let domain = parts.next()?.parse().ok()?;
+        let server = parts.next()?.parse().ok()?;
+        Some(Self { domain, server, sequence: parts.next()?.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Gtid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.domain, self.server, self.sequence)
+    }
+}
+
+impl Engine {
+    /// Takes in what an answer reports. What failed after it had written is told of with a later answer, maybe another client's: so
+    /// nothing is believed of what commits nothing.
+    pub(crate) fn note_last_gtid(&mut self, client: usize, request: &Request, changes: &[Change]) {
+        let statement = &request.statement;
+        let of_session = matches!(statement.kind, Kind::Set | Kind::Use)
+            && !statement.several
+            && statement.effects.is_empty();
+        if statement.plain_read || (of_session && !self.clients[client].in_transaction()) {
+            return;
+        }
+        for change in changes {
+            if let Change::Variable { name, value } = change
+                && name.eq_ignore_ascii_case(NAME)
+                && let Some(gtid) = Gtid::parse(value)
+            {
+                self.clients[client].aftermath.last_gtid = Some(Box::new(gtid));
+            }
+        }
+    }
+
+    /// The variable as a literal; `None` where it is the server's affair: MySQL does not have it, and MariaDB from 11.1 on reports
+    /// it under other names, like all that is not stored as a variable.
+    pub(crate) fn last_gtid_literal(&self, client: usize) -> Option<String> {
+        let facts = self.facts.as_ref()?;
+        let is_reported = facts.is_mariadb() && !facts.has_vague_trackers();
+        let last = self.clients[client].aftermath.last_gtid.as_ref();
+        is_reported.then(|| format!("'{}'", last.map_or_else(String::new, ToString::to_string)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_shown_as_the_server_writes_it() {
+        for text in ["0-1-5", "4294967295-4294967295-18446744073709551615"] {
+            assert_eq!(Gtid::parse(text.as_bytes()).unwrap().to_string(), text);
+        }
+        for text in ["", "0-1", "0-1-'", "0-1-5,1-1-5", "-1-5", "4294967296-1-1", "\u{ff10}-1-5"] {
+            assert_eq!(Gtid::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}
