@@ -74,3 +74,16 @@ def test_prepared_again_in_a_transaction(server, own_onramp):  # noqa: F811
                 assert isinstance(client.query(statement), raw.Ok), (name, statement)
             assert run(client, first)[1] == [(b"first", (0).to_bytes(8, "little"))], name
             assert isinstance(client.query("COMMIT"), raw.Ok), name
+
+
+def test_values_that_are_missing(server, own_onramp):  # noqa: F811
+    """What stands in the place of types, in an execution without enough values, is not taken for the type of a NULL that follows."""
+    onramp = own_onramp(server, max_backends=1)
+    seen = []
+    for place in (server, onramp):
+        with raw.connect(place, *ADMIN) as client:
+            statement = client.prepare("SELECT CONCAT(?, 'd'), ? IS NULL").statement
+            answers = [client.execute(statement, values)[0] for values in ([b"abc"], [b"abc", None])]
+            assert isinstance(answers[0], raw.Err) and isinstance(answers[1], raw.Rows), answers
+            seen.append((answers[0].code, answers[1].rows))
+    assert seen[0] == seen[1]

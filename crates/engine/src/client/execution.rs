@@ -120,6 +120,13 @@ impl<'a> Execution<'a> {
     }
 }
 
+/// Whether bytes can be types of parameters: each is a number, and a byte that says whether it is unsigned (protocol_classic.cc:
+/// `parse_packet`, `signed_bit`).
+fn are_types(said: &[u8]) -> bool {
+    const UNSIGNED: u8 = 0x80;
+    said.chunks_exact(2).all(|kind| kind[1] & !UNSIGNED == 0)
+}
+
 /// The types that an execution says, with those of earlier ones for parameters of the type NULL, which are marked as NULL.
 fn with_types_of_nulls(said: &[u8], known: &[u8], nulls: &mut [u8]) -> Vec<u8> {
     let mut types = said.to_vec();
@@ -152,6 +159,11 @@ impl Engine {
             return if parameters == 0 { Serves::All } else { Serves::Own(number) };
         };
         let types = match (&known, parts.types) {
+            (_, Some(said)) if !is_mariadb && !are_types(said) => {
+                // An execution without enough values: MySQL refuses it, and goes on with the types of those before.
+                out.extend_from_slice(raw);
+                return Serves::Own(number);
+            }
             (None, None) => {
                 out.extend_from_slice(raw);
                 return Serves::Own(number);
@@ -205,6 +217,11 @@ mod tests {
 
         assert!(once.split(0).is_none() && Execution::Once { flags: 0, body: &[1, 0] }.split(1).is_none());
         assert!(Execution::Bulk { flags: BULK_SENDS_TYPES, body: &[3] }.split(1).is_none());
+    }
+
+    #[test]
+    fn what_is_no_type_is_known() {
+        assert!(are_types(&[0xfd, 0, 8, 0x80]) && !are_types(&[0xfd, 0, 3, b'3']));
     }
 
     #[test]
