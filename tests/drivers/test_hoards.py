@@ -93,3 +93,36 @@ def test_answers_that_are_not_read(own_onramp, server):
         hoarder.sequence = 1
         assert hoarder.result().rows == one.rows
     assert isinstance(hoarder.ping(), Ok)
+
+
+LONG = "SELECT SUM(CAST(CONCAT('x', seq) AS INT)) AS s FROM {}.seq_1_to_{}"
+
+
+def test_warnings_of_many(own_onramp, server, schema):
+    """Lists of all together are bounded: the longest become their counts, and everybody hears how many there were."""
+    onramp = own_onramp(server, kept_warnings_memory="1MiB", workers=1)
+    clients = []
+    for _ in range(60):
+        one = raw.connect(onramp)
+        assert isinstance(one.query("SET max_error_count = 4096"), Ok)
+        # About 45 KB.
+        assert one.query(LONG.format(schema, 700)).warnings == 700
+        clients.append(one)
+    texts = [client.query("SHOW WARNINGS").rows for client in clients]
+    forgotten = [rows for rows in texts if len(rows) == 1]
+    assert forgotten and all(b"700 warnings" in rows[0][2] for rows in forgotten)
+    assert all(len(rows) == 700 for rows in texts if rows not in forgotten) and len(forgotten) < 60
+    for client in clients:
+        assert client.query("SHOW COUNT(*) WARNINGS").rows[0][0] == b"700"
+        client.close()
+    assert "kept_warnings_memory" in onramp.log_text()
+
+
+def test_a_list_that_is_too_long(own_onramp, server, schema):
+    """It is not kept, and not said to be empty either."""
+    with raw.connect(own_onramp(server)) as client:
+        assert isinstance(client.query("SET max_error_count = 4096"), Ok)
+        assert client.query(LONG.format(schema, 3000)).warnings == 3000
+        [[level, _, text]] = client.query("SHOW WARNINGS").rows
+        assert level == b"Warning" and b"3000 warnings" in text
+        assert client.query("SHOW COUNT(*) WARNINGS").rows[0][0] == b"3000"

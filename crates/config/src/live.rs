@@ -27,6 +27,7 @@ const LIVE: &[&str] = &[
     "fair_weights",
     "idle_transaction_timeout",
     "kill_abandoned",
+    "kept_warnings_memory",
     "lazy_begin",
     "lazy_set",
     "lock_wait_interval",

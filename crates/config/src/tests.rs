@@ -125,6 +125,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         statement_memory,
         max_prepared_stmt_count,
         prepared_statement_memory,
+        kept_warnings_memory,
         backend_prepared_statements,
         digests_size,
     );

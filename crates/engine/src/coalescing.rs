@@ -445,8 +445,8 @@ impl Engine {
     pub(crate) fn share_diagnostics(&mut self, leader: usize, group: &Group) {
         let saved = self.clients.get(leader).map(|leader| leader.aftermath.diagnostics.clone());
         for follower in self.followers(group) {
-            if let Some(saved @ Diagnostics::Saved { .. }) = &saved {
-                self.clients[follower].aftermath.diagnostics = saved.clone();
+            if let Some(saved @ (Diagnostics::Saved { .. } | Diagnostics::Counted { .. })) = &saved {
+                self.keep_diagnostics(follower, saved.clone());
             }
             self.follower_rests(follower);
         }

@@ -129,6 +129,8 @@ pub struct Settings {
     pub max_prepared_stmt_count: u32,
     /// Bytes of the texts of different prepared statements, on each worker; beyond it new ones get error 1041.
     pub prepared_statement_memory: usize,
+    /// Bytes of the warnings that are kept for clients, on each worker; beyond it the longest lists go, and only their counts stay.
+    pub kept_warnings_memory: usize,
     /// Statements that stay prepared on a backend for whoever executes them next, from 1; the one that was used longest ago
     /// is closed for one more.
     pub backend_prepared_statements: u32,
@@ -375,6 +377,7 @@ impl Default for Settings {
             statement_memory: 256 << 20,
             max_prepared_stmt_count: 4_000_000,
             prepared_statement_memory: 64 << 20,
+            kept_warnings_memory: 64 << 20,
             backend_prepared_statements: 256,
             digests_size: 10_000,
             entropy: [0; 32],

@@ -102,6 +102,16 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         section: Section::Limits,
     },
     OptionSpec {
+        name: "kept_warnings_memory",
+        kind: Kind::Size(1 << 20..=1 << 40, |configuration| &mut configuration.engine.kept_warnings_memory),
+        default: "64MiB",
+        example: "256MiB",
+        doc: "Memory for the warnings and errors of clients' latest statements, which are kept for SHOW WARNINGS when the backend \
+              is given back, on each worker. Beyond it the longest lists go: of these SHOW WARNINGS says how many there were, as \
+              SHOW COUNT(*) WARNINGS and @@warning_count do. The list of one client is kept up to 64 KiB.",
+        section: Section::Limits,
+    },
+    OptionSpec {
         name: "backend_prepared_statements",
         kind: Kind::Count(1..=65_536, |configuration| &mut configuration.engine.backend_prepared_statements),
         default: "256",

@@ -58,7 +58,7 @@ impl Engine {
         }
         let state = &mut self.clients[client];
         let reader = state.reader();
-        let diagnostics = &mut state.aftermath.diagnostics;
+        let diagnostics = &state.aftermath.diagnostics;
         // Which statements leave the list of those before them, the server knows best.
         let kept = matches!(diagnostics, Diagnostics::OnBackend { .. }) && !state.pins.is_empty();
         let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
@@ -66,7 +66,7 @@ impl Engine {
         if nothing_new && leaves {
             return;
         }
-        *diagnostics = match (&summary.error, summary.warnings) {
+        let diagnostics = match (&summary.error, summary.warnings) {
             (Some(error), _) if statement.shared => Diagnostics::of_error(error, reader),
             // Short reads of other clients were behind it, so that the texts could not be fetched. Statements that
             // have ever warned are not shared, which leaves the first warning of a kind.
@@ -77,6 +77,7 @@ impl Engine {
             (None, 0) => Diagnostics::None,
             (None, warnings) => Diagnostics::OnBackend { warnings, errors: 0 },
         };
+        self.keep_diagnostics(client, diagnostics);
     }
 }
 

@@ -365,9 +365,9 @@ impl Engine {
             let warnings =
                 warnings.max(summary.rows.map_or(0, |rows| u16::try_from(rows).unwrap_or(u16::MAX)));
             let errors = errors.max(crate::session::aftermath::errors_in(&reply));
-            state.aftermath.diagnostics = Diagnostics::Saved { warnings, errors, reply };
+            self.keep_diagnostics(client, Diagnostics::Saved { warnings, errors, reply });
         } else {
-            state.aftermath.diagnostics = Diagnostics::None;
+            state.aftermath.diagnostics = Diagnostics::Counted { warnings, errors };
         }
         let in_doubt = self.clients[client].doubts.as_deref().cloned().unwrap_or_default();
         self.take_in_rest(key, client, &in_doubt, summary);

@@ -76,8 +76,9 @@ impl Engine {
         // What the server would remember of an error of its own.
         let (code, sql_state) = (error.code, *error.sql_state);
         let kept = ServerError { code, sql_state, message: error.message.clone().into_bytes() };
-        state.aftermath.diagnostics = Diagnostics::of_error(&kept, state.reader());
         state.aftermath.row_count = -1;
+        let diagnostics = Diagnostics::of_error(&kept, state.reader());
+        self.keep_diagnostics(client, diagnostics);
         self.send_packet_to(connection, sequence, &error.packet());
     }
 

@@ -1,26 +1,57 @@
 //! What a client asks about the warnings and errors of its statement before, once its backend has been given back.
 
+use super::Client;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::Request;
 use crate::session::aftermath::{self, Diagnostics, Selection};
 
 impl Engine {
+    /// What a client's statement has left, within the bound of what is kept for all.
+    pub(crate) fn keep_diagnostics(&mut self, key: usize, diagnostics: Diagnostics) {
+        self.hoards.diagnostics += diagnostics.bytes();
+        let before = std::mem::replace(&mut self.clients[key].aftermath.diagnostics, diagnostics);
+        self.hoards.diagnostics = self.hoards.diagnostics.saturating_sub(before.bytes());
+        if self.hoards.diagnostics > self.settings.kept_warnings_memory {
+            self.forget_longest_diagnostics();
+        }
+    }
+
+    /// Counts what is kept, since what went with its client has not been taken off. Where that is nearly all that may be kept, the
+    /// longest lists go until a quarter is free: all clients are gone through again only when an eighth at least has been added.
+    fn forget_longest_diagnostics(&mut self) {
+        let limit = self.settings.kept_warnings_memory;
+        let kept = |(key, client): (usize, &Client)| (client.aftermath.diagnostics.bytes(), key);
+        let mut lists: Vec<_> = self.clients.iter().map(kept).filter(|&(bytes, _)| bytes > 0).collect();
+        let mut held = lists.iter().map(|(bytes, _)| bytes).sum::<usize>();
+        if held > limit / 8 * 7 {
+            self.limit_reached("kept_warnings_memory", limit as u64);
+            lists.sort_unstable();
+            while held > limit / 4 * 3
+                && let Some((bytes, key)) = lists.pop()
+            {
+                let diagnostics = &mut self.clients[key].aftermath.diagnostics;
+                let (warnings, errors) = diagnostics.counts();
+                *diagnostics = Diagnostics::Counted { warnings, errors };
+                held -= bytes;
+            }
+        }
+        self.hoards.diagnostics = held;
+    }
+
     /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then. The server
     /// is asked only about what it is known to keep for this client: anything else would be another's.
     pub(super) fn show_saved_warnings(&mut self, key: usize) -> bool {
         let client = &mut self.clients[key];
-        match &client.aftermath.diagnostics {
-            Diagnostics::OnBackend { .. } if client.backend.is_some() => return false,
-            Diagnostics::Saved { reply, .. } => {
-                let reply = aftermath::with_status(reply, client.reader().status());
-                self.outbox.send(client.connection, &reply);
-            }
-            Diagnostics::None | Diagnostics::OnBackend { .. } => {
-                let reply = aftermath::no_warnings(client.reader());
-                self.outbox.send(client.connection, &reply);
-            }
+        let (diagnostics, reader) = (&client.aftermath.diagnostics, client.reader());
+        if matches!(diagnostics, Diagnostics::OnBackend { .. }) && client.backend.is_some() {
+            return false;
         }
+        let reply = match diagnostics.reply(reader) {
+            Some(reply) => aftermath::with_status(&reply, reader.status()),
+            None => aftermath::no_warnings(reader),
+        };
+        self.outbox.send(client.connection, &reply);
         client.aftermath.row_count = -1;
         true
     }
@@ -42,10 +73,9 @@ impl Engine {
             self.answer_error(key, answer, &MySqlError::diagnostics_moved());
             return true;
         }
-        if let (Some(selection), Diagnostics::Saved { reply, .. }) =
-            (selection, &client.aftermath.diagnostics)
-        {
-            let reply = aftermath::with_status(&selection.from(reply), client.reader().status());
+        let reader = client.reader();
+        if let (Some(selection), Some(reply)) = (selection, client.aftermath.diagnostics.reply(reader)) {
+            let reply = aftermath::with_status(&selection.from(&reply), reader.status());
             self.outbox.send(client.connection, &reply);
             client.aftermath.row_count = -1;
             return true;
@@ -61,5 +91,96 @@ impl Engine {
         request.counts_rows = true;
         self.queue_request(key, request);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seam::{Input, Instant, Output, Program as _};
+
+    use super::*;
+    use crate::client::commands::tests::{connection, engine};
+    use crate::outside::event::Event;
+    use crate::session::aftermath::Reader;
+    use crate::settings::Settings;
+
+    const LIMIT: usize = 1 << 20;
+
+    /// A list of so many bytes. It is no answer of a server.
+    fn list(bytes: usize) -> Diagnostics {
+        Diagnostics::Saved { warnings: 64, errors: 2, reply: vec![0; bytes].into() }
+    }
+
+    fn is_counted(engine: &Engine, key: usize) -> bool {
+        matches!(engine.clients[key].aftermath.diagnostics, Diagnostics::Counted { .. })
+    }
+
+    fn of_limits() -> Engine {
+        engine(100, Settings { kept_warnings_memory: LIMIT, ..Settings::default() })
+    }
+
+    #[test]
+    fn the_longest_lists_go_and_their_counts_stay() {
+        let mut engine = of_limits();
+        for key in 0..50 {
+            engine.keep_diagnostics(key, list(20_000 + key));
+        }
+        assert!((0..50).all(|key| !is_counted(&engine, key)));
+        for key in 50..53 {
+            engine.keep_diagnostics(key, list(17_000));
+        }
+        let held = engine.memory().diagnostics;
+        assert!((LIMIT / 2..=LIMIT / 4 * 3).contains(&held), "{held} bytes");
+        assert_eq!(engine.hoards.diagnostics, held);
+        assert!(is_counted(&engine, 49) && !is_counted(&engine, 0) && !is_counted(&engine, 52));
+        assert!((0..53).all(|key| engine.clients[key].aftermath.diagnostics.counts() == (64, 2)));
+        let said = std::iter::from_fn(|| engine.poll_event())
+            .filter(|event| matches!(event, Event::LimitReached { option: "kept_warnings_memory", .. }));
+        assert_eq!(said.count(), 1);
+    }
+
+    /// Of the same clients ever new lists, and those of clients that go: what is kept does not become more by that.
+    #[test]
+    fn what_is_replaced_or_gone_does_not_count() {
+        let mut engine = of_limits();
+        for _ in 0..100 {
+            engine.keep_diagnostics(0, list(60_000));
+        }
+        for key in 1..90 {
+            engine.keep_diagnostics(key, list(60_000));
+            engine.client_gone(key);
+        }
+        assert!(!is_counted(&engine, 0));
+        assert_eq!(engine.memory().diagnostics, 60_000);
+        assert!(engine.hoards.diagnostics <= LIMIT);
+    }
+
+    fn said(engine: &mut Engine, text: &str) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        wire::put_message(&mut bytes, &mut 0, &[b"\x03", text.as_bytes()].concat());
+        engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &bytes });
+        let mut answer = Vec::new();
+        while let Some(output) = engine.poll_output() {
+            if let Output::Send { bytes, .. } = output {
+                answer.extend_from_slice(bytes);
+            }
+        }
+        answer
+    }
+
+    #[test]
+    fn who_asks_hears_how_many_there_were() {
+        let mut engine = of_limits();
+        engine.keep_diagnostics(0, Diagnostics::Counted { warnings: 64, errors: 2 });
+        let has = |answer: &[u8], part: &[u8]| answer.windows(part.len()).any(|window| window == part);
+        for text in ["SHOW WARNINGS", "SHOW WARNINGS LIMIT 1", "SHOW ERRORS"] {
+            let answer = said(&mut engine, text);
+            assert!(has(&answer, b"\x05Error\x041105"), "{text}");
+            assert!(has(&answer, b"64 warnings; their texts were not kept"), "{text}");
+        }
+        assert!(!has(&said(&mut engine, "SHOW WARNINGS LIMIT 0"), b"their texts"));
+        let reader: Reader = engine.clients[0].reader();
+        let only_warnings = Diagnostics::Counted { warnings: 3, errors: 0 };
+        assert!(has(&only_warnings.reply(reader).unwrap(), b"\x07Warning\x041105"));
     }
 }

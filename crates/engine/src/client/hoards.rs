@@ -25,9 +25,14 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Whoever has not said anything for so long goes first: it is hardly about to go on.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// When nobody was found the last time.
+/// What is known of them.
 #[derive(Debug, Default)]
-pub(crate) struct Hoards(Option<Instant>);
+pub(crate) struct Hoards {
+    /// When nobody was found the last time.
+    nobody_at: Option<Instant>,
+    /// No fewer bytes than the warnings have that are kept for clients.
+    pub(super) diagnostics: usize,
+}
 
 impl Client {
     /// Bytes that it holds until it goes on by itself.
@@ -61,7 +66,7 @@ impl Engine {
 
     /// Closes those that hold most, until a quarter is free: first those that have been quiet for a while, then the others, or not.
     fn close_hoarders(&mut self, others_too: bool) {
-        if self.hoards.0.is_some_and(|at| self.now.since(at) < LOOK_AGAIN) {
+        if self.hoards.nobody_at.is_some_and(|at| self.now.since(at) < LOOK_AGAIN) {
             return;
         }
         let hoard = |(key, client): (usize, &Client)| {
@@ -75,7 +80,7 @@ impl Engine {
         while self.statement_memory_held() > limit / 4 * 3 {
             let Some((.., key)) = hoarders.pop() else {
                 // Those that are still heard of can be closed as soon as they are missed.
-                self.hoards.0 = others_too.then_some(self.now);
+                self.hoards.nobody_at = others_too.then_some(self.now);
                 return;
             };
             self.answer_error(key, 1, &MySqlError::statement_memory(limit));

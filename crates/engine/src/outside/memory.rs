@@ -5,7 +5,6 @@ use std::ops::AddAssign;
 use crate::backend::Backend;
 use crate::client::Client;
 use crate::engine::{Engine, Role};
-use crate::session::aftermath::Diagnostics;
 
 /// Bytes by what they are for, from the capacities of what holds them. What the allocator adds to each block is not among
 /// them.
@@ -84,9 +83,7 @@ impl Engine {
             holdings += client.variables.as_ref().map_or(0, |variables| variables.bytes());
             holdings += client.aftermath.last_gtid.as_deref().map_or(0, size_of_val);
             holdings += client.trackers.as_ref().map_or(0, |trackers| trackers.bytes());
-            if let Diagnostics::Saved { reply, .. } = &client.aftermath.diagnostics {
-                diagnostics += reply.len();
-            }
+            diagnostics += client.aftermath.diagnostics.bytes();
         }
         let backends = self.backends.iter().map(|(_, backend)| backend.heap_bytes()).sum::<usize>();
         Memory {

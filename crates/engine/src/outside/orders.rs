@@ -70,6 +70,7 @@ impl Engine {
         now.statement_memory = new.statement_memory;
         now.max_prepared_stmt_count = new.max_prepared_stmt_count;
         now.prepared_statement_memory = new.prepared_statement_memory;
+        now.kept_warnings_memory = new.kept_warnings_memory;
         now.backend_prepared_statements = new.backend_prepared_statements;
         self.scheduler.change_settings(&self.settings);
         self.workers.change_permits(new);

@@ -1,6 +1,8 @@
 //! What a statement leaves behind for the next one of the same client: LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS() and the
 //! diagnostics. On a connection of one's own they live in the server; here the client takes them along.
 
+use std::borrow::Cow;
+
 use sql::{SessionCall, SessionFunction};
 use wire::{Capabilities, Column, ColumnDescription, ColumnType, ResultSetWriter, StatusFlags};
 
@@ -93,6 +95,8 @@ pub(crate) enum Diagnostics {
     OnBackend { warnings: u16, errors: u16 },
     /// The server's answer to SHOW WARNINGS, in packets as this client reads them.
     Saved { warnings: u16, errors: u16, reply: Box<[u8]> },
+    /// That was too long to be kept.
+    Counted { warnings: u16, errors: u16 },
 }
 
 impl Diagnostics {
@@ -100,9 +104,32 @@ impl Diagnostics {
     pub(crate) fn counts(&self) -> (u16, u16) {
         match self {
             Self::None => (0, 0),
-            Self::OnBackend { warnings, errors } | Self::Saved { warnings, errors, .. } => {
-                (*warnings, *errors)
+            Self::OnBackend { warnings, errors }
+            | Self::Saved { warnings, errors, .. }
+            | Self::Counted { warnings, errors } => (*warnings, *errors),
+        }
+    }
+
+    /// What SHOW WARNINGS is answered where that is known here, as it was when it was saved.
+    pub(crate) fn reply(&self, reader: Reader) -> Option<Cow<'_, [u8]>> {
+        match self {
+            Self::None | Self::OnBackend { .. } => None,
+            Self::Saved { reply, .. } => Some(Cow::Borrowed(reply)),
+            Self::Counted { warnings, errors } => {
+                let text = format!(
+                    "{warnings} warnings; their texts were not kept: they were too long, or too many"
+                );
+                let level = if *errors > 0 { "Error" } else { "Warning" };
+                Some(Cow::Owned(warnings_reply(level, UNKNOWN, text.as_bytes(), reader).into_vec()))
             }
+        }
+    }
+
+    /// Bytes that it takes beside its own size.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Saved { reply, .. } => reply.len(),
+            Self::None | Self::OnBackend { .. } | Self::Counted { .. } => 0,
         }
     }
 
@@ -115,11 +142,13 @@ impl Diagnostics {
     /// Of a short read that others had followed: how many warnings there were is all that is known.
     pub(crate) fn uncollected(warnings: u16, reader: Reader) -> Self {
         let text = format!("{warnings} warnings; their texts were not kept (statements_in_flight > 1)");
-        // ER_UNKNOWN_ERROR: no code of the server's own would be true.
-        let reply = warnings_reply("Warning", 1105, text.as_bytes(), reader);
+        let reply = warnings_reply("Warning", UNKNOWN, text.as_bytes(), reader);
         Self::Saved { warnings, errors: 0, reply }
     }
 }
+
+/// ER_UNKNOWN_ERROR: no code of the server's own would be true.
+const UNKNOWN: u16 = 1105;
 
 /// As the servers describe them (mysqld_show_warnings): 7 and 512 characters of at most four bytes, not null.
 fn warning_columns(collation: u8) -> [Column<'static>; 3] {
