@@ -16,9 +16,12 @@ pub struct ProxyProtocol<P> {
     inner: P,
     trusted: Networks,
     /// Connections of trusted peers that have not said enough to tell, by their index, with what they have said.
-    unheard: Vec<Option<(ConnectionId, Vec<u8>)>>,
+    unheard: Vec<Slot>,
     closing: VecDeque<ConnectionId>,
 }
+
+/// A connection, and what it has said.
+type Slot = Option<(ConnectionId, Vec<u8>)>;
 
 impl<P: Program> ProxyProtocol<P> {
     /// A layer around `inner`.
@@ -42,13 +45,8 @@ impl<P: Program> ProxyProtocol<P> {
         self.unheard[index] = Some((connection, Vec::new()));
     }
 
-    fn unheard(&mut self, connection: ConnectionId) -> Option<&mut Option<(ConnectionId, Vec<u8>)>> {
-        let slot = self.unheard.get_mut(connection.index as usize)?;
-        slot.as_ref().is_some_and(|(found, _)| *found == connection).then_some(slot)
-    }
-
     fn bytes(&mut self, now: Instant, connection: ConnectionId, bytes: &[u8]) {
-        let Some(slot) = self.unheard(connection) else {
+        let Some(slot) = slot_of(&mut self.unheard, connection) else {
             return self.inner.handle(now, Input::Bytes { connection, bytes });
         };
         let Some((_, mut said)) = slot.take() else { return };
@@ -83,9 +81,7 @@ impl<P: Program> Program for ProxyProtocol<P> {
             Input::Bytes { connection, bytes } => return self.bytes(now, connection, bytes),
             Input::Accepted { connection, ref peer, .. } => self.accepted(connection, peer),
             Input::Closed { connection, .. } => {
-                if let Some(slot) = self.unheard(connection) {
-                    *slot = None;
-                }
+                forget(&mut self.unheard, connection);
             }
             _ => {}
         }
@@ -96,11 +92,27 @@ impl<P: Program> Program for ProxyProtocol<P> {
         if let Some(connection) = self.closing.pop_front() {
             return Some(Output::Close { connection });
         }
-        self.inner.poll_output()
+        let output = self.inner.poll_output();
+        // It need not wait until all is said: a login that takes too long.
+        if let Some(Output::Close { connection }) = output {
+            forget(&mut self.unheard, connection);
+        }
+        output
     }
 
     fn next_timeout(&self) -> Option<Instant> {
         self.inner.next_timeout()
+    }
+}
+
+fn slot_of(unheard: &mut [Slot], connection: ConnectionId) -> Option<&mut Slot> {
+    let slot = unheard.get_mut(connection.index as usize)?;
+    slot.as_ref().is_some_and(|(found, _)| *found == connection).then_some(slot)
+}
+
+fn forget(unheard: &mut [Slot], connection: ConnectionId) {
+    if let Some(slot) = slot_of(unheard, connection) {
+        *slot = None;
     }
 }
 
@@ -116,6 +128,8 @@ mod tests {
         bytes: Vec<u8>,
         announced: Vec<(Peer, usize)>,
         closed: bool,
+        /// What it wants to close.
+        closes: Option<ConnectionId>,
     }
 
     impl Program for Notes {
@@ -129,7 +143,7 @@ mod tests {
         }
 
         fn poll_output(&mut self) -> Option<Output<'_>> {
-            None
+            self.closes.take().map(|connection| Output::Close { connection })
         }
 
         fn next_timeout(&self) -> Option<Instant> {
@@ -178,5 +192,24 @@ mod tests {
     fn a_broken_one_ends_the_connection() {
         let (notes, closes) = heard("10.1.2.3:4", b"PROXY TCP9 nonsense\r\n", 5);
         assert!(closes && notes.closed && notes.bytes.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_kept_of_who_is_gone() {
+        let closed = Input::Closed { connection: CONNECTION, reason: CloseReason::EndOfStream };
+        for (closed, by_program) in [(Some(closed), None), (None, Some(CONNECTION))] {
+            let mut layer = ProxyProtocol::new(Notes::default(), "10.0.0.0/8".parse().unwrap());
+            let peer = Peer::Tcp("10.1.2.3:4".parse().unwrap());
+            let accepted = Input::Accepted { connection: CONNECTION, listener: ListenerId(0), peer };
+            layer.handle(Instant::START, accepted);
+            layer.handle(Instant::START, Input::Bytes { connection: CONNECTION, bytes: b"PROXY TCP4" });
+            assert!(layer.unheard[2].is_some());
+            layer.inner.closes = by_program;
+            if let Some(closed) = closed {
+                layer.handle(Instant::START, closed);
+            }
+            while layer.poll_output().is_some() {}
+            assert!(layer.unheard[2].is_none());
+        }
     }
 }
