@@ -96,6 +96,19 @@ def test_cursor(client, note, schema, capabilities):
 
 
 @BOTH
+def test_long_data_behind_the_last_row(client, note, schema, capabilities):
+    """What was sent ahead while a cursor was open is forgotten with its last row, and not sooner."""
+    connection = client(schema=schema, capabilities=capabilities)
+    prepared = connection.prepare("SELECT seq, ? FROM seq_1_to_4")
+    for counts in ((2,), (2, 2, 2)):
+        note("open", connection.execute(prepared.statement, [b"first"], flags=CURSOR))
+        connection.command(raw.STMT_SEND_LONG_DATA, struct.pack("<IH", prepared.statement, 0) + b"ahead")
+        for count in counts:
+            note(f"fetch {counts}", connection.fetch(prepared.statement, count, prepared.columns))
+        note("again", connection.execute(prepared.statement, [b"second"]))
+
+
+@BOTH
 def test_a_cursor_outlives_an_execution_without_values(client, note, schema, capabilities):
     connection = client(schema=schema, capabilities=capabilities)
     prepared = connection.prepare("SELECT seq FROM seq_1_to_5 WHERE seq > ?")

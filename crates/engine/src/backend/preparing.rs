@@ -416,6 +416,10 @@ impl Engine {
         if let Some(statement) = self.client_statement(client, about.number) {
             statement.cursor_is_open = open;
         }
+        if about.action == Action::Fetch && !open {
+            // The servers forget it behind the last row (sql_prepare.cc: mysqld_stmt_fetch, reset_stmt_params).
+            self.forget_long_data(client, about.number);
+        }
         if !open {
             let own = Serves::Own(about.number);
             // What was executed without types is as it was prepared.

@@ -318,6 +318,13 @@ impl Engine {
         self.buffered -= bytes_of(before.as_deref());
     }
 
+    /// What was sent ahead is for no execution any more.
+    pub(crate) fn forget_long_data(&mut self, key: usize, number: u32) {
+        let Some(statement) = self.client_statement(key, number) else { return };
+        let bytes = bytes_of(statement.long_data.take().as_deref());
+        self.buffered -= bytes;
+    }
+
     fn unknown_prepared_statement(&self, number: u32, function: &'static str) -> MySqlError {
         MySqlError::unknown_prepared_statement(number, self.looked_up_by(function))
     }
@@ -347,10 +354,9 @@ impl Engine {
             let error = self.unknown_prepared_statement(number, "mysqld_stmt_reset");
             return self.answer_error(key, answer, &error);
         };
-        let bytes = bytes_of(statement.long_data.take().as_deref());
         let about = statement.about(Action::Reset);
         let open = statement.cursor_is_open;
-        self.buffered -= bytes;
+        self.forget_long_data(key, number);
         if !open || !self.pass_to_own(key, about, Expect::Simple, raw, answer) {
             self.clients[key].aftermath.row_count = 0;
             self.answer_ok(key, answer);
