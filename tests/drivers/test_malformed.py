@@ -87,6 +87,19 @@ def test_greeting_then_nothing(unauthenticated):
     assert other.login("app", "app-secret").status & raw.AUTOCOMMIT
 
 
+# ucs2, utf16, utf32, utf16le: whoever names them is refused, and nobody else of the same user has to wait for that.
+WIDE = [35, 54, 60, 56]
+
+
+@pytest.mark.parametrize("collation", WIDE)
+def test_login_with_a_character_set_for_no_client(unauthenticated, note, collation):
+    connection, other = unauthenticated(), unauthenticated()
+    refused = note("login", connection.login("app", "app-secret", collation=collation))
+    assert refused[:2] == (1231, "42000") and connection.at_end()
+    other.login("app", "app-secret")
+    note("other", other.query("SELECT 1").rows)
+
+
 @pytest.mark.parametrize("sequence", [0, 2, 7, 255])
 def test_login_with_wrong_sequence_number(unauthenticated, note, sequence):
     connection = unauthenticated()

@@ -223,6 +223,12 @@ impl MySqlError {
         Self::new(1159, b"08S01", "Got timeout reading communication packets")
     }
 
+    /// ER_WRONG_VALUE_FOR_VAR, of the character set that a login names.
+    pub(crate) fn charset_of_client(name: &str) -> Self {
+        let message = format!("Variable 'character_set_client' can't be set to the value of '{name}'");
+        Self::new(1231, b"42000", message)
+    }
+
     /// ER_CLIENT_INTERACTION_TIMEOUT, MySQL's.
     pub(crate) fn idle_too_long() -> Self {
         Self::new(

@@ -214,6 +214,9 @@ impl Engine {
         if !login.capabilities.contains(Capabilities::SECURE_CONNECTION) {
             return Err(WireError::Malformed { what: "a client without CLIENT_SECURE_CONNECTION" });
         }
+        if self.refuses_charset(key, login.collation, login.user, sequence) {
+            return Ok(());
+        }
         let offered = self.facts.as_ref().map_or(OFFERED, |facts| OFFERED & facts.capabilities);
         let servers = self.facts.as_ref().map_or(Capabilities::NONE, |facts| facts.capabilities);
         let compressions = compression::offered(&self.settings, servers);
@@ -241,15 +244,31 @@ impl Engine {
                 return self.close_client(key, &format!("bad COM_CHANGE_USER: {error}"));
             }
         };
+        let collation = change.collation.and_then(|id| u8::try_from(id).ok()).unwrap_or(client.collation);
+        if self.refuses_charset(key, collation, change.user, sequence) {
+            return;
+        }
+        let client = &self.clients[key];
         let (plugin, token) = (change.auth_plugin, change.auth_response);
         let attempt = Box::new(Attempt {
             schema: change.schema.map(<[u8]>::to_vec),
-            collation: change.collation.and_then(|id| u8::try_from(id).ok()).unwrap_or(client.collation),
+            collation,
             ..Attempt::new(change.user, plugin, token, client.scramble, sequence)
         });
         // A client may have computed its answer for the scramble of its greeting or for one of an earlier switch: a
         // fresh one leaves no doubt. MariaDB does the same (native_password_authenticate).
         self.authenticate(key, attempt, true);
+    }
+
+    /// Refuses a character set in which no client may talk, ahead of everything else, as both servers do (thd_init_client_charset):
+    /// they would refuse every backend of this client. True where it did.
+    fn refuses_charset(&mut self, key: usize, collation: u8, user: &[u8], sequence: u8) -> bool {
+        let unusable = self.facts.as_ref().and_then(|facts| facts.unusable_charset(collation));
+        let Some(error) = unusable.map(MySqlError::charset_of_client) else { return false };
+        let (peer, user) = (self.clients[key].peer, String::from_utf8_lossy(user).into_owned());
+        self.event(Event::LoginRefused { peer, user, reason: error.message.clone() });
+        self.tell_refusal(key, sequence.wrapping_add(1), &error);
+        true
     }
 
     pub(crate) fn refuse(&mut self, key: usize, attempt: &Attempt, verdict: &Verdict) {

@@ -213,6 +213,13 @@ impl Facts {
         }
     }
 
+    /// The character set of a collation's number, where no client may talk in it: its characters have two bytes at least
+    /// (is_supported_parser_charset).
+    pub(crate) fn unusable_charset(&self, collation: u8) -> Option<&str> {
+        let (_, charset) = self.collations.get(&collation)?;
+        ["ucs2", "utf16", "utf16le", "utf32"].into_iter().find(|name| name.as_bytes() == &**charset)
+    }
+
     /// What COM_RESET_CONNECTION gives a client that has logged in with this collation number: MariaDB brings back that of the login,
     /// MySQL the global values, which are those of `collation_server` unless somebody sets them otherwise.
     pub(crate) fn charset_of_reset(&self, collation: u8) -> Charset {
@@ -326,6 +333,14 @@ mod tests {
         let (id, charset) = facts().charset_of_login(255);
         assert_eq!((id, &*charset.client), (8, &b"latin1"[..]));
         assert_eq!(facts().charset_of_login(45).0, 45);
+    }
+
+    #[test]
+    fn wide_characters_are_for_no_client() {
+        let mut facts = facts();
+        facts.take_collation_row(&[Some(b"35"), Some(b"ucs2_general_ci"), Some(b"ucs2")]).unwrap();
+        assert_eq!(facts.unusable_charset(35), Some("ucs2"));
+        assert_eq!((facts.unusable_charset(45), facts.unusable_charset(255)), (None, None));
     }
 
     #[test]
