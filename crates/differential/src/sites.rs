@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// there.
 const MOST_CONNECTIONS: u32 = 1000;
 
-/// How long clients that go on by themselves wait for a backend that others hold: less than their patience with an answer,
-/// so that it is Onramp that says so.
+/// How long clients that go on by themselves wait for a backend that others hold, and for their turn in a crowd of logins: less
+/// than their patience with an answer, so that it is Onramp that says so.
 const PATIENCE_WITH_OTHERS: &str = "50s";
 
 /// What `app` and `other` may do: everything inside the schemas of programs.
@@ -45,6 +45,9 @@ const ACCOUNTS_OF_MARIADB: [&str; 2] = ["DELETE FROM mysql.global_priv WHERE Use
 /// Programs set timestamp and insert_id, which are anybody's on MariaDB.
 const ACCOUNTS_OF_MYSQL: [&str; 2] =
     ["GRANT SESSION_VARIABLES_ADMIN ON *.* TO app@'%'", "GRANT SESSION_VARIABLES_ADMIN ON *.* TO other@'%'"];
+
+/// The first one to set a locale gets an error from a MySQL that has no messages in that language, and nobody after that.
+const LOCALES: [&str; 2] = ["SET lc_time_names = 'de_DE'", "SET lc_time_names = 'fr_FR'"];
 
 /// A folder that goes with the value.
 #[derive(Debug)]
@@ -111,6 +114,9 @@ impl Server {
         server.order(&ACCOUNTS.map(String::from))?;
         let more = if server.is_mysql() { ACCOUNTS_OF_MYSQL } else { ACCOUNTS_OF_MARIADB };
         server.order(&more.map(String::from))?;
+        for locale in LOCALES {
+            let _ = server.order(&[String::from(locale)]);
+        }
         Ok(server)
     }
 
@@ -188,6 +194,8 @@ impl Onramp {
             ("permits", setting.permits.to_string()),
             ("statements-in-flight", setting.in_flight.to_string()),
             ("coalesce-reads", String::from(if setting.coalesce { "on" } else { "off" })),
+            // A crowd logs in at once, and a debug build takes its time over each proof of a password.
+            ("connect-timeout", String::from(PATIENCE_WITH_OTHERS)),
         ];
         for (name, value) in options {
             command.arg(format!("--{name}")).arg(value);
