@@ -71,6 +71,8 @@ YOUR_ID = "B: SELECT LAST_INSERT_ID()"
 # The server gives a lock back a moment after its connection has gone.
 LOCK_IS_FREE = ["S: SELECT GET_LOCK('onramp_left', 20)", "S: SELECT RELEASE_ALL_LOCKS()"]
 
+LATIN = ["S: CREATE DATABASE onramp_latin CHARACTER SET latin1", "A: USE onramp_latin", "B: USE onramp_latin"]
+
 # Of MySQL too.
 LEFT_ON_BOTH = {
     "the schema of a procedure that fails": [
@@ -81,6 +83,12 @@ LEFT_ON_BOTH = {
         "A: CREATE TEMPORARY TABLE made AS SELECT GET_LOCK('onramp_left', 0)", "A: DROP TEMPORARY TABLE made", "A: leaves", *LOCK_IS_FREE],
     "a lock taken while looking for a row": [
         "A: HANDLER words OPEN", "A: HANDLER words READ FIRST WHERE GET_LOCK('onramp_left', 0)", "A: HANDLER words CLOSE", "A: leaves", *LOCK_IS_FREE],
+    "a schema's character set behind a reset": [
+        *LATIN, "A: SELECT GET_LOCK('onramp_left', 0)", "A: COM_RESET_CONNECTION", "B: SELECT @@character_set_database, @@collation_database",
+        "A: SELECT DATABASE()", "A: leaves", "B: SELECT @@character_set_database, DATABASE()", "S: DROP DATABASE onramp_latin"],
+    "a schema's character set behind an error": [
+        *LATIN, "A: INSERT INTO onramp_a.words VALUES (1, 'once more')", "B: SELECT @@character_set_database, @@collation_database",
+        "A: SELECT @@character_set_database, DATABASE()", "S: DROP DATABASE onramp_latin"],
     "a lock behind what looks like a block": [
         "M: CREATE VIEW made AS SELECT 1 AS begin; DO GET_LOCK('onramp_left', 0); SELECT 1 AS end", "M: leaves", *LOCK_IS_FREE],
     "a connection that ends with its transaction": [

@@ -244,7 +244,9 @@ impl Engine {
         // MySQL brings back the global character sets instead of the login's: which, nobody says, so all are set again.
         let charset =
             if self.facts.as_ref().is_some_and(Facts::is_mariadb) { charset } else { Charset::default() };
-        let schema = self.sessions.state(self.backends[key].session).schema.clone();
+        // It is in its schema still, but the character set of that has gone (`THD::init` of both servers), until the next USE: an
+        // empty name has one go ahead of whoever's statement is next.
+        let schema = self.sessions.state(self.backends[key].session).schema.as_ref().map(|_| Box::default());
         let session = self.sessions.hold(SessionState { schema, charset, ..SessionState::default() });
         self.sessions.release(std::mem::replace(&mut self.backends[key].session, session));
         self.forget_prepared(key);
