@@ -248,3 +248,19 @@ def test_it_says_what_it_cannot_read(server, folder, code, own_onramp):
     until(lambda: MISSING in onramp.log_text(), onramp.log_text)
     line = next(line for line in onramp.log_text().splitlines() if MISSING in line)
     assert "(triggers, views, columns' defaults)" in line, line
+
+
+def test_what_runs_while_code_is_defined_holds_no_backend(own_server, own_onramp):
+    """It may have run that code, for all that is known; its backend is reset, and goes on to others."""
+    onramp = own_onramp(own_server, max_backends=2, workers=1, backend_connect_timeout="5s")
+    with raw.connect(own_server, *ADMIN, schema="onramp_app") as direct, raw.connect(onramp, schema="onramp_app") as runs, raw.connect(onramp, schema="onramp_app") as defines:
+        run(direct, ["CREATE TABLE beside (a INT)", "CREATE TABLE zoned (a INT)", "INSERT INTO beside VALUES (1)", "BEGIN", "UPDATE beside SET a = 2"])
+        runs.command(raw.QUERY, b"UPDATE beside SET a = 3")
+        until(lambda: direct.query("SELECT 1 FROM information_schema.PROCESSLIST WHERE INFO = 'UPDATE beside SET a = 3'").rows, "it does not run")
+        run(defines, ["CREATE TRIGGER zone BEFORE INSERT ON zoned FOR EACH ROW SET @@time_zone = '+05:00'"])
+        run(direct, ["COMMIT"])
+        assert isinstance(runs.result(), raw.Ok)
+        with raw.connect(onramp, schema="onramp_app") as one, raw.connect(onramp, schema="onramp_app") as other:
+            for connection in (one, other):
+                run(connection, ["BEGIN"])
+                assert connection.query("SELECT a FROM beside").rows == [(b"3",)]

@@ -154,7 +154,8 @@ pub fn definitions(text: &[u8], mode: LexMode) -> Option<Definitions> {
     let mut found = Definitions { only_tables: true, ..Definitions::default() };
     let word_at = |place: usize, word: &str| is_word_at(text, &tokens, place, word);
     for place in 0..tokens.len() {
-        let begins = ["create", "alter", "rename"].iter().any(|verb| word_at(place, verb));
+        let shows = place.checked_sub(1).is_some_and(|before| word_at(before, "show"));
+        let begins = !shows && ["create", "alter", "rename"].iter().any(|verb| word_at(place, verb));
         // What is defined stands a few words behind, `DEFINER = 'user'@'host'` among them.
         let what = begins.then(|| {
             let head = (place + 1)..(place + 24).min(tokens.len());

@@ -7,7 +7,8 @@ use seam::Instant;
 use sql::{CodeEffects, Kind, Reads};
 
 use super::questions::{CodeQuestion, Rights};
-use super::{CodeChange, Hidden, Known, Library, Object, Runs};
+use super::{CodeChange, Known, Library, Object, Runs};
+use crate::backend::Afterwards;
 use crate::backend::kept::rows_of;
 use crate::engine::Engine;
 use crate::outside::event::Event;
@@ -256,15 +257,21 @@ impl Engine {
         }
     }
 
-    /// The same at its end: what was defined while it ran may have run in it.
-    pub(crate) fn note_hidden_code_at_end(&mut self, request: &mut Request) {
+    /// The same at its end: what has become known while it ran may have run in it. Which of it, its text would tell, which is gone. To
+    /// pin its client for what most likely has not run would hold the backends of all who are served when a server is first read,
+    /// so the backend is reset behind it: what such code has set is lost to the client then, and reaches nobody else.
+    pub(crate) fn note_hidden_code_at_end(&mut self, key: usize, request: &mut Request) {
         let Some(version) = request.library.filter(|&version| version != self.workers.stored_code.version())
         else {
             return;
         };
         let (latest, library, beyond) = self.workers.stored_code.library();
         let more = if version + 1 == latest { beyond } else { library.beyond(&Library::default()) };
-        request.hidden = Hidden { effects: request.hidden.effects | more, certain: false };
+        request.hidden.certain = false;
+        if more.contains(CodeEffects::SILENT) {
+            let backend = &mut self.backends[key];
+            backend.afterwards = backend.afterwards.max(Afterwards::Reset);
+        }
     }
 
     /// The text that a request executes.
