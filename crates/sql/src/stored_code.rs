@@ -144,14 +144,15 @@ pub struct Definitions {
     pub routines: BTreeSet<Box<[u8]>>,
     /// Only tables' own definitions: nothing that holds code, columns aside.
     pub only_tables: bool,
-    /// What all of the text does and names.
+    /// What the definitions of tables do and name; beside others, what all of the text does.
     pub code: StoredCode,
 }
 
 /// What CREATE, ALTER and RENAME in a client's text define that stored code can be in; `None` where there is nothing of that.
 pub fn definitions(text: &[u8], mode: LexMode) -> Option<Definitions> {
-    let (tokens, _) = tokens_of(text, mode);
+    let (tokens, doubtful) = tokens_of(text, mode);
     let mut found = Definitions { only_tables: true, ..Definitions::default() };
+    let mut tables = Vec::new();
     let word_at = |place: usize, word: &str| is_word_at(text, &tokens, place, word);
     for place in 0..tokens.len() {
         let shows = place.checked_sub(1).is_some_and(|before| word_at(before, "show"));
@@ -167,6 +168,8 @@ pub fn definitions(text: &[u8], mode: LexMode) -> Option<Definitions> {
             Defined::Tables => {
                 let renames = word_at(place, "rename");
                 found.relations.extend(names_about(text, &tokens[at..], renames));
+                let end = tokens[at..].iter().find(|token| token.is(b';'));
+                tables.push(tokens[place].start()..end.map_or(text.len(), |end| end.start()));
             }
             Defined::View => found.relations.extend(name_behind(text, &tokens[at + 1..])),
             Defined::Routine => found.routines.extend(name_behind(text, &tokens[at + 1..])),
@@ -178,9 +181,17 @@ pub fn definitions(text: &[u8], mode: LexMode) -> Option<Definitions> {
     }
     let defines = !found.relations.is_empty() || !found.triggered.is_empty() || !found.routines.is_empty();
     defines.then(|| {
-        // A view's text may be in it; what a routine restores is not worth telling apart for a moment.
-        let kind = if found.only_tables { CodeKind::Table } else { CodeKind::Expression };
-        found.code = stored_code(kind, b"", text, mode);
+        if found.only_tables && !doubtful {
+            // What stands beside them in the text is not what they do.
+            for range in tables {
+                let code = stored_code(CodeKind::Table, b"", &text[range], mode);
+                found.code.effects |= code.effects;
+                found.code.names.extend(code.names);
+            }
+        } else {
+            // A view's text may be in it; what a routine restores is not worth telling apart for a moment.
+            found.code = stored_code(CodeKind::Expression, b"", text, mode);
+        }
         found
     })
 }

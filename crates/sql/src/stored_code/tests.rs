@@ -148,6 +148,8 @@ fn definitions_say_what_they_define() {
     assert_eq!(defined("CREATE TABLE a.t (x INT DEFAULT NEXTVAL(s))").map(|found| found.2), Some(SILENT));
     assert_eq!(defined("ALTER TABLE t ALTER x SET DEFAULT 5"), one("t", true, NONE));
     assert_eq!(defined("RENAME TABLE t TO u, v TO b.w"), one("t u v w", true, NONE));
+    assert_eq!(defined("SET a := 1; CREATE TABLE t (x INT); SET @@b = 2"), one("t", true, NONE));
+    assert_eq!(defined("DO 1; CREATE TABLE t (x INT DEFAULT NEXTVAL(s)); DO 2"), one("t", true, SILENT));
     assert_eq!(defined("SHOW CREATE TABLE t; SET @@character_set_client := latin1"), None);
     for text in
         ["ALTER TABLE t RENAME u", "ALTER TABLE t RENAME AS u", "ALTER TABLE t ADD x INT, RENAME TO u"]
