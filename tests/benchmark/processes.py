@@ -58,9 +58,11 @@ def raise_open_files() -> int:
 
 
 def as_child() -> None:
-    """Between fork and exec: end with our parent, and take no Ctrl-C of the terminal, which the parent handles."""
+    """Between fork and exec: end with our parent, and take no Ctrl-C of the terminal, which the parent handles; but its own SIGINT,
+    which a shell's background jobs are born without."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Program:
