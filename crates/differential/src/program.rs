@@ -7,24 +7,11 @@ use wire::Capabilities;
 
 use crate::connection::{Login, plain_capabilities};
 use crate::random::Random;
-use crate::statements::{Kind, SCHEMAS, draw, habits, prepared};
+use crate::statements::{Kind, SCHEMAS, describes_again, draw, habits, prepared};
 use crate::step::Step;
 
 /// Steps of a client where there are many.
 const STEPS_OF_ONE: usize = 8;
-
-/// After DDL and another collation the server describes columns again, and behind these variables it does not, although they are others
-/// (docs/DIFFERENCES.md): where clients keep what they have heard of columns, there is none of it.
-const DESCRIBED_AGAIN: [&str; 7] = [
-    "ALTER",
-    "TRUNCATE",
-    " COLLATE ",
-    "collation_connection",
-    "character_set_results",
-    // Alone, so that SET NAMES changes one of the two before and not this one.
-    "character_set_client",
-    "character_set_connection",
-];
 
 /// How Onramp is set up, and who may go when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -329,7 +316,7 @@ impl Draft<'_> {
             Section::WithoutAutocommit => {
                 self.query_of(&["SET autocommit = 0", "SET SESSION autocommit = OFF"])
             }
-            Section::Pinned => query(&draw(Kind::Pinning, client, &mut self.random)),
+            Section::Pinned => self.pinning(client),
         };
         self.push(client, step);
     }
@@ -354,7 +341,7 @@ impl Draft<'_> {
     fn inside(&mut self, client: usize, section: Section) -> Step {
         match section {
             Section::Pinned => match self.random.below(10) {
-                0..=3 => query(&draw(Kind::Pinning, client, &mut self.random)),
+                0..=3 => self.pinning(client),
                 4..=6 => self.prepared(client),
                 _ => self.free(client),
             },
@@ -436,8 +423,13 @@ impl Draft<'_> {
         self.described_once(text)
     }
 
+    fn pinning(&mut self, client: usize) -> Step {
+        let text = draw(Kind::Pinning, client, &mut self.random);
+        query(&self.described_once(text))
+    }
+
     fn described_once(&self, text: String) -> String {
-        let again = self.caches && DESCRIBED_AGAIN.iter().any(|word| text.contains(word));
+        let again = self.caches && describes_again(&text);
         // It uses a table, so that it takes the place of what a write or an error would have left.
         if again { String::from("SELECT 'not described again' FROM words") } else { text }
     }

@@ -366,6 +366,26 @@ impl Kind {
     }
 }
 
+/// After DDL and another collation the server describes columns again, and behind these variables it does not, although they are
+/// others (docs/DIFFERENCES.md): where clients keep what they have heard of columns, there is none of it.
+const DESCRIBED_AGAIN: [&str; 8] = [
+    "ALTER",
+    "TRUNCATE",
+    " COLLATE ",
+    "collation_connection",
+    "character_set_results",
+    // Alone, so that SET NAMES changes one of the two before and not this one.
+    "character_set_client",
+    "character_set_connection",
+    // In the place of a table that statements have been prepared for.
+    "TEMPORARY TABLE words",
+];
+
+/// Whether statements are described again behind this one, or not though they would have to be.
+pub(crate) fn describes_again(text: &str) -> bool {
+    DESCRIBED_AGAIN.iter().any(|word| text.contains(word))
+}
+
 /// A statement of this kind for this client.
 pub(crate) fn draw(kind: Kind, client: usize, random: &mut Random) -> String {
     match kind {
