@@ -46,8 +46,7 @@ pub(crate) enum Reason {
     WarningsOfLogin,
     /// MySQL has two errors for a table that is not in information_schema, and chooses by what its caches hold.
     WordsForNoTable,
-    /// MySQL's rows "the number of warnings in the answers to COM_PING ...", "the warning that FOUND_ROWS() ..." and "how often an
-    /// execution warns ...", and the row "SET SESSION TRANSACTION in a transaction ...".
+    /// MySQL's rows about numbers of warnings, and the row "SET SESSION TRANSACTION in a transaction ...".
     OtherWarnings,
 }
 
@@ -187,8 +186,7 @@ fn knows_no_schema(reply: &Reply) -> bool {
     *role == Role::Ok || wire::ErrPacket::parse(payload).is_ok_and(|error| error.code == 1046)
 }
 
-/// Whether ends differ in nothing but their warnings: those of the statement before, of a function that is replaced, or of a level
-/// that takes no snapshot.
+/// Whether ends differ in nothing but their warnings: of the statement before, a replaced function, a level without snapshots.
 fn counts_other_warnings(step: &Step, ends: Ends, direct: &[u8], through: &[u8]) -> bool {
     let of_before =
         matches!(step, Step::Ping | Step::InitDb(_) | Step::SetOption(_) | Step::ResetStatement(_));
@@ -223,9 +221,8 @@ fn own_ids(ends: Ends, direct: &[u8], through: &[u8]) -> bool {
     one.len() == two.len() && one.iter().zip(&two).all(|(one, two)| one == two || is_own(*one, *two))
 }
 
-/// ER_MALFORMED_PACKET, ER_WRONG_ARGUMENTS or ER_UNSUPPORTED_PS, and what preparing the statement gives where nothing may be changed
-/// (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION), a temporary table has another's place (ER_BAD_FIELD_ERROR), or the table is not among
-/// those locked (ER_TABLE_NOT_LOCKED, ER_TABLE_NOT_LOCKED_FOR_WRITE).
+/// ER_MALFORMED_PACKET, ER_WRONG_ARGUMENTS or ER_UNSUPPORTED_PS, and what preparing the statement gives where nothing may be changed,
+/// a temporary table has another's place, or the table is not among those locked (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION and so on).
 fn refused_before_its_values(step: &Step, direct: &[u8], through: &[u8]) -> bool {
     let code = |payload| wire::ErrPacket::parse(payload).map_or(0, |error| error.code);
     matches!(step, Step::Execute { .. } | Step::Bulk { .. })
@@ -419,8 +416,10 @@ fn may_be_told_later(step: &Step, change: &[u8]) -> bool {
         Some(Ok(wire::SessionChange::SystemVariable { name, .. })) if name.starts_with(b"character_set") => {
             !says(step, &["NAMES", "CHAR"])
         }
-        Some(Ok(wire::SessionChange::SystemVariable { name, .. })) => {
-            !says(step, &[&String::from_utf8_lossy(name).to_uppercase()])
+        Some(Ok(wire::SessionChange::SystemVariable { name, value })) => {
+            let [name, value] = [name, value].map(|text| String::from_utf8_lossy(text).to_uppercase());
+            // MariaDB tells of `SET @@name = value` only where SET STATEMENT has left something to tell of that name.
+            !says(step, &[&name]) || (says(step, &[&format!("@@{name}")]) && says(step, &[&value]))
         }
         Some(Ok(wire::SessionChange::Schema(_))) => !says(step, &["USE "]),
         // Row "The state of transactions behind a statement that failed": no program asks for it.
@@ -549,6 +548,9 @@ mod tests {
         let zone = b"\x00\x0b\x09time_zone\x00";
         assert_eq!(of("DO 1", ok(2, &[]), ok(0x4002, zone)), None, "it may be told sooner or later");
         assert!(of("SET time_zone = ''", ok(0x4002, zone), ok(2, &[])).is_some());
+        let zone = |text| of(text, ok(2, &[]), ok(0x4002, b"\x00\x11\x09time_zone\x06-08:00"));
+        assert_eq!(zone("SET @@time_zone = '-08:00'"), None, "SET STATEMENT has left it");
+        assert!(zone("SET @@time_zone = '-07:00'").is_some() && zone("SET time_zone = '-08:00'").is_some());
         assert!(of("USE ab", ok(0x4002, turned), ok(0x4002, b"\x02\x011")).is_some());
         assert!(of("DO 1", ok(0x4002, turned), ok(0x4002, b"\x01\x03\x02ab")).is_some());
     }
