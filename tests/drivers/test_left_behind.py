@@ -111,6 +111,11 @@ LEFT_ON_BOTH = {
         "B: SET @n = 3", "A: BEGIN", "A: SELECT 1/0 FROM words", "A: SHOW WARNINGS", "A: ROLLBACK",
         "B: SET @n = 4", "A: BEGIN", "A: SELECT 1/0 FROM words", "A: SELECT @@warning_count", "A: SHOW WARNINGS", "A: ROLLBACK",
         "B: SET @n = 5", "A: BEGIN", "A: SELECT 1/0 FROM words", "A: SELECT @n, @@warning_count", "A: ROLLBACK"],
+    "a trigger's variables beside a count of warnings": [
+        "S: CREATE TABLE onramp_a.triggered (n INT, seen INT)", "S: CREATE TRIGGER onramp_a.sees BEFORE INSERT ON onramp_a.triggered FOR EACH ROW SET NEW.seen = @n",
+        "A: SET @n = 1", "B: SET @n = 2", "B: SELECT @n", "A: INSERT INTO triggered (n) VALUES (@@warning_count)", "A: SELECT seen FROM triggered",
+        "S: CREATE FUNCTION onramp_a.n() RETURNS INT DETERMINISTIC RETURN @n", "S: CREATE VIEW onramp_a.of_n AS SELECT onramp_a.n() AS n",
+        "B: SELECT @n", "A: SELECT n, @@error_count FROM of_n", "S: DROP FUNCTION onramp_a.n", "S: DROP TABLE onramp_a.triggered"],
     "warnings of what has to be asked for": [
         "A: BEGIN", "A: SELECT w FROM words WHERE id = 1", "A: SET CHARACTER SET utf8mb3", "A: SHOW WARNINGS", "A: SELECT @@character_set_client", "A: ROLLBACK"],
     "a string beside a name": ["A: SET session_track_system_variables = 'time_zone'", "A: SELECT @@session_track_system_variables 'name'"],

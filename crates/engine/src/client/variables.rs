@@ -150,9 +150,15 @@ impl Request {
 }
 
 impl Request {
+    /// Where it uses a table or a view as well, code that is stored there may read variables.
     fn asks_for_diagnostics_alone(&self) -> bool {
         let statement = &self.statement;
-        statement.reads.contains(Reads::DIAGNOSTICS) && statement.effects.is_empty() && !statement.several
+        let uses_nothing_else = matches!(statement.kind, Kind::ShowWarnings | Kind::ShowDiagnostics)
+            || (statement.kind == Kind::Select && self.without_tables);
+        statement.reads.contains(Reads::DIAGNOSTICS)
+            && uses_nothing_else
+            && statement.effects.is_empty()
+            && !statement.several
     }
 
     /// The effects that make the server report a change of state. Reading a variable and executing a statement by name do not: if
