@@ -184,6 +184,28 @@ def test_isolation_set_within_a_transaction_that_autocommit_ends(own_server, own
             connection.query("ROLLBACK")
 
 
+ONLY_READS = {
+    "begun so": ["SET autocommit = 0", "START TRANSACTION READ ONLY", "SELECT * FROM looked_at", "SET autocommit = 1"],
+    "and nothing read": ["SET autocommit = 0", "START TRANSACTION READ ONLY", "SET autocommit = 1"],
+    "in one text": ["SET autocommit = 0; START TRANSACTION READ ONLY; SET autocommit = 1"],
+    "in a chain": ["SET TRANSACTION READ ONLY", "SET autocommit = 0", "SELECT * FROM looked_at", "COMMIT AND CHAIN", "SET autocommit = 1", "ROLLBACK"],
+    "said behind a COMMIT": ["COMMIT; SET TRANSACTION READ ONLY", "ROLLBACK"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(ONLY_READS))
+def test_a_transaction_that_only_reads_is_nobody_elses(own_server, own_onramp, name):
+    """The server would go on with such ones behind `SET autocommit` and AND CHAIN, whoever has the backend then."""
+    onramp = own_onramp(own_server, max_backends=1, workers=1)
+    several = raw.USUAL | raw.MULTI_STATEMENTS
+    with raw.connect(onramp, schema="onramp_app", capabilities=several) as one, raw.connect(onramp, schema="onramp_app") as other:
+        assert isinstance(one.query("CREATE TABLE looked_at (id INT PRIMARY KEY)"), Ok)
+        for text in ONLY_READS[name]:
+            for answer in one.query_all(text):
+                assert not isinstance(answer, Err), (text, answer)
+        assert isinstance(other.query("INSERT INTO looked_at VALUES (1)"), Ok)
+
+
 @pytest.mark.parametrize("capabilities", [raw.USUAL, raw.USUAL & ~raw.DEPRECATE_EOF], ids=["ok", "eof"])
 def test_every_packet_says_whether_a_transaction_is_open(client, note, schema, capabilities):
     """Some clients look at the packet between columns and rows, and answers that were kept from before BEGIN say it too."""

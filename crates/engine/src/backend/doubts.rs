@@ -279,7 +279,7 @@ impl Engine {
         request: &Request,
         summary: &mut Summary,
     ) -> bool {
-        if self.sets_later_transactions(client, request, summary) {
+        if self.leaves_other_transactions(client, request, summary) {
             let backend = &mut self.backends[key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         }

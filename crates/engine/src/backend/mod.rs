@@ -235,6 +235,8 @@ impl Owner {
 pub(crate) struct Summary {
     /// From the latest OK or EOF.
     pub(crate) status: Option<StatusFlags>,
+    /// Some OK or EOF came from within a transaction that only reads.
+    pub(crate) in_read_only: bool,
     pub(crate) affected_rows: u64,
     pub(crate) last_insert_id: u64,
     pub(crate) warnings: u16,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use wire::{ReplyEvent, ReplySink};
+use wire::{ReplyEvent, ReplySink, StatusFlags};
 
 use super::preparing::LARGEST_ANSWER;
 use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
@@ -99,7 +99,7 @@ impl ReplySink for Relay<'_> {
         let summary = &mut *self.summary;
         match event {
             ReplyEvent::Ok(ok) => {
-                summary.status = Some(ok.status);
+                summary.take_status(ok.status);
                 summary.warnings = ok.warnings;
                 if ok.header == 0x00 {
                     summary.affected_rows = ok.affected_rows;
@@ -118,7 +118,7 @@ impl ReplySink for Relay<'_> {
                 summary.take_changes(ok.session_changes);
             }
             ReplyEvent::Eof(eof) => {
-                summary.status = Some(eof.status);
+                summary.take_status(eof.status);
                 summary.warnings = eof.warnings;
             }
             ReplyEvent::Err(error) | ReplyEvent::PreludeErr(error) => {
@@ -158,6 +158,11 @@ impl Summary {
     /// How many results there were, an error among them.
     pub(crate) fn answers(&self) -> u32 {
         self.results.saturating_add(u32::from(self.error.is_some()))
+    }
+
+    fn take_status(&mut self, status: StatusFlags) {
+        self.status = Some(status);
+        self.in_read_only |= status.contains(StatusFlags::IN_TRANS_READONLY);
     }
 
     fn take_changes(&mut self, raw: &[u8]) {

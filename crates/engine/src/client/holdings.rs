@@ -317,7 +317,10 @@ impl Engine {
                 }
             }
         }
-        if succeeded && matches!(statement.kind, Kind::Commit | Kind::Rollback) {
+        // One that chains hands it on to the next transaction (AND CHAIN, completion_type), whose end may be another.
+        let ends = matches!(statement.kind, Kind::Commit | Kind::Rollback) && !statement.several;
+        let chains = summary.status.is_some_and(|status| status.contains(StatusFlags::IN_TRANS));
+        if succeeded && ends && !chains {
             client.pins = client.pins.without(Effects::NEXT_TRANSACTION.into());
         }
         if over {

@@ -4,9 +4,10 @@
 //! statement, in the same text as session state does: a transaction in which nothing has happened holds no backend, and
 //! costs no round trip. One that ends like that never reaches the server at all.
 
-use sql::TransactionCommand;
+use sql::{Kind, TransactionCommand};
 use wire::{OkPacket, StatusFlags};
 
+use super::Client;
 use super::trackers::{self, told_of_unstarted};
 use crate::backend::{Change, Summary};
 use crate::engine::Engine;
@@ -100,13 +101,32 @@ impl Engine {
             && !self.hears_of_transactions(key)
     }
 
-    /// Whether a statement has set, while a transaction is open, what the session's later ones are like. The server has it in its
-    /// variables at once, and begins the next transaction as before nevertheless where `SET autocommit` has ended the open one:
-    /// COMMIT, ROLLBACK and statements that commit implicitly take the values up, that does not (`fix_autocommit` and the
-    /// `session_update` of these variables in sys_vars.cc of both servers). The variables say nothing of it to the next client.
-    pub(crate) fn sets_later_transactions(&self, key: usize, request: &Request, summary: &Summary) -> bool {
+    /// Whether the server may begin the session's next transaction in another way than its variables say, of which nothing tells the
+    /// next client. COMMIT, ROLLBACK and statements that commit implicitly take the values of the variables up, `SET autocommit`,
+    /// which ends a transaction too, does not (`fix_autocommit` and the `session_update` of these variables in sys_vars.cc of both
+    /// servers): neither those that were set in the transaction, nor, where `START TRANSACTION` has said whether it only reads, that
+    /// of the session.
+    pub(crate) fn leaves_other_transactions(&self, key: usize, request: &Request, summary: &Summary) -> bool {
         let may_be_open = self.clients[key].in_transaction() || request.statement.several;
-        may_be_open && summary.changes.iter().any(Change::is_of_transactions)
+        let set = may_be_open && summary.changes.iter().any(Change::is_of_transactions);
+        set || self.leaves_access_mode(key, request, summary)
+    }
+
+    /// Whether a transaction has ended, and not by a COMMIT or ROLLBACK, of which its session does not say whether it only reads.
+    fn leaves_access_mode(&self, key: usize, request: &Request, summary: &Summary) -> bool {
+        let Client { status, session, .. } = &self.clients[key];
+        let statement = &request.statement;
+        let ends_in_order = matches!(statement.kind, Kind::Commit | Kind::Rollback | Kind::Ddl);
+        let is_over = summary.status.is_none_or(|after| !after.contains(StatusFlags::IN_TRANS));
+        if !is_over || (ends_in_order && !statement.several) {
+            return false;
+        }
+        let usual = session.is_some_and(|session| self.sessions.state(session).begins_read_only());
+        match status.contains(StatusFlags::IN_TRANS) {
+            true => usual != status.contains(StatusFlags::IN_TRANS_READONLY),
+            // A text of several has begun and ended it.
+            false => summary.in_read_only && !usual,
+        }
     }
 
     /// The server knows of the client's transaction now.
