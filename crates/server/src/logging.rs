@@ -31,6 +31,7 @@ pub(crate) struct Log {
 pub(crate) fn start(level: LogLevel) -> Result<(Log, Lines), String> {
     let (filter, handle) = reload::Layer::new(filter_of(level));
     let writer = Lines::write_to(std::io::stderr())?;
+    writer.take_panics();
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(writer.clone())
         .with_ansi(rustix::termios::isatty(std::io::stderr()))

@@ -123,7 +123,7 @@ impl Workers {
             let help = helpers.desk(self.signallers[number].clone());
             let handshakes = helpers.handshake_desk(self.signallers[number].clone());
             let post = Post { number, letters, asks, addressees, help };
-            // The thread waits for this; were it gone, there would be a panic's message on the standard error stream.
+            // The thread waits for this; were it gone, there would be a panic's message in the log.
             let (pool, tls) = (Arc::clone(&pool), Arc::clone(tls));
             let _ =
                 begin.send(Begin { settings, pool, post, handshakes, tls, trusted: self.trusted.clone() });
@@ -226,7 +226,7 @@ fn serve(mut driver: Driver, begun: &Receiver<Begin>, happenings: &SyncSender<Ha
         tracing::debug!("worker {number} has ended: {:?}", driver.counters());
         result
     }));
-    // The panic's own message is on the standard error stream already.
+    // The panic's own message is among the lines of the log already.
     let ended = ended.unwrap_or_else(|_| Err(io::Error::other("it panicked; this is a defect of onramp")));
     // Listeners and connections go before the main thread learns of the end and lets the process go.
     drop(driver);

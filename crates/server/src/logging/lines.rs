@@ -1,7 +1,9 @@
 //! The lines of the log on their way to the standard error stream, which a thread of their own writes: where nobody reads that (a
 //! pipe whose reader sleeps, a stopped terminal), no other thread has to wait.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -49,6 +51,26 @@ impl Lines {
             .spawn(move || shared.write_all_to(out))
             .map_err(|error| format!("no thread for the log: {error}"))?;
         Ok(lines)
+    }
+
+    /// Takes what panics say, too, which would else wait for the reader: an event loop that panics could not tell of its end.
+    pub(super) fn take_panics(&self) {
+        let lines = self.clone();
+        std::panic::set_hook(Box::new(move |panic| {
+            let backtrace = Backtrace::capture();
+            match backtrace.status() {
+                BacktraceStatus::Captured => lines.put_panic(&format_args!("{panic}\n{backtrace}")),
+                _ => lines.put_panic(panic),
+            }
+        }));
+    }
+
+    /// The main thread may be the one that panics, and the process ends then: so the line is waited for, as at the end.
+    fn put_panic(&self, panic: &dyn Display) {
+        let line = line_of(&format!("ERROR {panic}"));
+        self.0.lock().put(line.as_bytes());
+        self.0.changed.notify_all();
+        self.finish();
     }
 
     /// Waits until all are written, or for as long as the end of the process may take for it.
@@ -105,13 +127,18 @@ impl Waiting {
     fn say_what_was_dropped(&mut self) {
         let count = std::mem::take(&mut self.dropped);
         if count > 0 {
-            let mut line = String::new();
-            // As the other lines begin; writing to a String does not fail.
-            let _ = SystemTime.format_time(&mut Writer::new(&mut line));
-            line.push_str(&format!("  WARN {count} lines of the log were lost: it is read too slowly\n"));
+            let line = line_of(&format!(" WARN {count} lines of the log were lost: it is read too slowly"));
             self.lines.push_back(line.into_bytes());
         }
     }
+}
+
+/// Behind the time, as the other lines begin.
+fn line_of(text: &str) -> String {
+    let mut line = String::new();
+    // Writing to a String does not fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut line));
+    line + " " + text + "\n"
 }
 
 impl Write for Lines {
@@ -179,6 +206,19 @@ mod tests {
         log.write_all(b"last\n").unwrap();
         log.finish();
         assert_eq!(log.0.lock().dropped, 0);
+    }
+
+    #[test]
+    fn panics_wait_for_no_reader() {
+        let (lines, read) = channel();
+        let (lets, let_go) = channel();
+        let mut log = Lines::write_to(Reader { lines, lets: let_go }).unwrap();
+        log.write_all(b"first\n").unwrap();
+        assert_eq!(read.recv().unwrap(), "first\n");
+        // Its reader sleeps.
+        log.put_panic(&"panicked at here.rs:1:1:\na defect");
+        drop(lets);
+        assert!(read.recv().unwrap().ends_with("Z ERROR panicked at here.rs:1:1:\na defect\n"));
     }
 
     #[test]
