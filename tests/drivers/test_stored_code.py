@@ -264,3 +264,14 @@ def test_what_runs_while_code_is_defined_holds_no_backend(own_server, own_onramp
             for connection in (one, other):
                 run(connection, ["BEGIN"])
                 assert connection.query("SELECT a FROM beside").rows == [(b"3",)]
+
+
+def test_a_text_that_defines_code_and_runs_it_keeps_what_that_sets(own_server, own_onramp):
+    onramp = own_onramp(own_server, max_backends=1, workers=1)
+    with raw.connect(onramp, *ADMIN, schema="onramp_app", capabilities=raw.USUAL | raw.MULTI_STATEMENTS) as one, raw.connect(onramp, schema="onramp_app") as other:
+        run(one, ["CREATE TABLE zoned (a INT)"])
+        text = "CREATE TRIGGER zone BEFORE INSERT ON zoned FOR EACH ROW SET @@time_zone = '+05:00'; INSERT INTO zoned VALUES (1)"
+        assert all(isinstance(answer, raw.Ok) for answer in one.query_all(text))
+        assert one.query("SELECT @@time_zone").rows == [(b"+05:00",)]
+        one.reset()
+        assert other.query("SELECT @@time_zone").rows == [(b"SYSTEM",)]

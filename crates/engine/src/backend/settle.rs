@@ -66,7 +66,7 @@ impl Engine {
         if let Some(priority) = request.priority.filter(|_| summary.error.is_none()) {
             self.take_priority(client, priority);
         }
-        self.note_hidden_code_at_end(key, &mut request);
+        self.note_hidden_code_at_end(key, &mut request, statement.code_change.is_some());
         // What it defines is there by now, or will not be.
         drop(statement.code_change.take());
         if let Some(error) = &summary.error {

@@ -259,8 +259,9 @@ impl Engine {
 
     /// The same at its end: what has become known while it ran may have run in it. Which of it, its text would tell, which is gone. To
     /// pin its client for what most likely has not run would hold the backends of all who are served when a server is first read,
-    /// so the backend is reset behind it: what such code has set is lost to the client then, and reaches nobody else.
-    pub(crate) fn note_hidden_code_at_end(&mut self, key: usize, request: &mut Request) {
+    /// so the backend is reset behind it: what such code has set is lost to the client then, and reaches nobody else. A text of several
+    /// statements that defines code itself (`defines`) may well go on to run it, and pins.
+    pub(crate) fn note_hidden_code_at_end(&mut self, key: usize, request: &mut Request, defines: bool) {
         let Some(version) = request.library.filter(|&version| version != self.workers.stored_code.version())
         else {
             return;
@@ -268,7 +269,9 @@ impl Engine {
         let (latest, library, beyond) = self.workers.stored_code.library();
         let more = if version + 1 == latest { beyond } else { library.beyond(&Library::default()) };
         request.hidden.certain = false;
-        if more.contains(CodeEffects::SILENT) {
+        if defines && request.statement.several {
+            request.hidden.effects |= more;
+        } else if more.contains(CodeEffects::SILENT) {
             let backend = &mut self.backends[key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         }
