@@ -95,7 +95,7 @@ pub(crate) enum Diagnostics {
     OnBackend { warnings: u16, errors: u16 },
     /// The server's answer to SHOW WARNINGS, in packets as this client reads them.
     Saved { warnings: u16, errors: u16, reply: Box<[u8]> },
-    /// That was too long to be kept.
+    /// That was not kept: it was too long, or those of all clients were too many.
     Counted { warnings: u16, errors: u16 },
 }
 
