@@ -146,6 +146,7 @@ fn assert_names(call: &SessionCall, piece: &[u8]) {
         SessionFunction::LastInsertId => &["last_insert_id", "identity"],
         SessionFunction::WarningCount => &["warning_count"],
         SessionFunction::ErrorCount => &["error_count"],
+        SessionFunction::LastGtid => &["last_gtid"],
         SessionFunction::Pool(variable) => {
             name = [variable.name()];
             &name
