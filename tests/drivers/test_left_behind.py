@@ -75,6 +75,9 @@ LATIN = ["S: CREATE DATABASE onramp_latin CHARACTER SET latin1", "A: USE onramp_
 
 # Of MySQL too.
 LEFT_ON_BOTH = {
+    "a collation set while its character set is in doubt": [
+        "A: CREATE TEMPORARY TABLE kept (a INT)", "A: EXECUTE nothing", "A: SET collation_connection = utf8mb4_german2_ci", "A: DROP TEMPORARY TABLE kept",
+        "B: SELECT @@collation_connection", "A: SELECT @@collation_connection"],
     "the schema of a procedure that fails": [
         "A: CREATE PROCEDURE onramp_a.fails() BEGIN SELECT 'a result'; SELECT missing FROM words; END", "A: USE onramp_b", "A: CALL onramp_a.fails()", "A: COM_RESET_CONNECTION",
         "B: SELECT * FROM nowhere", "A: SELECT * FROM nowhere", "A: leaves", "B: SELECT * FROM nowhere"],

@@ -386,6 +386,10 @@ impl Engine {
         if let Some(before) = client.doubts.take() {
             doubts.extend(before.into_iter().filter(|name| !settled.contains(name)));
         }
+        // A new one brings its default collation with it, unless the answer says which there is.
+        if doubts.contains(&b"character_set_connection"[..]) {
+            doubts.insert(b"collation_connection"[..].into());
+        }
         if doubts.len() > MOST_DOUBTS {
             client.pins |= Effects::SESSION_VARIABLE.into();
             doubts.clear();
