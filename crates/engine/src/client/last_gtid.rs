@@ -41,7 +41,7 @@ impl fmt::Display for Gtid {
 
 impl Engine {
     /// Takes in what an answer reports. What failed after it had written is told of with a later answer, maybe another client's: so
-    /// nothing is believed of what commits nothing.
+    /// plain reads and SETs, which commit nothing, are not believed.
     pub(crate) fn note_last_gtid(&mut self, client: usize, request: &Request, changes: &[Change]) {
         let statement = &request.statement;
         let of_session = matches!(statement.kind, Kind::Set | Kind::Use)
