@@ -169,6 +169,9 @@ PROGRAMS = {
         "A: CREATE TABLE typed AS SELECT @n AS n, @s AS s, @f AS f, @b AS b", "A: SHOW CREATE TABLE typed", "A: SELECT @n, @s, @f, @b", "B: SELECT @n, @s, @f, @b"],
     "a variable that stays behind SET STATEMENT": [
         "A: SET STATEMENT max_statement_time = 5 FOR SET @@time_zone = '+05:00'", "A: SELECT @@time_zone", "A: leaves", ZONE],
+    "a warning that the next statement takes away": [
+        NUMBERED, "A: INSERT INTO numbered (v) VALUES (1) RETURNING v", "A: DROP TEMPORARY TABLE IF EXISTS nothing", "A: INSERT IGNORE INTO numbered VALUES (77, 3)",
+        "A: SHOW COUNT(*) WARNINGS"],
     "an id of an analyzed insert": [NUMBERED, "A: ANALYZE INSERT INTO numbered (v) VALUES (1)", YOUR_ID, MY_ID],
     **LEFT_ON_BOTH,
 }

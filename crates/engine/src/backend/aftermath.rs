@@ -62,8 +62,13 @@ impl Engine {
         // Which statements leave the list of those before them, the server knows best.
         let kept = matches!(diagnostics, Diagnostics::OnBackend { .. }) && !state.pins.is_empty();
         let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
-        let leaves = kept || request.is_about_diagnostics() || request.leaves_diagnostics(is_mariadb);
+        let leaves = request.is_about_diagnostics() || request.leaves_diagnostics(is_mariadb);
         if nothing_new && leaves {
+            return;
+        }
+        if nothing_new && kept {
+            // Most empty it: how many there are, the list itself says where it has to be saved.
+            state.aftermath.diagnostics = Diagnostics::OnBackend { warnings: 0, errors: 0 };
             return;
         }
         let diagnostics = match (&summary.error, summary.warnings) {
