@@ -1,6 +1,7 @@
 //! The service account's connection: learns what the server is, and keeps reading its accounts.
 
 pub(crate) mod facts;
+pub(crate) mod version;
 
 use seam::{ConnectionId, Instant};
 use wire::{CommandKind, ReplyReader};
@@ -488,7 +489,7 @@ impl Engine {
         let facts = self.facts.as_ref().expect("set by the caller");
         let event = Event::ServerFound {
             address: self.settings.server[self.server.address].clone(),
-            version: String::from_utf8_lossy(&facts.version).into_owned(),
+            version: String::from_utf8_lossy(facts.version.text()).into_owned(),
             accounts: facts.accounts.len(),
         };
         self.event(event);

@@ -18,7 +18,7 @@ impl Facts {
     /// Whether what answers now is another server than this. The last numbers of a version change nothing here, and nodes
     /// behind one address may differ in them.
     fn is_another(&self, found: &Self) -> bool {
-        self.major_version() != found.major_version() || self.disappoints_clients(found)
+        self.version.major() != found.version.major() || self.disappoints_clients(found)
     }
 
     /// Whether clients that were greeted in the name of this server may count on what another one has not.
@@ -40,7 +40,7 @@ impl Engine {
             self.outbox.close(connection);
         }
         self.remove_backend(key);
-        let version = String::from_utf8_lossy(&found.version);
+        let version = String::from_utf8_lossy(found.version.text());
         let reason = format!("it has been replaced by {version}");
         // Where the service account is just asking the new one, backends wait for that.
         if self.control.can_refresh() && self.pending_facts.is_none() {

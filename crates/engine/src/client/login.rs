@@ -160,7 +160,7 @@ impl Engine {
         let client = &mut self.clients[key];
         let mut payload = Vec::new();
         Greeting {
-            server_version: &facts.version,
+            server_version: facts.version.text(),
             connection_id: client.id,
             scramble,
             capabilities: (OFFERED & facts.capabilities)

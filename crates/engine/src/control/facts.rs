@@ -11,13 +11,14 @@ use crate::accounts::requirement::Requirement;
 use crate::accounts::{Account, Accounts, Credential};
 use crate::backend::rescue::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
 use crate::client::trackers::Trackers;
+use crate::control::version::Version;
 use crate::learned::lock_waits::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
 use crate::server_login::Established;
 use crate::session::Charset;
 
 /// The server as it was when the service account last logged in; the accounts are read again and again.
 pub(crate) struct Facts {
-    pub(crate) version: Vec<u8>,
+    pub(crate) version: Version,
     pub(crate) capabilities: Capabilities,
     /// What it greets with, and expects of those whom it does not know.
     pub(crate) method: Method,
@@ -65,7 +66,7 @@ type Row<'a> = [Option<&'a [u8]>];
 impl Facts {
     pub(crate) fn new(established: &Established) -> Self {
         Self {
-            version: established.version.clone(),
+            version: Version::new(established.version.clone()),
             capabilities: established.offered,
             method: established.method,
             name_resolution: true,
@@ -85,9 +86,8 @@ impl Facts {
         }
     }
 
-    /// MariaDB says so in its version string, be it with or without the `5.5.5-` prefix.
     pub(crate) fn is_mariadb(&self) -> bool {
-        self.version.windows(7).any(|part| part.eq_ignore_ascii_case(b"mariadb"))
+        self.version.is_mariadb()
     }
 
     /// Whether a tracker's report of a variable may mean another one. MariaDB from 11.1 on (where `tx_isolation` and
@@ -95,44 +95,36 @@ impl Facts {
     /// are bits of one word, autocommit and foreign_key_checks among them, it reports one, and of storage engines' own, such as
     /// innodb_lock_wait_timeout, none. Seen with 11.4.5.
     pub(crate) fn has_vague_trackers(&self) -> bool {
-        self.is_mariadb() && self.major_version() >= 11
+        self.is_mariadb() && self.version.major() >= 11
     }
 
     /// Whether a connection is still in BEGIN after an error that has rolled its transaction back, so that its next statement
     /// opens another one, although the server says that none is open. Seen with MariaDB 11.4.5 (and not 10.11.19) behind
     /// a deadlock.
     pub(crate) fn begins_again_after_deadlocks(&self) -> bool {
-        self.is_mariadb() && self.major_version() >= 11
+        self.is_mariadb() && self.version.major() >= 11
     }
 
     /// Whether clients that have been idle for too long hear why: those of MySQL since 8.0.24.
     pub(crate) fn tells_idle_clients(&self) -> bool {
         let mut numbers =
-            self.version.split(|byte| !byte.is_ascii_digit()).map(|digits| number(Some(digits)));
+            self.version.text().split(|byte| !byte.is_ascii_digit()).map(|digits| number(Some(digits)));
         let mut next = || numbers.next().flatten().unwrap_or(0_u32);
         !self.is_mariadb() && [next(), next(), next()] >= [8, 0, 24]
     }
 
     pub(crate) fn accounts_query(&self) -> &'static str {
-        queries::accounts(self.is_mariadb(), self.major_version(), self.depth)
+        queries::accounts(self.is_mariadb(), self.version.major(), self.depth)
     }
 
     /// Whether any account has changed.
     pub(crate) fn accounts_probe(&self) -> &'static str {
-        queries::probe(self.is_mariadb(), self.major_version(), self.depth)
+        queries::probe(self.is_mariadb(), self.version.major(), self.depth)
     }
 
     /// How many statements have changed accounts.
     pub(crate) fn changes_query(&self) -> &'static str {
         queries::changes(self.is_mariadb())
-    }
-
-    /// The first number of its version, behind the prefix of MariaDB up to 10 for replicas of old versions.
-    pub(crate) fn major_version(&self) -> u32 {
-        let version = self.version.strip_prefix(b"5.5.5-").unwrap_or(&self.version);
-        let major =
-            version.split(|&byte| byte == b'.').next().and_then(|text| std::str::from_utf8(text).ok());
-        major.and_then(|major| major.parse().ok()).unwrap_or(0)
     }
 
     /// See [`crate::learned::lock_waits`].
@@ -151,7 +143,7 @@ impl Facts {
     }
 
     pub(crate) fn is_mysql_since_8(&self) -> bool {
-        self.major_version() >= 8 && !self.is_mariadb()
+        self.version.major() >= 8 && !self.is_mariadb()
     }
 
     /// The row of [`SERVER_QUERY`].
@@ -347,7 +339,7 @@ mod tests {
     fn a_reset_brings_back_the_logins_character_sets_or_the_servers() {
         let mut facts = facts();
         assert_eq!(&*facts.charset_of_reset(45).collation, b"utf8mb4_general_ci");
-        facts.version = b"9.7.4".to_vec();
+        facts.version = Version::new(b"9.7.4".to_vec());
         let of = |facts: &Facts| {
             let charset = facts.charset_of_reset(45);
             (charset.client.to_vec(), charset.collation.to_vec())

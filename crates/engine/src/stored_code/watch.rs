@@ -137,7 +137,7 @@ impl Engine {
     pub(crate) fn code_text(&self, question: CodeQuestion) -> &'static str {
         let facts = self.facts.as_ref().expect("asked for once the server is known");
         // What there is no question for is not asked, see `go_on_reading`.
-        question.text(facts.is_mariadb(), facts.major_version()).unwrap_or("SELECT NULL")
+        question.text(facts.is_mariadb(), facts.version.major()).unwrap_or("SELECT NULL")
     }
 
     /// The server has answered, or refused to.
@@ -184,7 +184,7 @@ impl Engine {
     /// Behind an answer: the next question that has an answer, or the end.
     fn go_on_reading(&mut self, answered: CodeQuestion) {
         let facts = self.facts.as_ref().expect("known since the login");
-        let (is_mariadb, version) = (facts.is_mariadb(), facts.major_version());
+        let (is_mariadb, version) = (facts.is_mariadb(), facts.version.major());
         let Some(reading) = self.control.code.reading.as_mut() else { return };
         let mut next = answered.next();
         while let Some(question) = next {
