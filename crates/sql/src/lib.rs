@@ -45,7 +45,8 @@ pub use plain_set::{plain_set, shown_variables};
 pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};
 pub use stored_code::{
-    CodeEffects, CodeKind, Definitions, StoredCode, definitions, folded_name, names, stored_code,
+    CodeEffects, CodeKind, Definitions, StoredCode, definitions, folded_name, has_letters_of, names,
+    stored_code,
 };
 pub use tracker::TrackerVariable;
 pub use transaction::{TransactionCommand, transaction_command};

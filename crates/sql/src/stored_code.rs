@@ -8,6 +8,8 @@
 use std::collections::BTreeSet;
 use std::ops::{BitOr, BitOrAssign};
 
+use memchr::memchr2_iter;
+
 use crate::functions::{Function, function};
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::system_variable::{Scope, SystemVariable, without_quotes};
@@ -77,9 +79,17 @@ impl BitOrAssign for CodeEffects {
 /// A name in the form in which names are compared: lower case, and one and the same for all names beyond ASCII, of which nobody
 /// knows in which character set they are written.
 pub fn folded_name(name: &[u8]) -> Box<[u8]> {
-    match name.is_ascii() {
-        true => name.to_ascii_lowercase().into(),
-        false => [0x80].into(),
+    let mut folded = name.to_vec();
+    fold(&mut folded);
+    folded.into()
+}
+
+fn fold(name: &mut Vec<u8>) {
+    if name.is_ascii() {
+        name.make_ascii_lowercase();
+    } else {
+        name.clear();
+        name.push(0x80);
     }
 }
 
@@ -122,15 +132,24 @@ pub fn stored_code(kind: CodeKind, parameters: &[u8], body: &[u8], mode: LexMode
 /// All words and names in a text, folded.
 pub fn names(text: &[u8], mode: LexMode, mut take: impl FnMut(&[u8])) {
     let mut lexer = Lexer::new(text, mode);
+    let mut name = Vec::new();
     loop {
         let token = lexer.next();
         if token.kind() == TokenKind::End {
             return;
         }
-        if let Some(name) = name_of(text, token) {
+        if read_name(text, token, &mut name) {
             take(&name);
         }
     }
+}
+
+/// Whether the letters of a word stand in a text, in either case, alone or within another word. It is much less than to look
+/// for it in [`names`], and never overlooks what is there.
+pub fn has_letters_of(word: &[u8], text: &[u8]) -> bool {
+    let Some(&first) = word.first() else { return true };
+    memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), text)
+        .any(|start| text[start..].get(..word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word)))
 }
 
 /// What a text defines, or defines anew.
@@ -275,17 +294,22 @@ fn is_word_at(text: &[u8], tokens: &[Token], place: usize, word: &str) -> bool {
     })
 }
 
-/// The name that a token may be, folded. A number may be the beginning of one, and a string in double quotes is one in
-/// another `sql_mode`.
+/// The name that a token may be, folded.
 fn name_of(text: &[u8], token: Token) -> Option<Box<[u8]>> {
+    let mut name = Vec::new();
+    read_name(text, token, &mut name).then(|| name.into())
+}
+
+/// The same, into a buffer; whether it may be one. A number may be the beginning of a name, and a string in double quotes is one
+/// in another `sql_mode`.
+fn read_name(text: &[u8], token: Token, name: &mut Vec<u8>) -> bool {
     let written = &text[token.start()..token.end()];
+    name.clear();
     match token.kind() {
-        TokenKind::Word | TokenKind::Number => Some(folded_name(written)),
+        TokenKind::Word | TokenKind::Number => name.extend_from_slice(written),
         TokenKind::QuotedName => {
             let quote = written.first().copied().unwrap_or_default();
-            let inner = without_quotes(written);
-            let mut name = Vec::with_capacity(inner.len());
-            let mut bytes = inner.iter().copied();
+            let mut bytes = without_quotes(written).iter().copied();
             while let Some(byte) = bytes.next() {
                 name.push(byte);
                 if byte == quote {
@@ -293,10 +317,11 @@ fn name_of(text: &[u8], token: Token) -> Option<Box<[u8]>> {
                     bytes.next();
                 }
             }
-            Some(folded_name(&name))
         }
-        _ => None,
+        _ => return false,
     }
+    fold(name);
+    true
 }
 
 /// The names of parameters: first of each, or behind IN, OUT or INOUT.

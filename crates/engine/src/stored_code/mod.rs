@@ -156,7 +156,7 @@ impl Library {
             add(SYS);
         }
         // On most servers there is no such code, and looking for one word is much less than cutting the text into all.
-        if self.relations.len() > 1 || says_sys(text) {
+        if self.relations.len() > 1 || sql::has_letters_of(SYS, text) {
             sql::names(text, mode, add);
         }
         let Known { routines, triggers, views, .. } = self.known;
@@ -186,10 +186,6 @@ impl Library {
         let Known { routines, triggers, views, columns } = self.known;
         [routines, triggers, views, columns].iter().map(|&known| u64::from(!known)).sum()
     }
-}
-
-fn says_sys(text: &[u8]) -> bool {
-    text.windows(SYS.len()).any(|word| word.eq_ignore_ascii_case(SYS))
 }
 
 /// The server's stored code, as all workers know it.

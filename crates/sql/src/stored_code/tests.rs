@@ -124,6 +124,17 @@ fn names_are_folded() {
 }
 
 #[test]
+fn the_letters_of_a_word_are_found_wherever_they_stand() {
+    for text in ["sys", "SELECT 1 FROM `SyS`.x", "ssys", "sysdate()", "s sYs"] {
+        assert!(has_letters_of(b"sys", text.as_bytes()), "{text}");
+    }
+    for text in ["", "s", "sy", "SELECT s.y FROM s", "s ys", "ss"] {
+        assert!(!has_letters_of(b"sys", text.as_bytes()), "{text}");
+    }
+    assert!(has_letters_of(b"", b"x"));
+}
+
+#[test]
 fn definitions_say_what_they_define() {
     let defined = |text: &str| {
         definitions(text.as_bytes(), LexMode::default()).map(|found| {
