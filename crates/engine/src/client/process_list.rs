@@ -18,15 +18,19 @@ pub(crate) type Served = Box<[(u32, u32)]>;
 
 /// Whether a text is `SHOW [FULL] PROCESSLIST` and nothing else.
 pub(crate) fn is_asked_for(text: &[u8]) -> bool {
-    let words =
+    let mut words =
         text.split(|byte| byte.is_ascii_whitespace() || *byte == b';').filter(|word| !word.is_empty());
-    let words: Vec<_> = words.take(4).collect();
-    let is = |word: &[u8], known: &str| word.eq_ignore_ascii_case(known.as_bytes());
-    match words[..] {
-        [show, list] => is(show, "show") && is(list, "processlist"),
-        [show, full, list] => is(show, "show") && is(full, "full") && is(list, "processlist"),
-        _ => false,
+    let is = |word: Option<&[u8]>, known: &str| {
+        word.is_some_and(|word| word.eq_ignore_ascii_case(known.as_bytes()))
+    };
+    if !is(words.next(), "show") {
+        return false;
     }
+    let mut list = words.next();
+    if is(list, "full") {
+        list = words.next();
+    }
+    is(list, "processlist") && words.next().is_none()
 }
 
 impl Engine {

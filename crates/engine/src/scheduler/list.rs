@@ -155,6 +155,11 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         std::iter::successors(head(self.ends[queue].1), previous)
     }
 
+    /// Nobody waits in any queue.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lengths.iter().all(|&length| length == 0)
+    }
+
     pub(super) fn len(&self, queue: usize) -> usize {
         self.lengths[queue]
     }

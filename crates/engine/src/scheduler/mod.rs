@@ -277,6 +277,10 @@ impl Scheduler {
     /// The statement that would run next, without a regard for permits. With `backend_free` false only statements whose
     /// client holds a backend are considered.
     pub(crate) fn peek(&self, backend_free: bool) -> Option<u32> {
+        // It is asked several times a turn, and mostly nothing waits any more.
+        if self.lists.is_empty() {
+            return None;
+        }
         let heads = LANES.into_iter().filter(|&lane| self.may_start(lane));
         let heads = heads.filter_map(|lane| {
             self.first_of(lane, backend_free).map(|(head, client)| (self.place_in(lane, head), client))

@@ -60,6 +60,10 @@ pub struct PinCause {
 impl PinCounts {
     /// A client is pinned for these reasons from now on.
     pub(crate) fn pinned(&mut self, pins: Pins, fingerprint: u64) {
+        // Nearly always: no statement that pins nothing has to look through the names of all reasons.
+        if pins.is_empty() {
+            return;
+        }
         for reason in pins.names() {
             self.reasons.entry(reason).or_default().times += 1;
             let full = self.causes.len() >= MOST_CAUSES;
