@@ -415,9 +415,10 @@ impl ReplyReader {
     /// with 0xfe, where its first value has 16 MiB or more; an end packet is always shorter than such a row's packets.
     fn passes(&self, header: Header, first: u8) -> bool {
         match self.stage {
-            Stage::Definitions { .. } | Stage::PreparedDefinitions { .. } | Stage::FieldDefinitions => {
+            Stage::Definitions { .. } | Stage::PreparedDefinitions { .. } => {
                 first != EOF_HEADER && first != ERR_HEADER
             }
+            Stage::FieldDefinitions => !matches!(first, OK_HEADER | EOF_HEADER | ERR_HEADER),
             Stage::Rows { .. } => match first {
                 ERR_HEADER => false,
                 // The byte in front of each event (`reset_transmit_packet`).

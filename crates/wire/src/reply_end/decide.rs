@@ -46,6 +46,9 @@ impl ReplyReader {
                 self.stage = prepared_definitions(columns, 0);
                 Ok(())
             }
+            // What a command answers that has neither done anything nor failed (`Protocol::end_statement`): seen with MariaDB
+            // 10.11.19 without a schema, behind a WITH.
+            Stage::FieldDefinitions if payload[0] == OK_HEADER => self.on_ok(front, outlet),
             Stage::FieldDefinitions => {
                 let end = self.parse_end(payload)?;
                 self.relay_end(end, front, outlet);

@@ -327,6 +327,8 @@ fn field_lists() {
     check(Expect::FieldList, NEW_TO_OLD, new, old, &["ok 0002"]);
     check(Expect::FieldList, OLD_TO_NEW, old, new, &["eof 0002"]);
     check(Expect::FieldList, NEW, &[ERR], &[ERR], &["err 1054"]);
+    check(Expect::FieldList, NEW, &[OK], &[OK], &["ok 0002"]);
+    check(Expect::FieldList, NEW_TO_OLD, &[OK], &[OK], &["ok 0002"]);
 }
 
 #[test]
