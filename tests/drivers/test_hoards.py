@@ -126,3 +126,26 @@ def test_a_list_that_is_too_long(own_onramp, server, schema):
         [[level, _, text]] = client.query("SHOW WARNINGS").rows
         assert level == b"Warning" and b"3000 warnings" in text
         assert client.query("SHOW COUNT(*) WARNINGS").rows[0][0] == b"3000"
+
+
+def test_peers_that_have_not_logged_in(own_onramp, server):
+    """Who waits to be refused may send no more than a login has, wherever it would be kept meanwhile."""
+    onramp = own_onramp(server, failed_login_delay="5s", failed_login_threshold=0, workers=1)
+    peers = [raw.Connection(onramp) for _ in range(8)]
+    for peer in peers:
+        peer.greet()
+        peer.send(peer.login_request("nobody", "wrong"))
+        try:
+            peer.send_bytes(b"z" * 4_000_000)
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+    until(lambda: onramp.log_text().count("it has sent too much ahead of the end of its login") == 8, onramp.log_text)
+    with raw.Connection(onramp) as modest:
+        modest.greet()
+        modest.send(modest.login_request("app", "app-secret"))
+        modest.send_bytes(b"\x01\0\0\0\x0e" * 1000)
+        modest.sequence = 2
+        assert isinstance(modest.finish_login("app-secret"), Ok)
+        for _ in range(1000):
+            modest.sequence = 1
+            assert modest.receive()[:1] == b"\0"

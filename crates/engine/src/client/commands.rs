@@ -8,7 +8,7 @@ use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
 use zeroize::Zeroize;
 
 use super::execution::Execution;
-use super::login::Login;
+use super::login::{LARGEST_LOGIN, Login};
 use super::process_list::{self, Served};
 use super::{Phase, Running};
 use crate::backend::Permit;
@@ -117,6 +117,10 @@ impl Engine {
     /// Keeps bytes for later, within the bounds of one client and of all.
     fn keep_input(&mut self, key: usize, input: Vec<u8>) {
         let client = &mut self.clients[key];
+        if client.identity.is_none() && input.len() > wire::HEADER_LEN + LARGEST_LOGIN {
+            // Not left in the socket: the driver may have taken in more already, and who has not logged in is trusted with nothing.
+            return self.close_client(key, "it has sent too much ahead of the end of its login");
+        }
         let reads_on = match &client.phase {
             // What is whole waits until the answers before it are on their way.
             Phase::Idle => wire::message_len_hint(&input).is_none_or(|needed| needed > input.len()),
@@ -126,7 +130,7 @@ impl Engine {
         };
         let waits_for_us = !reads_on || client.stalled_since.is_some();
         client.too_far_ahead |= waits_for_us && input.len() > AHEAD;
-        // What peers send before they have logged in is bounded by itself, and must not use up what is for statements.
+        // What peers send before they have logged in is bounded above, and must not use up what is for statements.
         // Nor is a file: it goes on packet by packet.
         let counts =
             client.identity.is_some() && !matches!(client.phase, Phase::Running(Running::Uploading { .. }));
@@ -192,7 +196,7 @@ impl Engine {
             // Behind an auth switch, whose number depends on how the conversation began.
             (_, Some(&sequence)) => sequence,
         };
-        let Some(message) = wire::read_message(bytes, sequence, super::login::LARGEST_LOGIN)? else {
+        let Some(message) = wire::read_message(bytes, sequence, LARGEST_LOGIN)? else {
             return Ok(0);
         };
         self.login_packet(key, &message.payload, message.last_sequence);

@@ -107,3 +107,26 @@ fn what_is_not_answered_is_bounded_too() {
     }
     assert!(engine.clients[0].input.is_empty() && reads);
 }
+
+/// Who has not logged in makes us hold no more than a login takes, whatever it waits for.
+#[test]
+fn what_is_sent_ahead_of_a_login_is_bounded() {
+    for len in [LARGEST_LOGIN, 2 * LARGEST_LOGIN] {
+        let mut engine = engine(1, Settings::default());
+        let identity = engine.clients[0].identity.take().unwrap();
+        engine.release_identity(identity);
+        engine.clients[0].phase = Phase::Login(Login::Refused((Instant::START, 0)));
+        let mut reads = true;
+        for piece in vec![b'z'; len].chunks(1000) {
+            if engine.clients.contains(0) {
+                turn(&mut engine, piece, &mut reads);
+                // A driver that is told to pause keeps what it has received already.
+                assert!(
+                    reads
+                        && engine.clients.get(0).is_none_or(|client| client.input.len() <= 4 + LARGEST_LOGIN)
+                );
+            }
+        }
+        assert_eq!(engine.clients.contains(0), len == LARGEST_LOGIN);
+    }
+}
