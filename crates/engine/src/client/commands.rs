@@ -117,7 +117,9 @@ impl Engine {
     /// Keeps bytes for later, within the bounds of one client and of all.
     fn keep_input(&mut self, key: usize, input: Vec<u8>) {
         let client = &mut self.clients[key];
-        if client.identity.is_none() && input.len() > wire::HEADER_LEN + LARGEST_LOGIN {
+        let logs_in =
+            matches!(client.phase, Phase::AwaitingServer | Phase::Login(_)) && client.identity.is_none();
+        if logs_in && input.len() > wire::HEADER_LEN + LARGEST_LOGIN {
             // Not left in the socket: the driver may have taken in more already, and who has not logged in is trusted with nothing.
             return self.close_client(key, "it has sent too much ahead of the end of its login");
         }
