@@ -234,6 +234,26 @@ def test_call_prepared_with_out_parameters(client, note, schema, capabilities):
     note("again", connection.execute(prepared.statement, [b"5", None, b"1"]))
 
 
+@pytest.mark.parametrize("lacks", [raw.MULTI_RESULTS, raw.PS_MULTI_RESULTS, raw.MULTI_RESULTS | raw.PS_MULTI_RESULTS], ids=["text", "prepared", "both"])
+@pytest.mark.parametrize("with_several", [0, raw.MULTI_STATEMENTS], ids=["one", "several"])
+def test_call_by_clients_that_take_one_result(client, note, schema, lacks, with_several):
+    """While others, who take several, share the backends."""
+    usual, connection = client(schema=schema), client(schema=schema, capabilities=raw.USUAL & ~lacks | with_several)
+    for text in PROCEDURES:
+        assert isinstance(usual.query(text), Ok)
+    connection.query("SET lock_wait_timeout = 33")
+    for number, each in enumerate((usual, connection, usual)):
+        for text in ("SELECT @@lock_wait_timeout", "CALL two_results()", "CALL nothing()", "CALL outs(1, @b, @c)", "SELECT 1; SELECT 2"):
+            note(f"{number}: {text}", each.query_all(text))
+        prepared = each.prepare("CALL outs(?, ?, ?)")
+        if isinstance(prepared, raw.Err):
+            note(f"{number}: refused", prepared)
+        else:
+            note(f"{number}: prepared", each.execute(prepared.statement, [b"1", None, b"21"]))
+        note(f"{number}: goes on", each.query("SELECT 3"))
+        each.reset()
+
+
 def test_call_in_client_libraries(driver, note, schema):
     connection = driver(database=schema)
     cursor = connection.cursor()

@@ -45,8 +45,6 @@ pub(crate) const ALWAYS: Capabilities = Capabilities(
         | Capabilities::TRANSACTIONS.0
         | Capabilities::SECURE_CONNECTION.0
         | Capabilities::MULTI_STATEMENTS.0
-        | Capabilities::MULTI_RESULTS.0
-        | Capabilities::PS_MULTI_RESULTS.0
         | Capabilities::PLUGIN_AUTH.0
         | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
         | Capabilities::SESSION_TRACK.0

@@ -256,10 +256,14 @@ impl Client {
     }
 }
 
-/// See [`Client::class`]. CLIENT_FOUND_ROWS changes affected rows, LOCAL_FILES whether the server may ask for files, INTERACTIVE the value of @@wait_timeout, EXTENDED_METADATA the form of column definitions.
+/// See [`Client::class`]. CLIENT_FOUND_ROWS changes affected rows, LOCAL_FILES whether the server may ask for files, INTERACTIVE the value of @@wait_timeout,
+/// MULTI_RESULTS whether procedures may select (error 1312), PS_MULTI_RESULTS whether OUT parameters come in a result of their own,
+/// EXTENDED_METADATA the form of column definitions.
 pub(crate) const CLASS: Capabilities = Capabilities(
     Capabilities::FOUND_ROWS.0
         | Capabilities::LOCAL_FILES.0
         | Capabilities::INTERACTIVE.0
+        | Capabilities::MULTI_RESULTS.0
+        | Capabilities::PS_MULTI_RESULTS.0
         | Capabilities::EXTENDED_METADATA.0,
 );
