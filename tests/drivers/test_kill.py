@@ -305,3 +305,33 @@ def kill_backends(admin):
     rows = admin.query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app'").rows
     for (number,) in rows:
         admin.query(f"KILL {int(number)}")
+
+
+def thread_states(admin):
+    return admin.query("SELECT STATE FROM information_schema.PROCESSLIST WHERE INFO LIKE '%slow victim%' AND ID <> CONNECTION_ID()").rows
+
+
+def test_kill_while_a_file_is_sent(client, admin, note, schema):
+    """The server waits for the rest of the file, which never comes."""
+    victim, killer = client(schema=schema, capabilities=raw.USUAL | raw.LOCAL_FILES), client()
+    victim.query("CREATE TABLE t (a INT)")
+    victim.command(raw.QUERY, b"LOAD DATA LOCAL INFILE 'slow victim' INTO TABLE t")
+    assert victim.receive()[:1] == b"\xfb"
+    victim.send(b"1\n2\n")
+    note("kill", killer.query(f"KILL {victim.id}"))
+    until(lambda: not thread_states(admin), "the server waits on")
+    assert end_of(victim) == "closed" or victim.at_end()
+    note("rolled back", killer.query(f"SELECT * FROM {schema}.t"))
+    note("killer goes on", killer.query("SELECT 1"))
+
+
+def test_kill_of_a_slow_reader(client, admin, note):
+    """The server waits until its client takes more of the rows."""
+    victim, killer = client(), client()
+    victim.command(raw.QUERY, b"SELECT REPEAT('x', 10000), 'slow victim' FROM seq_1_to_20000")
+    until(lambda: thread_states(admin) == [(b"Writing to net",)], lambda: f"it does not wait: {thread_states(admin)}")
+    note("kill", killer.query(f"KILL {victim.id}"))
+    until(lambda: not thread_states(admin), "the server waits on")
+    with pytest.raises((Closed, ConnectionResetError)):
+        victim.result()
+    note("killer goes on", killer.query("SELECT 1"))

@@ -7,7 +7,7 @@ use seam::Instant;
 use sql::{KillTarget, Kind, LexMode};
 use wire::{Capabilities, CommandKind, Expect, OkPacket, StatusFlags};
 
-use super::Phase;
+use super::{Phase, Running};
 use crate::backend::{Afterwards, Owner};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -281,6 +281,15 @@ impl Engine {
     /// The server ends the statement, asked by the killer's own account. The backend is not used again afterwards: a
     /// late KILL must not hit the statement of another client.
     fn kill_running(&mut self, victim: usize, query_only: bool) -> Outcome {
+        if !query_only && self.waits_for_its_client(victim) {
+            // Such a server notices no KILL QUERY, but that its connection has ended (my_net_read, net_write_packet).
+            let backend = self.clients[victim].backend;
+            self.close_client(victim, "killed");
+            if let Some(backend) = backend.filter(|&backend| self.backends.contains(backend)) {
+                self.close_backend(backend, "its client was killed, for which the server waited");
+            }
+            return Outcome::Done;
+        }
         if self.hand_over(victim) {
             // Others wait for the same answer; only the victim goes without.
             self.clients[victim].phase = Phase::Queued;
@@ -308,6 +317,18 @@ impl Engine {
         let thread_id = u64::from(backend.thread_id);
         self.clients[victim].killed = !query_only;
         Outcome::AskServer(thread_id)
+    }
+
+    /// The server waits for a client that sends no more of a file, or takes no more of its reply, and for nobody else.
+    fn waits_for_its_client(&self, client: usize) -> bool {
+        let state = &self.clients[client];
+        let Some(backend) = state.backend.map(|backend| &self.backends[backend]) else { return false };
+        let Some(statement) = backend.in_flight.front().filter(|_| backend.answers(client)) else {
+            return false;
+        };
+        let is_only = backend.in_flight.len() == 1 && statement.group.is_none();
+        let stalls = state.stalled_since.is_some() && statement.summary.relayed > 0;
+        is_only && (stalls || matches!(state.phase, Phase::Running(Running::Uploading { .. })))
     }
 
     fn queue_kill(&mut self, killer: usize, thread_id: u64, query_only: bool) {
