@@ -36,6 +36,8 @@ pub(crate) struct Account {
     pub(crate) expired: bool,
     /// SUPER or CONNECTION ADMIN: may KILL other users' connections.
     pub(crate) may_kill: bool,
+    /// MySQL's SYSTEM_USER: only others who have it may KILL its connections.
+    pub(crate) is_system_user: bool,
     /// A hash of what new connections of it may do; empty where that cannot be read.
     pub(crate) rights: Vec<u8>,
     /// What has to be true of the connection.
@@ -67,6 +69,7 @@ impl Account {
             locked: false,
             expired: false,
             may_kill: false,
+            is_system_user: false,
             rights: Vec::new(),
             requirement: Requirement::None,
         }

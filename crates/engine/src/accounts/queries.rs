@@ -109,11 +109,22 @@ macro_rules! mysql_8_privileges {
     };
 }
 
+/// Who may KILL: 1 for SUPER or CONNECTION_ADMIN, and 2 more for SYSTEM_USER, without which no connection of such a user may be
+/// killed (MySQL's kill_one_thread). What comes by roles is not followed.
+macro_rules! mysql_kills {
+    () => {
+        "(Super_priv = 'Y' OR EXISTS (SELECT 1 FROM mysql.global_grants k WHERE k.USER = accounts.User \
+          AND k.HOST = accounts.Host AND k.PRIV = 'CONNECTION_ADMIN')) + 2 * EXISTS (SELECT 1 FROM mysql.global_grants k \
+          WHERE k.USER = accounts.User AND k.HOST = accounts.Host AND k.PRIV = 'SYSTEM_USER')"
+    };
+}
+
 macro_rules! mysql_accounts {
-    ($second:expr, $rights:expr) => {
+    ($kills:expr, $second:expr, $rights:expr) => {
         concat!(
-            "SELECT User, Host, plugin, authentication_string, account_locked = 'Y', Super_priv = 'Y', \
-                ssl_type, ssl_cipher, x509_issuer, x509_subject, ",
+            "SELECT User, Host, plugin, authentication_string, account_locked = 'Y', ",
+            $kills,
+            ", ssl_type, ssl_cipher, x509_issuer, x509_subject, ",
             mysql_expired!(),
             ", ",
             $second,
@@ -142,9 +153,10 @@ macro_rules! mysql_schema_rights {
 }
 
 /// MySQL since 8.0.14, which knows a second password while clients move to a new one.
-const MYSQL_ACCOUNTS: &str = mysql_accounts!(additional_password!(), "NULL");
+const MYSQL_ACCOUNTS: &str = mysql_accounts!("Super_priv = 'Y'", additional_password!(), "NULL");
 
 const MYSQL_ACCOUNTS_AND_RIGHTS: &str = mysql_accounts!(
+    mysql_kills!(),
     additional_password!(),
     concat!(
         "SHA2(CONCAT_WS('/', ",
@@ -196,9 +208,10 @@ const MYSQL_PROBE_OF_RIGHTS: &str = mysql_probe!(concat!(
 ));
 
 /// MySQL 5.7, which has no second passwords and no roles.
-const MYSQL_57_ACCOUNTS: &str = mysql_accounts!("NULL", "NULL");
+const MYSQL_57_ACCOUNTS: &str = mysql_accounts!("Super_priv = 'Y'", "NULL", "NULL");
 
 const MYSQL_57_ACCOUNTS_AND_RIGHTS: &str = mysql_accounts!(
+    "Super_priv = 'Y'",
     "NULL",
     concat!("SHA2(CONCAT_WS('/', ", mysql_privileges!(), ", ", mysql_schema_rights!(), "), 256)")
 );

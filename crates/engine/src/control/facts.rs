@@ -230,6 +230,8 @@ pub(crate) fn account_of_row(row: &Row<'_>) -> Option<Account> {
     let [user, host, plugin, stored, locked, may_kill, tls, cipher, issuer, subject, more @ ..] = row else {
         return None;
     };
+    // The servers' own decision is made of two bits, see [`crate::accounts::queries`].
+    let kills = number::<u8>(*may_kill).unwrap_or_default();
     // The first two are MySQL's, the next two MariaDB's: whether `unix_socket` is one of several ways in.
     let (expired, second, socket) = (more.first(), more.get(1), more.get(2));
     // One of several ways in goes before the others, which are for our backends.
@@ -252,7 +254,8 @@ pub(crate) fn account_of_row(row: &Row<'_>) -> Option<Account> {
         second: second.map(|stored| Credential::new(plugin.unwrap_or_default(), stored)),
         locked: *locked == Some(b"1"),
         expired: expired == Some(&Some(b"1")),
-        may_kill: *may_kill == Some(b"1"),
+        may_kill: kills & 1 != 0,
+        is_system_user: kills & 2 != 0,
         rights: more.get(4).copied().flatten().unwrap_or_default().to_vec(),
         requirement: Requirement::new(*tls, *cipher, *issuer, *subject),
     })

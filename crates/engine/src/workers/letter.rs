@@ -83,17 +83,48 @@ pub(crate) enum Outcome {
 pub(crate) struct Rights {
     /// Everybody's: SUPER or CONNECTION ADMIN.
     all: bool,
+    /// MySQL's SYSTEM_USER.
+    is_system_user: bool,
     user: Vec<u8>,
     host: String,
 }
 
 impl Rights {
     pub(crate) fn of(account: &Account) -> Self {
-        Self { all: account.may_kill, user: account.user.clone(), host: account.host.clone() }
+        Self {
+            all: account.may_kill,
+            is_system_user: account.is_system_user,
+            user: account.user.clone(),
+            host: account.host.clone(),
+        }
     }
 
-    /// The servers' rule: one's own connections, or all.
+    /// The servers' rule: one's own connections, or all, but those of a system user are for system users (kill_one_thread).
     pub(crate) fn cover(&self, victim: &Account) -> bool {
-        self.all || (self.user == victim.user && self.host == victim.host)
+        let is_own = self.user == victim.user && self.host == victim.host;
+        is_own || (self.all && (self.is_system_user || !victim.is_system_user))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::Credential;
+
+    #[test]
+    fn who_may_kill_whom() {
+        let account = |user, may_kill, is_system_user| Account {
+            may_kill,
+            is_system_user,
+            ..Account::of_test(user, "%", Credential::Empty)
+        };
+        let (plain, system) = (account("plain", false, false), account("system", false, true));
+        let (killer, root) = (account("killer", true, false), account("root", true, true));
+        let covered =
+            |by: &Account| [&plain, &system, &killer, &root].map(|victim| Rights::of(by).cover(victim));
+        assert_eq!(covered(&plain), [true, false, false, false]);
+        assert_eq!(covered(&system), [false, true, false, false]);
+        assert_eq!(covered(&killer), [true, false, true, false]);
+        assert_eq!(covered(&root), [true; 4]);
     }
 }
