@@ -13,9 +13,10 @@ use crate::backend::{Backend, Owner, Permit, Phase as BackendPhase};
 use crate::client::{Client, Phase};
 use crate::engine::Engine;
 use crate::learned::digests::Digest;
+use crate::learned::digests::text::end_before_password;
 use crate::learned::lock_waits::Blocker;
 use crate::outside::waits::WaitReason;
-use crate::request::RequestKind;
+use crate::request::{RequestKind, may_be_several};
 use crate::scheduler::{Class, Lane};
 use crate::session::pins::Pins;
 use crate::settings::ThreadHandling;
@@ -344,7 +345,7 @@ impl Engine {
             statement: request
                 .filter(|request| waits && !hides_its_text(request.statement.kind, request.command))
                 .and_then(|request| request.text())
-                .filter(|text| !text.is_empty())
+                .filter(|text| !text.is_empty() && !may_hold_password(text))
                 .map(|text| lossy(&text[..text.len().min(LONGEST_TEXT)])),
             input: client.input.len() + request.map_or(0, |request| request.raw.len()),
             session_state: session.map(|(number, _)| number),
@@ -449,6 +450,12 @@ fn hides_its_text(kind: Kind, command: RequestKind) -> bool {
     use Kind::{Admin, Ddl, Execute, Other, Prepare, Set};
     matches!(kind, Admin | Ddl | Execute | Other | Prepare | Set)
         || !matches!(command, RequestKind::Query | RequestKind::Prepare)
+}
+
+/// The kind is that of a text's first statement; what follows, or stands behind an EXPLAIN, may be of any.
+fn may_hold_password(text: &[u8]) -> bool {
+    let shown = &text[..text.len().min(LONGEST_TEXT)];
+    may_be_several(text) || end_before_password(&lossy(shown).to_ascii_lowercase()).is_some()
 }
 
 fn account_name(account: &Account) -> String {

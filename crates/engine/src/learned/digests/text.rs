@@ -22,7 +22,7 @@ pub(crate) fn shown(text: &[u8], statement: &Statement, mode: LexMode) -> Option
 
 /// Behind the first word after which the servers' grammar has a password: `IDENTIFIED`, `PASSWORD`, `MASTER_PASSWORD`,
 /// `SOURCE_PASSWORD` and their like.
-fn end_before_password(shown: &str) -> Option<usize> {
+pub(crate) fn end_before_password(shown: &str) -> Option<usize> {
     let mut start = 0;
     for word in shown.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
         let name = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_');

@@ -123,3 +123,21 @@ fn a_thousand_looks() {
     let seen: usize = (0..1000).map(|n| engine.clients_from(n % 24 * 4096, 4096).rows.len()).sum();
     assert_eq!(seen, 4_096_000);
 }
+
+#[test]
+fn a_text_that_may_hold_a_password_is_not_shown() {
+    let mut engine = engine(1);
+    for (text, is_shown) in [
+        ("SELECT 1; CREATE USER u IDENTIFIED BY 'secret'", false),
+        ("BEGIN; SET PASSWORD = 'secret'", false),
+        ("EXPLAIN CREATE USER u IDENTIFIED BY 'secret'", false),
+        ("SELECT 1;", true),
+    ] {
+        engine.clients[0].phase = Phase::Idle;
+        query(&mut engine, 0, text);
+        let rows = engine.clients_from(0, 10).rows;
+        assert_eq!((rows[0].state, rows[0].statement.is_some()), ("queued", is_shown), "{text}");
+        engine.scheduler.remove(0);
+        engine.take_request(0);
+    }
+}
