@@ -478,6 +478,22 @@ impl Engine {
         }
     }
 
+    /// Those that are under way have no longer than this: `connect_timeout` is another one from now on. So they stay in order.
+    pub(crate) fn end_logins_by(&mut self, latest: Instant) {
+        for (until, key, id) in &mut self.logins {
+            if *until <= latest {
+                continue;
+            }
+            if let Some(client) = self.clients.get_mut(*key)
+                && client.id == *id
+                && client.login_until == Some(*until)
+            {
+                client.login_until = Some(latest);
+            }
+            *until = latest;
+        }
+    }
+
     /// Ends logins that have taken longer than `connect_timeout`.
     pub(crate) fn expire_logins(&mut self) {
         while let Some(&(deadline, key, id)) = self.logins.front() {

@@ -1,4 +1,5 @@
 use std::rc::Rc;
+use std::time::Duration;
 
 use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program};
 
@@ -128,5 +129,28 @@ fn what_is_sent_ahead_of_a_login_is_bounded() {
             }
         }
         assert_eq!(engine.clients.contains(0), len == LARGEST_LOGIN);
+    }
+}
+
+/// A `connect_timeout` that was lowered holds for who is logging in, whatever logins there were before.
+#[test]
+fn a_shorter_connect_timeout_holds_at_once() {
+    let long = Settings { connect_timeout: Duration::from_secs(300), ..Settings::default() };
+    let mut engine = engine(3, long);
+    for key in [0, 1] {
+        engine.clients[key].phase = Phase::Login(Login::Greeted);
+        engine.begin_login(key);
+    }
+    // One has ended.
+    engine.clients[0].login_until = None;
+    engine.clients[0].phase = Phase::Idle;
+    let short = Settings { connect_timeout: Duration::from_secs(2), ..engine.settings.clone() };
+    engine.change_settings(&short);
+    engine.clients[2].phase = Phase::Login(Login::Greeted);
+    engine.begin_login(2);
+    for (seconds, left) in [(1, [true, true, true]), (3, [true, false, false])] {
+        engine.handle(Instant::START + Duration::from_secs(seconds), Input::TurnEnd);
+        while engine.poll_output().is_some() {}
+        assert_eq!([0, 1, 2].map(|key| engine.clients.contains(key)), left, "after {seconds} s");
     }
 }
