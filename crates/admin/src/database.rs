@@ -30,7 +30,11 @@ const MEMORY_LIMIT: usize = 256 << 20;
 const RESULT_LIMIT: usize = 64 << 20;
 
 /// The largest value, in bytes, and the largest row: longer ones come from nothing but functions that repeat text.
-const VALUE_LIMIT: i32 = 1 << 20;
+/// Functions such as instr() and trim() take as long as one argument times the other.
+const VALUE_LIMIT: i32 = 64 << 10;
+
+/// The longest pattern of LIKE and GLOB, in bytes: they take as long as text times pattern, and nobody looks at the clock meanwhile.
+const PATTERN_LIMIT: i32 = 256;
 
 /// Instructions of SQLite between two looks at the clock: some ten microseconds.
 const INSTRUCTIONS_PER_LOOK: i32 = 1000;
@@ -164,6 +168,7 @@ fn open() -> rusqlite::Result<Connection> {
 /// From here on nothing but reading, in bounded time.
 fn guard(database: &Connection, access: &Arc<Mutex<Access>>, deadline: Instant) -> rusqlite::Result<()> {
     database.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_LIMIT)?;
+    database.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_LIMIT)?;
     // Its own threads would be outside of every bound.
     database.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
     let access = Arc::clone(access);
@@ -340,15 +345,25 @@ mod tests {
         assert_eq!(outcome.map(|_| ()).unwrap_err().code, 3024);
     }
 
+    /// A function is not interrupted.
+    #[test]
+    fn time_is_bounded_within_a_function() {
+        for operator in ["LIKE", "GLOB"] {
+            let text = format!("SELECT 'a' {operator} printf('%.*c', 257, 'a')");
+            assert!(ask(&text).unwrap_err().1.contains("pattern too complex"));
+        }
+        assert_eq!(ask("SELECT 'abc' LIKE '%B%'").unwrap(), [["1"]]);
+    }
+
     #[test]
     fn memory_is_bounded() {
         let (code, message) = ask("SELECT length(zeroblob(100000000))").unwrap_err();
         assert_eq!((code, message.contains("a value")), (1041, true), "{message}");
         let series = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s)";
-        let (code, message) = ask(&format!("{series} SELECT hex(zeroblob(100000)) FROM s")).unwrap_err();
+        let (code, message) = ask(&format!("{series} SELECT hex(zeroblob(30000)) FROM s")).unwrap_err();
         assert_eq!((code, message.contains("a result")), (1041, true), "{message}");
         let (code, message) =
-            ask(&format!("{series} SELECT hex(zeroblob(100000)) || n AS x FROM s ORDER BY x")).unwrap_err();
+            ask(&format!("{series} SELECT hex(zeroblob(30000)) || n AS x FROM s ORDER BY x")).unwrap_err();
         assert_eq!((code, message.contains("all statements")), (1041, true), "{message}");
         assert_eq!(ask("SELECT 1").unwrap(), [["1"]], "the memory is free again");
     }
