@@ -325,9 +325,9 @@ def test_kill_while_a_file_is_sent(client, admin, note, schema):
     note("killer goes on", killer.query("SELECT 1"))
 
 
-def test_kill_of_a_slow_reader(client, admin, note):
+def test_kill_of_a_slow_reader(client, admin, note, schema):
     """The server waits until its client takes more of the rows."""
-    victim, killer = client(), client()
+    victim, killer = client(schema=schema), client()
     victim.command(raw.QUERY, b"SELECT REPEAT('x', 10000), 'slow victim' FROM seq_1_to_20000")
     until(lambda: thread_states(admin) == [(b"Writing to net",)], lambda: f"it does not wait: {thread_states(admin)}")
     note("kill", killer.query(f"KILL {victim.id}"))
