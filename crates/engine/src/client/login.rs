@@ -225,11 +225,17 @@ impl Engine {
         client.wanted_compression = compression::wanted(compressions, login.capabilities, payload);
         client.wants_end_for_loss = is_libmariadb(login.attributes);
         let (plugin, token) = (login.auth_plugin, login.auth_response);
-        let attempt = Box::new(Attempt {
+        let mut attempt = Box::new(Attempt {
             schema: login.schema.filter(|schema| !schema.is_empty()).map(<[u8]>::to_vec),
             collation: login.collation,
             ..Attempt::new(login.user, plugin, token, client.scramble, sequence)
         });
+        // Only an answer by the method of our greeting is one to its scramble: who names another plugin has sent none that
+        // counts (the C libraries send an empty packet), and is asked anew. Ed25519 needs a longer nonce than greetings have.
+        let greeted = self.facts.as_ref().map(|facts| facts.method);
+        if client.capabilities.contains(Capabilities::PLUGIN_AUTH) {
+            attempt.method = attempt.method.filter(|&it| Some(it) == greeted && it != Method::Ed25519);
+        }
         self.authenticate(key, attempt, false);
         Ok(())
     }

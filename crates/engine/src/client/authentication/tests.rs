@@ -82,6 +82,10 @@ impl Bench {
     }
 
     fn log_in(&mut self, visitor: &mut Visitor, user: &str, token: &[u8]) {
+        self.log_in_by(visitor, user, b"caching_sha2_password", token);
+    }
+
+    fn log_in_by(&mut self, visitor: &mut Visitor, user: &str, plugin: &[u8], token: &[u8]) {
         let mut payload = Vec::new();
         wire::LoginRequest {
             capabilities: ALWAYS,
@@ -90,7 +94,7 @@ impl Bench {
             user: user.as_bytes(),
             auth_response: token,
             schema: None,
-            auth_plugin: Some(b"caching_sha2_password"),
+            auth_plugin: Some(plugin),
             attributes: &[],
         }
         .put(&mut payload);
@@ -326,6 +330,27 @@ fn a_signature_is_checked_elsewhere() {
         let told = bench.told(&visitor);
         assert_eq!(told[0][0] == 0, right);
         assert_eq!(is_denied(&told), !right);
+    }
+}
+
+#[test]
+fn who_names_another_plugin_than_the_greeting_is_asked_anew() {
+    let native = [b"*".to_vec(), vec![b'A'; 40]].concat();
+    for (plugin, credential) in [
+        (&b"client_ed25519"[..], Credential::Ed25519([5; 32])),
+        (b"sha256_password", Credential::Sha256(stored("secret"))),
+        (b"mysql_native_password", Credential::new(b"mysql_native_password", &native)),
+    ] {
+        for token in [vec![], vec![b's'; 64]] {
+            let mut bench = Bench::new(vec![account("ed", credential.clone())]);
+            let mut visitor = bench.visit(0, Peer::Tcp(TCP.into()));
+            bench.log_in_by(&mut visitor, "ed", plugin, &token);
+            let told = bench.told(&visitor);
+            let switch = AuthSwitch::parse(&told[0]).expect("a switch");
+            assert_eq!(switch.plugin, plugin);
+            assert!(switch.data.iter().any(|&byte| byte != 0));
+            assert_eq!(bench.work(), 0, "nothing is checked against a nonce that nobody was given");
+        }
     }
 }
 
