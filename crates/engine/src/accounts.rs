@@ -9,7 +9,7 @@ pub(crate) mod secret;
 pub(crate) mod task;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
 use seam::Peer;
@@ -249,7 +249,7 @@ fn nobody(accounts: &[Rc<Account>]) -> Vec<u8> {
 pub(crate) fn host_name(peer: &Peer, name_resolution: bool) -> String {
     match peer {
         Peer::Unix { .. } => "localhost".into(),
-        Peer::Tcp(address) if name_resolution && canonical(address.ip()).is_loopback() => "localhost".into(),
+        Peer::Tcp(address) if name_resolution && is_localhost(canonical(address.ip())) => "localhost".into(),
         Peer::Tcp(address) => canonical(address.ip()).to_string(),
     }
 }
@@ -276,14 +276,19 @@ fn host_matches(pattern: &str, peer: &Peer, name_resolution: bool) -> bool {
         return matches_wildcards(pattern.as_bytes(), b"localhost");
     };
     let ip = canonical(address.ip());
-    // The servers take a loopback address for `localhost` unless name resolution is off (ip_to_hostname).
-    if name_resolution && ip.is_loopback() && matches_wildcards(pattern.as_bytes(), b"localhost") {
+    if name_resolution && is_localhost(ip) && matches_wildcards(pattern.as_bytes(), b"localhost") {
         return true;
     }
     match pattern.split_once('/') {
         Some((network, mask)) => in_network(ip, network, mask),
         None => matches_wildcards(pattern.as_bytes(), ip.to_string().as_bytes()),
     }
+}
+
+/// The addresses that the servers take for `localhost` unless name resolution is off: these two, and not the rest of
+/// 127.0.0.0/8 (ip_to_hostname, by `INADDR_LOOPBACK` and `IN6_IS_ADDR_LOOPBACK`).
+fn is_localhost(ip: IpAddr) -> bool {
+    ip == Ipv4Addr::LOCALHOST || ip == Ipv6Addr::LOCALHOST
 }
 
 /// An IPv4 address that came in over an IPv6 socket is an IPv4 address, for the servers too.
@@ -299,21 +304,34 @@ fn in_network(ip: IpAddr, network: &str, mask: &str) -> bool {
     let (IpAddr::V4(ip), Ok(network), Ok(mask)) = (ip, network.parse(), mask.parse()) else {
         return false;
     };
-    let bits = |address: std::net::Ipv4Addr| u32::from(address);
+    let bits = |address: Ipv4Addr| u32::from(address);
     bits(ip) & bits(mask) == bits(network)
 }
 
-/// SQL's LIKE with `%`, `_` and backslash, as the servers compare hosts (wild_case_compare).
-fn matches_wildcards(pattern: &[u8], text: &[u8]) -> bool {
-    match pattern {
-        [] => text.is_empty(),
-        [b'%', rest @ ..] => (0..=text.len()).any(|skip| matches_wildcards(rest, &text[skip..])),
-        [b'\\', literal, rest @ ..] | [literal, rest @ ..] => match text {
-            [first, after @ ..] if first == literal || (*literal == b'_' && pattern[0] == b'_') => {
-                matches_wildcards(rest, after)
+/// SQL's LIKE with `%`, `_` and backslash, as the servers compare hosts (wild_case_compare). What the latest `%` stands for is
+/// the only thing that is ever tried again, so that no pattern takes long.
+fn matches_wildcards(mut pattern: &[u8], mut text: &[u8]) -> bool {
+    let mut latest: Option<(&[u8], &[u8])> = None;
+    loop {
+        let step = match (pattern, text) {
+            ([], []) => return true,
+            ([b'%', rest @ ..], _) => {
+                latest = Some((rest, text));
+                Some((rest, text))
             }
-            _ => false,
-        },
+            ([b'\\', literal, rest @ ..], [first, after @ ..]) => (first == literal).then_some((rest, after)),
+            ([b'_', rest @ ..], [_, after @ ..]) => Some((rest, after)),
+            ([literal, rest @ ..], [first, after @ ..]) => (first == literal).then_some((rest, after)),
+            _ => None,
+        };
+        (pattern, text) = match (step, latest) {
+            (Some(step), _) => step,
+            (None, Some((rest, [_, after @ ..]))) => {
+                latest = Some((rest, after));
+                (rest, after)
+            }
+            (None, _) => return false,
+        };
     }
 }
 

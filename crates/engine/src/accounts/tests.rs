@@ -40,6 +40,16 @@ fn without_name_resolution_loopback_is_an_address() {
 }
 
 #[test]
+fn no_other_loopback_address_is_localhost() {
+    let accounts = Accounts::new(vec![account("app", "localhost"), account("app", "%")]);
+    for (ip, host) in [("127.0.0.1", "localhost"), ("::1", "localhost"), ("127.0.0.2", "%")] {
+        assert_eq!(found(&accounts, "app", &tcp(ip)), host, "{ip}");
+    }
+    assert_eq!(found(&accounts, "app", &tcp("::ffff:127.0.0.1")), "localhost");
+    assert_eq!(host_name(&tcp("127.0.0.2"), true), "127.0.0.2");
+}
+
+#[test]
 fn an_anonymous_account_on_a_closer_host_shadows_a_named_one() {
     let accounts = Accounts::new(vec![account("app", "%"), account("", "localhost")]);
     assert_eq!(found(&accounts, "app", &Peer::Unix { uid: 0 }), "localhost");
@@ -53,6 +63,27 @@ fn networks_and_wildcards() {
     assert!(!host_matches("10.0._.5", &tcp("10.0.77.5"), true));
     assert!(host_matches("%", &tcp("::ffff:10.0.0.1"), true));
     assert!(host_matches("10.0.0.1", &tcp("::ffff:10.0.0.1"), true));
+}
+
+#[test]
+fn many_wildcards_take_no_time() {
+    let long = [vec![b'%'; 200], b"x".to_vec()].concat();
+    assert!(!matches_wildcards(&long, b"192.168.100.200"));
+    let mixed = [b"%1".repeat(60), b"x".to_vec()].concat();
+    assert!(!matches_wildcards(&mixed, &[b'1'; 45]));
+    for (pattern, text, matches) in [
+        ("%.0.0.1", "127.0.0.1", true),
+        ("1%0%1", "127.0.0.1", true),
+        ("1%0%2", "127.0.0.1", false),
+        ("127.0.0.1%", "127.0.0.1", true),
+        ("127.0.0.1_", "127.0.0.1", false),
+        ("%a%ab", "aaab", true),
+        (r"a\_b", "a_b", true),
+        (r"a\_b", "axb", false),
+        ("", "x", false),
+    ] {
+        assert_eq!(matches_wildcards(pattern.as_bytes(), text.as_bytes()), matches, "{pattern} {text}");
+    }
 }
 
 #[test]
