@@ -30,7 +30,11 @@ BACKENDS = {"mysql2": 12}
 
 def main():
     end_in_order_on_sigterm()
-    wanted = sys.argv[1:] or [MTR, *clients.SUITES]
+    known = [MTR, *clients.SUITES]
+    wanted = sys.argv[1:] or known
+    if not set(wanted) <= set(known):
+        print(f"{__doc__}\nSuites: {', '.join(known)}", file=sys.stderr)
+        return 2
     outcomes = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     for suite in wanted:
         print(f"{suite} ...", flush=True)
