@@ -129,7 +129,11 @@ mod tests {
     use seam::{Address, ConnectionId, Input, Output, Peer, Program};
     use wire::Capabilities;
 
+    use std::rc::Rc;
+
     use super::*;
+    use crate::accounts::secret::Secret;
+    use crate::accounts::{Account, Credential};
     use crate::server_login::Established;
     use crate::settings::Settings;
 
@@ -154,6 +158,8 @@ mod tests {
             let connection = ConnectionId { index, generation: 1 };
             let mut client =
                 Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);
+            let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
+            client.identity = Some(engine.identities.hold(&account, b"app", Secret::None));
             client.wait_timeout = *value;
             client.phase = Phase::Idle;
             let key = engine.clients.insert(client);
