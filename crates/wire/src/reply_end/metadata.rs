@@ -32,7 +32,10 @@ impl ReplyReader {
         let head = Front { bytes: head, place: None, sequence: head[3] };
         let digest = Some(digest(packets(definitions)));
         let whole = !matches!(self.stage, Stage::Definitions { .. });
-        if whole && self.options.client_metadata == ClientMetadata::Known(digest) {
+        let has_these = whole && self.options.client_metadata == ClientMetadata::Known(digest);
+        // What comes behind a first result (BEGIN NOT ATOMIC ... END) the server describes each time.
+        self.options.client_metadata = ClientMetadata::Known(None);
+        if has_these {
             self.put_head(head, DEFINITIONS_LEFT_OUT, outlet);
             let left_out = packets(definitions).count();
             #[expect(clippy::cast_possible_truncation, reason = "numbers of packets are counted modulo 256")]
