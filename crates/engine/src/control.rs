@@ -327,7 +327,7 @@ impl Engine {
             Question::Functions => facts.functions_query(),
             Question::Code(question) => self.code_text(question),
         };
-        let options = crate::backend::dispatch::reply_options(
+        let options = crate::backend::message::reply_options(
             self.control.capabilities,
             wire::Capabilities::DEPRECATE_EOF,
             0,

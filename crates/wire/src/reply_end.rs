@@ -60,6 +60,9 @@ pub struct ReplyOptions {
     pub backend_deprecate_eof: bool,
     /// Whether the backend has `SESSION_TRACK`.
     pub backend_session_track: bool,
+    /// Whether the execution asked for a cursor. Elsewhere the flag of one means nothing: MySQL leaves it standing behind a stored
+    /// function that has used a cursor (seen with 9.7.4).
+    pub may_open_cursor: bool,
     /// Whether the backend's packets come inside compressed ones.
     pub backend_compressed: bool,
     /// Whether the client has `DEPRECATE_EOF`.
@@ -82,6 +85,7 @@ impl Default for ReplyOptions {
             first_sequence: 1,
             backend_deprecate_eof: true,
             backend_session_track: true,
+            may_open_cursor: false,
             backend_compressed: false,
             client_deprecate_eof: true,
             client_session_track: true,

@@ -182,7 +182,7 @@ proptest! {
     fn whole_replies(
         bytes in prop_oneof![packets(), vec(any::<u8>(), 0..100)],
         expect in expect(),
-        flags in any::<[bool; 6]>(),
+        flags in any::<[bool; 7]>(),
         client_metadata in client_metadata(),
         skip_results in 0..3_u8,
         cut in 1..20_usize,
@@ -191,6 +191,7 @@ proptest! {
             first_sequence: 1,
             backend_deprecate_eof: flags[0],
             backend_session_track: flags[1],
+            may_open_cursor: flags[6],
             backend_compressed: flags[5],
             client_deprecate_eof: flags[2],
             client_session_track: flags[3],

@@ -180,6 +180,8 @@ fn options() -> impl Strategy<Value = ReplyOptions> {
             first_sequence: 1,
             backend_deprecate_eof: backend_eof,
             backend_session_track: backend_track,
+            // The last result of a reply may be a cursor's.
+            may_open_cursor: true,
             backend_compressed: compressed,
             client_deprecate_eof: client_eof,
             client_session_track: client_track,
@@ -281,11 +283,13 @@ proptest! {
     fn there_and_back_again(reply in reply(), to_new in any::<bool>()) {
         let form = Form { deprecate_eof: !to_new, changes: true, end_changes: false, hidden: 0 };
         let there = ReplyOptions {
+            may_open_cursor: true,
             backend_deprecate_eof: !to_new,
             client_deprecate_eof: to_new,
             ..ReplyOptions::default()
         };
         let back = ReplyOptions {
+            may_open_cursor: true,
             backend_deprecate_eof: to_new,
             client_deprecate_eof: !to_new,
             ..ReplyOptions::default()

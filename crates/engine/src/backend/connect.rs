@@ -326,7 +326,7 @@ impl Engine {
         }
         backend.out.extend_from_slice(argument);
         wire::end_packet(&mut backend.out, start, &mut 0);
-        let options = super::dispatch::reply_options(backend.capabilities, form, skip_results, 1);
+        let options = super::message::reply_options(backend.capabilities, form, skip_results, 1);
         backend.put_in_flight(
             self.now,
             InFlight {

@@ -1,9 +1,9 @@
 //! From the queue to the server: who runs next, on which backend, and what goes ahead of the statement.
 
 use sql::{Effects, Kind, Reads};
-use wire::{Capabilities, ClientMetadata, CommandKind, Expect, ReplyOptions, ReplyReader, StatusFlags};
+use wire::{Capabilities, CommandKind, Expect, ReplyReader, StatusFlags};
 
-use super::compression::is_compressed;
+use super::message::reply_options;
 use super::preparing::stays;
 use super::{Backend, InFlight, Owner, Permit, PreludeEffects, Summary};
 use crate::client::commands::key_u32;
@@ -473,6 +473,7 @@ impl Engine {
         if let Some(known) = known_metadata {
             options.client_metadata = known;
         }
+        options.may_open_cursor = request.wants_cursor();
         backend.put_in_flight(
             self.now,
             InFlight {
@@ -566,29 +567,6 @@ fn can_be_joined(request: &Request) -> bool {
 /// Character sets in which a byte of `\` or `'` may be the second half of a character.
 fn is_unsafe_charset(name: &[u8]) -> bool {
     matches!(name, b"big5" | b"cp932" | b"gb18030" | b"gbk" | b"sjis")
-}
-
-/// How answers on a backend are to be read for a client.
-pub(crate) fn reply_options(
-    backend: Capabilities,
-    client: Capabilities,
-    skip_results: u8,
-    first_sequence: u8,
-) -> ReplyOptions {
-    ReplyOptions {
-        first_sequence,
-        backend_deprecate_eof: backend.contains(Capabilities::DEPRECATE_EOF),
-        backend_session_track: backend.contains(Capabilities::SESSION_TRACK),
-        backend_compressed: is_compressed(backend),
-        client_deprecate_eof: client.contains(Capabilities::DEPRECATE_EOF),
-        client_session_track: client.contains(Capabilities::SESSION_TRACK),
-        client_progress: client.contains(Capabilities::PROGRESS),
-        client_metadata: match client.contains(Capabilities::CACHE_METADATA) {
-            true => ClientMetadata::Announced,
-            false => ClientMetadata::Bare,
-        },
-        skip_results,
-    }
 }
 
 impl Backend {

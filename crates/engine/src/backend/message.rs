@@ -3,9 +3,10 @@
 //! Query attributes are agreed on at a login. Backends have the capability wherever the server has it; clients' commands are
 //! kept without it, but for attributes that there are.
 
-use wire::{Capabilities, CommandKind, NO_QUERY_ATTRIBUTES};
+use wire::{Capabilities, ClientMetadata, CommandKind, NO_QUERY_ATTRIBUTES, ReplyOptions};
 
 use super::Backend;
+use super::compression::is_compressed;
 use crate::engine::Engine;
 use crate::request::{QueryAttributes, Request, RequestKind};
 
@@ -109,5 +110,29 @@ impl Backend {
             rest = &rest[message.consumed..];
         }
         sequence
+    }
+}
+
+/// How answers on a backend are to be read for a client.
+pub(crate) fn reply_options(
+    backend: Capabilities,
+    client: Capabilities,
+    skip_results: u8,
+    first_sequence: u8,
+) -> ReplyOptions {
+    ReplyOptions {
+        first_sequence,
+        backend_deprecate_eof: backend.contains(Capabilities::DEPRECATE_EOF),
+        backend_session_track: backend.contains(Capabilities::SESSION_TRACK),
+        may_open_cursor: false,
+        backend_compressed: is_compressed(backend),
+        client_deprecate_eof: client.contains(Capabilities::DEPRECATE_EOF),
+        client_session_track: client.contains(Capabilities::SESSION_TRACK),
+        client_progress: client.contains(Capabilities::PROGRESS),
+        client_metadata: match client.contains(Capabilities::CACHE_METADATA) {
+            true => ClientMetadata::Announced,
+            false => ClientMetadata::Bare,
+        },
+        skip_results,
     }
 }

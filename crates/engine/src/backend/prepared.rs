@@ -29,6 +29,7 @@ struct Entry {
     /// The server's number for it.
     id: u32,
     used: u64,
+    had_cursor: bool,
 }
 
 impl Prepared {
@@ -46,10 +47,22 @@ impl Prepared {
         self.statements.contains_key(&(definition, serves))
     }
 
+    /// A cursor of a client's own statement has been opened.
+    pub(crate) fn cursor_opened(&mut self, definition: DefinitionId, number: u32) {
+        if let Some(entry) = self.statements.get_mut(&(definition, Serves::Own(number))) {
+            entry.had_cursor = true;
+        }
+    }
+
+    /// Whether it has had one.
+    pub(crate) fn had_cursor(&self, definition: DefinitionId, serves: Serves) -> bool {
+        self.statements.get(&(definition, serves)).is_some_and(|entry| entry.had_cursor)
+    }
+
     /// A statement has been prepared; gives the server's number of the one whose place it takes.
     pub(crate) fn insert(&mut self, definition: DefinitionId, serves: Serves, id: u32) -> Option<u32> {
         self.uses += 1;
-        let entry = Entry { id, used: self.uses };
+        let entry = Entry { id, used: self.uses, had_cursor: false };
         self.statements.insert((definition, serves), entry).map(|before| before.id)
     }
 

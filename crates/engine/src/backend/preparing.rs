@@ -55,7 +55,11 @@ impl Engine {
         let own = Serves::Own(about.number);
         let any = [own, about.serves, Serves::All];
         let choice = if about.serves == own { &any[..1] } else { &any[..] };
-        choice.iter().copied().find(|&serves| prepared.has(about.definition, serves))
+        let without_cursor = matches!(about.action, Action::Execute { cursor: false, .. });
+        choice.iter().copied().find(|&serves| {
+            let spoiled = without_cursor && prepared.had_cursor(about.definition, serves);
+            prepared.has(about.definition, serves) && !spoiled
+        })
     }
 
     /// The next step on the way to a statement that is not prepared yet: the session state for it, or it itself.
@@ -395,10 +399,9 @@ impl Engine {
         let open = match (about.action, &summary.error, summary.status) {
             // An execution closes it once it has its values (Prepared_statement::execute_loop, set_parameters).
             (Action::Execute { .. }, Some(error), _) if has_wrong_values(error) => was_open,
+            // Behind what has no columns, a stored function has left the flag, as it may have left LAST_ROW_SENT here.
             (Action::Execute { cursor, .. }, None, Some(status)) => {
-                cursor
-                    && status.contains(StatusFlags::CURSOR_EXISTS)
-                    && !status.contains(StatusFlags::LAST_ROW_SENT)
+                cursor && status.contains(StatusFlags::CURSOR_EXISTS) && summary.rows.is_some()
             }
             (Action::Fetch, None, Some(status)) => !status.contains(StatusFlags::LAST_ROW_SENT),
             // Nothing that a fetch runs into closes a cursor for certain.
@@ -416,6 +419,10 @@ impl Engine {
         if let Some(statement) = self.client_statement(client, about.number) {
             statement.cursor_is_open = open;
         }
+        let is_mysql = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
+        if open && is_mysql {
+            self.backends[key].prepared.cursor_opened(about.definition, about.number);
+        }
         if about.action == Action::Fetch && !open {
             // The servers forget it behind the last row (sql_prepare.cc: mysqld_stmt_fetch, reset_stmt_params).
             self.forget_long_data(client, about.number);
@@ -425,7 +432,12 @@ impl Engine {
             // What was executed without types is as it was prepared.
             let others = if about.serves == own { Serves::All } else { about.serves };
             let prepared = &mut self.backends[key].prepared;
-            if let Some(id) = prepared.turn(about.definition, own, others) {
+            // What has had a cursor answers an execution without one by an OK in the place of rows (seen with MySQL 9.7.4).
+            let unused = match prepared.had_cursor(about.definition, own) {
+                true => prepared.remove(about.definition, own),
+                false => prepared.turn(about.definition, own, others),
+            };
+            if let Some(id) = unused {
                 self.prepared_is_closed(key, about.definition, id);
             }
         }

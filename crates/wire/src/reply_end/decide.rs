@@ -160,7 +160,7 @@ impl ReplyReader {
         outlet: &mut Outlet<'_, S>,
     ) -> Result<(), WireError> {
         let eof = EofPacket::parse(front.payload())?;
-        if opens_cursor(eof.status) {
+        if self.opens_cursor(eof.status) {
             outlet.event(ReplyEvent::ResultSetEnd { rows: 0 });
             self.relay_end(End::Eof(eof), front, outlet);
             self.result_ends(eof.status);
@@ -183,7 +183,12 @@ impl ReplyReader {
         let status = end.status();
         match middle {
             Middle::Settled => {}
-            Middle::Due if opens_cursor(status) => {}
+            Middle::Due if self.opens_cursor(status) => {}
+            // A cursor's flags there would be an announcement.
+            Middle::Due if !status.contains(StatusFlags::MORE_RESULTS_EXISTS) => {
+                let status = status.without(StatusFlags::CURSOR_EXISTS).without(StatusFlags::LAST_ROW_SENT);
+                self.insert_eof(front.sequence, status, end.warnings(), outlet);
+            }
             Middle::Due => self.insert_eof(front.sequence, status, end.warnings(), outlet),
             // Servers before MySQL 5.7 say only there that these are OUT parameters.
             Middle::Dropped(earlier) => end = end.with_status(earlier & StatusFlags::PS_OUT_PARAMS),
@@ -223,6 +228,13 @@ impl ReplyReader {
         self.status = status;
         let more = self.expect == Expect::ResultSets && status.contains(StatusFlags::MORE_RESULTS_EXISTS);
         self.stage = if more { Stage::Head } else { Stage::Done };
+    }
+
+    /// Whether a result set's only end packet announces a cursor: see the module's documentation.
+    fn opens_cursor(&self, status: StatusFlags) -> bool {
+        self.options.may_open_cursor
+            && status.contains(StatusFlags::CURSOR_EXISTS)
+            && !status.contains(StatusFlags::MORE_RESULTS_EXISTS)
     }
 
     fn parse_end<'p>(&self, payload: &'p [u8]) -> Result<End<'p>, WireError> {
@@ -341,11 +353,6 @@ impl End<'_> {
         }
         self
     }
-}
-
-/// Whether a result set's only end packet announces a cursor: see the module's documentation.
-fn opens_cursor(status: StatusFlags) -> bool {
-    status.contains(StatusFlags::CURSOR_EXISTS) && !status.contains(StatusFlags::MORE_RESULTS_EXISTS)
 }
 
 /// A status for a packet that cannot carry changes of session state.

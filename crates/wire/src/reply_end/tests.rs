@@ -9,6 +9,7 @@ const NEW: ReplyOptions = ReplyOptions {
     first_sequence: 1,
     backend_deprecate_eof: true,
     backend_session_track: true,
+    may_open_cursor: false,
     backend_compressed: false,
     client_deprecate_eof: true,
     client_session_track: true,
@@ -186,8 +187,29 @@ fn definitions_that_a_client_has_are_left_out() {
     check_metadata(old, &reply, &[b"\x02\x00", EOF, b"\x011\x012", EOF]);
     // A cursor's only end.
     let cursor = b"\xfe\x00\x00\x42\x00\x00\x00";
+    let old = ReplyOptions { may_open_cursor: true, ..old };
     check_metadata(old, &[b"\x02", DEFINITION, DEFINITION, cursor], &[b"\x02\x00", b"\xfe\x00\x00\x42\x00"]);
     check_metadata(known(Some(digest)), &reply[..3], &short[..1]);
+    // Behind a first result nothing is left out: the client has heard of other columns meanwhile.
+    let more: [&[u8]; 8] =
+        [b"\x02", DEFINITION, DEFINITION, b"\x011\x012", END_MORE, b"\x01", DEFINITION, END];
+    let told: [&[u8]; 6] = [b"\x02\x00", b"\x011\x012", END_MORE, b"\x01\x01", DEFINITION, END];
+    assert_eq!(check_metadata(known(Some(digest)), &more, &told).len(), 5);
+    let twice: [&[u8]; 10] = [
+        b"\x02",
+        DEFINITION,
+        DEFINITION,
+        b"\x011\x012",
+        END_MORE,
+        b"\x02",
+        DEFINITION,
+        DEFINITION,
+        b"\x011\x012",
+        END,
+    ];
+    let told: [&[u8]; 8] =
+        [b"\x02\x00", b"\x011\x012", END_MORE, b"\x02\x01", DEFINITION, DEFINITION, b"\x011\x012", END];
+    assert_eq!(check_metadata(known(Some(digest)), &twice, &told).len(), 5);
     // An error in the place of a definition.
     let events = check_metadata(known(None), &[b"\x02", DEFINITION, ERR], &[b"\x02\x01", DEFINITION, ERR]);
     assert_eq!(events, ["err 1054"]);
@@ -231,10 +253,22 @@ fn several_results_end_with_the_last() {
 fn a_cursor_has_one_end_packet() {
     let new: &[&[u8]] = &[b"\x01", DEFINITION, b"\xfe\x00\x00\x62\x00\x00\x00"];
     let old: &[&[u8]] = &[b"\x01", DEFINITION, b"\xfe\x00\x00\x62\x00"];
-    check(Expect::ResultSets, NEW, new, new, &["rows 0", "ok 0062"]);
-    check(Expect::ResultSets, NEW_TO_OLD, new, old, &["rows 0", "ok 0062"]);
+    let asked = |options| ReplyOptions { may_open_cursor: true, ..options };
+    check(Expect::ResultSets, asked(NEW), new, new, &["rows 0", "ok 0062"]);
+    check(Expect::ResultSets, asked(NEW_TO_OLD), new, old, &["rows 0", "ok 0062"]);
+    check(Expect::ResultSets, asked(OLD), old, old, &["rows 0", "eof 0062"]);
+    check(Expect::ResultSets, asked(OLD_TO_NEW), old, new, &["rows 0", "eof 0062"]);
+}
+
+/// MySQL 9.7 for a SELECT without rows that calls a function with a cursor: the flag is left over.
+#[test]
+fn a_flag_that_nobody_asked_for_opens_no_cursor() {
+    let new: &[&[u8]] = &[b"\x01", DEFINITION, b"\xfe\x00\x00\x62\x00\x00\x00"];
+    let eof = b"\xfe\x00\x00\x62\x00";
+    let plain = b"\xfe\x00\x00\x22\x00";
+    check(Expect::ResultSets, NEW_TO_OLD, new, &[b"\x01", DEFINITION, plain, eof], &["rows 0", "ok 0062"]);
+    let old: &[&[u8]] = &[b"\x01", DEFINITION, EOF, eof];
     check(Expect::ResultSets, OLD, old, old, &["rows 0", "eof 0062"]);
-    check(Expect::ResultSets, OLD_TO_NEW, old, new, &["rows 0", "eof 0062"]);
 }
 
 /// MariaDB 10.11 for a procedure that opens a cursor, then selects a row, then none.

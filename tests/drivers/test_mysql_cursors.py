@@ -1,0 +1,105 @@
+"""Cursors, of clients and of stored functions, with one connection to a MySQL server.
+
+As test_mysql: skipped without a server.
+"""
+
+import pymysql
+import pytest
+
+from harness import mysql as private_mysql
+from harness import raw
+from harness.onramp import Onramp
+from harness.server import ADMIN, APP
+from test_mysql import server  # noqa: F401 (fixture)
+
+pytestmark = private_mysql.needed
+
+CURSOR = 1  # CURSOR_TYPE_READ_ONLY
+BOTH = pytest.mark.parametrize("capabilities", [raw.USUAL, raw.USUAL & ~raw.DEPRECATE_EOF], ids=["ok", "eof"])
+OPENS = "CREATE FUNCTION opens(x INT) RETURNS INT READS SQL DATA BEGIN DECLARE v INT; DECLARE c CURSOR FOR SELECT id FROM k; OPEN c; FETCH c INTO v; CLOSE c; RETURN v; END"
+READS_ALL = ("CREATE FUNCTION reads_all(x INT) RETURNS INT READS SQL DATA BEGIN DECLARE v, e INT DEFAULT 0; DECLARE c CURSOR FOR SELECT id FROM k; "
+        "DECLARE CONTINUE HANDLER FOR NOT FOUND SET e = 1; OPEN c; WHILE e = 0 DO FETCH c INTO v; END WHILE; CLOSE c; RETURN v; END")
+
+
+@pytest.fixture(scope="module")
+def onramp(folder, server):
+    onramp = Onramp(server, folder, max_backends=1)
+    onramp.start()
+    yield onramp
+    assert onramp.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def schema(server):
+    with raw.connect(server, *ADMIN) as admin:
+        for statement in ("CREATE DATABASE onramp_cursors", "USE onramp_cursors", "CREATE TABLE k (id INT PRIMARY KEY)", "INSERT INTO k VALUES (1), (2), (3)",
+                          OPENS, READS_ALL, "CREATE TABLE fired (id INT)",
+                          "CREATE TRIGGER fires BEFORE INSERT ON fired FOR EACH ROW SET NEW.id = opens(NEW.id)"):
+            assert isinstance(admin.query(statement), raw.Ok), statement
+    return "onramp_cursors"
+
+
+@BOTH
+@pytest.mark.parametrize("end", ["fetched", "reset", "closed"])
+def test_a_cursor_leaves_others_their_statement(client, note, schema, end, capabilities):
+    """Behind a cursor the server answers an execution without one by an OK in the place of rows."""
+    text = "SELECT id FROM k"
+    other, own = (client(schema=schema, capabilities=capabilities) for _ in range(2))
+    others, prepared = other.prepare(text), own.prepare(text)
+    for turn in range(2):
+        note(f"other {turn}", other.execute(others.statement))
+        note(f"opened {turn}", own.execute(prepared.statement, (), CURSOR))
+        if end == "fetched":
+            note(f"rows {turn}", own.fetch(prepared.statement, 10, prepared.columns))
+        elif end == "reset":
+            note(f"reset {turn}", own.simple(raw.STMT_RESET, prepared.statement.to_bytes(4, "little")))
+        else:
+            own.forget(prepared.statement)
+            prepared = own.prepare(text)
+        note(f"other behind it {turn}", other.execute(others.statement))
+
+
+def test_one_statement_with_a_cursor_and_without(onramp, schema):
+    """The server answers the second execution wrongly, so that there is nothing to compare with."""
+    with raw.connect(onramp, schema=schema) as connection:
+        prepared = connection.prepare("SELECT id FROM k WHERE id < ?")
+        for _ in range(3):
+            [opened] = connection.execute(prepared.statement, (b"3",), CURSOR)
+            assert opened.status & raw.CURSOR_EXISTS
+            [whole] = connection.execute(prepared.statement, (b"3",))
+            assert len(whole.rows) == 2
+
+
+@BOTH
+@pytest.mark.parametrize("text", ["SELECT id FROM k WHERE opens(id) = 999", "SELECT id FROM k WHERE opens(id) = 1"])
+def test_functions_with_cursors(client, note, schema, text, capabilities):
+    connection = client(schema=schema, capabilities=capabilities)
+    note("text", connection.query(text))
+    prepared = connection.prepare(text)
+    note("prepared", connection.execute(prepared.statement))
+    note("usable", connection.query("SELECT 1"))
+
+
+def test_functions_with_cursors_by_a_library(site, schema):
+    """One that looks at the packets alone, not at the flags in them."""
+    with pymysql.connect(host=site.host, port=site.port, user=APP[0], password=APP[1], database=schema, read_timeout=20) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT id FROM k WHERE opens(id) = 999")
+            assert cursor.fetchall() == ()
+
+
+@BOTH
+def test_a_cursor_over_a_function_that_ends_one(client, note, schema, capabilities):
+    connection = client(schema=schema, capabilities=capabilities)
+    prepared = connection.prepare("SELECT id, reads_all(id) FROM k")
+    note("opened", [type(result) for result in connection.execute(prepared.statement, (), CURSOR)])
+    note("two", connection.fetch(prepared.statement, 2, prepared.columns).rows)
+    note("the rest", connection.fetch(prepared.statement, 2, prepared.columns).rows)
+    note("usable", connection.query("SELECT 1"))
+
+
+def test_a_trigger_with_a_cursor_pins_nobody(client, note, schema):
+    connection, other = (client(schema=schema) for _ in range(2))
+    prepared = connection.prepare("INSERT INTO fired VALUES (?)")
+    note("inserted", type(connection.execute(prepared.statement, (b"1",), CURSOR)[0]))
+    note("other", other.query("SELECT 1"))
