@@ -138,6 +138,18 @@ def test_new_user_logs_in_at_once(unauthenticated, admin, note):
         admin.query(f"DROP USER {name}@'%'")
 
 
+def test_names_beyond_ascii(unauthenticated, note, admin):
+    """In latin1, the bytes of such a name are another one."""
+    admin.query("CREATE OR REPLACE USER 'müller'@'%' IDENTIFIED BY 'first'")
+    for collation in (45, 33, 46):
+        connection = unauthenticated()
+        note(f"login {collation}", connection.login("müller", "first", collation=collation))
+        note(f"who {collation}", connection.query("SELECT HEX(CURRENT_USER())"))
+        note(f"change {collation}", connection.change_user("müller", "first"))
+    assert note("latin1", unauthenticated().login("müller", "first", collation=8).code) == 1045
+    admin.query("DROP USER 'müller'@'%'")
+
+
 def test_password_change(unauthenticated, refused, admin, note):
     admin.query("CREATE OR REPLACE USER changing@'%' IDENTIFIED BY 'one'")
     first = unauthenticated()

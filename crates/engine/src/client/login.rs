@@ -22,8 +22,8 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::outside::event::Event;
 use crate::outside::waits::WaitReason;
-use crate::session::SessionState;
 use crate::session::aftermath::Aftermath;
+use crate::session::{SessionState, is_utf8};
 use crate::workers::letter::{Letter, Proved};
 
 /// How far a login is.
@@ -267,12 +267,22 @@ impl Engine {
     }
 
     /// Refuses a character set in which no client may talk, ahead of everything else, as both servers do (thd_init_client_charset):
-    /// they would refuse every backend of this client. True where it did.
+    /// they would refuse every backend of this client. Nor is a name beyond ASCII known in another character set than UTF-8: the
+    /// servers convert it, and its bytes may be the name of somebody else. True where it did.
     fn refuses_charset(&mut self, key: usize, collation: u8, user: &[u8], sequence: u8) -> bool {
-        let unusable = self.facts.as_ref().and_then(|facts| facts.unusable_charset(collation));
-        let Some(error) = unusable.map(MySqlError::charset_of_client) else { return false };
-        let (peer, user) = (self.clients[key].peer, String::from_utf8_lossy(user).into_owned());
-        self.event(Event::LoginRefused { peer, user, reason: error.message.clone() });
+        let Some(facts) = &self.facts else { return false };
+        let peer = self.clients[key].peer;
+        let (error, why) = if let Some(charset) = facts.unusable_charset(collation) {
+            (MySqlError::charset_of_client(charset), "")
+        } else if !user.is_ascii() && !is_utf8(&facts.charset_of_login(collation).1.client) {
+            let host = accounts::host_name(&peer, facts.name_resolution);
+            let why = ": a name beyond ASCII is known where the login's character set is UTF-8";
+            (MySqlError::access_denied(user, &host, true), why)
+        } else {
+            return false;
+        };
+        let user = String::from_utf8_lossy(user).into_owned();
+        self.event(Event::LoginRefused { peer, user, reason: format!("{}{why}", error.message) });
         self.tell_refusal(key, sequence.wrapping_add(1), &error);
         true
     }
