@@ -3,6 +3,8 @@
 As test_mysql: skipped without a server.
 """
 
+import time
+
 import pymysql
 import pytest
 
@@ -103,3 +105,29 @@ def test_a_trigger_with_a_cursor_pins_nobody(client, note, schema):
     prepared = connection.prepare("INSERT INTO fired VALUES (?)")
     note("inserted", type(connection.execute(prepared.statement, (b"1",), CURSOR)[0]))
     note("other", other.query("SELECT 1"))
+
+
+@BOTH
+def test_a_failed_cursor_leaves_others_their_statement(client, note, schema, capabilities):
+    text = "SELECT id FROM k WHERE id = (SELECT id FROM k WHERE id >= @@lock_wait_timeout)"
+    other, own = (client(schema=schema, capabilities=capabilities) for _ in range(2))
+    for connection in (other, own):
+        connection.query("SET lock_wait_timeout = 1")
+    others, prepared = other.prepare(text), own.prepare(text)
+    note("two rows in a subquery", own.execute(prepared.statement, (), CURSOR))
+    other.query("SET lock_wait_timeout = 3")
+    note("one row", other.execute(others.statement))
+    note("usable", other.query("SELECT 5"))
+
+
+@BOTH
+def test_a_cursor_whose_client_has_gone_leaves_others_their_statement(client, note, schema, capabilities):
+    """Both clients have the same number for their statement."""
+    text = "SELECT id FROM k WHERE SLEEP(0.2) = 0"
+    other, own = (client(schema=schema, capabilities=capabilities) for _ in range(2))
+    others, prepared = other.prepare(text), own.prepare(text)
+    own.command(raw.STMT_EXECUTE, raw.execute_body(prepared.statement, (), CURSOR))
+    time.sleep(0.2)  # It runs.
+    own.close()
+    note("behind it", other.execute(others.statement))
+    note("usable", other.query("SELECT 5"))

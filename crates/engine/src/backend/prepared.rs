@@ -47,14 +47,14 @@ impl Prepared {
         self.statements.contains_key(&(definition, serves))
     }
 
-    /// A cursor of a client's own statement has been opened.
-    pub(crate) fn cursor_opened(&mut self, definition: DefinitionId, number: u32) {
+    /// A client's own statement is executed with a cursor.
+    pub(crate) fn asked_for_cursor(&mut self, definition: DefinitionId, number: u32) {
         if let Some(entry) = self.statements.get_mut(&(definition, Serves::Own(number))) {
             entry.had_cursor = true;
         }
     }
 
-    /// Whether it has had one.
+    /// Whether it may have had one.
     pub(crate) fn had_cursor(&self, definition: DefinitionId, serves: Serves) -> bool {
         self.statements.get(&(definition, serves)).is_some_and(|entry| entry.had_cursor)
     }

@@ -376,8 +376,13 @@ impl Engine {
             _ if wants_cursor => own,
             _ => about.serves,
         };
+        let is_mysql = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
         let prepared = &mut self.backends[backend_key].prepared;
         prepared.turn(about.definition, found, serves);
+        if wants_cursor && is_mysql {
+            // Before it has one: the execution may fail, or its client go before it ends.
+            prepared.asked_for_cursor(about.definition, about.number);
+        }
         let id = prepared.find(about.definition, serves);
         // One that a client has just prepared is not needed beside the one that serves it already.
         if serves != Serves::All
@@ -418,10 +423,6 @@ impl Engine {
         }
         if let Some(statement) = self.client_statement(client, about.number) {
             statement.cursor_is_open = open;
-        }
-        let is_mysql = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
-        if open && is_mysql {
-            self.backends[key].prepared.cursor_opened(about.definition, about.number);
         }
         if about.action == Action::Fetch && !open {
             // The servers forget it behind the last row (sql_prepare.cc: mysqld_stmt_fetch, reset_stmt_params).
