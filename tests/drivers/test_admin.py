@@ -212,8 +212,8 @@ def test_tls(own_server, own_onramp, authority, monkeypatch):
     for onramp.admin_port in (port, strict):
         with connect(onramp, ssl=context) as connection:
             assert rows(connection, "SELECT 1") == [(1,)]
-            wide = rows(connection, "SELECT printf('%.*c', 300000, 'x')")
-            assert wide == [("x" * 300_000,)]
+            value = "printf('%.*c', 60000, 'x')"
+            assert rows(connection, f"SELECT {', '.join([value] * 5)}") == [("x" * 60_000,) * 5]
             assert rows(connection, "SELECT 2") == [(2,)]
         with pytest.raises(pymysql.err.OperationalError, match="Access denied"):
             connect(onramp, ssl=context, password="wrong")

@@ -147,8 +147,8 @@ impl SqlError {
 
     /// ER_OUT_OF_RESOURCES.
     pub(crate) fn too_much_memory(what: &str, limit: usize) -> Self {
-        let mebibytes = limit >> 20;
-        Self::new(1041, b"HY000", format!("Out of memory: {what} of the admin port may take {mebibytes} MiB"))
+        let kibibytes = limit >> 10;
+        Self::new(1041, b"HY000", format!("Out of memory: {what} of the admin port may take {kibibytes} KiB"))
     }
 
     /// ER_TABLEACCESS_DENIED_ERROR, for what would not give rows.
