@@ -332,6 +332,10 @@ def test_kill_of_a_slow_reader(client, admin, note, schema):
     until(lambda: thread_states(admin) == [(b"Writing to net",)], lambda: f"it does not wait: {thread_states(admin)}")
     note("kill", killer.query(f"KILL {victim.id}"))
     until(lambda: not thread_states(admin), "the server waits on")
-    with pytest.raises((Closed, ConnectionResetError)):
-        victim.result()
+    try:
+        end = end_of(victim)
+    except ConnectionResetError:
+        end = "closed"
+    # Where the server was killed before its client's connection was full, it says so.
+    assert end == "closed" or (end[0].code, end[1]) == (1317, "closed")
     note("killer goes on", killer.query("SELECT 1"))
