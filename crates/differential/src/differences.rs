@@ -221,12 +221,12 @@ fn own_ids(ends: Ends, direct: &[u8], through: &[u8]) -> bool {
     one.len() == two.len() && one.iter().zip(&two).all(|(one, two)| one == two || is_own(*one, *two))
 }
 
-/// ER_MALFORMED_PACKET, ER_WRONG_ARGUMENTS or ER_UNSUPPORTED_PS, and what preparing the statement gives where nothing may be changed,
+/// ER_MALFORMED_PACKET, ER_WRONG_ARGUMENTS, ER_UNSUPPORTED_PS or ER_TABLE_EXISTS_ERROR, and what preparing the statement gives where nothing may be changed,
 /// a temporary table has another's place, or the table is not among those locked (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION and so on).
 fn refused_before_its_values(step: &Step, direct: &[u8], through: &[u8]) -> bool {
     let code = |payload| wire::ErrPacket::parse(payload).map_or(0, |error| error.code);
     matches!(step, Step::Execute { .. } | Step::Bulk { .. })
-        && [1835, 1210, 1295].contains(&code(direct))
+        && [1835, 1210, 1295, 1050].contains(&code(direct))
         && [1792, 1054, 1100, 1099].contains(&code(through))
 }
 
