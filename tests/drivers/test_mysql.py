@@ -417,3 +417,21 @@ def test_rows_that_are_found_without_rows(connect, note, admin):
             note(f"{statement}: error", error.args)
         rows(second, "SELECT 1")
         note(statement, rows(first, "SELECT FOUND_ROWS()"))
+
+
+def test_accounts_of_networks(admin, connect):
+    """MySQL prefers addresses and networks to `localhost`."""
+    hosts = ["127.0.0.1", "127.0.0.0/24", "127.0.0.0/8", "localhost"]
+    for host in hosts:
+        admin(f"CREATE USER 'netted'@'{host}' IDENTIFIED WITH caching_sha2_password BY '{host}'")
+    for host in hosts:
+        until(lambda: chosen(connect, host) == f"netted@{host}", lambda: f"it is {chosen(connect, host)!r}, not {host}")
+        admin(f"DROP USER 'netted'@'{host}'")
+
+
+def chosen(connect, host):
+    """The account that the password of this host opens."""
+    try:
+        return rows(connect("netted", host), "SELECT CURRENT_USER()")[0][0]
+    except pymysql.err.OperationalError as error:
+        return error

@@ -2,6 +2,7 @@
 
 pub(crate) mod entropy;
 pub(crate) mod failed_logins;
+pub(crate) mod hosts;
 pub(crate) mod method;
 pub(crate) mod queries;
 pub(crate) mod requirement;
@@ -9,12 +10,14 @@ pub(crate) mod secret;
 pub(crate) mod task;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use seam::Peer;
+use sql::ServerKind;
 use wire::sha2_password;
 
+use crate::accounts::hosts::{Place, host_matches};
 use crate::accounts::method::Method;
 use crate::accounts::requirement::Requirement;
 use crate::accounts::secret::Secret;
@@ -188,6 +191,7 @@ fn ed25519_key(stored: &[u8]) -> Option<[u8; 32]> {
 pub(crate) struct Accounts {
     sorted: Vec<Rc<Account>>,
     nobody: Vec<u8>,
+    server: ServerKind,
 }
 
 /// Stored for `caching_sha2_password` with the fewest rounds that servers make (`$A$005$`); no password has this hash.
@@ -196,12 +200,11 @@ const NOBODY: &[u8] = b"$A$005$saltsaltsaltsaltsaltno-password-has-this-hash----
 const ROUNDS: std::ops::Range<usize> = 3..6;
 
 impl Accounts {
-    pub(crate) fn new(accounts: Vec<Account>) -> Self {
+    pub(crate) fn new(accounts: Vec<Account>, server: ServerKind) -> Self {
         let mut sorted: Vec<_> = accounts.into_iter().map(Rc::new).collect();
-        // Most specific host first, then named users before the anonymous one: the manual's "Access Control, Stage 1".
-        sorted.sort_by_key(|account| (specificity(&account.host), account.user.is_empty()));
+        sorted.sort_by_cached_key(|account| Place::of(&account.user, &account.host, server));
         let nobody = nobody(&sorted);
-        Self { sorted, nobody }
+        Self { sorted, nobody, server }
     }
 
     /// What the password for an account that is not there is checked against, so that it takes as long as with most of
@@ -223,7 +226,7 @@ impl Accounts {
     pub(crate) fn find(&self, user: &[u8], peer: &Peer, name_resolution: bool) -> Option<&Rc<Account>> {
         self.sorted.iter().find(|account| {
             (account.user == user || account.user.is_empty())
-                && host_matches(&account.host, peer, name_resolution)
+                && host_matches(&account.host, peer, name_resolution, self.server)
         })
     }
 }
@@ -243,96 +246,6 @@ fn nobody(accounts: &[Rc<Account>]) -> Vec<u8> {
         nobody[ROUNDS].copy_from_slice(rounds);
     }
     nobody
-}
-
-/// The host as the server would print it in "Access denied for user 'u'@'host'".
-pub(crate) fn host_name(peer: &Peer, name_resolution: bool) -> String {
-    match peer {
-        Peer::Unix { .. } => "localhost".into(),
-        Peer::Tcp(address) if name_resolution && is_localhost(canonical(address.ip())) => "localhost".into(),
-        Peer::Tcp(address) => canonical(address.ip()).to_string(),
-    }
-}
-
-/// Sorts literal hosts first, then patterns by how late their first wildcard comes, and `%` or nothing last.
-fn specificity(host: &str) -> (u8, usize) {
-    match host.find(['%', '_']) {
-        None if host.is_empty() => (2, 0),
-        None if host.contains('/') => (1, 0),
-        None => (0, 0),
-        Some(_) if host == "%" => (2, 0),
-        Some(at) => (1, usize::MAX - at),
-    }
-}
-
-/// Whether a peer falls under an account's host. Host names other than `localhost` are not resolved: a look-up must
-/// not hold up an event loop.
-fn host_matches(pattern: &str, peer: &Peer, name_resolution: bool) -> bool {
-    let pattern = pattern.to_ascii_lowercase();
-    if pattern.is_empty() || pattern == "%" {
-        return true;
-    }
-    let Peer::Tcp(address) = peer else {
-        return matches_wildcards(pattern.as_bytes(), b"localhost");
-    };
-    let ip = canonical(address.ip());
-    if name_resolution && is_localhost(ip) && matches_wildcards(pattern.as_bytes(), b"localhost") {
-        return true;
-    }
-    match pattern.split_once('/') {
-        Some((network, mask)) => in_network(ip, network, mask),
-        None => matches_wildcards(pattern.as_bytes(), ip.to_string().as_bytes()),
-    }
-}
-
-/// The addresses that the servers take for `localhost` unless name resolution is off: these two, and not the rest of
-/// 127.0.0.0/8 (ip_to_hostname, by `INADDR_LOOPBACK` and `IN6_IS_ADDR_LOOPBACK`).
-fn is_localhost(ip: IpAddr) -> bool {
-    ip == Ipv4Addr::LOCALHOST || ip == Ipv6Addr::LOCALHOST
-}
-
-/// An IPv4 address that came in over an IPv6 socket is an IPv4 address, for the servers too.
-fn canonical(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
-        IpAddr::V4(_) => ip,
-    }
-}
-
-/// `192.168.1.0/255.255.255.0`: the manual's netmask notation, IPv4 only.
-fn in_network(ip: IpAddr, network: &str, mask: &str) -> bool {
-    let (IpAddr::V4(ip), Ok(network), Ok(mask)) = (ip, network.parse(), mask.parse()) else {
-        return false;
-    };
-    let bits = |address: Ipv4Addr| u32::from(address);
-    bits(ip) & bits(mask) == bits(network)
-}
-
-/// SQL's LIKE with `%`, `_` and backslash, as the servers compare hosts (wild_case_compare). What the latest `%` stands for is
-/// the only thing that is ever tried again, so that no pattern takes long.
-fn matches_wildcards(mut pattern: &[u8], mut text: &[u8]) -> bool {
-    let mut latest: Option<(&[u8], &[u8])> = None;
-    loop {
-        let step = match (pattern, text) {
-            ([], []) => return true,
-            ([b'%', rest @ ..], _) => {
-                latest = Some((rest, text));
-                Some((rest, text))
-            }
-            ([b'\\', literal, rest @ ..], [first, after @ ..]) => (first == literal).then_some((rest, after)),
-            ([b'_', rest @ ..], [_, after @ ..]) => Some((rest, after)),
-            ([literal, rest @ ..], [first, after @ ..]) => (first == literal).then_some((rest, after)),
-            _ => None,
-        };
-        (pattern, text) = match (step, latest) {
-            (Some(step), _) => step,
-            (None, Some((rest, [_, after @ ..]))) => {
-                latest = Some((rest, after));
-                (rest, after)
-            }
-            (None, _) => return false,
-        };
-    }
 }
 
 /// The number of an identity.

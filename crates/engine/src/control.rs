@@ -472,9 +472,10 @@ impl Engine {
                 .filter_map(|row| account_of_row(&row.iter().map(Option::as_deref).collect::<Vec<_>>()))
                 .collect();
             self.control.accounts_seen = bytes;
-            let accounts = Accounts::new(accounts);
+            let facts = self.facts.as_mut().expect("set above or earlier");
+            let accounts = Accounts::new(accounts, facts.lex_mode.server);
             self.identities.compare(&accounts);
-            self.facts.as_mut().expect("set above or earlier").accounts = accounts;
+            facts.accounts = accounts;
         }
         if let Some(before) = before {
             self.server_replaced(&before);

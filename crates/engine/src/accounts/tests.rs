@@ -4,88 +4,6 @@ fn account(user: &str, host: &str) -> Account {
     Account::of_test(user, host, Credential::Empty)
 }
 
-fn tcp(ip: &str) -> Peer {
-    Peer::Tcp((ip.parse::<IpAddr>().unwrap(), 1).into())
-}
-
-fn found<'a>(accounts: &'a Accounts, user: &str, peer: &Peer) -> &'a str {
-    accounts.find(user.as_bytes(), peer, true).map_or("none", |account| &account.host)
-}
-
-#[test]
-fn the_most_specific_host_wins() {
-    let accounts = Accounts::new(vec![
-        account("app", "%"),
-        account("app", "10.%"),
-        account("app", "10.1.%"),
-        account("app", "localhost"),
-        account("app", "10.1.2.3"),
-    ]);
-    assert_eq!(found(&accounts, "app", &tcp("10.1.2.3")), "10.1.2.3");
-    assert_eq!(found(&accounts, "app", &tcp("10.1.9.9")), "10.1.%");
-    assert_eq!(found(&accounts, "app", &tcp("10.9.9.9")), "10.%");
-    assert_eq!(found(&accounts, "app", &tcp("192.0.2.1")), "%");
-    assert_eq!(found(&accounts, "app", &tcp("127.0.0.1")), "localhost");
-    assert_eq!(found(&accounts, "app", &Peer::Unix { uid: 0 }), "localhost");
-    assert_eq!(found(&accounts, "other", &tcp("10.1.2.3")), "none");
-}
-
-#[test]
-fn without_name_resolution_loopback_is_an_address() {
-    let accounts = Accounts::new(vec![account("app", "localhost")]);
-    assert!(accounts.find(b"app", &tcp("127.0.0.1"), true).is_some());
-    assert!(accounts.find(b"app", &tcp("127.0.0.1"), false).is_none());
-    assert_eq!(host_name(&tcp("127.0.0.1"), false), "127.0.0.1");
-    assert_eq!(host_name(&tcp("127.0.0.1"), true), "localhost");
-}
-
-#[test]
-fn no_other_loopback_address_is_localhost() {
-    let accounts = Accounts::new(vec![account("app", "localhost"), account("app", "%")]);
-    for (ip, host) in [("127.0.0.1", "localhost"), ("::1", "localhost"), ("127.0.0.2", "%")] {
-        assert_eq!(found(&accounts, "app", &tcp(ip)), host, "{ip}");
-    }
-    assert_eq!(found(&accounts, "app", &tcp("::ffff:127.0.0.1")), "localhost");
-    assert_eq!(host_name(&tcp("127.0.0.2"), true), "127.0.0.2");
-}
-
-#[test]
-fn an_anonymous_account_on_a_closer_host_shadows_a_named_one() {
-    let accounts = Accounts::new(vec![account("app", "%"), account("", "localhost")]);
-    assert_eq!(found(&accounts, "app", &Peer::Unix { uid: 0 }), "localhost");
-}
-
-#[test]
-fn networks_and_wildcards() {
-    assert!(host_matches("192.168.1.0/255.255.255.0", &tcp("192.168.1.77"), true));
-    assert!(!host_matches("192.168.1.0/255.255.255.0", &tcp("192.168.2.77"), true));
-    assert!(host_matches("10.0._.5", &tcp("10.0.7.5"), true));
-    assert!(!host_matches("10.0._.5", &tcp("10.0.77.5"), true));
-    assert!(host_matches("%", &tcp("::ffff:10.0.0.1"), true));
-    assert!(host_matches("10.0.0.1", &tcp("::ffff:10.0.0.1"), true));
-}
-
-#[test]
-fn many_wildcards_take_no_time() {
-    let long = [vec![b'%'; 200], b"x".to_vec()].concat();
-    assert!(!matches_wildcards(&long, b"192.168.100.200"));
-    let mixed = [b"%1".repeat(60), b"x".to_vec()].concat();
-    assert!(!matches_wildcards(&mixed, &[b'1'; 45]));
-    for (pattern, text, matches) in [
-        ("%.0.0.1", "127.0.0.1", true),
-        ("1%0%1", "127.0.0.1", true),
-        ("1%0%2", "127.0.0.1", false),
-        ("127.0.0.1%", "127.0.0.1", true),
-        ("127.0.0.1_", "127.0.0.1", false),
-        ("%a%ab", "aaab", true),
-        (r"a\_b", "a_b", true),
-        (r"a\_b", "axb", false),
-        ("", "x", false),
-    ] {
-        assert_eq!(matches_wildcards(pattern.as_bytes(), text.as_bytes()), matches, "{pattern} {text}");
-    }
-}
-
 #[test]
 fn whoever_logs_in_with_other_rights_is_another() {
     let with_rights = |rights: &[u8]| Account { rights: rights.to_vec(), ..account("app", "%") };
@@ -94,15 +12,15 @@ fn whoever_logs_in_with_other_rights_is_another() {
     };
     let mut identities = Identities::default();
     let first = hold(&mut identities, b"1", b"one");
-    identities.compare(&Accounts::new(vec![with_rights(b"1")]));
+    identities.compare(&Accounts::new(vec![with_rights(b"1")], ServerKind::MySql));
     assert_eq!(hold(&mut identities, b"1", b"one"), first);
     assert!(!identities.is_former(first));
-    identities.compare(&Accounts::new(vec![with_rights(b"2")]));
+    identities.compare(&Accounts::new(vec![with_rights(b"2")], ServerKind::MySql));
     assert!(identities.is_former(first));
     let second = hold(&mut identities, b"2", b"two");
     assert_ne!(second, first);
     assert!(identities.identity(first).secret == Secret::of(b"two"), "new backends of both need the latest");
-    identities.compare(&Accounts::new(Vec::new()));
+    identities.compare(&Accounts::new(Vec::new(), ServerKind::MySql));
     let third = hold(&mut identities, b"2", b"two");
     assert!(third != first && third != second, "an account that was dropped and made again");
     assert_eq!(identities.holders(first), 2);
@@ -115,7 +33,7 @@ fn nobodys_password_takes_as_many_rounds_as_most() {
         let stored = [&stored[..3], rounds.as_bytes(), &stored[6..]].concat();
         vec![Account::of_test("u", "%", Credential::CachingSha2(stored)); count]
     };
-    let accounts = |accounts: Vec<Account>| Accounts::new(accounts).nobody().to_vec();
+    let accounts = |accounts: Vec<Account>| Accounts::new(accounts, ServerKind::MySql).nobody().to_vec();
     assert_eq!(accounts(Vec::new()), NOBODY);
     assert_eq!(accounts(vec![account("app", "%")]), NOBODY);
     let mixed = accounts([of("005", 1), of("00A", 2), of("xyz", 3)].concat());

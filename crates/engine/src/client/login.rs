@@ -13,10 +13,11 @@ use super::compression;
 use super::priority::Priority;
 use super::security::Security;
 use super::{Client, Phase};
+use crate::accounts::Account;
 use crate::accounts::failed_logins::LateRefusal;
+use crate::accounts::hosts::host_name;
 use crate::accounts::method::Method;
 use crate::accounts::secret::Secret;
-use crate::accounts::{self, Account};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -275,7 +276,7 @@ impl Engine {
         let (error, why) = if let Some(charset) = facts.unusable_charset(collation) {
             (MySqlError::charset_of_client(charset), "")
         } else if !user.is_ascii() && !is_utf8(&facts.charset_of_login(collation).1.client) {
-            let host = accounts::host_name(&peer, facts.name_resolution);
+            let host = host_name(&peer, facts.name_resolution);
             let why = ": a name beyond ASCII is known where the login's character set is UTF-8";
             (MySqlError::access_denied(user, &host, true), why)
         } else {
@@ -290,7 +291,7 @@ impl Engine {
     pub(crate) fn refuse(&mut self, key: usize, attempt: &Attempt, verdict: &Verdict) {
         let peer = self.clients[key].peer;
         let name_resolution = self.facts.as_ref().is_none_or(|facts| facts.name_resolution);
-        let host = accounts::host_name(&peer, name_resolution);
+        let host = host_name(&peer, name_resolution);
         let error = match verdict {
             Verdict::Unsupported(plugin) => MySqlError::unsupported_plugin(&attempt.user, plugin),
             Verdict::TooOld => MySqlError::client_too_old(),

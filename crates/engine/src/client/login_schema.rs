@@ -143,6 +143,7 @@ mod tests {
     use std::rc::Rc;
 
     use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program, Signal};
+    use sql::ServerKind;
     use wire::Capabilities;
 
     use super::*;
@@ -250,7 +251,7 @@ mod tests {
             Account::of_test("app", "%", Credential::Native(wire::native_password::stage2(&stage1)));
         let mut facts =
             crate::control::facts::Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX)));
-        facts.accounts = crate::accounts::Accounts::new(vec![account]);
+        facts.accounts = crate::accounts::Accounts::new(vec![account], ServerKind::MariaDb);
         engine.facts = Some(facts);
         for index in 1..=100_000 {
             let connection = ConnectionId { index, generation: 1 };

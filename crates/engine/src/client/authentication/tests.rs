@@ -1,4 +1,5 @@
 use seam::{Address, ConnectionId, Input, Instant, ListenerId, Output, Program};
+use sql::ServerKind;
 use wire::sha2_password::{FAST_AUTHENTICATION, FULL_AUTHENTICATION, MORE_DATA_HEADER, REQUEST_PUBLIC_KEY};
 
 use super::*;
@@ -35,7 +36,7 @@ impl Bench {
         let mut established = Established::of_test("9.7.0", ALWAYS);
         established.method = Method::CachingSha2;
         let mut facts = Facts::new(&established);
-        facts.accounts = Accounts::new(accounts);
+        facts.accounts = Accounts::new(accounts, ServerKind::MySql);
         engine.facts = Some(facts);
         Self { engine, sent: Vec::new() }
     }
@@ -249,7 +250,8 @@ fn no_password_is_an_empty_answer() {
 fn a_changed_password_is_not_the_known_one() {
     let mut bench = app();
     let (_held, _) = bench.log_in_in_full(0, "app", "secret");
-    let accounts = Accounts::new(vec![account("app", Credential::CachingSha2(stored("other")))]);
+    let accounts = vec![account("app", Credential::CachingSha2(stored("other")))];
+    let accounts = Accounts::new(accounts, ServerKind::MySql);
     bench.engine.facts.as_mut().unwrap().accounts = accounts;
     let (_, told) = bench.log_in_in_full(1, "app", "secret");
     assert!(is_denied(&told));

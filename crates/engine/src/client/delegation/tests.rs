@@ -4,6 +4,7 @@ use seam::{
     Address, CloseReason, ConnectionId, Input, Instant, ListenerId, Output, Peer, Program, TlsSession,
     TlsVersion,
 };
+use sql::ServerKind;
 use wire::{AuthSwitch, Capabilities, ErrPacket, Greeting, StatusFlags};
 
 use super::*;
@@ -34,7 +35,8 @@ impl Bench {
         let mut facts = Facts::new(&Established::of_test("10.11-MariaDB", ALWAYS));
         let account = |user: &str| Account::of_test(user, "%", Credential::new(b"pam", b"mariadb"));
         // The last one lets in everybody else whom PAM knows.
-        facts.accounts = Accounts::new(["app", "other", "third", "fourth", "fifth", ""].map(account).into());
+        let accounts = ["app", "other", "third", "fourth", "fifth", ""].map(account);
+        facts.accounts = Accounts::new(accounts.into(), ServerKind::MariaDb);
         engine.facts = Some(facts);
         let mut bench = Self {
             engine,
