@@ -18,6 +18,7 @@
 mod connection;
 mod dialect;
 mod differences;
+mod errors;
 mod flags;
 mod method;
 mod options;
