@@ -362,3 +362,16 @@ def test_one_thread_per_connection(own_server, own_onramp):
         connection.query(f"SET @v = {number}")
     for number, connection in enumerate(clients):
         assert connection.value("SELECT @v") == str(number).encode()
+
+
+def test_what_nobody_waits_for_keeps_no_backend(own_server, own_onramp, own_admin):
+    """Its client has gone, and it does not end."""
+    through = own_onramp(own_server, max_backends=1, abandoned_timeout="1s")
+    assert own_admin.value("SELECT GET_LOCK('kept', 0)") == b"1"
+    gone, other = raw.connect(through), raw.connect(through)
+    gone.command(raw.QUERY, b"SELECT GET_LOCK('kept', 10000)")
+    wait_until_running(own_admin, "GET_LOCK('kept', 10000)")
+    gone.close()
+    assert other.value("SELECT 2") == b"2"
+    own_admin.query("SELECT RELEASE_LOCK('kept')")
+    assert "waited for by nobody for abandoned_timeout" in through.log_text()

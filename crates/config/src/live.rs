@@ -9,6 +9,7 @@ use crate::value::Given;
 /// Options that a running Onramp takes up at once. Of the others, some are about what is made once (threads, sockets,
 /// tables), and the rest are not taken up yet.
 const LIVE: &[&str] = &[
+    "abandoned_timeout",
     "accounts_refresh",
     "adaptive_lifo",
     "address_permits",

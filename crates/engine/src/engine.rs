@@ -435,6 +435,7 @@ impl Engine {
                 self.give_up_kills();
             }
             self.sweep_backends();
+            self.sweep_abandoned();
             self.claims.look_again();
             self.give_back_tables();
         }

@@ -379,6 +379,7 @@ fn draw_overload(random: &mut Random) -> OverloadSettings {
         query_timeout: time(100_000),
         transaction_timeout: time(5_000_000),
         idle_transaction_timeout: time(3_000_000),
+        abandoned_timeout: time(5_000_000),
         kill_abandoned: random.percent(50),
     }
 }

@@ -85,6 +85,18 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         section: Section::Timeouts,
     },
     OptionSpec {
+        name: "abandoned_timeout",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.abandoned_timeout
+        }),
+        default: "5m",
+        example: "1h",
+        doc: "The backend of a statement that still runs this long after its client has gone is closed, so that another takes its \
+              place. The server goes on with it as it does when a client of its own goes away. 0s for no end. See \
+              kill_abandoned.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
         name: "transaction_timeout",
         kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
             &mut configuration.engine.overload.transaction_timeout

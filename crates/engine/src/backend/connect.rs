@@ -146,6 +146,7 @@ impl Engine {
             multi_statements: true,
             in_flight: VecDeque::new(),
             first_since: self.now,
+            abandoned_since: None,
             holder: None,
             prepared: Prepared::default(),
             permit: Permit::None,

@@ -87,6 +87,8 @@ pub(crate) struct Backend {
     pub(crate) in_flight: VecDeque<InFlight>,
     /// Since when the server can have been busy with the first of them.
     pub(crate) first_since: Instant,
+    /// Since when a client has gone whose statement was in flight.
+    pub(crate) abandoned_since: Option<Instant>,
     /// Whom it serves, for other workers to know.
     pub(crate) serves: Serves,
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.

@@ -94,6 +94,7 @@ impl Engine {
                 statement.group = None;
             }
         }
+        state.abandoned_since = Some(self.now);
         let shared_read = state.shares();
         if !shared_read {
             // Not only reset: what went ahead of the statement may or may not have changed the schema.

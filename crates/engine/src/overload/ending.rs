@@ -64,6 +64,28 @@ impl Engine {
         }
     }
 
+    /// Closes the backends of statements that nobody has waited for since long, and of answers of our own that do not come.
+    /// Their clients have ended their connections, and so does this: the server takes it as it would have taken that, and a
+    /// reply whose end never came costs no backend for good.
+    pub(crate) fn sweep_abandoned(&mut self) {
+        let limit = self.settings.overload.abandoned_timeout;
+        if limit.is_zero() {
+            return;
+        }
+        let is_over = |backend: &Backend| {
+            let waits = backend.in_flight.front().is_some_and(|statement| statement.owner.client().is_none());
+            let since =
+                backend.abandoned_since.map_or(backend.first_since, |since| since.max(backend.first_since));
+            waits && backend.is_ready() && self.now.since(since) >= limit
+        };
+        let over: Vec<_> =
+            self.backends.iter().filter(|(_, backend)| is_over(backend)).map(|(key, _)| key).collect();
+        for key in over {
+            self.limit_reached("abandoned_timeout", limit.as_secs());
+            self.close_backend(key, "what runs on it has been waited for by nobody for abandoned_timeout");
+        }
+    }
+
     /// A statement starts, which may be the first of a transaction.
     pub(crate) fn note_begun(&mut self, client: usize, request: &Request) {
         self.note_queue_delay(client, request);

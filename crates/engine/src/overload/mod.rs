@@ -44,6 +44,8 @@ pub struct OverloadSettings {
     pub queue_delay_interval: Duration,
     /// A statement that runs is ended when its client has gone.
     pub kill_abandoned: bool,
+    /// The backend of a statement that nobody has waited for so long is closed.
+    pub abandoned_timeout: Duration,
     /// A statement that has run this long is ended.
     pub query_timeout: Duration,
     /// A transaction that has been open this long is rolled back, and its connection ends.
@@ -65,6 +67,8 @@ impl Default for OverloadSettings {
             // RFC 8289, section 4.3: a hundred milliseconds, which let the bursts of most programs pass.
             queue_delay_interval: Duration::from_millis(100),
             kill_abandoned: false,
+            // It ends nothing but the connection, as the client did, and nobody waits: longer than all but reports and DDL take.
+            abandoned_timeout: Duration::from_secs(300),
             query_timeout: Duration::ZERO,
             transaction_timeout: Duration::ZERO,
             idle_transaction_timeout: Duration::ZERO,
