@@ -50,7 +50,7 @@ pub(crate) enum Reason {
     WarningsOfLogin,
     /// MySQL has two errors for a table that is not in information_schema, and chooses by what its caches hold.
     WordsForNoTable,
-    /// MySQL's rows about numbers of warnings, and the row "SET SESSION TRANSACTION in a transaction ...".
+    /// The servers' rows about numbers of warnings, and the row "SET SESSION TRANSACTION in a transaction ...".
     OtherWarnings,
 }
 
@@ -191,7 +191,8 @@ fn knows_no_schema(reply: &Reply) -> bool {
     *role == Role::Ok || wire::ErrPacket::parse(payload).is_ok_and(|error| error.code == 1046)
 }
 
-/// Whether ends differ in nothing but their warnings: of the statement before, a replaced function, a level without snapshots.
+/// Whether ends differ in nothing but their warnings: of the statement before, a replaced function, a level without snapshots, or
+/// what is prepared again.
 fn counts_other_warnings(step: &Step, ends: Ends, direct: &[u8], through: &[u8]) -> bool {
     let of_before =
         matches!(step, Step::Ping | Step::InitDb(_) | Step::SetOption(_) | Step::ResetStatement(_));
@@ -214,7 +215,9 @@ fn counts_other_warnings(step: &Step, ends: Ends, direct: &[u8], through: &[u8])
     // No statement with rows takes two values: what the second leaves of the first is no number.
     let no_number = is_mysql(ends) && direct[0] == 0xfe && [[1, 2], [2, 1]].contains(&[one.0, two.0]);
     let no_number = no_number && matches!(step, Step::Execute { values, .. } if values.len() == 2);
-    one.1 == two.1 && one.0 != two.0 && (of_before || more || no_number)
+    // A bulk execution that the server prepares again by itself counts what it has warned of before.
+    let again = !is_mysql(ends) && matches!(step, Step::Bulk { .. });
+    one.1 == two.1 && one.0 != two.0 && (of_before || more || no_number || again)
 }
 
 fn own_ids(ends: Ends, direct: &[u8], through: &[u8]) -> bool {
