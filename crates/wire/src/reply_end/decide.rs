@@ -186,8 +186,7 @@ impl ReplyReader {
             Middle::Due if self.opens_cursor(status) => {}
             // A cursor's flags there would be an announcement.
             Middle::Due if !status.contains(StatusFlags::MORE_RESULTS_EXISTS) => {
-                let status = status.without(StatusFlags::CURSOR_EXISTS).without(StatusFlags::LAST_ROW_SENT);
-                self.insert_eof(front.sequence, status, end.warnings(), outlet);
+                self.insert_eof(front.sequence, without_cursor(status), end.warnings(), outlet);
             }
             Middle::Due => self.insert_eof(front.sequence, status, end.warnings(), outlet),
             // Servers before MySQL 5.7 say only there that these are OUT parameters.
@@ -312,9 +311,10 @@ impl ReplyReader {
         }
     }
 
-    /// The status for an EOF between definitions and rows. Whether more results follow is said at a result's end.
+    /// The status for an EOF between definitions and rows. Whether more results follow is said at a result's end, and rows
+    /// follow where no cursor was announced.
     pub(super) fn before_rows(&self) -> StatusFlags {
-        self.status.without(StatusFlags::MORE_RESULTS_EXISTS)
+        without_cursor(self.status).without(StatusFlags::MORE_RESULTS_EXISTS)
     }
 
     /// Writes an EOF that the backend did not send in front of its packet number `before`.
@@ -353,6 +353,11 @@ impl End<'_> {
         }
         self
     }
+}
+
+/// A status for a packet in front of rows, where a cursor's flags would announce one.
+fn without_cursor(status: StatusFlags) -> StatusFlags {
+    status.without(StatusFlags::CURSOR_EXISTS).without(StatusFlags::LAST_ROW_SENT)
 }
 
 /// A status for a packet that cannot carry changes of session state.

@@ -592,4 +592,9 @@ fn eofs_of_our_own_carry_the_status_before() {
     ReplyReader::new(Expect::ResultSets, NEW_TO_OLD).with_status(status).read(&input, &mut recorder).unwrap();
     let expected = packets(&[b"\x01", DEFINITION, b"\xfe\x00\x00\x02\x02", b"\x011", EOF]);
     assert_eq!(recorder.relayed, expected);
+    // But for the cursor that an earlier result had.
+    let (end, eof) = (b"\xfe\x00\x00\x6a\x00\x00\x00", b"\xfe\x00\x00\x22\x00");
+    let new = [b"\x01", DEFINITION, b"\x01", end, b"\x01", DEFINITION, b"\x01", END];
+    let old = [b"\x01", DEFINITION, EOF, b"\x01", &end[..5], b"\x01", DEFINITION, eof, b"\x01", EOF];
+    check(Expect::ResultSets, NEW_TO_OLD, &new, &old, &["rows 1", "ok 006a", "rows 1", "ok 0002"]);
 }
