@@ -53,8 +53,8 @@ fn set_statement(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
             // MariaDB reports the values, and that they have gone back only now and then.
             let name = without_quotes(scanner.bytes(scanner.current));
             note_unreported(scanner, name);
-            if has_prefix(name, "session_track_") {
-                // What the statement does besides goes unreported.
+            if has_prefix(name, "session_track_") || has_prefix(name, "optimizer_trace") {
+                // What the statement does besides goes unreported; and the trace is kept for a later statement.
                 scanner.add_effect(Effects::SESSION_VARIABLE);
             }
         }
@@ -72,8 +72,17 @@ fn set_statement(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
     kind
 }
 
+/// A variable that MySQL's hint SET_VAR sets for a statement. It goes back by being set: the clock stands still behind
+/// `SET_VAR(timestamp = 4)`, and an insert_id is left for the next statement (seen with 9.7.4).
+pub(crate) fn note_hinted(scanner: &mut Scanner<'_>, name: &[u8]) {
+    note_unreported(scanner, name);
+    if cannot_be_replayed(name) {
+        scanner.add_effect(Effects::SESSION_VARIABLE);
+    }
+}
+
 /// The server does not say what becomes of this variable. One that cannot be asked for keeps its session where it is.
-pub(crate) fn note_unreported(scanner: &mut Scanner<'_>, name: &[u8]) {
+fn note_unreported(scanner: &mut Scanner<'_>, name: &[u8]) {
     match plain_variable_name(name) {
         Some(name) => scanner.findings.unreported.push(name),
         None => scanner.add_effect(Effects::SESSION_VARIABLE),
@@ -243,9 +252,12 @@ fn system_variable(
 
 /// Session variables whose value, set again on another connection, would not mean the same.
 fn cannot_be_replayed(name: &[u8]) -> bool {
-    const NAMES: [&str; 15] = [
+    const NAMES: [&str; 18] = [
         "character_set_database", // until the next USE
         "collation_database",
+        "default_collation_for_utf8mb4", // what SET NAMES means, also in the same SET
+        "character_set_collations",      // likewise, of MariaDB since 11.2
+        "system_versioning_asof",        // its text means another moment in another time zone
         "timestamp",
         "insert_id",
         "last_insert_id",

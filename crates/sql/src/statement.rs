@@ -50,7 +50,7 @@ pub(crate) fn read(scanner: &mut Scanner<'_>) -> Statement {
     }
     scanner.finish_statement();
     for name in scanner.take_hinted() {
-        set::note_unreported(scanner, name);
+        set::note_hinted(scanner, name);
         statement.only_reads = false; // the values may change what it does
         // A SET takes no hints, for either server: what it sets stays.
         statement.sets_for_itself |= statement.kind != Kind::Set;
