@@ -172,6 +172,17 @@ PROGRAMS = {
     "a warning that the next statement takes away": [
         NUMBERED, "A: INSERT INTO numbered (v) VALUES (1) RETURNING v", "A: DROP TEMPORARY TABLE IF EXISTS nothing", "A: INSERT IGNORE INTO numbered VALUES (77, 3)",
         "A: SHOW COUNT(*) WARNINGS"],
+    "a collation that another old_mode calls otherwise": [
+        "A: SET old_mode = ''", "B: SET NAMES utf8 COLLATE utf8_general_ci", "A: SELECT @@old_mode", "B: SELECT @@collation_connection", "B: SELECT w FROM words WHERE id = 1"],
+    "a collation by its name in old_mode": [
+        "A: SET old_mode = ''", "A: SET NAMES utf8 COLLATE utf8_bin", "B: SELECT @@old_mode", "A: SELECT @@collation_connection", "A: SELECT w FROM words WHERE id = 1"],
+    "the optimizer's notes on one statement": [
+        "A: SET STATEMENT optimizer_trace = 'enabled=on' FOR SELECT 'A' FROM words LIMIT 1", "A: leaves", "B: SELECT QUERY FROM information_schema.OPTIMIZER_TRACE"],
+    "lists that are empty": [
+        "A: SET log_slow_filter = '', optimizer_adjust_secondary_key_costs = ''", "B: SELECT @@log_slow_filter, @@optimizer_adjust_secondary_key_costs",
+        "A: SELECT @@log_slow_filter, @@optimizer_adjust_secondary_key_costs"],
+    "a name that is empty": [
+        "A: SET sql_mode = '', default_master_connection = ''", "B: SET sql_mode = 'EMPTY_STRING_IS_NULL'", "B: SELECT ''", "A: SELECT @@sql_mode, @@default_master_connection"],
     "an id of an analyzed insert": [NUMBERED, "A: ANALYZE INSERT INTO numbered (v) VALUES (1)", YOUR_ID, MY_ID],
     **LEFT_ON_BOTH,
 }

@@ -34,9 +34,23 @@ def direct(server):  # noqa: F811
         yield connection
 
 
-@pytest.mark.parametrize("name", sorted(LEFT_ON_BOTH))
+PROGRAMS = {
+    **LEFT_ON_BOTH,
+    "a clock that stood still for one statement": [
+        "A: SELECT /*+ SET_VAR(timestamp = 4) */ UNIX_TIMESTAMP()", "A: leaves", "B: SET @then = NOW(6)", "B: SELECT @then = NOW(6)"],
+    "an id that was for one statement": [
+        "A: CREATE TABLE numbered (id INT AUTO_INCREMENT PRIMARY KEY)", "A: SELECT /*+ SET_VAR(insert_id = 400) */ 1", "A: leaves", "B: INSERT INTO numbered VALUES ()",
+        "B: SELECT * FROM numbered"],
+    "a collation by its number": [
+        "A: SET character_set_server = 2", "B: SELECT @@collation_server", "A: SELECT @@collation_server", "B: SELECT @@collation_server"],
+    "an engine whose name is a number": [
+        "A: SET external_table_secondary_storage_engine = '1'", "B: SELECT 1", "A: SELECT @@external_table_secondary_storage_engine"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_two_clients(client, note, direct, name):
-    play(client, note, LEFT_ON_BOTH[name], direct=direct)
+    play(client, note, PROGRAMS[name], direct=direct)
 
 
 def test_a_function_named_like_one_of_mariadbs(client, note, direct):

@@ -80,24 +80,38 @@ impl Charset {
 }
 
 /// String variables for which the empty string is a value. For others the trackers write NULL that way, and NULL is what
-/// they have by default (innodb_tmpdir, enforce_storage_engine).
-const MAY_BE_EMPTY: [&[u8]; 4] = [b"default_master_connection", b"note_verbosity", b"old_mode", b"sql_mode"];
+/// they have by default (innodb_tmpdir, enforce_storage_engine). `default_master_connection` is empty by default, and cannot be
+/// set to that in EMPTY_STRING_IS_NULL.
+const MAY_BE_EMPTY: [&[u8]; 7] = [
+    b"log_disabled_statements",
+    b"log_slow_disabled_statements",
+    b"log_slow_filter",
+    b"note_verbosity",
+    b"old_mode",
+    b"optimizer_adjust_secondary_key_costs",
+    b"sql_mode",
+];
+
+/// String variables with values that may look like numbers: names.
+const NAMED: [&[u8]; 2] = [b"default_master_connection", b"external_table_secondary_storage_engine"];
 
 /// System variables that are consumed by the next statement, belong to the connection to the server and not to the
 /// client, or are reported without being settable: never carried. A statement that sets one of them pins (the lexer's rule), so nothing is lost;
-/// but for `wait_timeout`, see [`crate::client::wait_timeout`].
-const NOT_CARRIED: [&[u8]; 14] = [
+/// but for `wait_timeout`, see [`crate::client::wait_timeout`], and for those that are the replica's, whose value all share.
+const NOT_CARRIED: [&[u8]; 16] = [
     b"error_count",
     b"identity",
     b"insert_id",
     b"last_gtid",
     b"last_insert_id",
+    b"max_relay_log_size",
     b"pseudo_thread_id",
     b"rand_seed1",
     b"rand_seed2",
     b"session_track_schema",
     b"session_track_state_change",
     b"session_track_system_variables",
+    b"sql_slave_skip_counter",
     b"statement_id",
     b"timestamp",
     crate::client::wait_timeout::NAME,
@@ -248,8 +262,8 @@ impl SessionState {
                 let null = value.is_empty() && !MAY_BE_EMPTY.contains(&&**name);
                 if null || **value == *b"DEFAULT" {
                     put_default(out, name);
-                } else if **name == *b"default_master_connection" {
-                    put_string(out, value); // a name, which may be a number
+                } else if NAMED.contains(&&**name) {
+                    put_string(out, value);
                 } else {
                     put_value(out, value);
                 }
@@ -280,8 +294,8 @@ fn put_default(out: &mut Vec<u8>, name: &[u8]) {
 const INVERTED: [&[u8]; 2] = [b"foreign_key_checks", b"unique_checks"];
 
 /// A tracked value as SQL. An empty one stands for NULL where the empty string is no value; what means the default is
-/// said as such. Numbers are sent bare, since numeric variables refuse strings (ER_WRONG_TYPE_FOR_VAR); no
-/// string variable that can be set in a session has a value that looks like a number. Strings go as hexadecimal
+/// said as such. Numbers are sent bare, since numeric variables refuse strings (ER_WRONG_TYPE_FOR_VAR); no other
+/// string variable than [`NAMED`] that can be set in a session has a value that looks like a number. Strings go as hexadecimal
 /// literals where a quote or backslash would make them depend on sql_mode.
 fn put_value(out: &mut Vec<u8>, value: &[u8]) {
     let digits = value.strip_prefix(b"-").unwrap_or(value);

@@ -113,6 +113,10 @@ fn unreported(statement: &Statement, reported: &BTreeSet<Box<[u8]>>, failed: boo
     if names.contains(&b"max_join_size"[..]) || reported.contains(&b"max_join_size"[..]) {
         names.insert(b"sql_big_selects"[..].into());
     }
+    // MySQL reports the character set alone of a collation's number.
+    if reported.contains(&b"character_set_server"[..]) {
+        names.insert(b"collation_server"[..].into());
+    }
     names
 }
 
@@ -226,7 +230,12 @@ impl<'a> Findings<'a> {
     fn take_in_unreported(&mut self, vague: bool, status: Option<StatusFlags>) {
         let statement = &self.request.statement;
         if let Some(collation) = self.request.collation.as_ref().filter(|_| !self.failed) {
-            self.state().charset.collation = collation.clone();
+            let charset = &mut self.state().charset;
+            // Which character set `utf8` is hangs on old_mode, which is set by the same SET later on.
+            charset.collation = match collation.strip_prefix(b"utf8_") {
+                Some(rest) => [&charset.connection, &b"_"[..], rest].concat().into(),
+                None => collation.clone(),
+            };
         }
         self.doubts.extend(unreported(statement, &self.reported, self.failed));
         if self.has_set_list() {
