@@ -7,7 +7,8 @@ import pymysql
 import pytest
 
 from harness import mysql as private_mysql
-from harness.server import ADMIN
+from harness import raw
+from harness.server import ADMIN, OTHER
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "ACCOUNTS.md"
 PASSWORD = "service-of-the-page"
@@ -63,3 +64,13 @@ def test_mysql(folder, own_onramp):
               ["performance_schema.data_lock_waits", "performance_schema.threads"])
     finally:
         server.stop()
+
+
+def test_limits_that_hold_for_all(own_server, own_onramp):
+    """Of the answers to the service account they leave nothing out."""
+    with raw.connect(own_server, *ADMIN) as admin:
+        for limit in ("max_join_size = 5", "sql_select_limit = 1", "sql_big_selects = 0"):
+            assert isinstance(admin.query(f"SET GLOBAL {limit}"), raw.Ok)
+        onramp = own_onramp(own_server)
+        with raw.connect(onramp, *OTHER) as client:
+            assert client.query("SELECT @@max_join_size, @@sql_select_limit").rows == [(b"5", b"1")]

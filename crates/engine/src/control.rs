@@ -15,7 +15,7 @@ use crate::backend::connect::{NO_ANSWER, connect_error};
 use crate::backend::kept::{first_field, rows_of};
 use crate::backend::rescue::functions_of_rows;
 use crate::backend::rights::Changes;
-use crate::control::facts::{COLLATIONS_QUERY, Facts, SERVER_QUERY, account_of_row};
+use crate::control::facts::{COLLATIONS_QUERY, Facts, NO_LIMITS, SERVER_QUERY, account_of_row};
 use crate::engine::{Engine, Role};
 use crate::learned::lock_waits::{GATE_QUERY, LockWaits, waits_at_gate, waits_of_rows};
 use crate::outside::event::Event;
@@ -71,9 +71,11 @@ enum State {
     Idle,
 }
 
-/// What is asked after the login: the first four in this order, the probe again and again, the others when there is a reason.
+/// What is asked after the login: the first five in this order, the probe again and again, the others when there is a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
+    /// That nothing is left out of the answers that follow, nor refused for its size.
+    Limits,
     Collations,
     Server,
     /// How many statements have changed the accounts; before these are read.
@@ -259,7 +261,7 @@ impl Engine {
                     self.pending_facts = Some(Facts::new(&established));
                     self.control.changes.asked_anew();
                     self.control.code.asked_anew();
-                    self.ask(Question::Collations);
+                    self.ask(Question::Limits);
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
                     let connection = self.control.connection.expect("its bytes have just come");
@@ -316,6 +318,7 @@ impl Engine {
     fn ask(&mut self, question: Question) {
         let facts = self.pending_facts.as_ref().or(self.facts.as_ref()).expect("known since the login");
         let text = match question {
+            Question::Limits => NO_LIMITS,
             Question::Collations => COLLATIONS_QUERY,
             Question::Server => SERVER_QUERY,
             Question::Changes => facts.changes_query(),
@@ -353,7 +356,7 @@ impl Engine {
 
     fn answered(&mut self, question: Question, answer: Kept) {
         self.control.state = State::Idle;
-        if let Some(error) = answer.error {
+        if let Some(error) = answer.error.filter(|_| question != Question::Limits) {
             if matches!(question, Question::LockGate | Question::LockWaits | Question::OtherWaiters) {
                 return self.lock_waits_cannot_be_seen(error);
             }
@@ -376,6 +379,7 @@ impl Engine {
             ));
         }
         match question {
+            Question::Limits => self.ask(Question::Collations),
             Question::Collations => {
                 let rows = rows_of(&answer.bytes);
                 let facts = self.pending_facts.as_mut().expect("set at the login");

@@ -56,6 +56,11 @@ pub(crate) const SERVER_QUERY: &str = "SELECT @@global.skip_name_resolve, @@glob
 const TRACKERS: [TrackerVariable; 3] =
     [TrackerVariable::Schema, TrackerVariable::StateChange, TrackerVariable::SystemVariables];
 
+/// The global values of both hold for new connections: an account that is left out could not log in, and a question of many
+/// rows would be refused (ER_TOO_BIG_SELECT). A server that knows neither goes on without.
+pub(crate) const NO_LIMITS: &str =
+    "SET @@session.sql_select_limit = 18446744073709551615, @@session.sql_big_selects = 1";
+
 /// Collations that fit the one byte of a handshake. MariaDB's context-independent ones have no id.
 pub(crate) const COLLATIONS_QUERY: &str = "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME \
     FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND ID < 256";
