@@ -702,3 +702,19 @@ def test_a_prepared_statement_with_literals_of_both_kinds(client, note, schema, 
     prepared = connection.prepare(text)
     note("executions", [connection.execute(prepared.statement)[0].rows for _ in range(2)])
     note("goes on", connection.query("SELECT 1").rows)
+
+
+def test_a_text_that_takes_two_packets(own_server, own_onramp):
+    """It is prepared again on another backend, too."""
+    with raw.connect(own_server, "admin", "admin-secret") as admin:
+        admin.query("SET GLOBAL max_allowed_packet = 67108864")
+    onramp = own_onramp(own_server, max_backends=2, max_allowed_packet="64MiB")
+    begin, end = "SELECT ? /*", "*/"
+    text = begin + "x" * ((1 << 24) - 2 - len(begin + end)) + end
+    with raw.connect(onramp, schema="onramp_app") as one, raw.connect(onramp, schema="onramp_app") as two:
+        prepared = one.prepare(text)
+        for _ in range(2):
+            assert len(one.execute(prepared.statement, [b"v"])[0].rows) == 1
+            # The backend of before is somebody else's now.
+            two.query("START TRANSACTION")
+            two.query("CREATE TEMPORARY TABLE kept (a INT)")

@@ -326,8 +326,10 @@ impl Engine {
             backend.put_attributes(&QueryAttributes::None);
         }
         backend.out.extend_from_slice(argument);
-        wire::end_packet(&mut backend.out, start, &mut 0);
-        let options = super::message::reply_options(backend.capabilities, form, skip_results, 1);
+        // Texts to prepare may take several packets.
+        let mut sequence = 0;
+        wire::end_packet(&mut backend.out, start, &mut sequence);
+        let options = super::message::reply_options(backend.capabilities, form, skip_results, sequence);
         backend.put_in_flight(
             self.now,
             InFlight {
