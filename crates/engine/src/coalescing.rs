@@ -169,7 +169,8 @@ impl Engine {
 
     /// Same text to the byte, same queue, same user, same session state, same capabilities.
     fn belongs_to(&self, key: usize, request: &Request, group: &Group) -> bool {
-        let (client, leader) = (&self.clients[key], &self.clients[group.leader]);
+        let client = &self.clients[key];
+        let Some(leader) = self.clients.get(group.leader) else { return false };
         group.lane == request.lane
             && client.session == leader.session
             && client.identity == leader.identity
@@ -197,9 +198,13 @@ impl Engine {
 
     /// A client whose statement waits is about to leave the queue without having it run. A follower takes over its place.
     pub(crate) fn leave_group(&mut self, key: usize) {
-        let Some(hash) = self.clients[key].request.as_mut().and_then(|request| request.group.take()) else {
-            return;
-        };
+        if let Some(hash) = self.clients[key].request.as_mut().and_then(|request| request.group.take()) {
+            self.pass_on(hash);
+        }
+    }
+
+    /// The leader of a group goes another way than its followers.
+    pub(crate) fn pass_on(&mut self, hash: u64) {
         let Some(mut group) = self.coalescer.waiting.remove(&hash) else { return };
         let Some(next) = self.next_follower(&mut group) else { return };
         self.take_place_of(next, hash);

@@ -309,6 +309,10 @@ impl Engine {
         ahead: &Ahead,
     ) {
         request.prepared = true;
+        // Whatever becomes of that, it concerns its client alone.
+        if let Some(hash) = request.group.take() {
+            self.pass_on(hash);
+        }
         self.buffered += request.raw.len();
         self.clients[key].request = Some(request);
         self.clients[key].phase = Phase::Preparing;
