@@ -192,3 +192,23 @@ PROGRAMS = {
 def test_two_clients(client, note, admin, name):
     prepare_schemas(admin, 2)
     play(client, note, PROGRAMS[name], direct=admin)
+
+
+def answers(client, prepared, values=()):
+    answer, = client.execute(prepared.statement, values)
+    return [(column.name, column.kind, column.charset) for column in answer.columns], answer.rows
+
+
+def test_a_statement_that_the_server_prepares_again(client, note, admin):
+    """It does so behind DDL, in the character sets of the one who executes it."""
+    prepare_schemas(admin, 2)
+    assert isinstance(admin.query("INSERT INTO onramp_a.t0 (v) VALUES ('x')"), raw.Ok)
+    text = "SELECT '\u00e4' AS l, CHAR_LENGTH('\u00e4') AS n FROM t0"
+    first, second = client(schema="onramp_a"), client(schema="onramp_a")
+    prepared = [connection.prepare(text) for connection in (first, second)]
+    note("before", [answers(first, prepared[0]), answers(second, prepared[1])])
+    first.query("SET NAMES latin1")
+    assert isinstance(admin.query("ALTER TABLE onramp_a.t0 ADD COLUMN more INT"), raw.Ok)
+    for _ in range(2):
+        answers(first, prepared[0])  # what it means to the first one is not always as direct, see DIFFERENCES.md
+        note("second", answers(second, prepared[1]))

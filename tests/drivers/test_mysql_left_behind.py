@@ -10,7 +10,7 @@ from harness import mysql as private_mysql
 from harness import raw
 from harness.onramp import Onramp
 from harness.server import ADMIN
-from test_left_behind import LEFT_ON_BOTH, LOCK_IS_FREE, play
+from test_left_behind import LEFT_ON_BOTH, LOCK_IS_FREE, answers, play
 from test_mysql import server  # noqa: F401 (a fixture)
 
 pytestmark = private_mysql.needed
@@ -63,6 +63,20 @@ def run(connection, prepared):
     return [column.kind for column in answer.columns], answer.rows
 
 
+@pytest.mark.parametrize("setting", ["sql_mode = 'ANSI_QUOTES'", "NAMES latin1", "div_precision_increment = 12", "sql_mode = ''"])
+def test_a_statement_that_the_server_prepares_again(client, note, direct, setting):
+    """It does so where the values have other types, in the session state of the one who executes it."""
+    text = "SELECT \"id\" AS l, CHAR_LENGTH('\u00e4') AS n, 7 / 3 AS q, ? + 1 AS a FROM words WHERE id = 1"
+    first, second = client(schema="onramp_a"), client(schema="onramp_a")
+    prepared = [connection.prepare(text) for connection in (first, second)]
+    note("setting", first.query(f"SET {setting}"))
+    for _ in range(2):
+        note("first", answers(first, prepared[0], [b"7.5"]))
+        note("second", answers(second, prepared[1], [b"7.5"]))
+    third = client(schema="onramp_a")
+    note("third", answers(third, third.prepare(text), [b"7.5"]))
+
+
 @private_mysql.since(8, 0, 22)
 def test_variables_keep_the_type_that_they_had(server, own_onramp):  # noqa: F811
     """The same text is prepared by two clients, whose variables have other types."""
@@ -101,3 +115,26 @@ def test_values_that_are_missing(server, own_onramp):  # noqa: F811
             assert isinstance(answers[0], raw.Err) and isinstance(answers[1], raw.Rows), answers
             seen.append((answers[0].code, answers[1].rows))
     assert seen[0] == seen[1]
+
+
+def test_readers_whose_state_cannot_be_set(server, own_onramp, direct):  # noqa: F811
+    """The same text waits for all of them; what the first one needs fails, and concerns nobody else."""
+    onramp = own_onramp(server, max_backends=1, workers=1, coalesce_reads="on")
+    direct.query("CREATE DATABASE IF NOT EXISTS onramp_gone")
+    text = b"SELECT w FROM onramp_a.words WHERE id = 1"
+    holder = raw.connect(onramp, schema="onramp_a")
+    readers = [raw.connect(onramp, schema="onramp_gone") for _ in range(3)]
+    for reader in readers:
+        # MySQL heeds it only behind the text in which it stands, so that the state goes ahead by itself.
+        assert isinstance(reader.query("SET session_track_gtids = 'OWN_GTID'"), raw.Ok)
+    assert isinstance(holder.query("BEGIN"), raw.Ok)
+    assert holder.value("SELECT w FROM words WHERE id = 1") == b"one"
+    for reader in readers:
+        reader.command(raw.QUERY, text)
+    onramp_sees = raw.connect(onramp)
+    onramp_sees.ping()
+    direct.query("DROP DATABASE onramp_gone")
+    holder.query("COMMIT")
+    for reader in readers:
+        assert reader.result().code == 1049
+    assert onramp_sees.value("SELECT 2") == b"2"

@@ -20,7 +20,8 @@ pub(crate) enum Serves {
     /// All that have parameters of these types: MySQL keeps those of a statement's first executions, and converts what comes
     /// later to them (sql_prepare.cc: check_parameter_types).
     Typed(TypesId),
-    /// One client's, by its own number for the statement, while that has a cursor or types that nobody knows.
+    /// One client's, by its own number for the statement, while that has a cursor, types that nobody knows, or another session state
+    /// than that of its definition.
     Own(u32),
 }
 

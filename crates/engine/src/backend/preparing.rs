@@ -430,13 +430,12 @@ impl Engine {
         }
         if !open {
             let own = Serves::Own(about.number);
-            // What was executed without types is as it was prepared.
-            let others = if about.serves == own { Serves::All } else { about.serves };
             let prepared = &mut self.backends[key].prepared;
-            // What has had a cursor answers an execution without one by an OK in the place of rows (seen with MySQL 9.7.4).
-            let unused = match prepared.had_cursor(about.definition, own) {
+            // What has had a cursor answers an execution without one by an OK in the place of rows (seen with MySQL 9.7.4); and
+            // what was its client's own from the start may have types that nobody knows, or have been prepared in another state.
+            let unused = match about.serves == own || prepared.had_cursor(about.definition, own) {
                 true => prepared.remove(about.definition, own),
-                false => prepared.turn(about.definition, own, others),
+                false => prepared.turn(about.definition, own, about.serves),
             };
             if let Some(id) = unused {
                 self.prepared_is_closed(key, about.definition, id);

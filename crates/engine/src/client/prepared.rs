@@ -21,7 +21,7 @@ use crate::errors::MySqlError;
 use crate::request::{About, Action, QueryAttributes, Request, RequestKind};
 use crate::session::aftermath::Literals;
 use crate::session::pins::Pins;
-use crate::session::statements::DefinitionId;
+use crate::session::statements::{Definition, DefinitionId};
 
 /// MariaDB's name for the statement that was prepared last (`LAST_STMT_ID`, sql_prepare.cc).
 const LAST: u32 = u32::MAX;
@@ -188,6 +188,9 @@ impl Engine {
         let long_data = !message.is_empty();
         let begins = message.len();
         let mut serves = self.put_execution(key, number, execution, raw, &mut message);
+        if self.is_in_another_state(key, definition) {
+            serves = Serves::Own(number);
+        }
         let template = self.definitions.get(definition).template.clone();
         let answered = self.answered_definition(key, definition);
         if answered.is_some() {
@@ -214,6 +217,14 @@ impl Engine {
             ..Request::plain(message, Expect::ResultSets, RequestKind::Execute)
         };
         self.queue_request(key, request);
+    }
+
+    /// A server that prepares a statement again by itself, with an execution (MySQL behind other types, both behind DDL), does so in
+    /// the state of whoever executes it. Where that is another than the definition's, nobody else may have what comes of it.
+    fn is_in_another_state(&self, key: usize, definition: DefinitionId) -> bool {
+        let Definition { session, ref template, .. } = *self.definitions.get(definition);
+        let own = self.clients[key].session.expect("a client with statements has logged in");
+        !self.sessions.state(own).reads_like(self.sessions.state(session), template.defines())
     }
 
     /// The definition that is executed in the place of one that asks for ROW_COUNT() and its like, which only the backend of

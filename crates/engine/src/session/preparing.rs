@@ -13,10 +13,14 @@ impl SessionState {
     /// Whether what is prepared in this state means the same as in `wanted`, a state of [`Self::for_preparing`]. What needs
     /// no schema may be prepared in any.
     pub(crate) fn prepares_like(&self, wanted: &Self, defines: bool) -> bool {
+        (wanted.schema.is_none() || self.schema == wanted.schema) && self.reads_like(wanted, defines)
+    }
+
+    /// Likewise, but for the schema: the servers keep that of a statement's preparation, and read the rest anew where they prepare it
+    /// again by themselves (sql_prepare.cc: `Prepared_statement::reprepare`).
+    pub(crate) fn reads_like(&self, wanted: &Self, defines: bool) -> bool {
         let variables = self.variables.iter().filter(|(name, _)| matters_to_preparing(name, defines));
-        self.charset == wanted.charset
-            && (wanted.schema.is_none() || self.schema == wanted.schema)
-            && variables.eq(&wanted.variables)
+        self.charset == wanted.charset && variables.eq(&wanted.variables)
     }
 
     /// The state in which a client in this state gets something prepared as in `wanted`, on a backend in state `found`.
