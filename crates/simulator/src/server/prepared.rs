@@ -27,6 +27,10 @@ pub(super) fn prepare(session: &mut Session, database: &mut Database, text: &str
     if !VERBS.iter().any(|verb| lower.starts_with(verb)) {
         return error(session, &ServerError::syntax(text));
     }
+    // As a statement on tables: what is prepared without a schema means the same in all, and shows none.
+    if session.schema.is_none() && lower.contains("@@prepared_schema_and_state") {
+        return error(session, &ServerError::new(1046, "3D000", "No database selected"));
+    }
     let limit = variables::find("max_prepared_stmt_count").and_then(|found| found.initial.parse().ok());
     if database.prepared_statements >= limit.unwrap_or(usize::MAX) {
         let message = "Can't create more than max_prepared_stmt_count statements";
