@@ -6,6 +6,7 @@ from conftest import site_through
 from harness import mysql as private_mysql
 from harness import raw
 from harness.server import ADMIN
+from harness.waiting import until
 from test_mysql import server  # noqa: F401 (fixture)
 from test_stored_code import CLEAN, CODE, PROGRAMS, READER, Reading, defined, others_are_served, run, see
 
@@ -56,3 +57,21 @@ def test_a_trigger_is_known_at_once(reading):
             run(client, ["INSERT INTO t VALUES (1)"])
             assert not others_are_served(admin), "it keeps the only backend"
         assert admin.result().rows
+
+
+def test_a_trigger_that_is_defined_elsewhere_is_found(reading, server):
+    """What it does without a report reaches nobody else: the server counts its definition."""
+    with raw.connect(server, *ADMIN) as direct:
+        before = reading.status("Onramp_stored_code_read")
+        defined(direct, ["CREATE TABLE onramp_defined.elsewhere (a INT)", """CREATE TRIGGER onramp_defined.tells BEFORE INSERT ON onramp_defined.elsewhere
+            FOR EACH ROW BEGIN DECLARE got INT; SELECT GET_LOCK('elsewhere', 0) INTO got; SELECT NEW.a INTO @told; END"""])
+        until(lambda: reading.status("Onramp_stored_code_read") > before, "it was not read again")
+        # That reading may have begun before the trigger was there; the next one follows a second later.
+        until(lambda: reading.status("Onramp_stored_code_read") > before + 1, "it was not read once more")
+    with raw.connect(reading, *ADMIN) as other, raw.connect(reading, schema="onramp_defined") as client:
+        run(client, ["INSERT INTO elsewhere VALUES (8)"])
+        assert not others_are_served(other), "it keeps the only backend"
+        assert client.query("SELECT @told").rows == [(b"8",)]
+        client.close()
+        assert other.result().rows
+        assert other.query("SELECT @told, IS_FREE_LOCK('elsewhere')").rows == [(None, b"1")]

@@ -2,9 +2,25 @@
 
 use wire::Capabilities;
 
+/// The fields of a row; `None` stands for NULL.
+pub(crate) type Row = Vec<Option<Vec<u8>>>;
+
 /// The first field of the first row of a kept answer.
 pub(crate) fn first_field(kept: &[u8]) -> Option<Vec<u8>> {
     rows_of(kept).first()?.first()?.clone()
+}
+
+/// The sum of those counters in an answer to SHOW STATUS that are `wanted`, as a number in digits; `None` where there are none.
+pub(crate) fn sum_of_counters(rows: &[Row], wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+    let mut sum: Option<u64> = None;
+    for row in rows {
+        let [Some(name), Some(value)] = row.as_slice() else { return None };
+        if wanted(name) {
+            let value: u64 = std::str::from_utf8(value).ok()?.parse().ok()?;
+            sum = Some(sum.unwrap_or_default().wrapping_add(value));
+        }
+    }
+    sum.map(|sum| sum.to_string().into_bytes())
 }
 
 /// The only field of an answer of one row and column, as its client reads it; `None` where it is not one.
@@ -23,7 +39,7 @@ pub(crate) fn only_field(answer: &[u8], capabilities: Capabilities) -> Option<Op
 }
 
 /// The rows of a kept answer (with the short ends of result sets); empty where it is not one.
-pub(crate) fn rows_of(kept: &[u8]) -> Vec<Vec<Option<Vec<u8>>>> {
+pub(crate) fn rows_of(kept: &[u8]) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut packets = Packets(kept);
     let columns = packets.next().and_then(|payload| wire::parse_column_count(payload).ok()).unwrap_or(0);

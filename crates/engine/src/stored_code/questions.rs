@@ -8,6 +8,7 @@
 use sql::{CodeEffects, CodeKind, LexMode, StoredCode, folded_name, stored_code};
 
 use super::{Known, Object, Runs};
+use crate::backend::kept::{Row, sum_of_counters};
 
 /// What is asked of stored code, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,20 +38,45 @@ macro_rules! mysql {
     };
 }
 
-/// Definitions of code, and of tables, are counted apart: the latter are many on some servers.
-macro_rules! counts {
-    ($table:expr) => {
+/// Definitions of tables are counted apart: they are many on some servers.
+macro_rules! counters_of_tables {
+    () => {
+        "'Com_create_table', 'Com_alter_table', 'Com_rename_table'"
+    };
+}
+
+/// The servers' counters of definitions, with the names of both.
+macro_rules! counters {
+    () => {
         concat!(
-            "SELECT SUM(IF(VARIABLE_NAME IN ('Com_create_table', 'Com_alter_table', 'Com_rename_table'), 0, \
-             VARIABLE_VALUE)), SUM(VARIABLE_VALUE) FROM ",
-            $table,
-            " WHERE VARIABLE_NAME IN ('Com_create_trigger', 'Com_drop_trigger', 'Com_create_function', \
-             'Com_create_procedure', 'Com_create_spfunction', 'Com_drop_function', 'Com_drop_procedure', 'Com_alter_function', \
+            "('Com_create_trigger', 'Com_drop_trigger', 'Com_create_function', 'Com_create_procedure', \
+             'Com_create_spfunction', 'Com_drop_function', 'Com_drop_procedure', 'Com_alter_function', \
              'Com_alter_procedure', 'Com_create_package', 'Com_create_package_body', 'Com_drop_package', \
-             'Com_drop_package_body', 'Com_create_view', 'Com_drop_view', 'Com_create_sequence', \
-             'Com_create_table', 'Com_alter_table', 'Com_rename_table')"
+             'Com_drop_package_body', 'Com_create_view', 'Com_drop_view', 'Com_create_sequence', ",
+            counters_of_tables!(),
+            ")"
         )
     };
+}
+
+const MARIADB_COUNTS: &str = concat!(
+    "SELECT SUM(IF(VARIABLE_NAME IN (",
+    counters_of_tables!(),
+    "), 0, VARIABLE_VALUE)), SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME IN ",
+    counters!()
+);
+
+/// MySQL's tables of its status have none of these counters.
+const MYSQL_COUNTS: &str = concat!("SHOW GLOBAL STATUS WHERE Variable_name IN ", counters!());
+
+/// The counts of definitions in the answer to [`CodeQuestion::Counts`], of code and of tables too; `None` where it tells none.
+pub(super) fn counts(rows: &[Row], is_mariadb: bool) -> Option<[Vec<u8>; 2]> {
+    if is_mariadb {
+        let [Some(code), Some(all)] = rows.first()?.as_slice() else { return None };
+        return Some([code.clone(), all.clone()]);
+    }
+    let of_code = |name: &[u8]| !name.ends_with(b"_table");
+    Some([sum_of_counters(rows, of_code)?, sum_of_counters(rows, |_| true)?])
 }
 
 const RIGHTS: &str = "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE IN \
@@ -108,8 +134,8 @@ impl CodeQuestion {
     pub(crate) fn text(self, is_mariadb: bool, major_version: u32) -> Option<&'static str> {
         let has_proc = is_mariadb || major_version < 8;
         Some(match self {
-            Self::Counts if is_mariadb => counts!("information_schema.GLOBAL_STATUS"),
-            Self::Counts => counts!("performance_schema.global_status"),
+            Self::Counts if is_mariadb => MARIADB_COUNTS,
+            Self::Counts => MYSQL_COUNTS,
             Self::Rights => RIGHTS,
             Self::Routines if is_mariadb => mariadb!(proc_routines!()),
             Self::Routines if has_proc => mysql!(proc_routines!()),
@@ -147,7 +173,7 @@ impl CodeQuestion {
     }
 
     /// The code in an answer's rows. `mode` is that of new connections, in which views are written out.
-    pub(crate) fn objects(self, rows: &[Vec<Option<Vec<u8>>>], mode: LexMode) -> Vec<Object> {
+    pub(crate) fn objects(self, rows: &[Row], mode: LexMode) -> Vec<Object> {
         rows.iter().flat_map(|row| self.objects_of_row(row, mode)).collect()
     }
 
@@ -190,7 +216,7 @@ pub(crate) struct Rights {
 
 impl Rights {
     /// From the answer to [`CodeQuestion::Rights`].
-    pub(crate) fn of_rows(rows: &[Vec<Option<Vec<u8>>>]) -> Self {
+    pub(crate) fn of_rows(rows: &[Row]) -> Self {
         let has = |right: &[u8]| rows.iter().any(|row| matches!(&row[..], [Some(found)] if found == right));
         Self {
             select: has(b"SELECT"),

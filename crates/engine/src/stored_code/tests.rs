@@ -125,3 +125,14 @@ fn too_many_definitions_at_a_time_leave_nothing_certain() {
     shared.take(Vec::new(), ALL_KNOWN, &shared.begin_reading());
     assert!(certain());
 }
+
+#[test]
+fn counts_are_added_up_where_the_server_does_not() {
+    let row = |name: &str, value: &str| vec![Some(name.into()), Some(value.into())];
+    let mysql = [row("Com_create_trigger", "2"), row("Com_create_table", "30"), row("Com_drop_view", "5")];
+    assert_eq!(questions::counts(&mysql, false), Some([b"7".to_vec(), b"37".to_vec()]));
+    assert_eq!(questions::counts(&[row("7", "37")], true), Some([b"7".to_vec(), b"37".to_vec()]));
+    for (nothing, is_mariadb) in [(vec![], false), (vec![], true), (vec![vec![None, None]], true)] {
+        assert_eq!(questions::counts(&nothing, is_mariadb), None, "no counters are no count of 0");
+    }
+}

@@ -6,10 +6,10 @@ use std::time::Duration;
 use seam::Instant;
 use sql::{CodeEffects, Kind, Reads};
 
-use super::questions::{CodeQuestion, Rights};
+use super::questions::{self, CodeQuestion, Rights};
 use super::{CodeChange, Known, Library, Object, Runs};
 use crate::backend::Afterwards;
-use crate::backend::kept::rows_of;
+use crate::backend::kept::{Row, rows_of};
 use crate::engine::Engine;
 use crate::outside::event::Event;
 use crate::outside::snapshot::StoredCodeView;
@@ -37,7 +37,7 @@ pub(crate) struct Watch {
     /// When the server is asked for its counts next.
     next: Instant,
     /// Its latest counts: of code, and of tables too.
-    counts: Option<[Option<Vec<u8>>; 2]>,
+    counts: Option<[Vec<u8>; 2]>,
     /// When it may be read next.
     not_before: Instant,
     /// It is to be read then.
@@ -93,7 +93,7 @@ impl Watch {
     }
 
     /// Takes in the counts.
-    fn take_counts(&mut self, now: Instant, counts: [Option<Vec<u8>>; 2], wanted: bool) {
+    fn take_counts(&mut self, now: Instant, counts: [Vec<u8>; 2], wanted: bool) {
         let before = self.counts.replace(counts);
         let after = self.counts.as_ref().expect("set above");
         let code = before.as_ref().is_none_or(|before| before[0] != after[0]);
@@ -144,7 +144,7 @@ impl Engine {
     pub(crate) fn code_answered(&mut self, question: CodeQuestion, bytes: &[u8], refusal: Option<String>) {
         let rows = rows_of(bytes);
         if question == CodeQuestion::Counts {
-            return self.take_code_counts(rows, refusal.is_some());
+            return self.take_code_counts(&rows, refusal);
         }
         let mode = self.facts.as_ref().map_or_else(Default::default, |facts| facts.lex_mode);
         let Some(reading) = self.control.code.reading.as_mut() else { return };
@@ -157,14 +157,17 @@ impl Engine {
         self.go_on_reading(question);
     }
 
-    fn take_code_counts(&mut self, mut rows: Vec<Vec<Option<Vec<u8>>>>, refused: bool) {
-        let counts = rows.pop().and_then(|row| <[Option<Vec<u8>>; 2]>::try_from(row).ok());
-        let wanted = self.workers.stored_code.is_wanted();
-        let watch = &mut self.control.code;
-        let Some(counts) = counts.filter(|_| !refused) else {
+    fn take_code_counts(&mut self, rows: &[Row], refusal: Option<String>) {
+        let is_mariadb = self.facts.as_ref().is_some_and(|facts| facts.is_mariadb());
+        let Some(counts) = questions::counts(rows, is_mariadb) else {
+            let watch = &mut self.control.code;
             watch.next = self.now + PAUSE_OF_REFUSAL;
+            watch.counts = None;
+            self.say_what_is_missing(vec!["counts of definitions"], refusal);
             return self.workers.stored_code.forget();
         };
+        let wanted = self.workers.stored_code.is_wanted();
+        let watch = &mut self.control.code;
         watch.next = self.now + self.settings.accounts_refresh;
         watch.take_counts(self.now, counts, wanted);
         if watch.is_due(self.now) {
@@ -208,7 +211,7 @@ impl Engine {
         watch.not_before = self.now + PAUSE * self.now.since(reading.began);
         let Known { routines, triggers, views, columns } = reading.known;
         let all = routines && triggers && views && columns;
-        if !all && !std::mem::replace(&mut watch.said, true) {
+        if !all {
             let missing = [
                 (routines, "routines"),
                 (triggers, "triggers"),
@@ -216,9 +219,16 @@ impl Engine {
                 (columns, "columns' defaults"),
             ];
             let missing = missing.iter().filter(|(known, _)| !known).map(|&(_, name)| name).collect();
-            self.event(Event::StoredCodeHidden { missing, reason: reading.refusal });
+            self.say_what_is_missing(missing, reading.refusal);
         }
         self.workers.stored_code.take(reading.objects, reading.known, &reading.covered);
+    }
+
+    /// Once.
+    fn say_what_is_missing(&mut self, missing: Vec<&'static str>, reason: Option<String>) {
+        if !std::mem::replace(&mut self.control.code.said, true) {
+            self.event(Event::StoredCodeHidden { missing, reason });
+        }
     }
 
     /// The library as of now.
