@@ -12,7 +12,7 @@ use crate::accounts::queries::Depth;
 use crate::accounts::secret::Secret;
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::backend::connect::{NO_ANSWER, connect_error};
-use crate::backend::kept::{first_field, rows_of};
+use crate::backend::kept::rows_of;
 use crate::backend::rescue::functions_of_rows;
 use crate::backend::rights::Changes;
 use crate::control::facts::{COLLATIONS_QUERY, Facts, NO_LIMITS, SERVER_QUERY, account_of_row};
@@ -367,7 +367,7 @@ impl Engine {
                 return self.code_answered(question, &[], Some(error));
             }
             if question == Question::Changes {
-                return self.take_changes(None);
+                return self.take_changes(Err(error));
             }
             if matches!(question, Question::Accounts | Question::Probe) && self.rights_cannot_be_read(&error)
             {
@@ -398,7 +398,7 @@ impl Engine {
                 }
                 self.ask(Question::Changes);
             }
-            Question::Changes => self.take_changes(Some(first_field(&answer.bytes).unwrap_or_default())),
+            Question::Changes => self.take_changes(Ok(&answer.bytes)),
             Question::Accounts => self.take_accounts(answer.bytes),
             // The accounts that are read now may be newer than what the probe saw, never older.
             Question::Probe if answer.bytes != self.control.probe_seen => {
@@ -433,15 +433,23 @@ impl Engine {
         }
         facts.depth = Depth::Logins;
         self.control.probe_seen.clear();
-        if !self.control.rights_hidden && self.worker == 0 {
-            self.event(Event::RightsHidden { reason: reason.to_owned() });
-        }
-        self.control.rights_hidden = true;
+        self.say_rights_are_hidden(reason.to_owned());
         true
     }
 
+    /// Once.
+    fn say_rights_are_hidden(&mut self, reason: String) {
+        if !std::mem::replace(&mut self.control.rights_hidden, true) && self.worker == 0 {
+            self.event(Event::RightsHidden { reason });
+        }
+    }
+
     /// The accounts follow, so that what was taken up before is compared with accounts that are at least as new.
-    fn take_changes(&mut self, count: Option<Vec<u8>>) {
+    fn take_changes(&mut self, answer: Result<&[u8], String>) {
+        let facts = self.pending_facts.as_ref().or(self.facts.as_ref()).expect("known since the login");
+        let nothing = || "the server does not count changes of accounts".to_owned();
+        let count = answer.and_then(|answer| facts.count_of_changes(answer).ok_or_else(nothing));
+        let count = count.map_err(|reason| self.say_rights_are_hidden(reason)).ok();
         self.control.changes.take(count);
         self.ask(if self.pending_facts.is_some() { Question::Accounts } else { Question::Probe });
     }

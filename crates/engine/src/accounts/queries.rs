@@ -219,25 +219,23 @@ const MYSQL_57_ACCOUNTS_AND_RIGHTS: &str = mysql_accounts!(
 /// What the servers count, before they execute it, of statements that change accounts, with the names of both. MariaDB's SET
 /// DEFAULT ROLE is among all other SETs.
 macro_rules! changes {
-    ($table:expr) => {
+    ($question:expr) => {
         concat!(
-            "SELECT SUM(VARIABLE_VALUE) FROM ",
-            $table,
-            " WHERE VARIABLE_NAME IN ('Com_grant', 'Com_grant_role', 'Com_grant_roles', 'Com_revoke', \
-              'Com_revoke_all', 'Com_revoke_role', 'Com_revoke_roles', 'Com_create_user', 'Com_alter_user', \
-              'Com_alter_user_default_role', 'Com_rename_user', 'Com_drop_user', 'Com_create_role', 'Com_drop_role', \
-              'Com_flush')"
+            $question,
+            " IN ('Com_grant', 'Com_grant_role', 'Com_grant_roles', 'Com_revoke', 'Com_revoke_all', 'Com_revoke_role', \
+             'Com_revoke_roles', 'Com_create_user', 'Com_alter_user', 'Com_alter_user_default_role', 'Com_rename_user', \
+             'Com_drop_user', 'Com_create_role', 'Com_drop_role', 'Com_flush')"
         )
     };
 }
 
 /// The question how many statements have changed accounts, or have had the servers read their tables (FLUSH PRIVILEGES). Nobody
-/// needs a right for it.
+/// needs a right for it. MySQL's tables of its status have none of these counters.
 pub(crate) fn changes(is_mariadb: bool) -> &'static str {
     if is_mariadb {
-        changes!("information_schema.GLOBAL_STATUS")
+        changes!("SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME")
     } else {
-        changes!("performance_schema.global_status")
+        changes!("SHOW GLOBAL STATUS WHERE Variable_name")
     }
 }
 

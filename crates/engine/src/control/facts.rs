@@ -9,6 +9,7 @@ use crate::accounts::method::Method;
 use crate::accounts::queries::{self, Depth};
 use crate::accounts::requirement::Requirement;
 use crate::accounts::{Account, Accounts, Credential};
+use crate::backend::kept::{first_field, rows_of, sum_of_counters};
 use crate::backend::rescue::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
 use crate::client::trackers::Trackers;
 use crate::control::version::Version;
@@ -130,6 +131,11 @@ impl Facts {
     /// How many statements have changed accounts.
     pub(crate) fn changes_query(&self) -> &'static str {
         queries::changes(self.is_mariadb())
+    }
+
+    /// What the answer to that says; `None` where it tells nothing.
+    pub(crate) fn count_of_changes(&self, answer: &[u8]) -> Option<Vec<u8>> {
+        if self.is_mariadb() { first_field(answer) } else { sum_of_counters(&rows_of(answer), |_| true) }
     }
 
     /// See [`crate::learned::lock_waits`].
