@@ -17,6 +17,7 @@ from test_mysql import server  # noqa: F401 (fixture)
 pytestmark = private_mysql.needed
 
 CURSOR = 1  # CURSOR_TYPE_READ_ONLY
+OTHER_CURSORS = pytest.mark.parametrize("flags", [2, 4, 6])  # CURSOR_TYPE_FOR_UPDATE, CURSOR_TYPE_SCROLLABLE: none is opened
 BOTH = pytest.mark.parametrize("capabilities", [raw.USUAL, raw.USUAL & ~raw.DEPRECATE_EOF], ids=["ok", "eof"])
 OPENS = "CREATE FUNCTION opens(x INT) RETURNS INT READS SQL DATA BEGIN DECLARE v INT; DECLARE c CURSOR FOR SELECT id FROM k; OPEN c; FETCH c INTO v; CLOSE c; RETURN v; END"
 READS_ALL = ("CREATE FUNCTION reads_all(x INT) RETURNS INT READS SQL DATA BEGIN DECLARE v, e INT DEFAULT 0; DECLARE c CURSOR FOR SELECT id FROM k; "
@@ -70,6 +71,38 @@ def test_one_statement_with_a_cursor_and_without(onramp, schema):
             assert opened.status & raw.CURSOR_EXISTS
             [whole] = connection.execute(prepared.statement, (b"3",))
             assert len(whole.rows) == 2
+
+
+@OTHER_CURSORS
+def test_one_statement_with_a_cursor_and_with_another_type(onramp, schema, flags):
+    """As without a cursor: the server answers wrongly behind one."""
+    with raw.connect(onramp, schema=schema) as connection, raw.connect(onramp, schema=schema) as other:
+        prepared = connection.prepare("SELECT id FROM k")
+        [opened] = connection.execute(prepared.statement, (), CURSOR)
+        assert opened.status & raw.CURSOR_EXISTS
+        [whole] = connection.execute(prepared.statement, (), flags)
+        assert len(whole.rows) == 3
+        assert len(other.query("SELECT id FROM k").rows) == 3
+
+
+@BOTH
+@OTHER_CURSORS
+def test_a_function_with_a_cursor_and_another_type(client, note, schema, capabilities, flags):
+    connection = client(schema=schema, capabilities=capabilities)
+    prepared = connection.prepare("SELECT id FROM k WHERE opens(id) = 999")
+    note("executed", connection.execute(prepared.statement, (), flags))
+    note("usable", connection.query("SELECT 1"))
+
+
+@private_mysql.since(9, 0, 0)
+def test_rows_that_came_at_once_have_no_cursor(onramp, schema):
+    """The server says that they have, and crashes when it is asked for more; 8.0.31 crashes at once."""
+    with raw.connect(onramp, schema=schema) as connection:
+        prepared = connection.prepare("EXPLAIN SELECT 1")
+        [explained] = connection.execute(prepared.statement, (), CURSOR)
+        assert len(explained.rows) == 1
+        assert connection.fetch(prepared.statement, 1, prepared.columns).code == 1421
+        assert len(connection.query("SELECT 5").rows) == 1
 
 
 @BOTH

@@ -404,9 +404,10 @@ impl Engine {
         let open = match (about.action, &summary.error, summary.status) {
             // An execution closes it once it has its values (Prepared_statement::execute_loop, set_parameters).
             (Action::Execute { .. }, Some(error), _) if has_wrong_values(error) => was_open,
-            // Behind what has no columns, a stored function has left the flag, as it may have left LAST_ROW_SENT here.
+            // Behind what has no columns, a stored function has left the flag, as it may have left LAST_ROW_SENT here. Behind rows,
+            // as those of EXPLAIN, there is none either, and MySQL 9.7.4 crashes where it is asked for more.
             (Action::Execute { cursor, .. }, None, Some(status)) => {
-                cursor && status.contains(StatusFlags::CURSOR_EXISTS) && summary.rows.is_some()
+                cursor && status.contains(StatusFlags::CURSOR_EXISTS) && summary.rows == Some(0)
             }
             (Action::Fetch, None, Some(status)) => !status.contains(StatusFlags::LAST_ROW_SENT),
             // Nothing that a fetch runs into closes a cursor for certain.

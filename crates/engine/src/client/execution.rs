@@ -10,8 +10,8 @@ use crate::backend::prepared::Serves;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 
-/// CURSOR_TYPE_READ_ONLY, CURSOR_TYPE_FOR_UPDATE and CURSOR_TYPE_SCROLLABLE in the flags of COM_STMT_EXECUTE.
-const CURSOR_TYPES: u8 = 7;
+/// In the flags of COM_STMT_EXECUTE. The servers open a cursor for no other type (sql_prepare.cc: `mysqld_stmt_execute`).
+const CURSOR_TYPE_READ_ONLY: u8 = 1;
 
 /// Where the flags are: behind the header, the command's byte and the statement's number.
 const FLAGS_AT: usize = wire::HEADER_LEN + 5;
@@ -60,7 +60,7 @@ impl<'a> Execution<'a> {
     }
 
     pub(crate) fn asks_for_cursor(self) -> bool {
-        matches!(self, Self::Once { flags, .. } | Self::Attributed { flags, .. } if flags & CURSOR_TYPES != 0)
+        matches!(self, Self::Once { flags, .. } | Self::Attributed { flags, .. } if flags & CURSOR_TYPE_READ_ONLY != 0)
     }
 
     /// Takes the wish for a cursor out of its message.
@@ -68,7 +68,7 @@ impl<'a> Execution<'a> {
         if self.asks_for_cursor()
             && let Some(flags) = message.get_mut(FLAGS_AT)
         {
-            *flags &= !CURSOR_TYPES;
+            *flags &= !CURSOR_TYPE_READ_ONLY;
         }
     }
 
