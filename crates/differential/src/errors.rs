@@ -4,13 +4,13 @@ use wire::parse_text_row;
 
 use crate::step::Step;
 
-/// ER_MALFORMED_PACKET, ER_WRONG_ARGUMENTS, ER_UNSUPPORTED_PS or ER_TABLE_EXISTS_ERROR, and what preparing the statement gives
-/// where nothing may be changed, a temporary table has another's place, or the table is not among those locked
-/// (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION and so on).
+/// ER_MALFORMED_PACKET, ER_WRONG_ARGUMENTS, ER_UNSUPPORTED_PS, ER_TABLE_EXISTS_ERROR or ER_LOAD_INFILE_CAPABILITY_DISABLED, and
+/// what preparing the statement gives where nothing may be changed, a temporary table has another's place, or the table is not
+/// among those locked (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION and so on).
 pub(crate) fn refused_before_its_values(step: &Step, direct: &[u8], through: &[u8]) -> bool {
     let code = |payload| wire::ErrPacket::parse(payload).map_or(0, |error| error.code);
     matches!(step, Step::Execute { .. } | Step::Bulk { .. })
-        && [1835, 1210, 1295, 1050].contains(&code(direct))
+        && [1835, 1210, 1295, 1050, 4166].contains(&code(direct))
         && [1792, 1054, 1100, 1099].contains(&code(through))
 }
 
