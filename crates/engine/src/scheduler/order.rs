@@ -79,8 +79,8 @@ impl Order {
     /// A client does not want its statement any more, which has waited for so long in the queue, and for little else.
     pub(crate) fn abandoned(&mut self, now: Instant, waited: Duration) {
         if !self.is_newest_first(now) && self.newest_until != Instant::START {
-            // What was known then is about another time.
-            *self = Self::default();
+            // What was known then is about another time. The oldest keeps its turn.
+            *self = Self { newest_in_a_row: self.newest_in_a_row, ..Self::default() };
         }
         let in_vain = waited >= PATIENCE;
         self.departures = self.departures << 1 | u32::from(in_vain);

@@ -75,6 +75,15 @@ fn every_eighth_start_is_for_the_oldest() {
     assert!(!order.is_turn_of_oldest());
 }
 
+#[test]
+fn the_oldest_keeps_its_turn_when_clients_begin_to_hang_up_again() {
+    let mut order = Order::default();
+    abandoned(&mut order, 4, at(500), millis(500));
+    (0..NEWEST_IN_A_ROW).for_each(|_| order.started(false));
+    abandoned(&mut order, 4, at(2_000), millis(500));
+    assert!(order.is_newest_first(at(2_000)) && order.is_turn_of_oldest());
+}
+
 /// Clients hang up on statements of theirs that wait.
 fn hang_up(scheduler: &mut Scheduler, now: Instant, clients: std::ops::Range<u32>) {
     for client in clients {
