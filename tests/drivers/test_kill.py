@@ -1,10 +1,12 @@
 """KILL in all its forms, of running, idle and queued statements, with and without the right to."""
 
+import functools
 import select
 import struct
 
 import pytest
 
+from conftest import closing
 from harness import raw
 from harness.raw import Closed, Err, Ok, Rows
 from harness.waiting import until, wait_until_backends_are_gone, wait_until_running
@@ -150,8 +152,8 @@ def rows(answers):
     return [answer.rows if isinstance(answer, Rows) else answer for answer in answers]
 
 
-def several(client, *account):
-    return client(*account, capabilities=raw.USUAL | raw.MULTI_STATEMENTS)
+def several(client, *account, **options):
+    return client(*account, capabilities=raw.USUAL | raw.MULTI_STATEMENTS, **options)
 
 
 def test_kill_in_front_of_other_statements(client, note):
@@ -181,6 +183,105 @@ def test_kill_of_a_running_statement_in_front_of_others(client, admin, note):
     note("kill", rows(killer.query_all(f"KILL {victim.id}; SELECT 5")))
     end = end_of(victim)
     assert end == "closed" or end[0][0] in (1317, 1927), end
+
+
+# Each with a COMMIT behind what is killed, and with a row of its own before that.
+WITH_A_REST = pytest.mark.parametrize("text", [
+    b"DO SLEEP(10000); COMMIT", b"SELECT 1; SELECT SLEEP(10000); COMMIT", b"CALL p()", b"SELECT 1; CALL p(); COMMIT"])
+
+
+def sleeps(admin):
+    return admin.query("SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE = 'User sleep'").rows
+
+
+def begin_with_a_rest(admin, victim, text):
+    """Leaves the victim where the server sleeps, in a transaction with a row, and with more to do."""
+    victim.query("CREATE TABLE t (id INT PRIMARY KEY)")
+    victim.query("CREATE PROCEDURE p() BEGIN DO SLEEP(10000); INSERT INTO t VALUES (2); COMMIT; END")
+    victim.query("BEGIN")
+    victim.query("INSERT INTO t VALUES (1)")
+    victim.command(raw.QUERY, text)
+    until(lambda: sleeps(admin), "it never sleeps")
+
+
+def assert_killed_with_its_rest(victim):
+    """Whatever comes of the answer, its end is no OK."""
+    try:
+        answers = victim.results()
+    except (Closed, ConnectionResetError):
+        return
+    assert isinstance(answers[-1], Err) and answers[-1].code in (1053, 1317, 1927), answers
+    assert victim.at_end()
+
+
+def rows_left(client, schema):
+    """Waits for the end of the transaction that has the first row, and says which rows were there before."""
+    with client(schema=schema) as other:
+        return [other.query("INSERT INTO t VALUES (1)"), other.query("SELECT * FROM t").rows]
+
+
+@WITH_A_REST
+def test_kill_ends_the_rest_of_a_text_or_procedure(client, admin, note, schema, text):
+    victim, killer = several(client, schema=schema), client()
+    begin_with_a_rest(admin, victim, text)
+    note("kill", killer.query(f"KILL {victim.id}"))
+    assert_killed_with_its_rest(victim)
+    note("rolled back", rows_left(client, schema))
+    note("killer goes on", killer.query("SELECT 1"))
+
+
+def test_a_killed_connection_is_no_loss_to_report(own_server, own_onramp):
+    kill_without_a_report(own_server, own_onramp(own_server))
+
+
+def kill_without_a_report(server, onramp):
+    with raw.connect(server, "admin", "admin-secret") as admin, raw.connect(onramp) as killer:
+        for text in (b"DO SLEEP(10000)", b"SELECT SLEEP(10000)"):
+            victim = raw.connect(onramp)
+            victim.command(raw.QUERY, text)
+            until(lambda: sleeps(admin), "it never sleeps")
+            assert isinstance(killer.query(f"KILL {victim.id}"), Ok)
+            assert_killed_with_its_rest(victim)
+            assert killer.query("SELECT 'goes on'").rows == [(b"goes on",)]
+    assert " WARN " not in onramp.log_text(), onramp.log_text()
+
+
+def test_a_transaction_that_is_open_for_too_long_ends_with_its_rest(own_server, own_onramp):
+    onramp = own_onramp(own_server, transaction_timeout="1s")
+    schema = "onramp_app"
+    with raw.connect(own_server, "admin", "admin-secret", schema=schema) as admin:
+        with raw.connect(onramp, schema=schema, capabilities=raw.USUAL | raw.MULTI_STATEMENTS) as victim:
+            begin_with_a_rest(admin, victim, b"DO SLEEP(10000); COMMIT")
+            assert_killed_with_its_rest(victim)
+        until(lambda: not sleeps(admin), "the server sleeps on")
+        assert isinstance(admin.query("INSERT INTO t VALUES (1)"), Ok)
+
+
+def test_kill_spares_the_reads_of_others_on_the_same_backend(own_server, own_onramp):
+    """With one permit short reads share a backend. The first of them meets a lock; those behind it get their answers."""
+    onramp = own_onramp(own_server, permits=1, workers=1, shared_backends=1, max_backends=8)
+    connect = functools.partial(raw.connect, onramp, schema="onramp_app")
+    with raw.connect(own_server, "admin", "admin-secret", schema="onramp_app") as admin, connect() as killer, closing(connect) as client:
+        admin.query("CREATE TABLE locked (id INT PRIMARY KEY)")
+        # Short ones again and again: they may share from then on.
+        for _ in range(30):
+            killer.query("SELECT id FROM locked WHERE id = 0")
+        admin.query("LOCK TABLES locked WRITE")
+        clients = [client() for _ in range(8)]
+        for number, reader in enumerate(clients):
+            reader.command(raw.QUERY, b"SELECT id FROM locked WHERE id = %d" % number)
+
+        def stuck():
+            return admin.query("SELECT INFO FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table%' AND TIME >= 2").rows
+
+        waiting = until(stuck, "nobody waits")
+        assert len(waiting) < len(clients), "none shares"
+        [victim] = {int(text.rpartition(b"= ")[2]) for (text,) in waiting[:1]}
+        assert isinstance(killer.query(f"KILL {clients[victim].id}"), Ok)
+        assert_killed_with_its_rest(clients[victim])
+        admin.query("UNLOCK TABLES")
+        answers = [reader.result() for number, reader in enumerate(clients) if number != victim]
+        assert all(isinstance(answer, Rows) for answer in answers), answers
 
 
 def test_kill_without_the_right_in_front_of_others(client, note):

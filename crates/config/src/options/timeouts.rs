@@ -103,9 +103,9 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         }),
         default: "0s",
         example: "5m",
-        doc: "A transaction that has been open for this long is rolled back and its connection ended: a running statement \
-              with KILL QUERY and error 1317, else with error 1927 in answer to the next one. COMMIT and ROLLBACK under way \
-              go on. Looked at once a second. 0s for as long as it takes.",
+        doc: "A transaction that has been open for this long is rolled back and its connection ended: a running statement, \
+              with what stands behind it in its text or procedure, by KILL CONNECTION, else with error 1927 in answer to the \
+              next one. COMMIT and ROLLBACK under way go on. Looked at once a second. 0s for as long as it takes.",
         section: Section::Timeouts,
     },
     OptionSpec {

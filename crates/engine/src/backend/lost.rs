@@ -1,11 +1,12 @@
 //! A backend that ends in another way than we meant it to.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use seam::Instant;
 
 use super::connect::NO_ANSWER;
-use super::{Backend, Owner, Phase};
+use super::{Backend, InFlight, Owner, Phase};
 use crate::client::delegation::Unproved;
 use crate::client::{Lost, Phase as ClientPhase, Running};
 use crate::engine::Engine;
@@ -69,7 +70,7 @@ impl Engine {
         let (thread_id, holder) = (backend.thread_id, backend.holder.take());
         let statements = std::mem::take(&mut backend.in_flight);
         let first_since = backend.first_since;
-        let quiet = statements.is_empty() && holder.is_none();
+        let quiet = (statements.is_empty() && holder.is_none()) || self.was_to_end(&statements);
         self.remove_backend(key);
         for (place, statement) in statements.into_iter().enumerate() {
             // Only the first can have been answered in part.
@@ -111,6 +112,12 @@ impl Engine {
         }
     }
 
+    /// The server was asked to end it.
+    fn was_to_end(&self, statements: &VecDeque<InFlight>) -> bool {
+        let clients = statements.iter().filter_map(|statement| self.clients.get(statement.owner.client()?));
+        clients.into_iter().any(|client| client.killed)
+    }
+
     /// Something still goes ahead of the client's statement.
     fn prepares(&self, key: usize) -> bool {
         self.clients.get(key).is_some_and(|client| matches!(client.phase, ClientPhase::Preparing))
@@ -134,8 +141,12 @@ impl Engine {
         }
         let login = command == RequestKind::LoginSchema;
         let sequence = if login { self.clients[key].login_sequence } else { answer };
+        if killed {
+            self.answer_error(key, sequence, &MySqlError::killed());
+            return self.close_client(key, "killed");
+        }
         self.answer_error(key, sequence, &MySqlError::server_lost(transaction));
-        if transaction || pinned || login || killed {
+        if transaction || pinned || login {
             // Going on would run the rest of the transaction outside of it, or without the state it counts on.
             self.close_client(key, "its backend was lost with its transaction or state");
         } else {

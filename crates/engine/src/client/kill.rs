@@ -12,7 +12,7 @@ use crate::backend::{Afterwards, Owner};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{QueryAttributes, Request, RequestKind};
-use crate::workers::letter::{Kill, Killed, Letter, Outcome, Rights};
+use crate::workers::letter::{Ending, Kill, Killed, Letter, Outcome, Rights};
 
 /// The id of the first client: half of what the four bytes of a greeting can say.
 pub(crate) const FIRST_ID: u32 = 1 << 31;
@@ -95,7 +95,7 @@ impl Engine {
     pub(crate) fn kill_command(&mut self, key: usize, id: u64, answer: u8) {
         let target = KillTarget { query_only: false, id: Some(id) };
         if !self.kill_statement(key, target, answer, None) {
-            self.queue_kill(key, id, false);
+            self.queue_kill(key, Ending { thread_id: id, query_only: false });
         }
     }
 
@@ -197,9 +197,9 @@ impl Engine {
                 behind.killed = behind.killed.saturating_add(1);
                 self.go_on_behind_kill(killer, &behind, answer);
             }
-            (Outcome::AskServer(thread_id), None) => self.queue_kill(killer, thread_id, true),
-            (Outcome::AskServer(thread_id), Some(behind)) => {
-                let kill = format!("KILL QUERY {thread_id};");
+            (Outcome::AskServer(ending), None) => self.queue_kill(killer, ending),
+            (Outcome::AskServer(ending), Some(behind)) => {
+                let kill = ending.text() + ";";
                 self.query_behind_kill(killer, &behind, kill.as_bytes(), answer);
             }
             (Outcome::NoSuchClient, rest) => {
@@ -278,8 +278,8 @@ impl Engine {
         }
     }
 
-    /// The server ends the statement, asked by the killer's own account. The backend is not used again afterwards: a
-    /// late KILL must not hit the statement of another client.
+    /// The server ends the statement, or all that the client has there, asked by the killer's own account. The backend is not
+    /// used again afterwards: a late KILL must not hit the statement of another client.
     fn kill_running(&mut self, victim: usize, query_only: bool) -> Outcome {
         if !query_only && self.waits_for_its_client(victim) {
             // Such a server notices no KILL QUERY, but that its connection has ended (my_net_read, net_write_packet).
@@ -314,9 +314,14 @@ impl Engine {
             return Outcome::Done;
         }
         backend.afterwards = Afterwards::Close;
+        // What others have in flight there goes on: then all of it are plain reads, of one statement each.
+        let only_its_own = backend
+            .in_flight
+            .iter()
+            .all(|statement| statement.owner.client().is_none_or(|client| client == victim));
         let thread_id = u64::from(backend.thread_id);
         self.clients[victim].killed = !query_only;
-        Outcome::AskServer(thread_id)
+        Outcome::AskServer(Ending { thread_id, query_only: query_only || !only_its_own })
     }
 
     /// The server waits for a client that sends no more of a file, or takes no more of its reply, and for nobody else.
@@ -331,9 +336,8 @@ impl Engine {
         is_only && (stalls || matches!(state.phase, Phase::Running(Running::Uploading { .. })))
     }
 
-    fn queue_kill(&mut self, killer: usize, thread_id: u64, query_only: bool) {
-        let text = format!("KILL {}{thread_id}", if query_only { "QUERY " } else { "" });
-        let request = Request::query(&text);
+    fn queue_kill(&mut self, killer: usize, ending: Ending) {
+        let request = Request::query(&ending.text());
         self.queue_request(killer, Request { urgent: true, ..request });
     }
 }

@@ -9,14 +9,14 @@ use crate::engine::Engine;
 use crate::outside::event::Event;
 use crate::outside::snapshot::Totals;
 use crate::settings::Settings;
-use crate::workers::letter::Outcome;
+use crate::workers::letter::{Ending, Outcome};
 
-/// A statement that the server has to end. It is asked by the victim's own user, whom it lets end what is its own.
+/// What the server has to end. It is asked by the victim's own user, whom it lets end what is its own.
 pub(crate) struct OutsideKill {
     /// Its slot, and its id.
     victim: (usize, u32),
-    /// The statement runs on this thread of the server.
-    thread_id: u64,
+    ending: Ending,
+    /// Whether the client stays.
     query_only: bool,
     since: Instant,
 }
@@ -110,8 +110,8 @@ impl Engine {
     /// with an end.
     pub fn kill(&mut self, id: u32, query_only: bool) -> bool {
         let Some(&victim) = self.client_ids.get(&id) else { return false };
-        if let Outcome::AskServer(thread_id) = self.end_for_client(victim, query_only) {
-            self.kills.push(OutsideKill { victim: (victim, id), thread_id, query_only, since: self.now });
+        if let Outcome::AskServer(ending) = self.end_for_client(victim, query_only) {
+            self.kills.push(OutsideKill { victim: (victim, id), ending, query_only, since: self.now });
         }
         true
     }
@@ -127,11 +127,11 @@ impl Engine {
                 .filter(|client| matches!(client.phase, Phase::Preparing | Phase::Running(_)))
                 .and_then(|client| self.backends.get(client.backend?))
                 .map(|backend| u64::from(backend.thread_id));
-            if runs_on != Some(kill.thread_id) {
+            if runs_on != Some(kill.ending.thread_id) {
                 continue; // it has ended by itself
             }
             if let Some(backend) = self.idle_backend_for(victim) {
-                self.send_kill(backend, kill.thread_id);
+                self.send_kill(backend, kill.ending);
             } else if self.now.since(kill.since) >= self.settings.backend_connect_timeout {
                 self.give_up_kill(&kill);
             } else {
@@ -141,10 +141,10 @@ impl Engine {
         }
     }
 
-    /// Asks the server to end a statement, on an idle backend of the same user.
-    pub(crate) fn send_kill(&mut self, backend: usize, thread_id: u64) {
+    /// Asks the server to end something, on an idle backend of the same user.
+    pub(crate) fn send_kill(&mut self, backend: usize, ending: Ending) {
         self.idle.retain(|&idle| idle != backend);
-        let text = format!("KILL QUERY {thread_id}");
+        let text = ending.text();
         let owner = Owner::Abandoned;
         self.send_own(backend, owner, CommandKind::Query, text.as_bytes(), Expect::ResultSets, 0);
     }

@@ -1,8 +1,9 @@
 //! What is ended rather than waited for: statements that take too long or that nobody waits for any more, and transactions
 //! that stay open.
 //!
-//! A statement that runs is ended by KILL QUERY, asked by its own user, whom the server always lets do that. Its backend is
-//! not used by anybody else afterwards: a KILL that comes late must not hit another client's statement.
+//! A statement that runs is ended by KILL QUERY, asked by its own user, whom the server always lets do that; a transaction, by
+//! KILL CONNECTION, since the rest of a text or procedure could commit it. The backend is not used by anybody else afterwards: a
+//! KILL that comes late must not hit another client's statement.
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::client::{Client, Lost, Phase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::Request;
+use crate::workers::letter::Ending;
 
 /// A statement whose client has gone may run for so long before somebody is sent to end it: most end by themselves, and
 /// the KILL takes a round trip and a moment on a backend.
@@ -229,7 +231,7 @@ impl Engine {
         }
         let idle = self.idle.iter().copied().find(|&idle| self.backends[idle].identity == identity);
         if let Some(backend) = idle {
-            self.send_kill(backend, thread_id);
+            self.send_kill(backend, Ending { thread_id, query_only: true });
         } else {
             self.open_backend_like(abandoned.backend);
             self.abandoned.push(abandoned);

@@ -74,8 +74,23 @@ pub(crate) enum Outcome {
     Done,
     NoSuchClient,
     Denied,
-    /// The server has to end a statement: on this thread of it.
-    AskServer(u64),
+    /// The server has to end what runs on this thread of it.
+    AskServer(Ending),
+}
+
+/// What to ask the server for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ending {
+    pub(crate) thread_id: u64,
+    /// Only the statement at hand. What stands behind it in its text or procedure goes on, up to a COMMIT.
+    pub(crate) query_only: bool,
+}
+
+impl Ending {
+    /// The statement that asks for it.
+    pub(crate) fn text(self) -> String {
+        format!("KILL {}{}", if self.query_only { "QUERY " } else { "" }, self.thread_id)
+    }
 }
 
 /// Whose connections a client may kill.

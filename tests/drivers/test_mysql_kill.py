@@ -1,0 +1,25 @@
+"""KILL in front of MySQL, which says less than MariaDB to whom it ends.
+
+As test_mysql: skipped without a server.
+"""
+
+import pytest
+
+from harness import mysql as private_mysql
+from harness import raw
+from harness.server import ADMIN
+from test_kill import test_kill_ends_the_rest_of_a_text_or_procedure  # noqa: F401 (the same here)
+from test_kill import kill_without_a_report
+from test_mysql_wait_timeout import client, one_backend, server, site  # noqa: F401 (fixtures)
+
+pytestmark = private_mysql.needed
+
+
+@pytest.fixture
+def admin(server):
+    with raw.connect(server, *ADMIN) as connection:
+        yield connection
+
+
+def test_a_killed_connection_is_no_loss_to_report(server, own_onramp):
+    kill_without_a_report(server, own_onramp(server))
