@@ -131,10 +131,19 @@ PROGRAMS = {
     "a variable without a scope, in a transaction": ["A: BEGIN", "A: INSERT INTO zoned VALUES (1)", "A: COMMIT", "A: SELECT @@time_zone", "A: leaves", ZONE],
     "the list of trackers": ["A: INSERT INTO untracked VALUES (1)", "A: SELECT @@time_zone", "A: SET time_zone = '+01:00'", "A: leaves", ZONE],
     "a selection into a variable": ["A: INSERT INTO counted VALUES (1)", "A: SELECT @counted", "A: leaves", "B: SELECT @counted"],
+    "a selection into a variable, prepared in text": [
+        "A: PREPARE s FROM 'INSERT INTO counted VALUES (1)'", "A: EXECUTE s", "A: DEALLOCATE PREPARE s", "A: SELECT @counted", "A: leaves", "B: SELECT @counted"],
+    "a selection into a variable, prepared in text from a variable": [
+        "A: SET @text = 'INSERT INTO counted VALUES (1)'", "A: PREPARE s FROM @text", "A: EXECUTE s", "A: DEALLOCATE PREPARE s", "A: SELECT @counted", "A: leaves", "B: SELECT @counted"],
+    "a selection into a variable, executed at once": [
+        "A: EXECUTE IMMEDIATE 'INSERT INTO counted VALUES (1)'", "A: SELECT @counted", "A: leaves", "B: SELECT @counted"],
     "a procedure's result": ["A: INSERT INTO outs VALUES (1)", "A: SELECT @outs", "A: leaves", "B: SELECT @outs"],
     "a trigger of a trigger's table": ["A: INSERT INTO nested VALUES (1)", "A: SELECT @counted", "A: leaves", "B: SELECT @counted"],
     "a reported variable before an error": ["A: INSERT INTO told VALUES (1)", "A: resets", "A: INSERT INTO told VALUES (1)", "A: leaves", "B: SELECT @told"],
     "a named lock": ["A: INSERT INTO locked VALUES (1)", "A: SELECT IS_FREE_LOCK('onramp_code')", "A: resets", "B: SELECT IS_FREE_LOCK('onramp_code')"],
+    "a named lock, prepared in text": [
+        "A: PREPARE s FROM 'INSERT INTO locked VALUES (?)'", "A: SET @a = 1", "A: EXECUTE s USING @a", "A: DROP PREPARE s", "A: SELECT IS_FREE_LOCK('onramp_code')", "A: resets",
+        "B: SELECT IS_FREE_LOCK('onramp_code')"],
     "a named lock in a view": ["A: SELECT * FROM takes", "A: SELECT IS_FREE_LOCK('onramp_code')", "A: resets", "B: SELECT IS_FREE_LOCK('onramp_code')"],
     "a function that a view calls": ["A: SELECT * FROM zones", "A: SELECT @@time_zone", "A: leaves", ZONE],
     "a view of a name beyond ASCII": ["A: SELECT * FROM größe", "A: SELECT @@time_zone", "A: leaves", ZONE],
@@ -238,6 +247,24 @@ def test_errors_cost_no_reset_where_no_code_can_have_changed_anything(reading):
             client.execute(prepared)
             assert (reading.status("Onramp_prepared_again") > before) == resets, table
         assert client.query("SELECT missing FROM plain").code == 1054
+
+
+def test_a_trigger_that_is_younger_than_what_runs_it_in_text(own_server, own_onramp):
+    """The name is looked up when the statement is executed, not when it is prepared."""
+    onramp = own_onramp(own_server, max_backends=2, workers=1)
+    with raw.connect(onramp, *ADMIN, schema="onramp_app") as defines, raw.connect(onramp, schema="onramp_app") as runs, raw.connect(onramp, schema="onramp_app") as other:
+        run(defines, ["CREATE TABLE young (a INT)"])
+        run(runs, ["PREPARE s FROM 'INSERT INTO young VALUES (5)'"])
+        run(defines, ["CREATE TRIGGER tells BEFORE INSERT ON young FOR EACH ROW SELECT NEW.a INTO @told"])
+        # Who names a variable, in whatever text, holds the backend.
+        defines.reset()
+        run(runs, ["EXECUTE s", "DEALLOCATE PREPARE s"])
+        run(defines, ["BEGIN"])
+        assert defines.query("SELECT a FROM young").rows == [(b"5",)]
+        assert not others_are_served(other), "the former keeps the other backend"
+        run(defines, ["COMMIT"])
+        assert other.result().rows
+        assert runs.query("SELECT @told").rows == [(b"5",)]
 
 
 MISSING = "not all code that is stored on the server can be read"

@@ -35,19 +35,28 @@ pub enum Holding {
     Prepares {
         /// In lower case: the servers compare these names without regard to case.
         name: Box<[u8]>,
-        /// The text is a literal, and executing it leaves nothing behind.
-        harmless: bool,
+        /// Where it is a literal, and executing it leaves nothing behind but by stored code.
+        text: Option<PreparedText>,
     },
     /// `EXECUTE name ...`.
     Executes(Box<[u8]>),
-    /// `EXECUTE IMMEDIATE` of a literal whose execution leaves nothing behind.
-    ExecutesHarmless,
+    /// `EXECUTE IMMEDIATE` of a literal whose execution leaves nothing behind but by stored code.
+    ExecutesHarmless(PreparedText),
     /// `DEALLOCATE PREPARE name`, `DROP PREPARE name`.
     Deallocates(Box<[u8]>),
     /// `HANDLER table OPEN [[AS] name]`.
     OpensHandler(Box<[u8]>),
     /// `HANDLER name CLOSE`.
     ClosesHandler(Box<[u8]>),
+}
+
+/// A statement in a literal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreparedText {
+    /// Without its quotes.
+    pub text: Box<[u8]>,
+    /// How it is read.
+    pub mode: LexMode,
 }
 
 /// A table as it is written, quotes aside.
@@ -200,14 +209,14 @@ fn flush(reader: &mut Reader<'_>) -> Option<Holding> {
 fn prepare(reader: &mut Reader<'_>) -> Option<Holding> {
     let name = reader.name()?.to_ascii_lowercase().into();
     reader.word("from").then_some(())?;
-    let harmless = reader.harmless_text();
-    reader.rest(Holding::Prepares { name, harmless })
+    let text = reader.harmless_text();
+    reader.rest(Holding::Prepares { name, text })
 }
 
 fn execute(reader: &mut Reader<'_>) -> Option<Holding> {
     if reader.word("immediate") {
-        let harmless = reader.harmless_text();
-        return if harmless { reader.rest(Holding::ExecutesHarmless) } else { None };
+        let text = reader.harmless_text()?;
+        return reader.rest(Holding::ExecutesHarmless(text));
     }
     let name = reader.name()?.to_ascii_lowercase().into();
     reader.rest(Holding::Executes(name))
@@ -322,19 +331,20 @@ impl<'a> Reader<'a> {
         Some(bare.into())
     }
 
-    /// Whether a literal is at hand that leaves nothing behind as a statement. Texts with quotes or escapes in them are not
-    /// looked into.
-    fn harmless_text(&mut self) -> bool {
+    /// The literal at hand, where it leaves nothing behind as a statement. Texts with quotes or escapes in them are not looked
+    /// into.
+    fn harmless_text(&mut self) -> Option<PreparedText> {
         let bytes = self.bytes();
         let quoted = self.current.kind() == TokenKind::String && matches!(bytes, [b'\'' | b'"', ..]);
-        let Some(bare) = bytes.get(1..bytes.len().saturating_sub(1)).filter(|_| quoted) else { return false };
+        let bare = bytes.get(1..bytes.len().saturating_sub(1)).filter(|_| quoted)?;
         let quote = bytes[0];
         let plain = !bare.iter().any(|&byte| byte == quote || byte == b'\\');
         let mode = self.mode;
         self.bump();
         // It may only be a part of an expression.
         let is_all = self.current.ends_statement() || self.bytes().eq_ignore_ascii_case(b"using");
-        plain && is_all && is_harmless(&classify(bare, mode))
+        let harmless = plain && is_all && is_harmless(&classify(bare, mode));
+        harmless.then(|| PreparedText { text: bare.into(), mode })
     }
 
     /// Passes over the rest of the statement.

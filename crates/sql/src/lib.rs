@@ -40,7 +40,7 @@ pub use classification::{
     classify, digest_text,
 };
 pub use effects::{Effects, Reads};
-pub use holding::{Holding, TableName, holding};
+pub use holding::{Holding, PreparedText, TableName, holding};
 pub use plain_set::{plain_set, shown_variables};
 pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};

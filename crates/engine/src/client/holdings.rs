@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sql::{Effects, Holding, Kind, LexMode, TableName};
+use sql::{Effects, Holding, Kind, LexMode, PreparedText, TableName};
 use wire::StatusFlags;
 
 use super::Client;
@@ -14,6 +14,7 @@ use crate::backend::kept::only_field;
 use crate::engine::Engine;
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::pins::Pins;
+use crate::stored_code::is_sys;
 
 /// The reasons to pin of which the single things are known.
 const BY_NAME: Effects = Effects::TEMPORARY_TABLE
@@ -24,6 +25,10 @@ const BY_NAME: Effects = Effects::TEMPORARY_TABLE
 
 /// So many names are kept of one client, each of at most 64 bytes and a schema's; whoever holds more keeps its backend.
 const MOST_NAMES: usize = 128;
+
+/// So many bytes of the texts of prepared statements are kept of one client. Whoever executes one of another text keeps its
+/// backend.
+const MOST_TEXT: usize = 16 << 10;
 
 /// ER_PARSE_ERROR.
 const PARSE_ERROR: u16 = 1064;
@@ -41,8 +46,8 @@ pub(crate) struct Holdings {
     tables: BTreeSet<TableName>,
     /// How often each lock has been taken.
     locks: BTreeMap<Box<[u8]>, u32>,
-    /// Whether executing it leaves nothing behind.
-    statements: BTreeMap<Box<[u8]>, bool>,
+    /// With their texts, where executing them leaves nothing behind but by stored code.
+    statements: BTreeMap<Box<[u8]>, Option<PreparedText>>,
     handlers: BTreeSet<Box<[u8]>>,
     /// LOCK TABLES.
     locks_tables: bool,
@@ -161,10 +166,14 @@ impl Holdings {
                 *self.locks.entry(name.clone()).or_default() += 1;
             }
             // One that cannot be prepared leaves none of that name (the manuals on PREPARE).
-            Holding::Prepares { name, harmless } if !failed => {
-                self.statements.insert(name.clone(), *harmless);
+            Holding::Prepares { name, text } if !failed => {
+                self.statements.remove(name);
+                let room = MOST_TEXT.saturating_sub(self.texts());
+                // It is of the schema that was in use here, whichever is when it is executed.
+                let kept = text.as_ref().filter(|text| text.text.len() <= room && !is_sys(schema));
+                self.statements.insert(name.clone(), kept.cloned());
             }
-            Holding::Executes(name) if self.statements.get(name) != Some(&true) => {
+            Holding::Executes(name) if self.text(name).is_none() => {
                 self.nameless |= Effects::TEXT_PREPARE;
             }
             Holding::OpensHandler(name) if !failed => {
@@ -178,10 +187,19 @@ impl Holdings {
         self.tables.len() + self.locks.len() + self.statements.len() + self.handlers.len()
     }
 
+    /// What executing a prepared statement executes; `None` where that is not known, or leaves something behind by itself.
+    pub(crate) fn text(&self, name: &[u8]) -> Option<&PreparedText> {
+        self.statements.get(name)?.as_ref()
+    }
+
+    fn texts(&self) -> usize {
+        self.statements.values().flatten().map(|text| text.text.len()).sum()
+    }
+
     /// Bytes of it; the nodes of a B-tree are at least half full.
     pub(crate) fn bytes(&self) -> usize {
         const NAME: usize = 2 * (size_of::<TableName>() + 64);
-        size_of::<Self>() + self.names() * NAME
+        size_of::<Self>() + self.names() * NAME + self.texts()
     }
 }
 
@@ -200,7 +218,7 @@ fn told_by(holding: &Holding, kind: Kind) -> Effects {
         Holding::TakesLock(_) | Holding::FreesLock(_) | Holding::FreesAllLocks => Effects::NAMED_LOCK,
         Holding::Prepares { .. }
         | Holding::Executes(_)
-        | Holding::ExecutesHarmless
+        | Holding::ExecutesHarmless(_)
         | Holding::Deallocates(_) => Effects::TEXT_PREPARE,
         Holding::OpensHandler(_) | Holding::ClosesHandler(_) => Effects::HANDLER,
         // HANDLER ... READ.

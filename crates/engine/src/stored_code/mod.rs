@@ -20,6 +20,11 @@ use crate::workers::Workers;
 /// The schema whose objects are the servers' own. They are not read: what they do is known.
 const SYS: &[u8] = b"sys";
 
+/// Whether a session is in that schema.
+pub(crate) fn is_sys(schema: Option<&[u8]>) -> bool {
+    schema.is_some_and(|schema| schema.eq_ignore_ascii_case(SYS))
+}
+
 /// Functions that views of [`SYS`] call set and read user variables (`format_statement` and its like, in both servers' `scripts/sys_schema`).
 const SYS_EFFECTS: CodeEffects = CodeEffects::REPORTED.union(CodeEffects::READS_VARIABLES);
 
@@ -152,7 +157,7 @@ impl Library {
                 effects |= if writes { reach.all() } else { reach.reads };
             }
         };
-        if schema.is_some_and(|schema| schema.eq_ignore_ascii_case(SYS)) {
+        if is_sys(schema) {
             add(SYS);
         }
         // On most servers there is no such code, and looking for one word is much less than cutting the text into all.

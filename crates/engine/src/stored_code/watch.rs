@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seam::Instant;
-use sql::{CodeEffects, Kind, Reads};
+use sql::{CodeEffects, Holding, Kind, PreparedText, Reads};
 
 use super::questions::{self, CodeQuestion, Rights};
 use super::{CodeChange, Known, Library, Object, Runs};
@@ -13,7 +13,7 @@ use crate::backend::kept::{Row, rows_of};
 use crate::engine::Engine;
 use crate::outside::event::Event;
 use crate::outside::snapshot::StoredCodeView;
-use crate::request::{Request, RequestKind};
+use crate::request::{Request, RequestKind, Statement};
 
 /// The servers count a definition before they make it, and it may wait for a lock in between. So a server whose count has
 /// changed is read again after this time, and after four times as long, and so on.
@@ -254,9 +254,15 @@ impl Engine {
         request.library = Some(watch.version);
         let schema =
             self.clients[key].session.and_then(|session| self.sessions.state(session).schema.as_deref());
-        let hidden = self.with_text(key, request, |text, mode| {
-            watch.library.hidden(text, mode, may_write(request), schema)
-        });
+        let hidden = match self.text_by_name(key, request) {
+            Some(PreparedText { text, mode }) => {
+                let writes = may_write(&Statement::of_text(text, *mode));
+                watch.library.hidden(text, *mode, writes, schema)
+            }
+            None => self.with_text(key, request, |text, mode| {
+                watch.library.hidden(text, mode, may_write(&request.statement), schema)
+            }),
+        };
         request.hidden = hidden;
         if !hidden.effects.is_empty() {
             request.statement.plain_read = false;
@@ -284,6 +290,15 @@ impl Engine {
         } else if more.contains(CodeEffects::SILENT) {
             let backend = &mut self.backends[key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
+        }
+    }
+
+    /// What an EXECUTE executes, where the client is not pinned for it anyway.
+    fn text_by_name<'a>(&'a self, key: usize, request: &'a Request) -> Option<&'a PreparedText> {
+        match request.holding.as_deref()? {
+            Holding::ExecutesHarmless(text) => Some(text),
+            Holding::Executes(name) => self.clients[key].holdings.as_ref()?.text(name),
+            _ => None,
         }
     }
 
@@ -353,6 +368,6 @@ impl Engine {
 }
 
 /// Whether a statement may write to tables: of those that cannot, no trigger runs.
-fn may_write(request: &Request) -> bool {
-    request.statement.several || !matches!(request.statement.kind, Kind::Select | Kind::Show | Kind::Do)
+fn may_write(statement: &Statement) -> bool {
+    statement.several || !matches!(statement.kind, Kind::Select | Kind::Show | Kind::Do)
 }

@@ -84,26 +84,28 @@ fn table_locks() {
 
 #[test]
 fn prepared_statements_by_name_and_by_what_they_do() {
-    let prepared = |harmless| Some(Holding::Prepares { name: b"s".as_slice().into(), harmless });
-    assert_eq!(read("PREPARE S FROM 'SELECT ?'"), prepared(true));
-    assert_eq!(read("PREPARE s FROM \"INSERT INTO t VALUES (?, 'x')\""), prepared(true));
+    let literal = |text: &str| PreparedText { text: text.as_bytes().into(), mode: LexMode::default() };
+    let prepared = |text| Some(Holding::Prepares { name: b"s".as_slice().into(), text });
+    assert_eq!(read("PREPARE S FROM 'SELECT ?'"), prepared(Some(literal("SELECT ?"))));
+    let insert = "INSERT INTO t VALUES (?, 'x')";
+    assert_eq!(read(&format!("PREPARE s FROM \"{insert}\"")), prepared(Some(literal(insert))));
     for text in
         ["'SET @a = 1'", "'CALL p()'", "'ALTER TABLE t RENAME u'", "'SELECT f()'", "'SET NAMES latin1'"]
     {
-        assert_eq!(read(&format!("PREPARE s FROM {text}")), prepared(false), "{text}");
+        assert_eq!(read(&format!("PREPARE s FROM {text}")), prepared(None), "{text}");
     }
     for text in ["@a", "'SELECT' ' 1'", r"'SELECT \'a\''", "CONCAT('a')", "'SELECT 1' || @a"] {
-        assert_eq!(read(&format!("PREPARE s FROM {text}")), prepared(false), "{text}");
+        assert_eq!(read(&format!("PREPARE s FROM {text}")), prepared(None), "{text}");
     }
     for text in ["SET time_zone = '+01:00'", "SET @@session.sql_mode = 4"] {
-        assert_eq!(read(&format!("PREPARE s FROM \"{text}\"")), prepared(true), "{text}");
+        assert_eq!(read(&format!("PREPARE s FROM \"{text}\"")), prepared(Some(literal(text))), "{text}");
     }
     for text in ["SET @@time_zone = '+01:00'", "SET STATEMENT time_zone = '+01:00' FOR SELECT 1"] {
-        assert_eq!(read(&format!("PREPARE s FROM \"{text}\"")), prepared(false), "{text}");
+        assert_eq!(read(&format!("PREPARE s FROM \"{text}\"")), prepared(None), "{text}");
         assert_eq!(read(&format!("EXECUTE IMMEDIATE \"{text}\"")), None, "{text}");
     }
     assert_eq!(read("EXECUTE s USING @a"), Some(Holding::Executes(b"s".as_slice().into())));
-    assert_eq!(read("EXECUTE IMMEDIATE 'SELECT 1'"), Some(Holding::ExecutesHarmless));
+    assert_eq!(read("EXECUTE IMMEDIATE 'SELECT 1'"), Some(Holding::ExecutesHarmless(literal("SELECT 1"))));
     assert_eq!(read("EXECUTE IMMEDIATE 'DO GET_LOCK(1,1)'"), None);
     assert_eq!(read("DEALLOCATE PREPARE S"), Some(Holding::Deallocates(b"s".as_slice().into())));
     assert_eq!(read("DROP PREPARE `s`"), Some(Holding::Deallocates(b"s".as_slice().into())));

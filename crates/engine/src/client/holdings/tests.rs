@@ -92,6 +92,30 @@ fn executing_what_leaves_something_keeps_the_pin() {
 }
 
 #[test]
+fn texts_that_are_executed_by_name_are_kept_and_bounded() {
+    let mut held = Holdings::default();
+    held.run("PREPARE s FROM 'INSERT INTO t VALUES (1)'", TOOK);
+    assert_eq!(&*held.text(b"s").unwrap().text, b"INSERT INTO t VALUES (1)");
+    held.run("PREPARE s FROM @text", TOOK);
+    assert_eq!(held.text(b"s"), None, "it has another text now");
+    for name in ["a", "b"] {
+        held.run(&format!("PREPARE {name} FROM 'SELECT {}'", "1".repeat(MOST_TEXT - 100)), TOOK);
+    }
+    assert!(held.text(b"a").is_some() && held.text(b"b").is_none());
+    held.run("EXECUTE b", TOOK);
+    held.run("DEALLOCATE PREPARE s", TOOK);
+    held.run("DEALLOCATE PREPARE a", TOOK);
+    assert_eq!(held.texts(), 0);
+    assert_eq!(held.run("DEALLOCATE PREPARE b", TOOK), ["text_prepare"], "it is not known what it was");
+    let mut held = Holdings::default();
+    let prepares = "PREPARE s FROM 'SELECT 1'";
+    let statement = Statement::of_text(prepares.as_bytes(), LexMode::default());
+    let change = sql::holding(prepares.as_bytes(), LexMode::default());
+    held.note(&statement, change.as_ref(), Some(b"SYS"), TOOK);
+    assert_eq!(held.text(b"s"), None, "it is of that schema wherever it is executed");
+}
+
+#[test]
 fn handlers_by_name() {
     let mut held = Holdings::default();
     held.run("HANDLER t OPEN AS h", TOOK);
