@@ -278,7 +278,14 @@ impl Engine {
 
     /// Whether no transaction can be open behind a statement that succeeded, one without autocommit and tables included.
     fn transaction_is_over(&self, key: usize, statement: &Statement, summary: &Summary) -> bool {
-        let ends = matches!(statement.kind, Kind::Commit | Kind::Rollback | Kind::Begin | Kind::Ddl);
+        // What defines temporary tables commits nothing. Dropping one that is not there pins: MariaDB reports a change of state.
+        let of_temporary =
+            statement.effects.contains(Effects::TEMPORARY_TABLE) || self.clients[key].holds_tables();
+        let ends = match statement.kind {
+            Kind::Commit | Kind::Rollback | Kind::Begin => true,
+            Kind::Ddl => !of_temporary,
+            _ => false,
+        };
         let open = summary.status.is_some_and(|status| status.contains(StatusFlags::IN_TRANS));
         let autocommit = summary.status.is_some_and(|status| status.contains(StatusFlags::AUTOCOMMIT));
         (ends && !statement.several) || (!open && (autocommit || self.clients[key].in_transaction()))
