@@ -48,6 +48,9 @@ PROGRAMS = {
     "prepared in text": [
         "A: PREPARE s FROM 'SELECT ? + 1'", "A: EXECUTE S USING 2", "A: DEALLOCATE PREPARE s", "B: EXECUTE s USING 2",
         "B: PREPARE s FROM 'INSERT INTO t1 (v) VALUES (1)'", "B: EXECUTE s", "B: DROP PREPARE s", "A: EXECUTE s", "B: SELECT LAST_INSERT_ID() = MAX(id) FROM t1"],
+    "variables that are listed": [
+        "A: SET @secret = 's3cret', @number = 5", "B: SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.USER_VARIABLES WHERE VARIABLE_VALUE IS NOT NULL",
+        "A: SELECT VARIABLE_NAME, VARIABLE_VALUE FROM `information_schema`.`user_variables` ORDER BY VARIABLE_NAME"],
     "executed at once": ["A: EXECUTE IMMEDIATE 'SELECT w FROM words WHERE id = ?' USING 1", "B: SELECT FOUND_ROWS() >= 0", "A: SELECT FOUND_ROWS()"],
     "what cannot be prepared": ["A: PREPARE s FROM 'SELEC'", "B: SELECT 1", "A: EXECUTE s"],
     "handler": [
@@ -181,6 +184,9 @@ IN_DOUBT = {
     "a system variable and another one in a trigger": ["INSERT INTO zoned VALUES (1)"],
     "trackers of one statement": ["SET STATEMENT session_track_system_variables = '' FOR SET time_zone = '+05:00'"],
     "an empty string": ["SET @a = ''"],
+    "variables that are forgotten": ["SET @a = 1", "FLUSH USER_VARIABLES"],
+    "a savepoint and a temporary table": ["SET autocommit = 0", "SAVEPOINT s", "CREATE TEMPORARY TABLE x (a INT)", "DROP TEMPORARY TABLE x"],
+    "a savepoint and a temporary table that is dropped like any": ["SET autocommit = 0", "SAVEPOINT s", "CREATE TEMPORARY TABLE x (a INT)", "TRUNCATE x", "DROP TABLE x"],
     "a string and another character set": ["SET @a = 'x'", "SET NAMES latin1"],
     "several": ["CREATE TEMPORARY TABLE x (a INT); CREATE TEMPORARY TABLE y (a INT)", "DROP TABLE x"],
 }

@@ -393,6 +393,10 @@ impl<'a> Scanner<'a> {
         if lists_session_variables(self.bytes(token)) {
             self.findings.reads |= Reads::WAIT_TIMEOUT;
         }
+        if lists_user_variables(self.bytes(token)) {
+            // Its answer is those of the connection: it is no plain read, ahead of which nothing goes.
+            self.remarks.more_than_reads = true;
+        }
         if self.previous.is(b'.') {
             self.take_pseudo_column(token);
             if let Some(name) = &mut self.name {
@@ -582,4 +586,10 @@ fn lists_session_variables(name: &[u8]) -> bool {
         19 => is(b"variables_by_thread"),
         _ => false,
     }
+}
+
+/// Likewise, user variables: of MariaDB's plugin and of `performance_schema`.
+fn lists_user_variables(name: &[u8]) -> bool {
+    let name = without_quotes(name);
+    name.eq_ignore_ascii_case(b"user_variables") || name.eq_ignore_ascii_case(b"user_variables_by_thread")
 }

@@ -406,6 +406,9 @@ fn flush(scanner: &mut Scanner<'_>) -> Kind {
         if scanner.keyword == Keyword::With || scanner.is_word("export") {
             scanner.add_effect(Effects::LOCK_TABLES);
         }
+        if scanner.is_word("user_variables") {
+            scanner.add_effect(Effects::USER_VARIABLE);
+        }
         scanner.bump();
     }
     Kind::Admin

@@ -185,6 +185,8 @@ fn plain_reads() {
         "SELECT LOAD_FILE('a')",
         "SELECT MASTER_POS_WAIT('a', 1)",
         "SELECT * FROM (SELECT 1 FROM t FOR UPDATE) d",
+        "SELECT * FROM information_schema.`USER_VARIABLES`",
+        "SELECT * FROM performance_schema.user_variables_by_thread",
     ] {
         assert!(!check(text, Kind::Select, "", "").plain_read, "{text}");
     }
