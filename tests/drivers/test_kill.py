@@ -338,6 +338,44 @@ def test_kill_oneself_by_function(client, note):
     assert connection.at_end()
 
 
+@pytest.mark.parametrize("text", ["KILL CONNECTION_ID() + 1000000", "KILL CONNECTION CONNECTION_ID() + 1000000", "KILL 1000000 + CONNECTION_ID()",
+                                  "KILL QUERY CONNECTION_ID() * 1000"])
+def test_kill_of_an_expression_is_not_of_oneself(client, note, text):
+    connection = client()
+    note("as a text", connection.query(text)[:2])
+    note("prepared", connection.execute(connection.prepare(text).statement)[0][:2])
+    note("goes on", connection.query("SELECT 1"))
+
+
+def test_kill_of_an_expression_with_a_parameter(client, note):
+    killer, other = client(), client()
+    other.query("SELECT 1")
+    prepared = killer.prepare("KILL ? + 1000000").statement
+    # One BIGINT: of text Onramp makes no id anyway.
+    killer.command(raw.STMT_EXECUTE, struct.pack("<IBI", prepared, 0, 1) + b"\0\1\x08\0" + struct.pack("<Q", other.id))
+    note("kill", killer.results(binary=True)[0][:2])
+    note("other goes on", other.query("SELECT 1"))
+
+
+@pytest.mark.parametrize("text", ["KILL QUERY CONNECTION_ID()", "kill query connection_id() ;", "KILL /* a */ QUERY CONNECTION_ID() -- b"])
+def test_kill_query_oneself_by_function(client, note, text):
+    connection = client()
+    note("as a text", connection.query(text))
+    note("prepared", connection.execute(connection.prepare(text).statement))
+    note("goes on", connection.query("SELECT 1"))
+
+
+def test_kill_oneself_by_a_prepared_function(client):
+    connection = client()
+    statement = connection.prepare("KILL CONNECTION_ID()").statement
+    try:
+        [answer] = connection.execute(statement)
+    except Closed:
+        return
+    assert isinstance(answer, Err) and answer.code in (1053, 1317, 1927), answer
+    assert connection.at_end()
+
+
 def test_kill_query_oneself(client, note):
     connection = client()
     note("answer", connection.query(f"KILL QUERY {connection.id}"))

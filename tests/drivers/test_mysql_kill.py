@@ -8,7 +8,12 @@ import pytest
 from harness import mysql as private_mysql
 from harness import raw
 from harness.server import ADMIN
-from test_kill import test_kill_ends_the_rest_of_a_text_or_procedure  # noqa: F401 (the same here)
+from test_kill import (  # noqa: F401 (the same here)
+    test_kill_ends_the_rest_of_a_text_or_procedure,
+    test_kill_of_an_expression_is_not_of_oneself,
+    test_kill_oneself_by_a_prepared_function,
+    test_kill_query_oneself_by_function,
+)
 from test_kill import kill_without_a_report
 from test_mysql_wait_timeout import client, one_backend, server, site  # noqa: F401 (fixtures)
 

@@ -153,8 +153,21 @@ pub enum Kind {
 pub struct KillTarget {
     /// `KILL QUERY`: the statement ends, the connection stays.
     pub query_only: bool,
-    /// The connection's id; `None` where it is not a plain number (`KILL USER`, MariaDB's `KILL QUERY ID`, an expression).
-    pub id: Option<u64>,
+    /// By what the connection is named.
+    pub whom: Whom,
+}
+
+/// See [`KillTarget`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// A plain number.
+    Id(u64),
+    /// `CONNECTION_ID()`, and nothing more.
+    Oneself,
+    /// A lone `?` of a prepared statement.
+    Parameter,
+    /// `KILL USER`, MariaDB's `KILL QUERY ID`, any other expression: only the server knows.
+    Other,
 }
 
 /// A function or variable with something that the last statement left behind, or of which the client has a value of its own.

@@ -37,7 +37,7 @@ mod user_variables;
 
 pub use classification::{
     CharsetSetting, Classification, KillTarget, Kind, LexMode, ServerKind, SessionCall, SessionFunction,
-    classify, digest_text,
+    Whom, classify, digest_text,
 };
 pub use effects::{Effects, Reads};
 pub use holding::{Holding, PreparedText, TableName, holding};

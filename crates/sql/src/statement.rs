@@ -2,7 +2,7 @@
 
 use crate::lexer::TokenKind;
 use crate::scan::{CallsFrom, Keyword, Scanner};
-use crate::{CharsetSetting, Effects, KillTarget, Kind, Reads, set};
+use crate::{CharsetSetting, Effects, KillTarget, Kind, Reads, SessionFunction, Whom, set};
 
 /// One statement of a text; what its words do beyond this is with the scanner.
 #[derive(Clone, Debug)]
@@ -418,11 +418,11 @@ fn flush(scanner: &mut Scanner<'_>) -> Kind {
 fn kill(scanner: &mut Scanner<'_>) -> Kind {
     scanner.names_accounts = true;
     scanner.bump();
-    let mut target = KillTarget { query_only: false, id: None };
+    let mut query_only = false;
     let mut by_thread = true;
     loop {
         if scanner.is_word("query") {
-            target.query_only = true;
+            query_only = true;
         } else if scanner.is_word("id") || scanner.is_word("user") {
             by_thread = false;
         } else if !["hard", "soft", "connection"].iter().any(|word| scanner.is_word(word)) {
@@ -430,12 +430,33 @@ fn kill(scanner: &mut Scanner<'_>) -> Kind {
         }
         scanner.bump();
     }
-    if scanner.current.kind() == TokenKind::Number {
-        let digits = scanner.bytes(scanner.current);
-        scanner.bump();
-        if by_thread && scanner.current.ends_statement() {
-            target.id = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+    let whom = if by_thread { whom_to_kill(scanner) } else { Whom::Other };
+    Kind::Kill(KillTarget { query_only, whom })
+}
+
+/// The expression with the id of a thread.
+fn whom_to_kill(scanner: &mut Scanner<'_>) -> Whom {
+    let first = scanner.current;
+    if first.ends_statement() {
+        return Whom::Other;
+    }
+    scanner.bump();
+    if scanner.current.ends_statement() {
+        let bytes = scanner.bytes(first);
+        match first.kind() {
+            TokenKind::Number => {
+                let id = std::str::from_utf8(bytes).ok().and_then(|digits| digits.parse().ok());
+                return id.map_or(Whom::Other, Whom::Id);
+            }
+            TokenKind::Parameter => return Whom::Parameter,
+            _ => {}
         }
     }
-    Kind::Kill(target)
+    scanner.finish_statement();
+    let whole = first.start()..scanner.previous().end();
+    let call = scanner.findings.calls.last().filter(|call| call.span == whole);
+    match call.map(|call| call.function) {
+        Some(SessionFunction::ConnectionId) => Whom::Oneself,
+        _ => Whom::Other,
+    }
 }

@@ -2,7 +2,7 @@
 
 use sql::{
     CharsetSetting, Classification, Effects, KillTarget, Kind, LexMode, Reads, SessionFunction,
-    TrackerVariable, classify,
+    TrackerVariable, Whom, classify,
 };
 
 fn plain(text: &str) -> Classification {
@@ -648,16 +648,27 @@ fn charsets() {
 
 #[test]
 fn targets_of_kill() {
-    let target = |query_only, id| Kind::Kill(KillTarget { query_only, id });
-    check("KILL 5", target(false, Some(5)), "", "");
-    check("KILL CONNECTION 5;", target(false, Some(5)), "", "");
-    check("kill query 18446744073709551615", target(true, Some(u64::MAX)), "", "");
-    check("KILL HARD QUERY 7", target(true, Some(7)), "", "");
-    check("KILL QUERY ID 7", target(true, None), "", "");
-    check("KILL USER root@localhost", target(false, None), "", "");
-    check("KILL 5+1", target(false, None), "", "");
-    check("KILL 1.5", target(false, None), "", "");
-    check("KILL CONNECTION_ID()", target(false, None), "", "connection_id");
+    let target = |query_only, whom| Kind::Kill(KillTarget { query_only, whom });
+    check("KILL 5", target(false, Whom::Id(5)), "", "");
+    check("KILL CONNECTION 5;", target(false, Whom::Id(5)), "", "");
+    check("kill query 18446744073709551615", target(true, Whom::Id(u64::MAX)), "", "");
+    check("KILL HARD QUERY 7", target(true, Whom::Id(7)), "", "");
+    check("KILL QUERY ID 7", target(true, Whom::Other), "", "");
+    check("KILL USER root@localhost", target(false, Whom::Other), "", "");
+    check("KILL 5+1", target(false, Whom::Other), "", "");
+    check("KILL 1.5", target(false, Whom::Other), "", "");
+    check("KILL", target(false, Whom::Other), "", "");
+    check("KILL ?", target(false, Whom::Parameter), "", "");
+    check("KILL QUERY ID ?", target(true, Whom::Other), "", "");
+    check("KILL ? + 1", target(false, Whom::Other), "", "");
+    check("KILL CONNECTION_ID()", target(false, Whom::Oneself), "", "connection_id");
+    check("KILL SOFT QUERY /* a */ connection_id( ) ;", target(true, Whom::Oneself), "", "connection_id");
+    check("KILL @@pseudo_thread_id", target(false, Whom::Oneself), "", "connection_id");
+    check("KILL CONNECTION_ID()+1", target(false, Whom::Other), "", "connection_id");
+    check("KILL QUERY 1 + CONNECTION_ID()", target(true, Whom::Other), "", "connection_id");
+    check("KILL QUERY ID CONNECTION_ID()", target(true, Whom::Other), "", "connection_id");
+    check("KILL -CONNECTION_ID()", target(false, Whom::Other), "", "connection_id");
+    check("KILL ROW_COUNT()", target(false, Whom::Other), "", "row_count");
 }
 
 #[test]

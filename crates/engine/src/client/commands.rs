@@ -3,7 +3,7 @@
 //! A COM_QUERY goes: [`Engine::client_bytes`] cuts packets, [`Engine::command`] finds the command, the lexer says what
 //! the text does, [`Engine::queue_request`] hands it to the scheduler; `backend/dispatch.rs` takes it from there.
 
-use sql::{Kind, SessionFunction};
+use sql::Kind;
 use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
 use zeroize::Zeroize;
 
@@ -301,12 +301,8 @@ impl Engine {
         let statement = Statement::of_text(text, self.lex_mode(key));
         let mut remember = None;
         match statement.kind {
-            Kind::Kill(mut target) if !statement.several => {
-                let own = statement.calls.iter().any(|call| call.function == SessionFunction::ConnectionId);
-                if target.id.is_none() && own {
-                    target.id = Some(u64::from(self.clients[key].id));
-                }
-                return self.kill_query(key, target, raw, answer);
+            Kind::Kill(target) if !statement.several && self.kill_statement(key, target, answer, None) => {
+                return;
             }
             Kind::Kill(_) if self.kill_and_go_on(key, text, answer) => return,
             _ if statement.sets_pool_variable => {

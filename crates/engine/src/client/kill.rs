@@ -4,14 +4,14 @@
 //! the server's own PROCESSLIST means the server's thread: such a KILL goes to the server as it is.
 
 use seam::Instant;
-use sql::{KillTarget, Kind, LexMode};
-use wire::{Capabilities, CommandKind, Expect, OkPacket, StatusFlags};
+use sql::{KillTarget, Kind, LexMode, Whom};
+use wire::{Capabilities, CommandKind, OkPacket, StatusFlags};
 
 use super::{Phase, Running};
 use crate::backend::{Afterwards, Owner};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::request::{QueryAttributes, Request, RequestKind};
+use crate::request::{QueryAttributes, Request};
 use crate::workers::letter::{Ending, Kill, Killed, Letter, Outcome, Rights};
 
 /// The id of the first client: half of what the four bytes of a greeting can say.
@@ -48,8 +48,9 @@ pub(crate) struct Behind {
     text: Box<[u8]>,
 }
 
-/// The id of a client of ours.
-fn is_clients(id: u64) -> Option<u32> {
+/// The client of ours that is named by its id.
+fn named(target: KillTarget) -> Option<u32> {
+    let Whom::Id(id) = target.whom else { return None };
     u32::try_from(id).ok().filter(|&id| id >= FIRST_ID)
 }
 
@@ -71,7 +72,7 @@ fn only_kill(text: &[u8], mode: LexMode) -> Option<KillTarget> {
     let found = sql::classify(text, mode);
     match found.kind {
         Kind::Kill(target) if !found.several && found.effects.is_empty() => {
-            Some(target).filter(|target| target.id.is_some_and(|id| is_clients(id).is_some()))
+            Some(target).filter(|&target| named(target).is_some())
         }
         _ => None,
     }
@@ -93,17 +94,9 @@ impl Engine {
 
     /// COM_PROCESS_KILL.
     pub(crate) fn kill_command(&mut self, key: usize, id: u64, answer: u8) {
-        let target = KillTarget { query_only: false, id: Some(id) };
+        let target = KillTarget { query_only: false, whom: Whom::Id(id) };
         if !self.kill_statement(key, target, answer, None) {
             self.queue_kill(key, Ending { thread_id: id, query_only: false });
-        }
-    }
-
-    /// A KILL statement.
-    pub(crate) fn kill_query(&mut self, key: usize, target: KillTarget, raw: &[u8], answer: u8) {
-        if !self.kill_statement(key, target, answer, None) {
-            let request = Request::plain(raw.to_vec(), Expect::ResultSets, RequestKind::Query);
-            self.queue_request(key, Request { urgent: true, answer, ..request });
         }
     }
 
@@ -117,9 +110,11 @@ impl Engine {
 
     /// Does what a KILL of a client of ours asks for. False where it concerns none: then the server decides.
     pub(crate) fn kill_statement(&mut self, key: usize, target: KillTarget, answer: u8, rest: Rest) -> bool {
-        let Some(victim) = target.id.and_then(is_clients) else { return false };
+        let own = self.clients[key].id;
+        let named = if target.whom == Whom::Oneself { Some(own) } else { named(target) };
+        let Some(victim) = named else { return false };
         let query_only = target.query_only;
-        if victim == self.clients[key].id {
+        if victim == own {
             self.kill_itself(key, query_only, answer);
             return true;
         }
@@ -351,7 +346,11 @@ mod tests {
         let first = |text: &str| {
             let found = first_kill(text.as_bytes(), LexMode::default());
             found.map(|(target, rest)| {
-                (target.id.unwrap(), target.query_only, String::from_utf8(rest.to_vec()).unwrap())
+                (
+                    u64::from(named(target).unwrap()),
+                    target.query_only,
+                    String::from_utf8(rest.to_vec()).unwrap(),
+                )
             })
         };
         let id = u64::from(FIRST_ID);

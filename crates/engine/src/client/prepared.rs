@@ -10,7 +10,7 @@
 
 use std::rc::Rc;
 
-use sql::{KillTarget, Kind};
+use sql::{KillTarget, Kind, Whom};
 use wire::{Capabilities, ClientMetadata, Expect};
 
 use crate::backend::prepared::Serves;
@@ -294,11 +294,15 @@ impl Engine {
         execution: Execution<'_>,
         answer: u8,
     ) -> bool {
-        let id = target.id.or_else(|| {
+        let mut parameter = || {
             let known = self.client_statement(key, number)?.types.clone();
             execution.number(known.as_deref())
-        });
-        self.kill_statement(key, KillTarget { id, ..target }, answer, None)
+        };
+        let whom = match target.whom {
+            Whom::Parameter => parameter().map_or(Whom::Other, Whom::Id),
+            whom => whom,
+        };
+        self.kill_statement(key, KillTarget { whom, ..target }, answer, None)
     }
 
     /// COM_STMT_SEND_LONG_DATA has no answer: what is wrong with it is said by the next execution.
