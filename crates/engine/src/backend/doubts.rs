@@ -385,6 +385,10 @@ impl Engine {
     }
 
     pub(crate) fn status_told(&mut self, key: usize, client: usize, summary: &mut Summary) {
+        if summary.error.is_some() {
+            // Killed, most likely: nobody has said whether a transaction is open.
+            self.backends[key].afterwards = Afterwards::Close;
+        }
         let in_doubt = self.clients[client].doubts.as_deref().cloned().unwrap_or_default();
         self.take_in_rest(key, client, &in_doubt, summary);
         self.settle(key, client, false);

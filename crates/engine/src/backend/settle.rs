@@ -26,8 +26,9 @@ const SCHEMA_GONE: [u16; 2] = [1049, 1044];
 /// Effects of statements of which one may have several results.
 const ANSWERS_OFTEN: Effects = Effects::ROUTINE.union(Effects::TEXT_PREPARE).union(Effects::UNKNOWN);
 
-/// ER_QUERY_INTERRUPTED: a KILL QUERY hit what went ahead of the statement.
-const QUERY_INTERRUPTED: u16 = 1317;
+/// ER_QUERY_INTERRUPTED, MariaDB's ER_STATEMENT_TIMEOUT and MySQL's ER_QUERY_TIMEOUT: a KILL QUERY or a time limit hit what went
+/// ahead of the statement.
+const INTERRUPTED: [u16; 3] = [1317, 1969, 3024];
 
 impl Engine {
     pub(crate) fn client_statement_ended(
@@ -172,7 +173,7 @@ impl Engine {
         let mut without = self.sessions.state(session).clone();
         if SCHEMA_GONE.contains(&error.code) {
             without.schema = None;
-        } else if error.code != QUERY_INTERRUPTED && !without.forget_named(&error.message) {
+        } else if !INTERRUPTED.contains(&error.code) && !without.forget_named(&error.message) {
             return self.close_client(client, "its session state cannot be set again");
         }
         self.clients[client].session = Some(self.sessions.hold(without));
@@ -370,6 +371,10 @@ impl Engine {
             self.keep_diagnostics(client, Diagnostics::Saved { warnings, errors, reply });
         } else {
             state.aftermath.diagnostics = Diagnostics::Counted { warnings, errors };
+            if summary.error.is_some() {
+                // Killed, most likely: nobody has said whether a transaction is open.
+                self.backends[key].afterwards = Afterwards::Close;
+            }
         }
         let in_doubt = self.clients[client].doubts.as_deref().cloned().unwrap_or_default();
         self.take_in_rest(key, client, &in_doubt, summary);
