@@ -34,6 +34,8 @@ CREATE TABLE onramp_code.counted (a INT PRIMARY KEY)
 CREATE TRIGGER onramp_code.count BEFORE INSERT ON onramp_code.counted FOR EACH ROW SELECT COUNT(*) + 5 INTO @counted FROM onramp_code.counted
 CREATE TABLE onramp_code.locked (a INT PRIMARY KEY)
 CREATE TRIGGER onramp_code.lock_it BEFORE INSERT ON onramp_code.locked FOR EACH ROW BEGIN DECLARE got INT; SET got = GET_LOCK('onramp_code', 0); END
+CREATE TABLE onramp_code.failing (a INT)
+CREATE TRIGGER onramp_code.fail BEFORE INSERT ON onramp_code.failing FOR EACH ROW BEGIN SELECT NEW.a INTO @failing; INSERT INTO onramp_code.missing VALUES (1); END
 CREATE TABLE onramp_code.outs (a INT PRIMARY KEY)
 CREATE PROCEDURE onramp_code.out_of(IN i INT, OUT o INT) SET o = i + 1
 CREATE TRIGGER onramp_code.out_by_call BEFORE INSERT ON onramp_code.outs FOR EACH ROW CALL onramp_code.out_of(NEW.a, @outs)
@@ -140,6 +142,15 @@ PROGRAMS = {
     "a procedure's result": ["A: INSERT INTO outs VALUES (1)", "A: SELECT @outs", "A: leaves", "B: SELECT @outs"],
     "a trigger of a trigger's table": ["A: INSERT INTO nested VALUES (1)", "A: SELECT @counted", "A: leaves", "B: SELECT @counted"],
     "a reported variable before an error": ["A: INSERT INTO told VALUES (1)", "A: resets", "A: INSERT INTO told VALUES (1)", "A: leaves", "B: SELECT @told"],
+    "a reported variable before an error, prepared in text": [
+        "A: INSERT INTO told VALUES (1)", "A: resets", "A: PREPARE s FROM 'INSERT INTO told VALUES (1)'", "A: EXECUTE s", "A: DEALLOCATE PREPARE s", "A: leaves", "B: SELECT @told"],
+    "a reported variable before an error, executed at once": [
+        "A: INSERT INTO told VALUES (1)", "A: resets", "A: EXECUTE IMMEDIATE 'INSERT INTO told VALUES (1)'", "A: leaves", "B: SELECT @told"],
+    "a selection into a variable before an error": ["A: INSERT INTO failing VALUES (1)", "A: SELECT @failing", "A: leaves", "B: SELECT @failing"],
+    "a selection into a variable before an error, prepared in text": [
+        "A: PREPARE s FROM 'INSERT INTO failing VALUES (1)'", "A: EXECUTE s", "A: DEALLOCATE PREPARE s", "A: SELECT @failing", "A: leaves", "B: SELECT @failing"],
+    "a selection into a variable before an error, executed at once": [
+        "A: EXECUTE IMMEDIATE 'INSERT INTO failing VALUES (1)'", "A: SELECT @failing", "A: leaves", "B: SELECT @failing"],
     "a named lock": ["A: INSERT INTO locked VALUES (1)", "A: SELECT IS_FREE_LOCK('onramp_code')", "A: resets", "B: SELECT IS_FREE_LOCK('onramp_code')"],
     "a named lock, prepared in text": [
         "A: PREPARE s FROM 'INSERT INTO locked VALUES (?)'", "A: SET @a = 1", "A: EXECUTE s USING @a", "A: DROP PREPARE s", "A: SELECT IS_FREE_LOCK('onramp_code')", "A: resets",

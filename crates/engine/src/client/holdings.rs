@@ -245,7 +245,8 @@ fn has_done_nothing(request: &Request, code: u16, summary: &Summary) -> bool {
         _ if summary.status.is_some() || statement.effects.contains(Effects::ROUTINE) => false,
         Some(Holding::Executes(_)) => code == UNKNOWN_STATEMENT,
         Some(_) if statement.effects.without(BY_NAME).is_empty() => {
-            code == PARSE_ERROR || NOTHING_DONE.contains(&code)
+            // What is missing may be so to a trigger only.
+            code == PARSE_ERROR || NOTHING_DONE.contains(&code) && !request.hidden.is_silent()
         }
         _ => code == PARSE_ERROR && statement.kind != Kind::Execute,
     }
