@@ -288,6 +288,18 @@ def test_it_says_what_it_cannot_read(server, folder, code, own_onramp):
     assert "(triggers, views, columns' defaults)" in line, line
 
 
+@pytest.mark.parametrize("text", ["{}", "EXECUTE IMMEDIATE '{}'"])
+def test_a_failed_statement_costs_a_reset_where_code_cannot_be_read(server, code, own_onramp, text):
+    onramp = own_onramp(server, max_backends=1)
+    with raw.connect(server, *ADMIN, schema="onramp_code") as admin:
+        run(admin, ["TRUNCATE counted", "INSERT INTO counted VALUES (1)"])
+    with raw.connect(onramp, schema="onramp_code") as client, raw.connect(onramp, schema="onramp_code") as other:
+        assert client.query(text.format("INSERT INTO counted VALUES (1)")).code == 1062
+        assert other.query("SELECT @counted").rows == [(None,)]
+        assert client.query(text.format("INSERT INTO failing VALUES (1)")).code == 1146
+        assert other.query("SELECT @failing").rows == [(None,)]
+
+
 def test_what_runs_while_code_is_defined_holds_no_backend(own_server, own_onramp):
     """It may have run that code, for all that is known; its backend is reset, and goes on to others."""
     onramp = own_onramp(own_server, max_backends=2, workers=1, backend_connect_timeout="5s")

@@ -156,12 +156,15 @@ fn may_fire_triggers(statement: &Statement) -> bool {
 /// Whether code that is stored on the server may have run in it, of which no effect tells: triggers, and functions that views,
 /// defaults and virtual columns call.
 fn may_have_run_code(request: &Request) -> bool {
-    use Kind::{Ddl, Delete, Do, Insert, Load, Other, Replace, Select, Update};
+    use Kind::{Ddl, Delete, Do, Execute, Insert, Load, Other, Replace, Select, Update};
     let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
     let kind = request.statement.kind;
     executes
         && (request.statement.several
-            || matches!(kind, Insert | Replace | Update | Delete | Load | Select | Do | Ddl | Other))
+            || matches!(
+                kind,
+                Insert | Replace | Update | Delete | Load | Select | Do | Ddl | Execute | Other
+            ))
 }
 
 /// What a statement has changed of the session, as far as that is known, and what is left to ask.
