@@ -164,3 +164,15 @@ def test_a_cursor_whose_client_has_gone_leaves_others_their_statement(client, no
     own.close()
     note("behind it", other.execute(others.statement))
     note("usable", other.query("SELECT 5"))
+
+
+@BOTH
+def test_long_data_for_nothing_and_the_last_row(client, note, schema, capabilities):
+    connection = client(schema=schema, capabilities=capabilities)
+    prepared = connection.prepare("SELECT id FROM k")
+    note("open", connection.execute(prepared.statement, (), CURSOR))
+    connection.command(raw.STMT_SEND_LONG_DATA, prepared.statement.to_bytes(4, "little") + b"\2\0nowhere")
+    note("all", connection.fetch(prepared.statement, 5, prepared.columns))
+    note("wrong", connection.execute(prepared.statement, (), CURSOR))
+    note("again", connection.execute(prepared.statement, (), CURSOR))
+    note("usable", connection.query("SELECT 1"))

@@ -109,6 +109,19 @@ def test_long_data_behind_the_last_row(client, note, schema, capabilities):
 
 
 @BOTH
+def test_long_data_for_nothing_and_the_last_row(client, note, schema, capabilities):
+    """Its error stays until an execution tells of it."""
+    connection = client(schema=schema, capabilities=capabilities)
+    prepared = connection.prepare("SELECT seq FROM seq_1_to_2")
+    note("open", connection.execute(prepared.statement, flags=CURSOR))
+    connection.command(raw.STMT_SEND_LONG_DATA, struct.pack("<IH", prepared.statement, 2) + b"nowhere")
+    note("all", connection.fetch(prepared.statement, 5, prepared.columns))
+    assert isinstance(note("wrong", connection.execute(prepared.statement))[0], Err)
+    note("again", connection.execute(prepared.statement))
+    note("usable", connection.query("SELECT 1"))
+
+
+@BOTH
 def test_a_cursor_outlives_an_execution_without_values(client, note, schema, capabilities):
     connection = client(schema=schema, capabilities=capabilities)
     prepared = connection.prepare("SELECT seq FROM seq_1_to_5 WHERE seq > ?")

@@ -427,7 +427,7 @@ impl Engine {
         }
         if about.action == Action::Fetch && !open {
             // The servers forget it behind the last row (sql_prepare.cc: mysqld_stmt_fetch, reset_stmt_params).
-            self.forget_long_data(client, about.number);
+            self.forget_values_sent_ahead(client, about.number);
         }
         if !open {
             let own = Serves::Own(about.number);

@@ -340,6 +340,16 @@ impl Engine {
         self.buffered -= bytes;
     }
 
+    /// The same behind the last row of a cursor, where an error stays: sql_prepare.cc, `reset_stmt_params`.
+    pub(crate) fn forget_values_sent_ahead(&mut self, key: usize, number: u32) {
+        let statement = self.client_statement(key, number);
+        let wrong =
+            statement.is_some_and(|found| matches!(found.long_data.as_deref(), Some(LongData::Wrong(_))));
+        if !wrong {
+            self.forget_long_data(key, number);
+        }
+    }
+
     fn unknown_prepared_statement(&self, number: u32, function: &'static str) -> MySqlError {
         MySqlError::unknown_prepared_statement(number, self.looked_up_by(function))
     }
