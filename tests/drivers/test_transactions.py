@@ -274,3 +274,17 @@ def test_a_savepoint_before_the_first_table(client, note, schema):
     note("back", connection.query("ROLLBACK TO s"))
     note("commit", connection.query("COMMIT"))
     note("rows", connection.query("SELECT COUNT(*) FROM t WHERE v = 77"))
+
+
+def test_becoming_somebody_else_ends_the_transaction_first(client, note, schema):
+    """Ahead of the password, which may take its time, or never come."""
+    connection, other = client(schema=schema), client(schema=schema)
+    connection.query("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    connection.query("INSERT INTO t VALUES (1, 1)")
+    other.query("SET innodb_lock_wait_timeout = 5")
+    note("begun", connection.query("BEGIN"))
+    note("updated", connection.query("UPDATE t SET v = 2"))
+    token = raw.TOKENS[connection.greeting.usual_plugin]("wrong", connection.greeting.scramble)
+    connection.command(raw.CHANGE_USER, b"app\0" + bytes([len(token)]) + token + b"\0")
+    note("updated by another", other.query("UPDATE t SET v = v + 10"))
+    note("rows", other.query("SELECT v FROM t"))

@@ -243,6 +243,12 @@ impl Engine {
 
     /// COM_CHANGE_USER: the body behind the command byte.
     pub(crate) fn change_user(&mut self, key: usize, body: &[u8], sequence: u8) {
+        // Ahead of all else, so that nobody waits for locks until the login is over (dispatch_command: `change_user` in MariaDB,
+        // `cleanup_connection` in MySQL, both before `acl_authenticate`).
+        if let Some(backend) = self.clients[key].backend.take() {
+            self.reset_backend(backend);
+        }
+        self.forget_state(key);
         let client = &self.clients[key];
         let change = match ChangeUser::parse(body, client.capabilities) {
             Ok(change) => change,
@@ -356,13 +362,8 @@ impl Engine {
         }
     }
 
-    /// COM_CHANGE_USER was refused by a MariaDB: the client stays who it was, but as after a reset, which comes first
-    /// (MariaDB's dispatch_command: change_user before acl_authenticate).
+    /// COM_CHANGE_USER was refused by a MariaDB: the client stays who it was, but as after a reset.
     fn keep_user(&mut self, key: usize) {
-        if let Some(backend) = self.clients[key].backend.take() {
-            self.reset_backend(backend);
-        }
-        self.forget_state(key);
         self.clients[key].login_until = None;
         self.clients[key].phase = Phase::Idle;
         self.resume.push(key);
