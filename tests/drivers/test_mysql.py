@@ -435,3 +435,14 @@ def chosen(connect, host):
         return rows(connect("netted", host), "SELECT CURRENT_USER()")[0][0]
     except pymysql.err.OperationalError as error:
         return error
+
+
+@private_mysql.since(8, 0)
+def test_clients_without_plugins_do_not_hear_which_accounts_are_there(unauthenticated, note):
+    """They can speak mysql_native_password alone, and the server asks for caching_sha2_password."""
+    for user in ("app", "nobody"):
+        for token in (b"", b"x" * 20, b"xy"):
+            connection = unauthenticated()
+            connection.greet()
+            connection.send(connection.login_request(user, "bad", capabilities=raw.USUAL & ~raw.PLUGIN_AUTH, token=token))
+            note(f"{user} {token}", connection.error(connection.receive()))

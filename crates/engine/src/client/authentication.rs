@@ -270,10 +270,10 @@ impl Engine {
         let Some(account) = facts.accounts.find(&attempt.user, &client.peer, facts.name_resolution) else {
             // As if it were there: nobody is to find out which accounts are.
             return match facts.method {
-                _ if attempt.answer.is_empty() => Verdict::Denied,
                 Method::Native => Verdict::Denied,
-                method if attempt.method == Some(method) => check(attempt, facts.accounts.nobody()),
-                _ => Verdict::Denied,
+                method if attempt.method != Some(method) => Verdict::TooOld,
+                _ if attempt.answer.is_empty() => Verdict::Denied,
+                _ => check(attempt, facts.accounts.nobody()),
             };
         };
         let proof = match self.proof_of_either(account, client, attempt) {
