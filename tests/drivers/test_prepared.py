@@ -108,6 +108,22 @@ def test_long_data_behind_the_last_row(client, note, schema, capabilities):
         note("again", connection.execute(prepared.statement, [b"second"]))
 
 
+@pytest.mark.parametrize("text", ["COMMIT", "BEGIN", "ROLLBACK"])
+def test_transactions_and_executions_that_are_refused(client, note, schema, text):
+    """One without its number of iterations, and one behind long data for a parameter that is not there."""
+    connection = client(schema=schema)
+    connection.query("CREATE TABLE t (v INT)")
+    prepared = connection.prepare(text)
+    note("begun", connection.query("BEGIN"))
+    note("short", connection.simple(raw.STMT_EXECUTE, struct.pack("<IB", prepared.statement, 0)))
+    note("inserted", connection.query("INSERT INTO t VALUES (1)"))
+    note("short again", connection.simple(raw.STMT_EXECUTE, struct.pack("<IB", prepared.statement, 0)))
+    connection.command(raw.STMT_SEND_LONG_DATA, struct.pack("<IH", prepared.statement, 0) + b"nowhere")
+    note("behind long data", connection.execute(prepared.statement))
+    note("back", connection.query("ROLLBACK"))
+    note("nothing", connection.query("SELECT COUNT(*) FROM t"))
+
+
 @BOTH
 def test_long_data_for_nothing_and_the_last_row(client, note, schema, capabilities):
     """Its error stays until an execution tells of it."""

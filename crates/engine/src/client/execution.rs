@@ -55,6 +55,11 @@ impl<'a> Execution<'a> {
         is_mariadb && capabilities.contains(Capabilities::BULK_OPERATIONS) && flags & !known == 0
     }
 
+    /// Whether a server takes it for an execution of a statement without parameters.
+    pub(crate) fn is_whole_without_parameters(self) -> bool {
+        matches!(self, Self::Once { body, .. } if body.len() >= ITERATIONS) || self.is_attributed()
+    }
+
     pub(crate) fn is_attributed(self) -> bool {
         matches!(self, Self::Attributed { .. })
     }

@@ -167,19 +167,20 @@ impl Engine {
         let (number, definition) = (statement.number, statement.definition);
         let text = self.definitions.get(definition).template.statement.clone();
         let once = !matches!(execution, Execution::Bulk { .. });
-        if once && text.transaction.is_some() && self.answer_transaction_command(key, &text, answer) {
-            return;
-        }
         if let (Kind::Kill(target), true) = (text.kind, once)
             && self.execute_kill(key, number, target, execution, answer)
         {
             return;
         }
-        let Some(statement) = self.client_statement(key, number) else { return };
-        if let Some(LongData::Wrong(error)) = statement.long_data.as_deref() {
+        let sent = self.client_statement(key, number).and_then(|statement| statement.long_data.as_deref());
+        if let Some(LongData::Wrong(error)) = sent {
             let error = error.clone();
             return self.answer_error(key, answer, &error);
         }
+        if execution.is_whole_without_parameters() && self.answer_transaction_command(key, &text, answer) {
+            return;
+        }
+        let Some(statement) = self.client_statement(key, number) else { return };
         let mut message = match statement.long_data.take().map(|long_data| *long_data) {
             Some(LongData::Pieces(pieces)) => pieces,
             _ => Vec::new(),
