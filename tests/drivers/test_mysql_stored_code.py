@@ -8,7 +8,8 @@ from harness import raw
 from harness.server import ADMIN
 from harness.waiting import until
 from test_mysql import server  # noqa: F401 (fixture)
-from test_stored_code import CLEAN, CODE, PROGRAMS, READER, Reading, defined, others_are_served, run, see
+from test_stored_code import (  # noqa: F401 (a test)
+    CLEAN, CODE, PROGRAMS, READER, Reading, defined, others_are_served, run, see, test_a_procedure_that_fails_like_an_unknown_statement_pins)
 
 pytestmark = private_mysql.needed
 

@@ -221,6 +221,19 @@ def others_are_served(other):
     return bool(select.select([other.socket], [], [], 0.3)[0])
 
 
+def test_a_procedure_that_fails_like_an_unknown_statement_pins(reading, server, code):
+    """Its body has executed one that is not there, behind what nobody is told of."""
+    with raw.connect(server, *ADMIN, schema="onramp_code") as direct:
+        run(direct, ["DROP PROCEDURE IF EXISTS halfway", "CREATE PROCEDURE halfway() BEGIN SELECT 1 INTO @halfway; EXECUTE missing; END"])
+    with raw.connect(reading, *ADMIN) as other, raw.connect(reading, *ADMIN, schema="onramp_code") as client:
+        run(client, ["PREPARE s FROM 'CALL halfway()'"])
+        assert client.query("EXECUTE s").code == 1243
+        run(client, ["DEALLOCATE PREPARE s"])
+        assert not others_are_served(other), "it keeps the only backend"
+        client.close()
+        assert other.result().rows
+
+
 @pytest.mark.parametrize("name", sorted(DEFINITIONS))
 def test_what_is_defined_elsewhere_is_found(reading, server, name):
     statements, meets = DEFINITIONS[name]

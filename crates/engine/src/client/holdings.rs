@@ -236,14 +236,17 @@ fn full_name(name: &TableName, schema: Option<&[u8]>) -> Option<TableName> {
 }
 
 /// Whether a statement that failed left nothing. A part of its text, or of a body that it runs, may have been done before.
-fn has_done_nothing(request: &Request, code: u16, summary: &Summary) -> bool {
+fn has_done_nothing(request: &Request, holdings: Option<&Holdings>, code: u16, summary: &Summary) -> bool {
     if request.command == RequestKind::Prepare {
         return true;
     }
     let statement = &request.statement;
     match request.holding.as_deref() {
         _ if summary.status.is_some() || statement.effects.contains(Effects::ROUTINE) => false,
-        Some(Holding::Executes(_)) => code == UNKNOWN_STATEMENT,
+        // One that is there may be a CALL, of which the body has executed one that is not.
+        Some(Holding::Executes(name)) => {
+            code == UNKNOWN_STATEMENT && holdings.is_none_or(|held| !held.statements.contains_key(name))
+        }
         Some(_) if statement.effects.without(BY_NAME).is_empty() => {
             // What is missing may be so to a trigger only.
             code == PARSE_ERROR || NOTHING_DONE.contains(&code) && !request.hidden.is_silent()
@@ -308,8 +311,9 @@ impl Engine {
 
     /// A statement has ended that pins its client for these reasons, or ends a pin.
     pub(crate) fn note_pins(&mut self, key: usize, request: &Request, pins: Pins, summary: &Summary) {
-        let refused =
-            summary.error.as_ref().is_some_and(|error| has_done_nothing(request, error.code, summary));
+        let holdings = self.clients[key].holdings.as_deref();
+        let nothing_done = |code| has_done_nothing(request, holdings, code, summary);
+        let refused = summary.error.as_ref().is_some_and(|error| nothing_done(error.code));
         let statement = &request.statement;
         let succeeded = summary.error.is_none();
         let over = succeeded && self.transaction_is_over(key, statement, summary);
