@@ -22,6 +22,8 @@ pub(crate) enum Happening {
     Event(usize, Event),
     /// This many reports did not fit into the queue.
     EventsLost(u64),
+    /// Most of the clients that a worker had have gone.
+    CrowdLeft,
     /// The event loop of the worker with this number has ended.
     WorkerEnded(usize, io::Result<()>),
     /// The private server answers.

@@ -14,6 +14,7 @@ mod addresses;
 mod admin_port;
 mod arguments;
 mod ask;
+mod crowd;
 mod handshakes;
 mod happening;
 mod helpers;

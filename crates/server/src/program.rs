@@ -10,6 +10,7 @@ use engine::{Engine, Letter};
 use seam::{Input, Instant, Output, Program, Signal};
 
 use crate::ask::{Ask, Desk};
+use crate::crowd::Crowd;
 use crate::happening::Happening;
 use crate::helpers::HelpDesk;
 
@@ -39,6 +40,7 @@ pub(crate) struct Reporting {
     compression: Rc<Cell<usize>>,
     /// Somebody may have asked something since the last turn.
     asked: bool,
+    crowd: Crowd,
     happenings: SyncSender<Happening>,
     lost: u64,
 }
@@ -62,6 +64,7 @@ impl Reporting {
             help,
             compression,
             asked: false,
+            crowd: Crowd::default(),
             happenings,
             lost: 0,
         }
@@ -130,6 +133,10 @@ impl Program for Reporting {
         if turn_ends {
             self.post_letters();
             self.report();
+            if self.crowd.has_left(now, self.engine.client_count()) {
+                // Where the queue is full there are others to be thankful for.
+                let _ = self.happenings.try_send(Happening::CrowdLeft);
+            }
         }
     }
 

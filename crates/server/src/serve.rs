@@ -186,6 +186,7 @@ fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, S
             | Happening::AskedForFiles
             | Happening::Memory(..)
             | Happening::EventsLost(_)
+            | Happening::CrowdLeft
             | Happening::WorkerEnded(..)
             | Happening::ServerStopped => {}
         }
@@ -283,6 +284,7 @@ fn wait_for_workers(
             Some(Happening::EventsLost(count)) => {
                 tracing::warn!("{count} lines of the log were lost: it is read too slowly");
             }
+            Some(Happening::CrowdLeft) => drivers::give_back_freed_memory(),
             Some(Happening::ServerFailed(reason)) => tracing::error!("{reason}"),
             Some(Happening::ServerReady(_) | Happening::ServerStopped) => {}
             Some(Happening::AskedForFiles) => running.tls.read_again_and_say(),
@@ -326,6 +328,7 @@ fn stop_server(server: &PrivateServer, happenings: &Receiver<Happening>) -> Resu
             | Happening::AskedForFiles
             | Happening::Memory(..)
             | Happening::EventsLost(_)
+            | Happening::CrowdLeft
             | Happening::WorkerEnded(..)
             | Happening::ServerReady(_) => {}
         }

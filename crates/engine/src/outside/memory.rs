@@ -67,6 +67,11 @@ impl AddAssign for Memory {
 }
 
 impl Engine {
+    /// How many clients of this worker there are, those that log in among them.
+    pub fn client_count(&self) -> usize {
+        self.clients.len()
+    }
+
     /// Counts all of it, which takes a few nanoseconds for each client.
     pub fn memory(&self) -> Memory {
         let mut statements = 0;
