@@ -278,6 +278,19 @@ def test_change_user(client, note):
     note("who again", connection.query("SELECT CURRENT_USER(), DATABASE()"))
 
 
+@pytest.mark.parametrize("before", ["DO 1", "PREPARE s FROM 'SELECT 1'"], ids=["reset", "closed"])
+def test_change_user_is_over_with_its_locks(client, note, schema, before):
+    """The server gives up what the client held before it answers, however long the rollback takes."""
+    connection = client(schema=schema)
+    connection.query("CREATE TABLE many (a INT PRIMARY KEY) ENGINE=InnoDB")
+    for text in [before, "BEGIN", "INSERT INTO many SELECT seq FROM seq_1_to_100000", "SELECT GET_LOCK('held', 0)"]:
+        note(text, connection.query(text))
+    note("changed", connection.change_user("app", "app-secret", schema))
+    connection.query("SET innodb_lock_wait_timeout = 0")
+    note("named lock", connection.query("SELECT GET_LOCK('held', 0)"))
+    note("rows", connection.query("INSERT INTO many VALUES (7)"))
+
+
 @pytest.mark.parametrize("user, password, schema", [
     ("other", "wrong", ""), ("nobody", "x", ""), ("app", "app-secret", "forbidden"), ("app", "app-secret", "onramp_missing")])
 def test_change_user_refused(client, note, user, password, schema):

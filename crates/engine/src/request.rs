@@ -10,6 +10,7 @@ use wire::Expect;
 
 use crate::backend::prepared::Serves;
 use crate::client::known_answers::Question;
+use crate::client::login::Attempt;
 use crate::client::priority::Priority;
 use crate::client::process_list::Served;
 use crate::outside::waits::Arrival;
@@ -76,6 +77,8 @@ pub(crate) struct Request {
     /// What it may do by stored code, as of this library; see [`crate::stored_code`].
     pub(crate) hidden: Hidden,
     pub(crate) library: Option<u64>,
+    /// Who its client wants to be behind it.
+    pub(crate) becomes: Option<Box<Attempt>>,
 }
 
 /// Named values beside a statement (MySQL's query attributes).
@@ -129,6 +132,8 @@ pub(crate) enum RequestKind {
     BinlogDump,
     /// COM_RESET_CONNECTION, for a client that holds a backend.
     ResetConnection,
+    /// COM_RESET_CONNECTION of our own, ahead of the COM_CHANGE_USER of such a client.
+    ChangeUser,
     /// Any other, relayed as it is.
     Other,
 }
@@ -247,6 +252,7 @@ impl Request {
             library: None,
             holds_locks: false,
             contends: false,
+            becomes: None,
         }
     }
 
@@ -293,6 +299,11 @@ impl Request {
         Self { statement, answer, collation, counts_rows, ..plain }
     }
 
+    /// It leaves the session as it is behind a login.
+    pub(crate) fn resets_session(&self) -> bool {
+        matches!(self.command, RequestKind::ResetConnection | RequestKind::ChangeUser)
+    }
+
     /// USE, COM_INIT_DB, and the schema of a login.
     pub(crate) fn chooses_schema(&self) -> bool {
         self.statement.kind == Kind::Use
@@ -313,7 +324,7 @@ impl Request {
             return self.command == RequestKind::Other;
         }
         match (self.command, &self.template) {
-            (RequestKind::ResetConnection, _) => false,
+            (RequestKind::ResetConnection | RequestKind::ChangeUser, _) => false,
             (RequestKind::Other, _) => true,
             // Likewise where it is prepared (sql_prepare.cc: check_prepared_statement).
             (RequestKind::Prepare, Some(template)) => {

@@ -352,7 +352,7 @@ impl Engine {
     fn preludes(&self, key: usize, backend_key: usize, request: &Request) -> Ahead {
         let (client, backend) = (&self.clients[key], &self.backends[backend_key]);
         let mut ahead = Ahead::default();
-        if request.command == RequestKind::ResetConnection {
+        if request.resets_session() {
             return ahead;
         }
         if !backend.trackers {

@@ -193,7 +193,8 @@ impl Engine {
                 return self.unasked_bytes(key, bytes);
             };
             let (to, keep) = match statement.owner {
-                Owner::Client { command: RequestKind::LoginSchema, .. } | Owner::Abandoned => (None, 0),
+                Owner::Client { command: RequestKind::LoginSchema | RequestKind::ChangeUser, .. }
+                | Owner::Abandoned => (None, 0),
                 // The client has a number of its own for the statement, and the server may have to be asked again.
                 Owner::Client { command: RequestKind::Prepare, .. } => (None, LARGEST_ANSWER),
                 Owner::Client { client, .. } => {

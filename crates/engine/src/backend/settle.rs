@@ -75,8 +75,8 @@ impl Engine {
         }
         let before = self.state_to_remember(client, &request);
         let unexplained = self.take_in_changes(key, client, &request, summary);
-        if command == RequestKind::ResetConnection && summary.error.is_none() {
-            return self.client_was_reset(key, client, summary);
+        if request.resets_session() && summary.error.is_none() {
+            return self.client_was_reset(key, client, &mut request, summary);
         }
         if let Some(about) = &request.about {
             self.note_cursor(key, client, about, summary);
@@ -217,7 +217,7 @@ impl Engine {
     }
 
     /// COM_RESET_CONNECTION went through to the client's backend: both are as after a login.
-    fn client_was_reset(&mut self, key: usize, client: usize, summary: &Summary) {
+    fn client_was_reset(&mut self, key: usize, client: usize, request: &mut Request, summary: &Summary) {
         let pins = self.clients[client].pins;
         self.forget_state(client);
         self.backend_was_reset(key, summary);
@@ -231,6 +231,9 @@ impl Engine {
             self.clients[client].pins |= Pins::THREAD_HANDLING;
         }
         self.settle(key, client, false);
+        if let Some(attempt) = request.becomes.take().filter(|_| self.clients.contains(client)) {
+            self.become_user(client, attempt);
+        }
     }
 
     pub(crate) fn backend_was_reset(&mut self, key: usize, summary: &Summary) {

@@ -23,6 +23,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::outside::event::Event;
 use crate::outside::waits::WaitReason;
+use crate::request::{Request, RequestKind};
 use crate::session::aftermath::Aftermath;
 use crate::session::{SessionState, is_utf8};
 use crate::workers::letter::{Letter, Proved};
@@ -215,7 +216,7 @@ impl Engine {
         if !login.capabilities.contains(Capabilities::SECURE_CONNECTION) {
             return Err(WireError::Malformed { what: "a client without CLIENT_SECURE_CONNECTION" });
         }
-        if self.refuses_charset(key, login.collation, login.user, sequence) {
+        if self.refuses_charset(key, login.collation, login.user, sequence.wrapping_add(1)) {
             return Ok(());
         }
         let offered = self.facts.as_ref().map_or(OFFERED, |facts| OFFERED & facts.capabilities);
@@ -243,12 +244,6 @@ impl Engine {
 
     /// COM_CHANGE_USER: the body behind the command byte.
     pub(crate) fn change_user(&mut self, key: usize, body: &[u8], sequence: u8) {
-        // Ahead of all else, so that nobody waits for locks until the login is over (dispatch_command: `change_user` in MariaDB,
-        // `cleanup_connection` in MySQL, both before `acl_authenticate`).
-        if let Some(backend) = self.clients[key].backend.take() {
-            self.reset_backend(backend);
-        }
-        self.forget_state(key);
         let client = &self.clients[key];
         let change = match ChangeUser::parse(body, client.capabilities) {
             Ok(change) => change,
@@ -258,16 +253,33 @@ impl Engine {
             }
         };
         let collation = change.collation.and_then(|id| u8::try_from(id).ok()).unwrap_or(client.collation);
-        if self.refuses_charset(key, collation, change.user, sequence) {
-            return;
-        }
-        let client = &self.clients[key];
         let (plugin, token) = (change.auth_plugin, change.auth_response);
         let attempt = Box::new(Attempt {
             schema: change.schema.map(<[u8]>::to_vec),
             collation,
             ..Attempt::new(change.user, plugin, token, client.scramble, sequence)
         });
+        if client.backend.is_none() {
+            return self.become_user(key, attempt);
+        }
+        // Ahead of all else, so that nobody waits for locks until the login is over, and the client itself finds none behind it
+        // (dispatch_command: `change_user` in MariaDB, `cleanup_connection` in MySQL, both before `acl_authenticate`).
+        let mut raw = Vec::new();
+        wire::put_message(&mut raw, &mut 0, &[wire::CommandKind::ResetConnection as u8]);
+        let reset = Request::plain(raw, wire::Expect::Simple, RequestKind::ChangeUser);
+        let answer = sequence.wrapping_add(1);
+        self.queue_request(key, Request { answer, becomes: Some(attempt), urgent: true, ..reset });
+    }
+
+    /// The rest of COM_CHANGE_USER: nothing is left of what the client had.
+    pub(crate) fn become_user(&mut self, key: usize, attempt: Box<Attempt>) {
+        if let Some(backend) = self.clients[key].backend.take() {
+            self.reset_backend(backend);
+        }
+        self.forget_state(key);
+        if self.refuses_charset(key, attempt.collation, &attempt.user, attempt.sequence) {
+            return;
+        }
         // A client may have computed its answer for the scramble of its greeting or for one of an earlier switch: a
         // fresh one leaves no doubt. MariaDB does the same (native_password_authenticate).
         self.authenticate(key, attempt, true);
@@ -290,7 +302,7 @@ impl Engine {
         };
         let user = String::from_utf8_lossy(user).into_owned();
         self.event(Event::LoginRefused { peer, user, reason: format!("{}{why}", error.message) });
-        self.tell_refusal(key, sequence.wrapping_add(1), &error);
+        self.tell_refusal(key, sequence, &error);
         true
     }
 

@@ -145,7 +145,8 @@ impl Request {
     fn may_read_variables(&self) -> bool {
         !self.statement.plain_read
             && !self.asks_for_diagnostics_alone()
-            && !matches!(self.command, RequestKind::LoginSchema | RequestKind::ResetConnection)
+            && self.command != RequestKind::LoginSchema
+            && !self.resets_session()
     }
 }
 
