@@ -3,13 +3,15 @@
 import functools
 import select
 import struct
+import threading
 
 import pytest
 
 from conftest import closing
 from harness import raw
 from harness.raw import Closed, Err, Ok, Rows
-from harness.waiting import until, wait_until_backends_are_gone, wait_until_running
+from harness.relay import Relay
+from harness.waiting import PATIENCE, until, wait_until_backends_are_gone, wait_until_running
 
 
 def kill_by_statement(killer, victim):
@@ -245,6 +247,44 @@ def kill_without_a_report(server, onramp):
             assert_killed_with_its_rest(victim)
             assert killer.query("SELECT 'goes on'").rows == [(b"goes on",)]
     assert " WARN " not in onramp.log_text()[before:], onramp.log_text()
+
+
+@pytest.mark.parametrize("kind", ["", "QUERY "])
+def test_a_statement_that_ends_before_its_kill_arrives(own_server, own_onramp, kind):
+    kill_that_comes_late(own_server, own_onramp, kind)
+
+
+class LateKill(Relay):
+    """The server hears of a KILL when the test says so."""
+
+    def __init__(self, server):
+        self.asked, self.let_go = threading.Event(), threading.Event()
+        super().__init__(server)
+
+    def to_server(self, piece):
+        if b"KILL" in piece:
+            self.asked.set()
+            assert self.let_go.wait(PATIENCE)
+
+
+def kill_that_comes_late(server, own_onramp, kind):
+    """What was to be ended has ended: that is no error, least of all one about a thread that the killer has not named."""
+    relay = LateKill(server)
+    onramp = own_onramp(relay)
+    with raw.connect(server, "admin", "admin-secret") as admin, raw.connect(onramp) as killer, raw.connect(onramp) as victim:
+        victim.command(raw.QUERY, b"SELECT SLEEP(1)")
+        wait_until_running(admin, "SLEEP(1)")
+        thread = int(admin.value("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%SLEEP(1)' AND ID <> CONNECTION_ID()"))
+        killer.command(raw.QUERY, f"KILL {kind}{victim.id}".encode())
+        assert relay.asked.wait(PATIENCE)
+        assert isinstance(victim.result(), Rows)
+        until(lambda: not admin.query(f"SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = {thread}").rows, "it stays")
+        relay.let_go.set()
+        answer = killer.result()
+        assert isinstance(answer, Ok), answer
+        assert killer.value("SELECT @@warning_count") == b"0"
+        assert victim.value("SELECT 'goes on'") == b"goes on" if kind else victim.at_end()
+    relay.close()
 
 
 def test_a_transaction_that_is_open_for_too_long_ends_with_its_rest(own_server, own_onramp):

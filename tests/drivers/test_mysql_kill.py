@@ -14,7 +14,7 @@ from test_kill import (  # noqa: F401 (the same here)
     test_kill_oneself_by_a_prepared_function,
     test_kill_query_oneself_by_function,
 )
-from test_kill import kill_without_a_report
+from test_kill import kill_that_comes_late, kill_without_a_report
 from test_mysql_wait_timeout import client, one_backend, server, site  # noqa: F401 (fixtures)
 
 pytestmark = private_mysql.needed
@@ -28,3 +28,8 @@ def admin(server):
 
 def test_a_killed_connection_is_no_loss_to_report(server, own_onramp):
     kill_without_a_report(server, own_onramp(server))
+
+
+@pytest.mark.parametrize("kind", ["", "QUERY "])
+def test_a_statement_that_ends_before_its_kill_arrives(server, own_onramp, kind):
+    kill_that_comes_late(server, own_onramp, kind)

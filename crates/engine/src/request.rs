@@ -74,6 +74,8 @@ pub(crate) struct Request {
     pub(crate) remember: Option<Question>,
     /// It lists the server's threads: which of them served whom when it was sent.
     pub(crate) served: Option<Served>,
+    /// It ends what another client has on the server.
+    pub(crate) kills_client: bool,
     /// What it may do by stored code, as of this library; see [`crate::stored_code`].
     pub(crate) hidden: Hidden,
     pub(crate) library: Option<u64>,
@@ -248,6 +250,7 @@ impl Request {
             about: None,
             remember: None,
             served: None,
+            kills_client: false,
             hidden: Hidden::default(),
             library: None,
             holds_locks: false,

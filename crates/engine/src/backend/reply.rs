@@ -44,15 +44,15 @@ impl Client {
     fn keeps(&self) -> usize {
         match self.request.as_ref().and_then(|request| request.remember.as_ref()) {
             _ if self.awaits_lock() => LARGEST_KEPT,
-            _ if self.lists_processes() => LARGEST_LIST,
+            _ if self.holds_answer() => LARGEST_LIST,
             Some(Question::Show(_)) => LARGEST_REMEMBERED,
             _ => 0,
         }
     }
 
     /// Whether the answer to its statement is held until it is whole.
-    fn lists_processes(&self) -> bool {
-        self.request.as_ref().is_some_and(|request| request.served.is_some())
+    fn holds_answer(&self) -> bool {
+        self.request.as_ref().is_some_and(|request| request.served.is_some() || request.kills_client)
     }
 
     /// Whether what its statement changes of the session is remembered.
@@ -209,7 +209,7 @@ impl Engine {
                 outbox: &mut self.outbox,
                 to,
                 keep,
-                holds: client.is_some_and(Client::lists_processes),
+                holds: client.is_some_and(Client::holds_answer),
                 group: statement.group.as_deref_mut().filter(|_| to.is_some()),
                 told: client.and_then(|client| trackers::told(client, self.facts.as_ref(), &self.sessions)),
                 keeps_changes: client.is_some_and(Client::keeps_changes),

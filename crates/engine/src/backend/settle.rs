@@ -40,9 +40,7 @@ impl Engine {
     ) {
         let Some(mut request) = self.take_request(client) else { return };
         let summary = &mut statement.summary;
-        if let Some(served) = request.served.take().filter(|_| summary.kept.len() as u64 == summary.relayed) {
-            self.answer_process_list(client, &served, &summary.kept);
-        }
+        self.answer_as_seen(client, &mut request, summary);
         if command == RequestKind::Prepare {
             let Some(ended) = self.prepare_ended(key, client, request, summary) else { return };
             request = ended;
@@ -106,6 +104,16 @@ impl Engine {
         }
         if let Some(about) = &request.about {
             self.drop_doubtful(key, about, &statement.summary);
+        }
+    }
+
+    /// An answer that was held to its end goes to its client, as that is to see it.
+    fn answer_as_seen(&mut self, client: usize, request: &mut Request, summary: &mut Summary) {
+        let whole = summary.kept.len() as u64 == summary.relayed && !summary.prelude_failed;
+        if let Some(served) = request.served.take().filter(|_| whole) {
+            self.answer_process_list(client, &served, &summary.kept);
+        } else if request.kills_client && whole {
+            self.answer_kill(client, request.answer, summary);
         }
     }
 

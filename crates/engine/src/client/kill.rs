@@ -8,7 +8,7 @@ use sql::{KillTarget, Kind, LexMode, Whom};
 use wire::{Capabilities, CommandKind, OkPacket, StatusFlags};
 
 use super::{Phase, Running};
-use crate::backend::{Afterwards, Owner};
+use crate::backend::{Afterwards, Owner, Summary};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{QueryAttributes, Request};
@@ -22,6 +22,9 @@ const STUCK: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// So many KILLs at the beginning of a text are done; any further one is the server's, which knows no clients.
 const MOST_KILLS: u32 = 64;
+
+/// ER_NO_SUCH_THREAD.
+const NO_SUCH_THREAD: u16 = 1094;
 
 /// How long another worker may take to answer a KILL. Its turns are milliseconds.
 const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
@@ -96,7 +99,7 @@ impl Engine {
     pub(crate) fn kill_command(&mut self, key: usize, id: u64, answer: u8) {
         let target = KillTarget { query_only: false, whom: Whom::Id(id) };
         if !self.kill_statement(key, target, answer, None) {
-            self.queue_kill(key, Ending { thread_id: id, query_only: false });
+            self.queue_kill(key, Ending { thread_id: id, query_only: false }, false);
         }
     }
 
@@ -192,7 +195,7 @@ impl Engine {
                 behind.killed = behind.killed.saturating_add(1);
                 self.go_on_behind_kill(killer, &behind, answer);
             }
-            (Outcome::AskServer(ending), None) => self.queue_kill(killer, ending),
+            (Outcome::AskServer(ending), None) => self.queue_kill(killer, ending, true),
             (Outcome::AskServer(ending), Some(behind)) => {
                 let kill = ending.text() + ";";
                 self.query_behind_kill(killer, &behind, kill.as_bytes(), answer);
@@ -331,9 +334,19 @@ impl Engine {
         is_only && (stalls || matches!(state.phase, Phase::Running(Running::Uploading { .. })))
     }
 
-    fn queue_kill(&mut self, killer: usize, ending: Ending) {
+    fn queue_kill(&mut self, killer: usize, ending: Ending, of_client: bool) {
         let request = Request::query(&ending.text());
-        self.queue_request(killer, Request { urgent: true, ..request });
+        self.queue_request(killer, Request { urgent: true, kills_client: of_client, ..request });
+    }
+
+    /// The server has ended what a client of ours had there, as another one wants it. A thread that it does not know any more has
+    /// come to its end meanwhile, and the client with it: that is no error, and the thread's id none that the killer has named.
+    pub(crate) fn answer_kill(&mut self, killer: usize, answer: u8, summary: &mut Summary) {
+        if summary.error.as_ref().is_some_and(|error| error.code == NO_SUCH_THREAD) {
+            summary.error = None;
+            return self.answer_ok(killer, answer);
+        }
+        self.outbox.send(self.clients[killer].connection, &summary.kept);
     }
 }
 
