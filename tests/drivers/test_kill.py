@@ -51,6 +51,18 @@ def test_kill_running(client, admin, note, kill):
     note("killer goes on", killer.query("SELECT 1"))
 
 
+@pytest.mark.parametrize("by", ["admin", "app"])
+def test_kill_during_a_login(client, unauthenticated, note, by):
+    """Whoever has not logged in yet is nobody's own."""
+    victim, killer = unauthenticated(), client(by, f"{by}-secret")
+    victim.greet()
+    answer = killer.query(f"KILL {victim.greeting.connection_id}")
+    note("kill", answer._replace(message="") if isinstance(answer, Err) else answer)
+    if isinstance(answer, Err):
+        victim.send(victim.login_request("app", "app-secret"))
+    note("end", victim.at_end() if isinstance(answer, Ok) else victim.finish_login("app-secret"))
+
+
 @KILLS
 def test_kill_idle(client, note, kill):
     victim, killer = client(), client()

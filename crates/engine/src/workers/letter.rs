@@ -97,7 +97,7 @@ impl Ending {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     /// Everybody's: SUPER or CONNECTION ADMIN.
-    all: bool,
+    pub(crate) all: bool,
     /// MySQL's SYSTEM_USER.
     is_system_user: bool,
     user: Vec<u8>,
