@@ -239,6 +239,25 @@ def test_server_at_its_connection_limit(own_server, own_admin, own_onramp):
     assert not errors, errors[:3]
 
 
+def test_account_that_may_do_no_more_in_this_hour(own_server, own_admin, own_onramp):
+    """Nobody waits for that: each statement gets the server's own error."""
+    onramp = own_onramp(own_server)
+    own_admin.query("CREATE USER 'modest'@'%' IDENTIFIED BY 'modest-secret' WITH MAX_QUERIES_PER_HOUR 10")
+    with raw.connect(onramp, "modest", "modest-secret") as connection:
+        assert isinstance(connection.query("SET sort_buffer_size = 300000"), Ok)
+        with raw.connect(own_server, "modest", "modest-secret") as direct:
+            until(lambda: isinstance(direct.query("SELECT 1"), Err), "there is no limit")
+        # On the backend that stands, and on one that would have to be opened.
+        codes = [connection.query(text).code for text in ("SELECT 1", "SELECT @@sort_buffer_size", "SELECT 2")]
+        for (thread,) in own_admin.query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'modest'").rows:
+            own_admin.query(f"KILL {int(thread)}")
+        wait_until_backends_are_gone(own_server, own_admin)
+        codes += [connection.query(text).code for text in ("SELECT 3", "SELECT @@sort_buffer_size")]
+        assert codes == [1226] * 5
+        own_admin.query("FLUSH USER_RESOURCES")
+        assert connection.value("SELECT @@sort_buffer_size") == b"300000"
+
+
 def test_drain(own_server, own_admin, own_onramp):
     """SIGTERM: idle clients are closed cleanly, a running statement and an open transaction may finish, exit code 0."""
     onramp = own_onramp(own_server, max_backends=4, shutdown_timeout="100s")

@@ -18,8 +18,14 @@ use crate::workers::places::Origin;
 /// ER_CON_COUNT_ERROR: the server lives but takes no more connections.
 const SERVER_FULL: u16 = 1040;
 
-/// ER_TOO_MANY_USER_CONNECTIONS and ER_USER_LIMIT_REACHED: it takes no more of this user.
-const USER_FULL: [u16; 2] = [1203, 1226];
+/// ER_TOO_MANY_USER_CONNECTIONS: it takes no more of this user.
+const USER_FULL: u16 = 1203;
+
+/// ER_USER_LIMIT_REACHED: a limit of the account's, on connections at a time or, for which nobody waits, on what it does in an hour.
+const USER_LIMITED: u16 = 1226;
+
+/// How both servers call the former (check_for_max_user_connections).
+const AT_A_TIME: &str = "max_user_connections";
 
 /// ER_ACCESS_DENIED_ERROR, and ER_ACCESS_DENIED_NO_PASSWORD_ERROR of plugins that say nothing of passwords.
 const WRONG_PASSWORD: u16 = 1045;
@@ -202,7 +208,8 @@ impl Engine {
         }
         let has_others =
             self.backends.iter().any(|(_, other)| other.is_ready() && other.identity == identity);
-        if USER_FULL.contains(&code) || has_others {
+        let has_room_soon = code == USER_FULL || (code == USER_LIMITED && message.contains(AT_A_TIME));
+        if has_room_soon || has_others {
             self.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
             self.remove_backend(key);
             return self.event(Event::NoRoom { reason: message });

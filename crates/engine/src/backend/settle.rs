@@ -26,9 +26,9 @@ const SCHEMA_GONE: [u16; 2] = [1049, 1044];
 /// Effects of statements of which one may have several results.
 const ANSWERS_OFTEN: Effects = Effects::ROUTINE.union(Effects::TEXT_PREPARE).union(Effects::UNKNOWN);
 
-/// ER_QUERY_INTERRUPTED, MariaDB's ER_STATEMENT_TIMEOUT and MySQL's ER_QUERY_TIMEOUT: a KILL QUERY or a time limit hit what went
-/// ahead of the statement.
-const INTERRUPTED: [u16; 3] = [1317, 1969, 3024];
+/// ER_QUERY_INTERRUPTED, MariaDB's ER_STATEMENT_TIMEOUT, MySQL's ER_QUERY_TIMEOUT and ER_USER_LIMIT_REACHED: a KILL QUERY or a limit
+/// hit what went ahead of the statement.
+const INTERRUPTED: [u16; 4] = [1317, 1969, 3024, 1226];
 
 impl Engine {
     pub(crate) fn client_statement_ended(
