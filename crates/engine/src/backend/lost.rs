@@ -49,6 +49,18 @@ pub(crate) struct ServerFull {
     tries: u32,
 }
 
+/// The SQLSTATE of an error with which a server refuses a login, by the servers' lists of errors: in the place of a greeting it comes
+/// without one.
+fn state_of_refusal(code: u16) -> &'static [u8; 5] {
+    match code {
+        WRONG_PASSWORD | WRONG_PASSWORD_UNSAID => b"28000",
+        // Also ER_DBACCESS_DENIED_ERROR and ER_BAD_DB_ERROR.
+        USER_FULL | USER_LIMITED | 1044 | 1049 => b"42000",
+        SERVER_FULL => b"08004",
+        _ => b"HY000",
+    }
+}
+
 impl Engine {
     /// The server has closed a backend, or the connection broke.
     pub(crate) fn backend_gone(&mut self, key: usize, reason: &str) {
@@ -220,7 +232,7 @@ impl Engine {
             // Those who wait get another backend, by the password that was proved before.
             return;
         }
-        let error = MySqlError { code, sql_state: b"28000", message };
+        let error = MySqlError { code, sql_state: state_of_refusal(code), message };
         let waiting: Vec<_> = self
             .clients
             .iter()
@@ -245,7 +257,10 @@ impl Engine {
             WRONG_PASSWORD | WRONG_PASSWORD_UNSAID if matches!(backend.phase, Phase::LoggingIn(_)) => {
                 Unproved::Wrong
             }
-            _ => Unproved::Refused(MySqlError { code, sql_state: b"28000", message: message.to_owned() }),
+            _ => {
+                let sql_state = state_of_refusal(code);
+                Unproved::Refused(MySqlError { code, sql_state, message: message.to_owned() })
+            }
         };
         self.claim_failed(backend.token, how);
     }
