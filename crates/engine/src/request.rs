@@ -93,6 +93,13 @@ pub(crate) enum QueryAttributes {
     AmongValues,
 }
 
+impl QueryAttributes {
+    /// On the heap, apart from the command's own bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        if let Self::OfText(attributes) = self { attributes.len() } else { 0 }
+    }
+}
+
 /// What a command about a prepared statement is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About {
@@ -385,6 +392,17 @@ impl Request {
     /// The digest under which its execution counts, 0 for none: preparing a statement is not executing it.
     pub(crate) fn fingerprint(&self) -> u64 {
         if self.command == RequestKind::Prepare { 0 } else { self.statement.fingerprint }
+    }
+
+    /// What it takes of `statement_memory`.
+    pub(crate) fn bytes(&self) -> usize {
+        self.raw.len() + self.attributes.bytes()
+    }
+
+    /// It has been sent, and will not be again.
+    pub(crate) fn forget_bytes(&mut self) {
+        self.raw = Vec::new();
+        self.attributes = QueryAttributes::None;
     }
 
     /// The text of a COM_QUERY or COM_STMT_PREPARE that came in one packet; `None` where it spans several.

@@ -294,9 +294,9 @@ impl Engine {
         // What shares a backend may have to be sent once more, see `rescue.rs`, and a text that is prepared is remembered.
         let kept = (shared && self.settings.rescue_reads) || request.command == RequestKind::Prepare;
         if !kept {
-            request.raw = Vec::new();
+            request.forget_bytes();
         }
-        self.buffered += request.raw.len();
+        self.buffered += request.bytes();
         self.clients[key].request = Some(request);
     }
 
@@ -313,7 +313,7 @@ impl Engine {
         if let Some(hash) = request.group.take() {
             self.pass_on(hash);
         }
-        self.buffered += request.raw.len();
+        self.buffered += request.bytes();
         self.clients[key].request = Some(request);
         self.clients[key].phase = Phase::Preparing;
         self.set_multi_statements(backend_key, true);

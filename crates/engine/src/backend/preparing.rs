@@ -73,7 +73,7 @@ impl Engine {
     ) {
         self.begin_on(key, backend_key, false, None);
         if self.clients[key].doubts.is_some() {
-            self.buffered += request.raw.len();
+            self.buffered += request.bytes();
             self.clients[key].request = Some(request);
             self.clients[key].phase = ClientPhase::Preparing;
             self.ask_doubts(backend_key, key);
@@ -88,7 +88,7 @@ impl Engine {
         if !stands && client_agrees && !ahead.is_empty() {
             return self.apply_state_first(key, backend_key, request, ahead);
         }
-        self.buffered += request.raw.len();
+        self.buffered += request.bytes();
         self.clients[key].request = Some(request);
         self.clients[key].phase = ClientPhase::Preparing;
         if stands {
@@ -253,7 +253,7 @@ impl Engine {
             (Some(error), _) if error.code == NO_ROOM => {
                 if let Some(tries) = self.room_may_come(key, request.prepare_tries) {
                     request.prepare_tries = tries;
-                    self.buffered += request.raw.len();
+                    self.buffered += request.bytes();
                     self.clients[client].request = Some(request);
                     self.send_request(client, key);
                     return None;

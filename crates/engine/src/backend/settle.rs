@@ -218,7 +218,7 @@ impl Engine {
         self.preludes_stand(key, client, statement, chooses_schema);
         if let Some(request) = self.lift_request(client) {
             self.variables_stand(client, key, &request);
-            self.buffered += request.raw.len();
+            self.buffered += request.bytes();
             self.clients[client].request = Some(request);
         }
         self.send_request(client, key);

@@ -404,7 +404,7 @@ impl Engine {
 
     /// Hands a request to the scheduler.
     pub(crate) fn queue_request(&mut self, key: usize, mut request: Request) {
-        self.buffered += request.raw.len();
+        self.buffered += request.bytes();
         self.note_hidden_code(key, &mut request);
         let client = &self.clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
@@ -515,7 +515,7 @@ impl Engine {
     /// The same while the request goes on.
     pub(crate) fn lift_request(&mut self, key: usize) -> Option<Box<Request>> {
         let request = self.clients[key].request.take()?;
-        self.buffered -= request.raw.len();
+        self.buffered -= request.bytes();
         Some(request)
     }
 

@@ -81,7 +81,7 @@ impl Engine {
         for (_, client) in &self.clients {
             statements += client.input.capacity();
             if let Some(request) = &client.request {
-                statements += size_of_val(&**request) + request.raw.capacity();
+                statements += size_of_val(&**request) + request.raw.capacity() + request.attributes.bytes();
             }
             prepared_statements += client.statements.as_ref().map_or(0, |statements| statements.bytes());
             holdings += client.holdings.as_ref().map_or(0, |held| held.bytes());

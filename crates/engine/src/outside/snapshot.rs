@@ -347,7 +347,7 @@ impl Engine {
                 .and_then(|request| request.text())
                 .filter(|text| !text.is_empty() && !may_hold_password(text))
                 .map(|text| lossy(&text[..text.len().min(LONGEST_TEXT)])),
-            input: client.input.len() + request.map_or(0, |request| request.raw.len()),
+            input: client.input.len() + request.map_or(0, |request| request.bytes()),
             session_state: session.map(|(number, _)| number),
             holds_locks: client.holds_locks || client.pins.may_hold_locks(),
             blocks_others: client.blocks_others,

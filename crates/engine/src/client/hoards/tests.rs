@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use seam::{Input, Instant, Output, Program};
+use wire::Capabilities;
 
 use crate::client::commands::tests::{connection, engine};
 use crate::engine::Engine;
@@ -69,6 +70,27 @@ fn where_statements_wait_the_latest_is_refused() {
         say(&mut engine, client, &query);
     }
     assert_eq!(ended(&mut engine), (vec![], vec![]));
+    say(&mut engine, 4, &query);
+    assert_eq!(ended(&mut engine), (vec![4], vec![]));
+}
+
+#[test]
+fn attributes_of_statements_that_wait_count_with_them() {
+    let mut engine = engine(8, settings());
+    let keys: Vec<_> = engine.clients.iter().map(|(key, _)| key).collect();
+    for key in keys {
+        engine.clients[key].capabilities |= Capabilities::QUERY_ATTRIBUTES;
+    }
+    // One of MYSQL_TYPE_STRING, without a name.
+    let attributes =
+        [&b"\x03\x01\x01\x00\x01\xfe\x00\x00\xfd\x90\xd0\x03"[..], &vec![b'x'; 250_000][..]].concat();
+    let mut query = Vec::new();
+    wire::put_message(&mut query, &mut 0, &[&attributes[..], b"SELECT 1"].concat());
+    for client in 0..4 {
+        say(&mut engine, client, &query);
+    }
+    assert_eq!(ended(&mut engine), (vec![], vec![]));
+    assert_eq!(engine.snapshot().waiting, 4);
     say(&mut engine, 4, &query);
     assert_eq!(ended(&mut engine), (vec![4], vec![]));
 }
