@@ -2,12 +2,13 @@
 
 import shutil
 import subprocess
+import time
 
 import mysql.connector
 import pytest
 
 from harness import raw
-from harness.compressed import log_in
+from harness.compressed import Compressed, log_in
 from harness.raw import Ok
 from harness.waiting import PATIENCE
 
@@ -79,6 +80,29 @@ def test_the_mariadb_program(own_onramp, server, options):
     for _ in range(3):
         result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         assert result.stdout == "100000\tthrough\n", result.stderr
+
+
+@pytest.mark.parametrize("cut", [0, 5, 1000])
+def test_a_statement_ahead_of_the_logins_answer(site, note, cut):
+    """It is compressed already, whether it comes in one piece with the login or not."""
+    connection = raw.Connection(site)
+    connection.greet()
+    login = connection.packets(connection.login_request("app", "app-secret", capabilities=raw.USUAL | raw.COMPRESS))
+    answered_at = connection.sequence
+    compressed = Compressed(connection.socket)
+    connection.sequence = 0
+    ahead = compressed.packed(connection.packets(b"\x03SELECT 'a text that is long enough to be compressed', 42"))
+    connection.send_bytes(login + ahead[:cut])
+    time.sleep(0.02)
+    connection.send_bytes(ahead[cut:])
+    connection.sequence = answered_at
+    note("login", connection.finish_login("app-secret"))
+    compressed.arrived, connection.buffer = bytes(connection.buffer), bytearray()
+    connection.socket = compressed
+    connection.checks_numbers = False
+    note("ahead", connection.result())
+    note("behind", connection.query("SELECT 2"))
+    connection.close()
 
 
 def test_off(own_onramp, server):

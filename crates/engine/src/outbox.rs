@@ -14,6 +14,8 @@ pub(crate) struct Outbox {
     asked_last: Option<Arc<str>>,
     /// What the layer below holds that compresses, as it has said.
     pub(crate) compression_bytes: usize,
+    /// The connections whose compression is among the records: few, as logins are.
+    about_to_compress: Vec<ConnectionId>,
 }
 
 enum Record {
@@ -80,7 +82,14 @@ impl Outbox {
         compression: Compression,
         side: CompressionSide,
     ) {
+        self.about_to_compress.push(connection);
         self.records.push_back(Record::StartCompression { connection, compression, side });
+    }
+
+    /// Whether its bytes still come as they are on the wire, although compression has been asked for: nothing of a turn is
+    /// carried out before its end.
+    pub(crate) fn is_about_to_compress(&self, connection: ConnectionId) -> bool {
+        self.about_to_compress.contains(&connection)
     }
 
     /// Bytes that are inside of what has just been asked for.
@@ -114,6 +123,7 @@ impl Outbox {
             self.arena.clear();
             self.arena.shrink_to(ARENA_KEPT);
             self.asked_last = None;
+            self.about_to_compress.clear();
             return None;
         };
         Some(match record {

@@ -29,6 +29,9 @@ class Compressed:
         self.arrived = b""
 
     def sendall(self, raw_bytes):
+        self.inner.sendall(self.packed(raw_bytes))
+
+    def packed(self, raw_bytes):
         if raw_bytes[3] == 0:
             self.number = 0
         packed = zlib.compress(raw_bytes)
@@ -36,8 +39,9 @@ class Compressed:
             packed, original = raw_bytes, 0
         else:
             original = len(raw_bytes)
-        self.inner.sendall(len(packed).to_bytes(3, "little") + bytes([self.number]) + original.to_bytes(3, "little") + packed)
+        header = len(packed).to_bytes(3, "little") + bytes([self.number]) + original.to_bytes(3, "little")
         self.number = (self.number + 1) % 256
+        return header + packed
 
     def exactly(self, count):
         while len(self.arrived) < count:

@@ -164,6 +164,7 @@ impl Engine {
                 break;
             }
             let step = match client.phase {
+                _ if self.outbox.is_about_to_compress(client.connection) => Ok(self.unread(key, rest)),
                 // What it has sent ahead waits for the end of its login.
                 Phase::Login(ref login) if login.is_ours_to_go_on() => Ok(0),
                 Phase::Login(Login::StartingTls) => Ok(self.unread(key, rest)),

@@ -42,7 +42,13 @@ impl Engine {
         // It may have sent ahead.
         self.resume.push(key);
         if let Some(compression) = client.wanted_compression.take() {
+            // A client need not wait for the OK: what it has sent ahead is compressed, too, and nobody has opened it.
+            let ahead = std::mem::take(&mut client.input);
+            self.buffered -= std::mem::take(&mut client.counted);
             self.outbox.start_compression(client.connection, compression, CompressionSide::Server);
+            if !ahead.is_empty() {
+                self.unread(key, &ahead);
+            }
         }
     }
 }

@@ -84,7 +84,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Bytes behind an SSLRequest. Returns how many were used: all.
+    /// Bytes behind an SSLRequest, or of a client that is about to be understood as compressed. Returns how many were used: all.
     pub(crate) fn unread(&mut self, key: usize, bytes: &[u8]) -> usize {
         self.outbox.unread(self.clients[key].connection, bytes);
         bytes.len()
