@@ -150,7 +150,8 @@ pub(crate) const OFFERED: Capabilities = Capabilities(
         | crate::server_login::OF_BACKENDS.0,
 );
 
-/// Before a login, nobody may make us hold more than this: the servers' own limit for that time (net_buffer_length, 16 KiB).
+/// Before a login, nobody may make us hold more than this. The servers take connection attributes of up to 64 KiB; libraries send
+/// some hundred bytes of them.
 pub(crate) const LARGEST_LOGIN: usize = 16 << 10;
 
 impl Engine {
