@@ -1,12 +1,15 @@
 """TLS with the server, and accounts that ask for it."""
 
+import shutil
+import signal
 import ssl
+from pathlib import Path
 
 import pytest
 
 from harness import raw
 from harness.certificates import Authority
-from harness.raw import Ok
+from harness.raw import Err, Ok
 from harness.server import Server
 from harness.waiting import until
 
@@ -113,3 +116,48 @@ def test_accounts_that_ask_for_tls(own_onramp, tls_server, authority):
                 else:
                     assert answer == (1045, "28000", f"Access denied for user '{name}'@'localhost' (using password: YES)")
                 connection.close()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
+def test_a_resumed_session_has_its_certificate(own_onramp, tls_server, authority, folder, version):
+    """And no other one: who came without a certificate has none after that either, and none counts whose authority has gone."""
+    ours, front = authority.sign("onramp", subject="/CN=onramp"), authority.sign("front")
+    vouched, clients = Path(folder) / "vouched.pem", Authority(f"{folder}/clients", name="clients")
+    shutil.copy(clients.path, vouched)
+    onramp = own_onramp(tls_server, backend_tls="required", backend_tls_certificate=ours[0], backend_tls_key=ours[1],
+                        tls_certificate=front[0], tls_key=front[1], tls_client_ca=vouched)
+    with raw.connect(tls_server, "admin", "admin-secret") as admin:
+        assert isinstance(admin.query("CREATE OR REPLACE USER certified@'%' IDENTIFIED BY 'one' REQUIRE X509"), Ok)
+
+    def context(*certificate):
+        made = ssl.create_default_context(cafile=str(authority.path))
+        made.minimum_version = made.maximum_version = version
+        if certificate:
+            made.load_cert_chain(*certificate)
+        return made
+
+    def login(made, session=None):
+        connection = raw.Connection(onramp)
+        connection.greet()
+        connection.start_tls(made, session=session)
+        answer = connection.log_in_over_tls("certified", "one")
+        found = connection.socket.session, connection.socket.session_reused
+        connection.close()
+        return answer, *found
+
+    bare, known = context(), context(*clients.sign("client"))
+    for made, welcome in ((bare, Err), (known, Ok)):
+        first, session, _ = login(made)
+        second, _, reused = login(made, session)
+        assert isinstance(first, welcome) and isinstance(second, welcome), (first, second)
+        assert reused
+    # Its authority is trusted no more.
+    shutil.copy(authority.path, vouched)
+    before = len(onramp.log_text())
+    onramp.process.send_signal(signal.SIGHUP)
+    until(lambda: "have been read again" in onramp.log_text()[before:], onramp.log_text)
+    try:
+        answer, _, reused = login(known, session)
+        assert isinstance(answer, Err) and not reused
+    except (ssl.SSLError, raw.Closed, ConnectionError):
+        pass
