@@ -438,11 +438,17 @@ def chosen(connect, host):
 
 
 @private_mysql.since(8, 0)
-def test_clients_without_plugins_do_not_hear_which_accounts_are_there(unauthenticated, note):
+def test_clients_without_plugins_do_not_hear_which_accounts_are_there(unauthenticated, site, note):
     """They can speak mysql_native_password alone, and the server asks for caching_sha2_password."""
+    answers = {}
     for user in ("app", "nobody"):
         for token in (b"", b"x" * 20, b"xy"):
             connection = unauthenticated()
             connection.greet()
             connection.send(connection.login_request(user, "bad", capabilities=raw.USUAL & ~raw.PLUGIN_AUTH, token=token))
-            note(f"{user} {token}", connection.error(connection.receive()))
+            answers[user, token] = connection.error(connection.receive())
+            # By which of its methods it checks who is not there, the server draws by lot (decoy_user); of those of 9.0 each is new.
+            if user == "app" or private_mysql.version() >= (9, 0):
+                note(f"{user} {token}", answers[user, token])
+    if site.through:
+        assert len(set(answers.values())) == 1, answers
