@@ -189,9 +189,9 @@ impl Engine {
             (true, false) => None,
         };
         if matches!(client.phase, ClientPhase::Settling) {
-            // What the statement left behind is lost with the backend, its answer is not.
+            // Its answer is not lost, and has told how many warnings there were.
             client.phase = ClientPhase::Idle;
-            client.aftermath.diagnostics = crate::session::aftermath::Diagnostics::None;
+            client.aftermath.diagnostics.lose_texts();
             self.resume.push(key);
         }
         let queued = matches!(client.phase, ClientPhase::Queued);
@@ -343,6 +343,7 @@ mod tests {
 
     use super::*;
     use crate::client::commands::tests::{connection, engine};
+    use crate::session::aftermath::Diagnostics;
     use crate::settings::Settings;
 
     /// Of a client's statement that finds no backend in time, while the one that was begun for it does this.
@@ -370,6 +371,27 @@ mod tests {
             }
         }
         panic!("no answer")
+    }
+
+    /// Between the answer to a statement and that to our SHOW WARNINGS.
+    #[test]
+    fn warnings_that_were_told_of_are_not_denied_with_their_backend_lost() {
+        let mut engine = engine(1, Settings::default());
+        let mut counted = |diagnostics| {
+            engine.clients[0].phase = ClientPhase::Settling;
+            engine.clients[0].aftermath.diagnostics = diagnostics;
+            engine.holder_lost(0);
+            let diagnostics = &engine.clients[0].aftermath.diagnostics;
+            let reply = diagnostics.reply(engine.clients[0].reader());
+            (diagnostics.counts(), reply.map_or(0, |reply| reply.len()))
+        };
+        let (counts, answer) = counted(Diagnostics::OnBackend { warnings: 3, errors: 1 });
+        assert_eq!(counts, (3, 1));
+        assert!(answer > 0);
+        assert_eq!(counted(Diagnostics::OnBackend { warnings: 0, errors: 0 }), ((0, 0), 0));
+        // The loss was behind it, with another question of ours.
+        let saved = Diagnostics::Saved { warnings: 2, errors: 0, reply: vec![0; 9].into() };
+        assert_eq!(counted(saved), ((2, 0), 9));
     }
 
     #[test]

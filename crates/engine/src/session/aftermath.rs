@@ -95,7 +95,7 @@ pub(crate) enum Diagnostics {
     OnBackend { warnings: u16, errors: u16 },
     /// The server's answer to SHOW WARNINGS, in packets as this client reads them.
     Saved { warnings: u16, errors: u16, reply: Box<[u8]> },
-    /// That was not kept: it was too long, or those of all clients were too many.
+    /// That was not kept: it was too long, those of all clients were too many, or the backend that had it was lost.
     Counted { warnings: u16, errors: u16 },
 }
 
@@ -117,11 +117,21 @@ impl Diagnostics {
             Self::Saved { reply, .. } => Some(Cow::Borrowed(reply)),
             Self::Counted { warnings, errors } => {
                 let text = format!(
-                    "{warnings} warnings; their texts were not kept: they were too long, or too many"
+                    "{warnings} warnings; their texts were not kept: they were too long, or too many, or lost with \
+                     the server's connection"
                 );
                 let level = if *errors > 0 { "Error" } else { "Warning" };
                 Some(Cow::Owned(warnings_reply(level, UNKNOWN, text.as_bytes(), reader).into_vec()))
             }
+        }
+    }
+
+    /// The backend that had it is lost.
+    pub(crate) fn lose_texts(&mut self) {
+        *self = match std::mem::take(self) {
+            Self::OnBackend { warnings: 0, .. } => Self::None,
+            Self::OnBackend { warnings, errors } => Self::Counted { warnings, errors },
+            elsewhere => elsewhere,
         }
     }
 
