@@ -1,5 +1,6 @@
 //! The service account's connection: learns what the server is, and keeps reading its accounts.
 
+pub(crate) mod defaults;
 pub(crate) mod facts;
 pub(crate) mod version;
 
@@ -15,6 +16,7 @@ use crate::backend::connect::{NO_ANSWER, connect_error};
 use crate::backend::kept::rows_of;
 use crate::backend::rescue::functions_of_rows;
 use crate::backend::rights::Changes;
+use crate::control::defaults::Defaults;
 use crate::control::facts::{COLLATIONS_QUERY, Facts, NO_LIMITS, SERVER_QUERY, account_of_row};
 use crate::engine::{Engine, Role};
 use crate::learned::lock_waits::{GATE_QUERY, LockWaits, waits_at_gate, waits_of_rows};
@@ -61,6 +63,8 @@ pub(crate) struct Control {
     lock_waits: LockWaits,
     /// What is known of stored code.
     pub(crate) code: Watch,
+    /// What is known of the values that a session begins with.
+    defaults: Defaults,
 }
 
 enum State {
@@ -71,7 +75,8 @@ enum State {
     Idle,
 }
 
-/// What is asked after the login: the first five in this order, the probe again and again, the others when there is a reason.
+/// What is asked after the login: the first five in this order, the probe and the defaults again and again, the others when there is a
+/// reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     /// That nothing is left out of the answers that follow, nor refused for its size.
@@ -83,6 +88,8 @@ enum Question {
     Accounts,
     /// Whether they have changed.
     Probe,
+    /// What a new session begins with.
+    Defaults,
     /// How many statements wait for locks.
     LockGate,
     /// Who waits for whom.
@@ -139,6 +146,7 @@ impl Control {
             rights_hidden: false,
             lock_waits: LockWaits::default(),
             code: Watch::default(),
+            defaults: Defaults::default(),
         }
     }
 
@@ -186,6 +194,9 @@ impl Engine {
             {
                 self.ask(if self.doubts_rights() { Question::Changes } else { Question::Probe });
             }
+            State::Idle if self.next_look_at_defaults().is_some_and(|due| due <= self.now) => {
+                self.ask(Question::Defaults);
+            }
             State::Idle if self.rescues.asks_for_functions() => self.ask(Question::Functions),
             State::Idle if let Some(question) = self.next_code_question() => {
                 self.ask(Question::Code(question));
@@ -220,10 +231,15 @@ impl Engine {
             State::Away => Some(self.server.next_attempt().unwrap_or(self.now)),
             State::Idle => {
                 let refresh = self.control.next_refresh(self.settings.accounts_refresh);
-                refresh.into_iter().chain(self.next_suspicion()).chain(self.next_code_turn()).min()
+                let due = refresh.into_iter().chain(self.next_look_at_defaults());
+                due.chain(self.next_suspicion()).chain(self.next_code_turn()).min()
             }
             _ => Some(self.control.since + self.settings.backend_connect_timeout),
         }
+    }
+
+    fn next_look_at_defaults(&self) -> Option<Instant> {
+        self.control.defaults.next(self.settings.accounts_refresh)
     }
 
     pub(crate) fn control_connected(&mut self, connection: ConnectionId) {
@@ -261,6 +277,7 @@ impl Engine {
                     self.pending_facts = Some(Facts::new(&established));
                     self.control.changes.asked_anew();
                     self.control.code.asked_anew();
+                    self.control.defaults.asked_anew();
                     self.ask(Question::Limits);
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
@@ -324,6 +341,7 @@ impl Engine {
             Question::Changes => facts.changes_query(),
             Question::Accounts => facts.accounts_query(),
             Question::Probe => facts.accounts_probe(),
+            Question::Defaults => defaults::QUERY,
             Question::LockGate => GATE_QUERY,
             Question::LockWaits => facts.lock_waits_query(),
             Question::OtherWaiters => facts.waiters_query(),
@@ -344,6 +362,9 @@ impl Engine {
             control.asked += 1;
             control.wanted = false;
         }
+        if question == Question::Defaults {
+            control.defaults.are_asked_for(self.now);
+        }
         let start = wire::begin_packet(&mut control.out);
         control.out.push(CommandKind::Query as u8);
         control.out.extend_from_slice(text.as_bytes());
@@ -357,26 +378,7 @@ impl Engine {
     fn answered(&mut self, question: Question, answer: Kept) {
         self.control.state = State::Idle;
         if let Some(error) = answer.error.filter(|_| question != Question::Limits) {
-            if matches!(question, Question::LockGate | Question::LockWaits | Question::OtherWaiters) {
-                return self.lock_waits_cannot_be_seen(error);
-            }
-            if question == Question::Functions {
-                return self.rescues.found_functions(self.control.since, None);
-            }
-            if let Question::Code(question) = question {
-                return self.code_answered(question, &[], Some(error));
-            }
-            if question == Question::Changes {
-                return self.take_changes(Err(error));
-            }
-            if matches!(question, Question::Accounts | Question::Probe) && self.rights_cannot_be_read(&error)
-            {
-                return self.ask(Question::Accounts);
-            }
-            let user = &self.settings.service_user;
-            return self.control_lost(&format!(
-                "the service account '{user}' may not read what it needs (docs/ACCOUNTS.md has the statements): {error}"
-            ));
+            return self.refused(question, error);
         }
         match question {
             Question::Limits => self.ask(Question::Collations),
@@ -392,11 +394,20 @@ impl Engine {
             Question::Server => {
                 let rows = rows_of(&answer.bytes);
                 let row: Vec<_> = rows.first().into_iter().flatten().map(Option::as_deref).collect();
-                let facts = self.pending_facts.as_mut().expect("set at the login");
+                let is_new = self.pending_facts.is_some();
+                let facts =
+                    self.pending_facts.as_mut().or(self.facts.as_mut()).expect("known since the login");
                 if facts.take_server_row(&row).is_none() {
                     return self.control_lost("it gave an unexpected answer about its settings");
                 }
-                self.ask(Question::Changes);
+                if is_new {
+                    self.ask(Question::Changes);
+                }
+            }
+            Question::Defaults => {
+                if self.take_defaults(answer.bytes) {
+                    self.ask(Question::Server);
+                }
             }
             Question::Changes => self.take_changes(Ok(&answer.bytes)),
             Question::Accounts => self.take_accounts(answer.bytes),
@@ -421,6 +432,28 @@ impl Engine {
             Question::Functions => {
                 let count = functions_of_rows(&rows_of(&answer.bytes));
                 self.rescues.found_functions(self.control.since, count);
+            }
+        }
+    }
+
+    /// The server has answered a question with an error. Much can be done without.
+    fn refused(&mut self, question: Question, error: String) {
+        match question {
+            Question::LockGate | Question::LockWaits | Question::OtherWaiters => {
+                self.lock_waits_cannot_be_seen(error);
+            }
+            Question::Functions => self.rescues.found_functions(self.control.since, None),
+            Question::Code(question) => self.code_answered(question, &[], Some(error)),
+            Question::Changes => self.take_changes(Err(error)),
+            Question::Defaults => self.control.defaults.are_refused(),
+            Question::Accounts | Question::Probe if self.rights_cannot_be_read(&error) => {
+                self.ask(Question::Accounts);
+            }
+            _ => {
+                let user = &self.settings.service_user;
+                self.control_lost(&format!(
+                    "the service account '{user}' may not read what it needs (docs/ACCOUNTS.md has the statements): {error}"
+                ));
             }
         }
     }

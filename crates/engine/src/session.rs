@@ -5,9 +5,12 @@ pub(crate) mod pin_counts;
 pub(crate) mod pins;
 mod preparing;
 pub(crate) mod statements;
+mod table;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+
+pub(crate) use table::{SessionId, Sessions};
 
 /// What a connection's session consists of, as far as it can be moved. Equal states are stored once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -350,89 +353,6 @@ fn high_blank(charset: &[u8]) -> Option<u8> {
     }
 }
 
-/// The number of a stored session state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SessionId(u32);
-
-impl SessionId {
-    /// The number itself, for people to compare.
-    pub(crate) fn number(self) -> u32 {
-        self.0
-    }
-}
-
-/// All session states in use, each stored once and counted.
-#[derive(Default)]
-pub(crate) struct Sessions {
-    entries: slab::Slab<Entry>,
-    ids: BTreeMap<Rc<SessionState>, SessionId>,
-}
-
-struct Entry {
-    state: Rc<SessionState>,
-    holders: u32,
-    /// See [`Sessions::lex_mode`].
-    lex_mode: Option<sql::LexMode>,
-    /// See [`high_blank`].
-    high_blank: Option<u8>,
-}
-
-impl Sessions {
-    /// The id of a state, with one more holder.
-    pub(crate) fn hold(&mut self, state: SessionState) -> SessionId {
-        if let Some(&id) = self.ids.get(&state) {
-            return self.hold_again(id);
-        }
-        let lex_mode = state.variables.get(&b"sql_mode"[..]).map(|sql_mode| lex_mode(sql_mode));
-        let high_blank = high_blank(&state.charset.client);
-        let state = Rc::new(state);
-        let entry = Entry { state: Rc::clone(&state), holders: 1, lex_mode, high_blank };
-        let index = self.entries.insert(entry);
-        let id = SessionId(u32::try_from(index).expect("fewer states than clients and backends"));
-        self.ids.insert(state, id);
-        id
-    }
-
-    /// One more holder for a state that is held already.
-    pub(crate) fn hold_again(&mut self, id: SessionId) -> SessionId {
-        self.entries[id.0 as usize].holders += 1;
-        id
-    }
-
-    /// One holder less; the last one frees the state.
-    pub(crate) fn release(&mut self, id: SessionId) {
-        let entry = &mut self.entries[id.0 as usize];
-        entry.holders -= 1;
-        if entry.holders == 0 {
-            let entry = self.entries.remove(id.0 as usize);
-            self.ids.remove(&entry.state);
-        }
-    }
-
-    /// The state behind an id.
-    pub(crate) fn state(&self, id: SessionId) -> &SessionState {
-        &self.entries[id.0 as usize].state
-    }
-
-    /// How a state has the lexer read, with `servers` where it has no `sql_mode` of its own.
-    pub(crate) fn lex_mode(&self, id: SessionId, servers: sql::LexMode) -> sql::LexMode {
-        let entry = &self.entries[id.0 as usize];
-        let mode = entry.lex_mode.unwrap_or(servers);
-        sql::LexMode { high_blank: entry.high_blank, server: servers.server, ..mode }
-    }
-
-    /// Bytes of all states.
-    pub(crate) fn bytes(&self) -> usize {
-        let states = self.entries.iter().map(|(_, entry)| entry.state.bytes()).sum::<usize>();
-        self.entries.capacity() * size_of::<Entry>() + states
-    }
-
-    /// How many different states are in use.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -544,20 +464,5 @@ mod tests {
         let mut state = SessionState::default();
         assert!(!state.set_variable(b"timestamp", b"12345"));
         assert_eq!(state, SessionState::default());
-    }
-
-    #[test]
-    fn equal_states_are_stored_once_and_freed_with_the_last_holder() {
-        let mut sessions = Sessions::default();
-        let mut state = SessionState::default();
-        state.set_variable(b"sql_mode", b"ANSI");
-        let first = sessions.hold(state.clone());
-        let second = sessions.hold(state.clone());
-        assert_eq!(first, second);
-        assert_eq!(sessions.len(), 1);
-        sessions.release(first);
-        assert_eq!(sessions.state(second), &state);
-        sessions.release(second);
-        assert_eq!(sessions.len(), 0);
     }
 }

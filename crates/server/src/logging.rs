@@ -99,6 +99,7 @@ fn classify(event: &Event) -> (Level, &'static str) {
         Event::LockWaitsHidden { .. } => (Level::WARN, "lock_waits_hidden"),
         Event::RightsHidden { .. } => (Level::WARN, "rights_hidden"),
         Event::StoredCodeHidden { .. } => (Level::INFO, "stored_code_hidden"),
+        Event::DefaultsChanged { .. } => (Level::INFO, "defaults_changed"),
         Event::NotCompressed { .. } => (Level::WARN, "not_compressed"),
         Event::LimitReached { .. } => (Level::WARN, "limit_reached"),
     }

@@ -187,7 +187,8 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         }),
         default: "1s",
         example: "10s",
-        doc: "The server's accounts are read again after this long. A login that fails asks for a fresh copy by itself.",
+        doc: "The server's accounts, and the global values that sessions begin with, are read again after this long. A login that \
+              fails asks for a fresh copy of the accounts by itself.",
         section: Section::Timeouts,
     },
 ];

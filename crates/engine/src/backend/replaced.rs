@@ -6,7 +6,6 @@
 
 use wire::Capabilities;
 
-use super::{Afterwards, Phase};
 use crate::client::login::OFFERED;
 use crate::client::{Lost, Phase as ClientPhase};
 use crate::control::facts::Facts;
@@ -60,17 +59,7 @@ impl Engine {
         if before.disappoints_clients(facts) {
             self.disappoint_clients();
         }
-        // Those that stand are connections to the old one. Logins under way say for themselves what they have found.
-        let keys: Vec<_> = self.backends.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            let backend = &mut self.backends[key];
-            if !matches!(backend.phase, Phase::Connecting | Phase::LoggingIn(_)) {
-                backend.afterwards = Afterwards::Close;
-                if backend.is_idle() {
-                    self.quit_backend(key);
-                }
-            }
-        }
+        self.renew_backends();
     }
 
     fn disappoint_clients(&mut self) {

@@ -70,6 +70,11 @@ pub enum Event {
         /// What the server said, where it refused.
         reason: Option<String>,
     },
+    /// The server's global values of session variables have changed: backends are renewed.
+    DefaultsChanged {
+        /// Of which variables.
+        names: Vec<String>,
+    },
     /// The server does not offer the compression that it is asked for.
     NotCompressed {
         /// Which one.
@@ -126,6 +131,13 @@ impl fmt::Display for Event {
                     "not all rights of accounts can be read ({}), so that backends may outlive rights that were revoked: \
                      give the service account the rights of docs/ACCOUNTS.md",
                     OneLine(reason)
+                )
+            }
+            Self::DefaultsChanged { names } => {
+                write!(
+                    f,
+                    "the server's global values of {} have changed: backends are renewed, and clients keep what they had",
+                    OneLine(&names.join(", "))
                 )
             }
             Self::StoredCodeHidden { missing, reason } => {

@@ -5,9 +5,14 @@ use super::SessionState;
 impl SessionState {
     /// What of this state makes a difference to what a statement that is prepared in it means. `defines`: whether that is DDL.
     pub(crate) fn for_preparing(&self, defines: bool) -> Self {
-        let variables = self.variables.iter().filter(|(name, _)| matters_to_preparing(name, defines));
+        let variables = self.variables_for_preparing(defines);
         let variables = variables.map(|(name, value)| (name.clone(), value.clone())).collect();
         Self { schema: self.schema.clone(), charset: self.charset.clone(), variables }
+    }
+
+    /// A state of [`Self::for_preparing`] may have got others since ([`super::Sessions::keep_values`]).
+    fn variables_for_preparing(&self, defines: bool) -> impl Iterator<Item = (&Box<[u8]>, &Box<[u8]>)> {
+        self.variables.iter().filter(move |(name, _)| matters_to_preparing(name, defines))
     }
 
     /// Whether what is prepared in this state means the same as in `wanted`, a state of [`Self::for_preparing`]. What needs
@@ -19,14 +24,15 @@ impl SessionState {
     /// Likewise, but for the schema: the servers keep that of a statement's preparation, and read the rest anew where they prepare it
     /// again by themselves (sql_prepare.cc: `Prepared_statement::reprepare`).
     pub(crate) fn reads_like(&self, wanted: &Self, defines: bool) -> bool {
-        let variables = self.variables.iter().filter(|(name, _)| matters_to_preparing(name, defines));
-        self.charset == wanted.charset && variables.eq(&wanted.variables)
+        let variables = self.variables_for_preparing(defines);
+        self.charset == wanted.charset && variables.eq(wanted.variables_for_preparing(defines))
     }
 
     /// The state in which a client in this state gets something prepared as in `wanted`, on a backend in state `found`.
     pub(crate) fn to_prepare(&self, wanted: &Self, found: &Self, defines: bool) -> Self {
         let own = self.variables.iter().filter(|(name, _)| !matters_to_preparing(name, defines));
-        let variables = own.chain(&wanted.variables).map(|(name, value)| (name.clone(), value.clone()));
+        let variables = own.chain(wanted.variables_for_preparing(defines));
+        let variables = variables.map(|(name, value)| (name.clone(), value.clone()));
         Self {
             schema: wanted.schema.clone().or_else(|| found.schema.clone()),
             charset: wanted.charset.clone(),
@@ -86,6 +92,16 @@ mod tests {
         assert!(then.prepares_like(&wanted, false) && !now.prepares_like(&wanted, false));
         let target = now.to_prepare(&wanted, &SessionState::default(), false);
         assert_eq!(target, state(&[("sql_mode", "ANSI"), ("lock_wait_timeout", "7")]));
+    }
+
+    #[test]
+    fn a_state_to_prepare_in_may_have_values_of_others_kinds() {
+        let then = state(&[("sql_mode", "ANSI")]);
+        let wanted = state(&[("sql_mode", "ANSI"), ("autocommit", "ON")]);
+        assert!(then.prepares_like(&wanted, false));
+        let now = state(&[("autocommit", "OFF")]);
+        let target = now.to_prepare(&wanted, &SessionState::default(), false);
+        assert_eq!(target, state(&[("sql_mode", "ANSI"), ("autocommit", "OFF")]));
     }
 
     #[test]

@@ -26,9 +26,14 @@ pub fn show(
             Ok(Answer::Diagnostics(rows))
         }
         Some("global") if session.user == super::SERVICE_USER => {
+            let columns = ["Variable_name", "Value"].map(str::to_owned).to_vec();
+            if parser.word().as_deref() == Some("variables") {
+                // The list is short, since the global values never change.
+                let row = vec![Some("autocommit".to_owned()), Some("ON".to_owned())];
+                return Ok(Answer::Rows { columns, rows: vec![row] });
+            }
             let name = "Innodb_row_lock_current_waits".to_owned();
             let row = vec![Some(name), Some(lock_waits(database).len().to_string())];
-            let columns = ["Variable_name", "Value"].map(str::to_owned).to_vec();
             Ok(Answer::Rows { columns, rows: vec![row] })
         }
         _ => Err(ServerError::syntax("show")),

@@ -57,6 +57,8 @@ pub enum Question {
     Collations,
     /// Global variables.
     Server,
+    /// Those that new sessions begin with, which never change.
+    Defaults,
     /// A sum over the table of accounts.
     AccountsChanged,
     /// How many statements have changed them; none has.
@@ -118,7 +120,7 @@ impl Part {
 impl Question {
     /// By words that only this question has. Who waits for whom stands in tables with other names in MariaDB and in MySQL.
     fn find(text: &str) -> Option<Self> {
-        const WORDS: [(&str, Question); 20] = [
+        const WORDS: [(&str, Question); 21] = [
             ("mysql.func", Question::Functions),
             ("Com_create_trigger", Question::CodeCounts),
             ("USER_PRIVILEGES", Question::CodeRights),
@@ -135,6 +137,7 @@ impl Question {
             ("Com_grant", Question::Changes),
             ("mysql.global_priv", Question::Accounts),
             ("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'", Question::LockWaitCount),
+            ("SHOW GLOBAL VARIABLES", Question::Defaults),
             ("information_schema.INNODB_LOCK_WAITS", Question::LockWaits),
             ("performance_schema.data_lock_waits", Question::LockWaits),
             ("information_schema.PROCESSLIST", Question::OtherWaiters),
@@ -150,7 +153,7 @@ impl Question {
                 1
             }
             Self::CodeRights => 1,
-            Self::LockWaitCount | Self::LockWaits | Self::CodeCounts => 2,
+            Self::LockWaitCount | Self::LockWaits | Self::CodeCounts | Self::Defaults => 2,
             Self::Code => 4,
             Self::Warnings | Self::Collations | Self::AccountsChanged => 3,
             Self::Accounts => 10,
@@ -165,6 +168,7 @@ impl Question {
             Self::CurrentUser => vec![vec![format!("{user}@%")]],
             Self::LastInsertId | Self::Functions | Self::Changes => vec![row(&["0"])],
             Self::CodeCounts => vec![row(&["0", "0"])],
+            Self::Defaults => vec![row(&["autocommit", "ON"])],
             Self::CodeRights => {
                 ["SELECT", "SHOW VIEW", "TRIGGER"].iter().map(|right| row(&[right])).collect()
             }

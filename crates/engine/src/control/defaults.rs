@@ -1,0 +1,218 @@
+//! What a new session has: the server's global values of session variables, which somebody may change (`SET GLOBAL`).
+//!
+//! On the server a connection keeps what it has begun with, and the next one begins with the new values. Backends outlive clients:
+//! behind a change, some would have the old values and some the new ones, and each client now these, now those. So Onramp
+//! looks again and again, gives those who are logged in the old values as if they had set them, and renews the backends.
+
+use seam::Instant;
+
+use crate::backend::kept::rows_of;
+use crate::backend::{Afterwards, Phase};
+use crate::engine::Engine;
+use crate::outside::event::Event;
+use crate::session::SessionState;
+
+/// Asks for the variables whose global value begins a session, which everybody may set for a session of their own, and which change what a statement
+/// does or how long it may take; and for some that are not carried, so that backends are renewed. Those that a server does not know are
+/// left out. Not all there are: that takes the server ten times as long, and some change by themselves (GTIDs).
+pub(crate) const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('autocommit', \
+    'collation_server', 'completion_type', 'default_storage_engine', 'default_week_format', \
+    'div_precision_increment', 'foreign_key_checks', 'group_concat_max_len', 'innodb_lock_wait_timeout', \
+    'interactive_timeout', 'join_buffer_size', 'lc_messages', 'lc_time_names', 'lock_wait_timeout', 'long_query_time', \
+    'max_allowed_packet', 'max_execution_time', 'max_heap_table_size', 'max_sort_length', \
+    'max_statement_time', 'optimizer_search_depth', 'optimizer_switch', 'session_track_schema', \
+    'session_track_state_change', 'session_track_system_variables', 'sort_buffer_size', 'sql_mode', \
+    'sql_safe_updates', 'sql_select_limit', 'time_zone', 'tmp_table_size', 'transaction_isolation', \
+    'transaction_read_only', 'tx_isolation', 'tx_read_only', 'unique_checks', 'updatable_views_with_limit', \
+    'wait_timeout')";
+
+/// The one of them that a session cannot have for itself.
+const NOT_SETTABLE: &[u8] = b"max_allowed_packet";
+
+/// What the service account has seen of them.
+#[derive(Default)]
+pub(crate) struct Defaults {
+    /// The latest answer.
+    seen: Option<Vec<u8>>,
+    /// When it was asked for.
+    asked: Instant,
+    /// The service account has logged in since: to another server, maybe, whose values say nothing of sessions at the one before.
+    anew: bool,
+    /// The server does not answer such a question.
+    refused: bool,
+}
+
+/// Variables with their values.
+pub(crate) type Values = Vec<(Vec<u8>, Vec<u8>)>;
+
+impl Defaults {
+    /// When the server is to be asked next.
+    pub(crate) fn next(&self, every: std::time::Duration) -> Option<Instant> {
+        let waits = self.seen.is_some() && !self.anew;
+        (!self.refused).then_some(if waits { self.asked + every } else { Instant::START })
+    }
+
+    pub(crate) fn asked_anew(&mut self) {
+        (self.anew, self.refused) = (true, false);
+    }
+
+    pub(crate) fn are_asked_for(&mut self, now: Instant) {
+        self.asked = now;
+    }
+
+    pub(crate) fn are_refused(&mut self) {
+        self.refused = true;
+    }
+
+    /// The values that were other ones before this answer.
+    fn changed_by(&mut self, answer: Vec<u8>) -> Values {
+        if self.seen.as_ref() == Some(&answer) {
+            return Values::new();
+        }
+        let now = values(&answer);
+        let before = self.seen.replace(answer).map(|before| values(&before)).unwrap_or_default();
+        let changed = |(name, value): &(Vec<u8>, Vec<u8>)| now.iter().any(|(n, v)| n == name && v != value);
+        before.into_iter().filter(changed).collect()
+    }
+}
+
+fn values(answer: &[u8]) -> Values {
+    let pair = |row: Vec<Option<Vec<u8>>>| {
+        let [name, value] = row.try_into().ok()?;
+        Some((name?, value?))
+    };
+    rows_of(answer).into_iter().filter_map(pair).collect()
+}
+
+impl Engine {
+    /// The server's answer. True where the facts have to be read again.
+    pub(crate) fn take_defaults(&mut self, answer: Vec<u8>) -> bool {
+        let mut old = self.control.defaults.changed_by(answer);
+        let is_anew = std::mem::take(&mut self.control.defaults.anew);
+        if old.is_empty() {
+            return false;
+        }
+        // Each worker has its own account of them, and one line is enough.
+        if self.worker == 0 {
+            let names = old.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
+            self.event(Event::DefaultsChanged { names });
+        }
+        if !is_anew {
+            old.retain(|(name, _)| name != NOT_SETTABLE);
+            self.keep_values_of_sessions(&old);
+        }
+        self.known_answers.clear(&mut self.sessions);
+        self.renew_backends();
+        true
+    }
+
+    /// Whoever is there has these values from now on as if they had been set. A backend that is just being opened begins with the
+    /// new ones.
+    fn keep_values_of_sessions(&mut self, old: &Values) {
+        let opened = |phase: &Phase| matches!(phase, Phase::Connecting | Phase::LoggingIn(_));
+        let fresh: Vec<(usize, SessionState)> = self
+            .backends
+            .iter()
+            .filter(|(_, backend)| opened(&backend.phase))
+            .map(|(key, backend)| (key, self.sessions.state(backend.session).clone()))
+            .collect();
+        self.sessions.keep_values(old);
+        for (key, state) in fresh {
+            let session = self.sessions.hold(state);
+            self.sessions.release(std::mem::replace(&mut self.backends[key].session, session));
+        }
+    }
+
+    /// All backends that stand are replaced by others as soon as nobody needs them.
+    pub(crate) fn renew_backends(&mut self) {
+        // Logins under way say for themselves what they have found.
+        let stands = |phase: &Phase| !matches!(phase, Phase::Connecting | Phase::LoggingIn(_));
+        let keys: Vec<_> =
+            self.backends.iter().filter(|(_, backend)| stands(&backend.phase)).map(|(key, _)| key).collect();
+        for key in keys {
+            let backend = &mut self.backends[key];
+            backend.afterwards = Afterwards::Close;
+            if backend.is_idle() {
+                self.quit_backend(key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use wire::{Capabilities, Column, ResultSetWriter, StatusFlags};
+
+    use super::*;
+    use crate::client::commands::tests::engine;
+    use crate::settings::Settings;
+
+    fn answer(values: &[(&str, &str)]) -> Vec<u8> {
+        let (mut out, mut sequence) = (Vec::new(), 1);
+        let columns = [Column::text("Variable_name"), Column::text("Value")];
+        let mut rows = ResultSetWriter::begin(
+            &mut out,
+            &mut sequence,
+            &columns,
+            StatusFlags::AUTOCOMMIT,
+            Capabilities::DEPRECATE_EOF,
+        );
+        for (name, value) in values {
+            rows.row(&[Some(name.as_bytes()), Some(value.as_bytes())]);
+        }
+        rows.finish();
+        out
+    }
+
+    /// The SET with which a fresh backend gets the state of the first client.
+    fn set_of(engine: &Engine) -> String {
+        let session = engine.clients[0].session.expect("it is logged in");
+        let mut out = Vec::new();
+        let fresh = SessionState {
+            charset: engine.sessions.state(session).charset.clone(),
+            ..SessionState::default()
+        };
+        engine.sessions.state(session).put_set(&fresh, &mut out);
+        String::from_utf8(out).expect("ASCII")
+    }
+
+    #[test]
+    fn clients_keep_what_has_changed() {
+        let mut engine = engine(1, Settings::default());
+        engine.control.defaults.asked_anew();
+        let first = answer(&[("sql_mode", "ANSI"), ("max_allowed_packet", "1024"), ("wait_timeout", "5")]);
+        assert!(!engine.take_defaults(first.clone()), "there was nothing before");
+        assert!(!engine.take_defaults(first));
+        assert_eq!(set_of(&engine), "");
+        let second = answer(&[("sql_mode", ""), ("max_allowed_packet", "4096"), ("wait_timeout", "6")]);
+        assert!(engine.take_defaults(second));
+        assert_eq!(set_of(&engine), "SET @@session.sql_mode='ANSI'");
+        assert!(engine.take_defaults(answer(&[("sql_mode", "ORACLE")])));
+        assert_eq!(set_of(&engine), "SET @@session.sql_mode='ANSI'", "it has it for itself by now");
+    }
+
+    #[test]
+    fn another_server_says_nothing_of_sessions_at_the_one_before() {
+        let mut engine = engine(1, Settings::default());
+        engine.take_defaults(answer(&[("optimizer_switch", "old=on")]));
+        engine.control.defaults.asked_anew();
+        assert!(engine.take_defaults(answer(&[("optimizer_switch", "new=on")])), "but backends are renewed");
+        assert_eq!(set_of(&engine), "");
+    }
+
+    #[test]
+    fn a_server_that_refuses_is_asked_no_more() {
+        let second = Duration::from_secs(1);
+        let mut defaults = Defaults::default();
+        assert_eq!(defaults.next(second), Some(Instant::START));
+        defaults.are_asked_for(Instant::START + second);
+        defaults.changed_by(answer(&[]));
+        assert_eq!(defaults.next(second), Some(Instant::START + 2 * second));
+        defaults.are_refused();
+        assert_eq!(defaults.next(second), None);
+        defaults.asked_anew();
+        assert_eq!(defaults.next(second), Some(Instant::START));
+    }
+}

@@ -1,0 +1,97 @@
+"""Global values of session variables that are changed while clients are logged in. Those keep what they have logged in with, on
+whichever backend they are; who logs in later has the new values.
+
+No comparison by the fixture: the server is set back for nobody.
+"""
+
+import time
+
+import pytest
+
+from harness import raw
+from harness.server import ADMIN
+
+CHANGED = {"time_zone": "'+05:00'", "sql_mode": "'ANSI_QUOTES'", "autocommit": "0", "group_concat_max_len": "5000",
+           "max_sort_length": "2000", "long_query_time": "7.5", "foreign_key_checks": "0"}
+
+
+
+def values(client):
+    return client.query("SELECT " + ", ".join(f"@@session.{variable}" for variable in CHANGED)).rows
+
+
+@pytest.fixture
+def sites(own_server, own_onramp):
+    """The server, and Onramp in front of it with a backend for all clients, and one worker: of several each looks by itself."""
+    return own_server, own_onramp(own_server, max_backends=1, workers=1)
+
+
+def change(server):
+    with raw.connect(server, *ADMIN) as admin:
+        for variable, value in CHANGED.items():
+            answer = admin.query(f"SET GLOBAL {variable} = {value}")
+            assert isinstance(answer, raw.Ok), answer
+
+
+def wait_until_seen(onramp):
+    """It looks each second."""
+    end = time.monotonic() + 30
+    while "have changed: backends are renewed" not in onramp.log_text():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_who_was_there_keeps_the_old_values(sites):
+    server = sites[0]
+    seen, later = [], []
+    with raw.connect(server, *ADMIN) as admin:
+        admin.query("CREATE TABLE onramp_app.kept (id INT PRIMARY KEY)")
+    clients = [raw.connect(site, schema="onramp_app") for site in sites]
+    try:
+        prepared = [client.prepare('SELECT "text", @@sql_mode').statement for client in clients]
+        before = [values(client) for client in clients]
+        change(server)
+        wait_until_seen(sites[1])
+        seen.append(before)
+        seen.append([values(client) for client in clients])
+        for site in sites:
+            later.append(raw.connect(site))
+        seen.append([values(client) for client in later])
+        assert all(new != old for new, old in zip(seen[-1][0][0], before[0][0], strict=True))
+        seen.append([values(client) for client in clients])
+        seen.append([client.query('SELECT "text"').rows for client in clients])
+        seen.append([client.execute(statement)[0].rows for client, statement in zip(clients, prepared, strict=True)])
+        # It commits by itself.
+        for number, client in enumerate(clients):
+            client.query(f"INSERT INTO kept VALUES ({number})")
+        with raw.connect(server, *ADMIN) as admin:
+            assert admin.query("SELECT COUNT(*) FROM onramp_app.kept").rows == [(b"2",)]
+        for client in clients:
+            client.query("SET time_zone = DEFAULT")
+        seen.append([values(client) for client in clients])
+        for client in clients:
+            client.reset()
+        seen.append([values(client) for client in clients])
+    finally:
+        for client in clients + later:
+            client.close()
+    for direct, through in seen:
+        assert through == direct
+
+
+def test_a_transaction_goes_on(sites):
+    server = sites[0]
+    with raw.connect(sites[1], schema="onramp_app") as client:
+        before = values(client)
+        client.query("BEGIN")
+        client.query("CREATE TEMPORARY TABLE mine (id INT)")
+        client.query("INSERT INTO mine VALUES (1)")
+        change(server)
+        with raw.connect(server) as other:
+            new = values(other)
+        assert all(one != other for one, other in zip(new[0], before[0], strict=True))
+        wait_until_seen(sites[1])
+        assert values(client) == before
+        client.query("ROLLBACK")
+        assert values(client) == before
+        assert client.query("SELECT COUNT(*) FROM mine").rows == [(b"0",)]
