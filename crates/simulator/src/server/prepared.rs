@@ -127,6 +127,10 @@ pub(super) fn fetch(session: &mut Session, body: &[u8]) -> Reply {
     let rest = rows.split_off(count.min(rows.len()));
     let last = rest.is_empty();
     prepared.cursor = (!last).then_some(rest);
+    if last {
+        // sql_prepare.cc of both servers: mysqld_stmt_fetch, reset_stmt_params.
+        prepared.long_data.clear();
+    }
     let mut writer = ReplyWriter::new(1, session.capabilities, true);
     for row in &rows {
         writer.row(row);
