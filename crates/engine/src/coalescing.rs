@@ -156,6 +156,7 @@ impl Engine {
             && request.command == RequestKind::Query
             && request.answer == 1
             && request.attributes == QueryAttributes::None
+            && request.held.is_none()
             && request.raw.len() <= LARGEST_TEXT
             && request.text().is_some_and(|text| !may_be_several(text))
             && client.backend.is_none()

@@ -9,10 +9,10 @@ use sql::{
 use wire::Expect;
 
 use crate::backend::prepared::Serves;
+use crate::client::held::Held;
 use crate::client::known_answers::Question;
 use crate::client::login::Attempt;
 use crate::client::priority::Priority;
-use crate::client::process_list::Served;
 use crate::outside::waits::Arrival;
 use crate::scheduler::Lane;
 use crate::session::statements::{DefinitionId, Template};
@@ -72,8 +72,8 @@ pub(crate) struct Request {
     pub(crate) about: Option<Box<About>>,
     /// What its answer will be remembered for.
     pub(crate) remember: Option<Question>,
-    /// It lists the server's threads: which of them served whom when it was sent.
-    pub(crate) served: Option<Served>,
+    /// Its answer is held to its end, and what becomes of it then.
+    pub(crate) held: Option<Held>,
     /// It ends what another client has on the server.
     pub(crate) kills_client: bool,
     /// What it may do by stored code, as of this library; see [`crate::stored_code`].
@@ -256,7 +256,7 @@ impl Request {
             attributes: QueryAttributes::None,
             about: None,
             remember: None,
-            served: None,
+            held: None,
             kills_client: false,
             hidden: Hidden::default(),
             library: None,

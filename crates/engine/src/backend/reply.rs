@@ -7,8 +7,8 @@ use wire::{ReplyEvent, ReplySink, StatusFlags};
 
 use super::preparing::LARGEST_ANSWER;
 use super::{Change, InFlight, Owner, Permit, Phase, ServerError, Summary};
+use crate::client::held::LARGEST_HELD;
 use crate::client::known_answers::{LARGEST_REMEMBERED, Question};
-use crate::client::process_list::LARGEST_LIST;
 use crate::client::trackers::{self, Told};
 use crate::client::{Client, Phase as ClientPhase, Running};
 use crate::coalescing::Group;
@@ -44,7 +44,7 @@ impl Client {
     fn keeps(&self) -> usize {
         match self.request.as_ref().and_then(|request| request.remember.as_ref()) {
             _ if self.awaits_lock() => LARGEST_KEPT,
-            _ if self.holds_answer() => LARGEST_LIST,
+            _ if self.holds_answer() => LARGEST_HELD,
             Some(Question::Show(_)) => LARGEST_REMEMBERED,
             _ => 0,
         }
@@ -52,7 +52,7 @@ impl Client {
 
     /// Whether the answer to its statement is held until it is whole.
     fn holds_answer(&self) -> bool {
-        self.request.as_ref().is_some_and(|request| request.served.is_some() || request.kills_client)
+        self.request.as_ref().is_some_and(|request| request.held.is_some() || request.kills_client)
     }
 
     /// Whether what its statement changes of the session is remembered.

@@ -107,11 +107,14 @@ impl Engine {
         }
     }
 
-    /// An answer that was held to its end goes to its client, as that is to see it.
+    /// An answer that was held to its end goes to its client, as that is to see it. What its statement counts for stands before.
     fn answer_as_seen(&mut self, client: usize, request: &mut Request, summary: &mut Summary) {
+        if !summary.prelude_failed {
+            self.count_ended(client, request, summary);
+        }
         let whole = summary.kept.len() as u64 == summary.relayed && !summary.prelude_failed;
-        if let Some(served) = request.served.take().filter(|_| whole) {
-            self.answer_process_list(client, &served, &summary.kept);
+        if let Some(held) = request.held.take().filter(|_| whole) {
+            self.answer_held(client, held, summary.error.is_some(), &summary.kept);
         } else if request.kills_client && whole {
             self.answer_kill(client, request.answer, summary);
         }

@@ -7,9 +7,11 @@ use sql::Kind;
 use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
 use zeroize::Zeroize;
 
+use super::counters::Counter;
 use super::execution::Execution;
+use super::held::Held;
 use super::login::{LARGEST_LOGIN, Login};
-use super::process_list::{self, Served};
+use super::process_list::Served;
 use super::{Phase, Running};
 use crate::backend::Permit;
 use crate::engine::Engine;
@@ -283,8 +285,8 @@ impl Engine {
                 self.queue_request(key, Request { command, urgent: true, ..other(expect) });
             }
             Command::Unsupported(PROCESS_INFO) => {
-                let served = Some(Served::default());
-                self.queue_request(key, Request { served, ..other(Expect::ResultSets) });
+                let held = Some(Held::ProcessList(Served::default()));
+                self.queue_request(key, Request { held, ..other(Expect::ResultSets) });
             }
             Command::Unsupported(_) => self.answer_error(key, answer, &MySqlError::unknown_command()),
         }
@@ -331,7 +333,7 @@ impl Engine {
         }
         request.attributes = attributes;
         request.remember = remember;
-        request.served = process_list::is_asked_for(text).then(Served::default);
+        request.held = Held::of_text(&request.statement, text);
         request.inserts_selection = inserts_selection(&request.statement, text);
         request.holding = self.holding_of(key, &request.statement, text);
         request.variables = self.variable_use(key, &request.statement, text);
@@ -368,6 +370,7 @@ impl Engine {
         let calls = template.statement.calls.clone();
         let statement = Statement { reads, fingerprint, calls, ..Statement::none() };
         let template = Some(Box::new(template));
+        self.count(key, Counter::Prepare);
         self.queue_request(
             key,
             Request { answer, statement, template, ..Request::plain(raw.to_vec(), expect, command) },

@@ -192,6 +192,11 @@ impl Holdings {
         self.statements.get(name)?.as_ref()
     }
 
+    /// Whether there is a prepared statement of this name.
+    pub(crate) fn has_prepared(&self, name: &[u8]) -> bool {
+        self.statements.contains_key(name)
+    }
+
     fn texts(&self) -> usize {
         self.statements.values().flatten().map(|text| text.text.len()).sum()
     }

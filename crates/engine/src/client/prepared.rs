@@ -14,6 +14,7 @@ use sql::{KillTarget, Kind, Whom};
 use wire::{Capabilities, ClientMetadata, Expect};
 
 use crate::backend::prepared::Serves;
+use crate::client::counters::{Counter, Counters};
 use crate::client::execution::Execution;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
@@ -37,6 +38,8 @@ pub(crate) struct ClientStatements {
     statements: Vec<ClientStatement>,
     /// What is executed in the place of a statement that asks what the one before it has left: the same with literals.
     pub(crate) answered: Option<DefinitionId>,
+    /// What it has asked for, all in all.
+    pub(crate) counters: Counters,
 }
 
 /// One of them.
@@ -165,6 +168,9 @@ impl Engine {
             return self.answer_error(key, answer, &error);
         };
         let (number, definition) = (statement.number, statement.definition);
+        if !matches!(statement.long_data.as_deref(), Some(LongData::Wrong(_))) {
+            self.count(key, Counter::Execute);
+        }
         let text = self.definitions.get(definition).template.statement.clone();
         let once = !matches!(execution, Execution::Bulk { .. });
         if let (Kind::Kill(target), true) = (text.kind, once)
@@ -308,11 +314,15 @@ impl Engine {
 
     /// COM_STMT_SEND_LONG_DATA has no answer: what is wrong with it is said by the next execution.
     pub(crate) fn send_long_data(&mut self, key: usize, number: u32, parameter: u16, raw: &[u8]) {
+        let counted = self.count_if_mariadb(key, Counter::SendLongData);
         let Some(statement) = self.client_statement(key, number) else { return };
         let definition = statement.definition;
         if parameter >= self.definitions.get(definition).parameters {
             let error = MySqlError::wrong_arguments(self.looked_up_by("mysqld_stmt_send_long_data"));
             return self.long_data_is_wrong(key, number, error);
+        }
+        if !counted {
+            self.count(key, Counter::SendLongData);
         }
         let statement = self.client_statement(key, number).expect("it was found a moment ago");
         match statement.long_data.as_deref_mut() {
@@ -363,12 +373,16 @@ impl Engine {
 
     /// COM_STMT_FETCH: only where a cursor is open, which keeps the client on its backend.
     pub(crate) fn fetch(&mut self, key: usize, number: u32, raw: &[u8], answer: u8) {
+        let counted = self.count_if_mariadb(key, Counter::Fetch);
         let Some(statement) = self.client_statement(key, number) else {
             let error = self.unknown_prepared_statement(number, "mysqld_stmt_fetch");
             return self.answer_error(key, answer, &error);
         };
-        let about = statement.about(Action::Fetch);
-        if !statement.cursor_is_open || !self.pass_to_own(key, about, Expect::Rows, raw, answer) {
+        let (about, open) = (statement.about(Action::Fetch), statement.cursor_is_open);
+        if !counted {
+            self.count(key, Counter::Fetch);
+        }
+        if !open || !self.pass_to_own(key, about, Expect::Rows, raw, answer) {
             let is_mariadb = self.facts.as_ref().is_none_or(Facts::is_mariadb);
             self.answer_error(key, answer, &MySqlError::no_open_cursor(number, is_mariadb));
         }
@@ -376,12 +390,16 @@ impl Engine {
 
     /// COM_STMT_RESET: what is kept here is forgotten here; an open cursor is closed where it is.
     pub(crate) fn reset_statement(&mut self, key: usize, number: u32, raw: &[u8], answer: u8) {
+        let counted = self.count_if_mariadb(key, Counter::Reset);
         let Some(statement) = self.client_statement(key, number) else {
             let error = self.unknown_prepared_statement(number, "mysqld_stmt_reset");
             return self.answer_error(key, answer, &error);
         };
         let about = statement.about(Action::Reset);
         let open = statement.cursor_is_open;
+        if !counted {
+            self.count(key, Counter::Reset);
+        }
         self.forget_long_data(key, number);
         if !open || !self.pass_to_own(key, about, Expect::Simple, raw, answer) {
             self.clients[key].aftermath.row_count = 0;
@@ -408,6 +426,7 @@ impl Engine {
         let number = statement.number;
         let statements = self.clients[key].statements.as_mut().expect("it holds the statement");
         let Some(statement) = statements.remove(number) else { return };
+        self.count(key, Counter::Close);
         self.buffered -= bytes_of(statement.long_data.as_deref());
         self.statement_count -= 1;
         self.definitions.client_statement_removed(statement.definition);
@@ -427,6 +446,7 @@ impl Engine {
         let Some(statements) = self.clients[key].statements.as_mut() else { return };
         // Numbers go on: none is given twice.
         statements.last = None;
+        statements.counters = Counters::default();
         let answered = statements.answered.take();
         for statement in std::mem::take(&mut statements.statements) {
             self.buffered -= bytes_of(statement.long_data.as_deref());

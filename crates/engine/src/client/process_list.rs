@@ -1,14 +1,10 @@
 //! SHOW PROCESSLIST: a client finds itself and others by the ids that they know, where a backend serves them.
 //!
-//! The server lists its threads, of which some are backends. The answer is held here to its end, and in the first column of its
+//! The server lists its threads, of which some are backends. The answer is held to its end, and in the first column of its
 //! rows the id of a client stands in the place of its backend's: of those that a backend has served from before the
 //! statement until its end, so that none is named for what another one did.
 
-use crate::engine::Engine;
-use crate::request::Request;
-
-/// Longer answers are passed on as they come, with the server's ids: so much are some thousand threads.
-pub(crate) const LARGEST_LIST: usize = 1 << 20;
+use super::held::words_of;
 
 /// Digits of the largest thread id (a BIGINT).
 const LONGEST_ID: u8 = 20;
@@ -18,65 +14,25 @@ pub(crate) type Served = Box<[(u32, u32)]>;
 
 /// Whether a text is `SHOW [FULL] PROCESSLIST` and nothing else.
 pub(crate) fn is_asked_for(text: &[u8]) -> bool {
-    let mut words =
-        text.split(|byte| byte.is_ascii_whitespace() || *byte == b';').filter(|word| !word.is_empty());
-    let is = |word: Option<&[u8]>, known: &str| {
-        word.is_some_and(|word| word.eq_ignore_ascii_case(known.as_bytes()))
-    };
-    if !is(words.next(), "show") {
+    let mut words = words_of(text);
+    if words.next().as_deref() != Some(b"show") {
         return false;
     }
     let mut list = words.next();
-    if is(list, "full") {
+    if list.as_deref() == Some(b"full") {
         list = words.next();
     }
-    is(list, "processlist") && words.next().is_none()
+    list.as_deref() == Some(b"processlist") && words.next().is_none()
 }
 
-impl Engine {
-    /// The statement is about to be sent.
-    pub(crate) fn note_served(&self, request: &mut Request) {
-        if let Some(served) = &mut request.served {
-            *served = self.workers.serving.now().into();
-        }
-    }
-
-    /// The whole answer is there: it goes to its client.
-    pub(crate) fn answer_process_list(&mut self, client: usize, before: &[(u32, u32)], answer: &[u8]) {
-        let now = self.workers.serving.now();
-        let stayed: Vec<_> = before.iter().filter(|pair| now.contains(pair)).copied().collect();
-        self.outbox.send(self.clients[client].connection, &with_clients(answer, &stayed));
-    }
-}
-
-/// The packets of an answer, with clients' ids in the place of these threads'.
-fn with_clients(answer: &[u8], served: &[(u32, u32)]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(answer.len() + 10 * served.len());
-    let mut rest = answer;
-    // The number of columns, and a definition of each.
-    let mut head = 1 + usize::from(answer.get(wire::HEADER_LEN).copied().unwrap_or(0));
-    while let Some((&[a, b, c, mut sequence], behind)) = rest.split_first_chunk::<{ wire::HEADER_LEN }>() {
-        let length = u32::from_le_bytes([a, b, c, 0]) as usize;
-        let Some((payload, behind)) = behind.split_at_checked(length) else { break };
-        rest = behind;
-        match client_of_row(payload, served).filter(|_| head == 0) {
-            Some((client, behind_id)) => {
-                let digits = client.to_string();
-                let mut row = Vec::with_capacity(payload.len() + digits.len());
-                row.push(u8::try_from(digits.len()).expect("ten digits at most"));
-                row.extend_from_slice(digits.as_bytes());
-                row.extend_from_slice(behind_id);
-                wire::put_message(&mut out, &mut sequence, &row);
-            }
-            None => {
-                out.extend_from_slice(&[a, b, c, sequence]);
-                out.extend_from_slice(payload);
-            }
-        }
-        head = head.saturating_sub(1);
-    }
-    out.extend_from_slice(rest);
-    out
+/// A row with a client's id in the place of its thread's; `None` where that serves none.
+pub(super) fn row_of_client(row: &[u8], served: &[(u32, u32)]) -> Option<Vec<u8>> {
+    let (client, behind_id) = client_of_row(row, served)?;
+    let digits = client.to_string();
+    let mut out = Vec::with_capacity(row.len() + digits.len());
+    wire::put_lenenc_bytes(&mut out, digits.as_bytes());
+    out.extend_from_slice(behind_id);
+    Some(out)
 }
 
 /// The client that a row's thread serves, and what stands behind the thread's id. What ends the rows begins with no length of
@@ -93,7 +49,12 @@ fn client_of_row<'a>(row: &'a [u8], served: &[(u32, u32)]) -> Option<(u32, &'a [
 mod tests {
     use wire::{Capabilities, Column, ResultSetWriter, StatusFlags};
 
+    use super::super::held::with_rows;
     use super::*;
+
+    fn with_clients(answer: &[u8], served: &[(u32, u32)]) -> Vec<u8> {
+        with_rows(answer, |row| row_of_client(row, served))
+    }
 
     #[test]
     fn only_a_list_alone_is_one() {

@@ -1,0 +1,157 @@
+//! How often a client has sent each command about prepared statements, as SHOW STATUS tells it of a session.
+//!
+//! The server counts for its own sessions, which are backends. Drivers, and who writes them, look there at what becomes of their
+//! statements. What counts where has been tried on MariaDB 10.11 and MySQL 8.0 and 9.7: preparing with or without success, closing
+//! what is there, executing what is there with all its values; fetching, resetting and sending ahead with MariaDB in any case,
+//! with MySQL where the statement (and the parameter) is there.
+
+use sql::{Holding, Kind};
+
+use crate::backend::Summary;
+use crate::control::facts::Facts;
+use crate::engine::Engine;
+use crate::request::{Request, RequestKind};
+
+/// What is counted: the places of the names.
+#[derive(Clone, Copy)]
+pub(crate) enum Counter {
+    Prepare,
+    Execute,
+    Close,
+    Reset,
+    SendLongData,
+    Fetch,
+}
+
+const NAMES: [&[u8]; 6] = [b"prepare", b"execute", b"close", b"reset", b"send_long_data", b"fetch"];
+
+/// ER_WRONG_ARGUMENTS, ER_UNSUPPORTED_PS of a bulk execution, and ER_MALFORMED_PACKET.
+const WRONG_ARGUMENTS: u16 = 1210;
+const NOT_EXECUTED: [u16; 2] = [1295, 1835];
+
+/// ER_UNKNOWN_STMT_HANDLER.
+const UNKNOWN_STATEMENT: u16 = 1243;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters([u64; NAMES.len()]);
+
+impl Counters {
+    fn of(&mut self, counter: Counter) -> &mut u64 {
+        &mut self.0[counter as usize]
+    }
+}
+
+/// A row of SHOW STATUS with the client's own count in it; `None` where it shows something else. What ends the rows does not
+/// begin with a name.
+pub(super) fn row_of_client(row: &[u8], own: Counters) -> Option<Vec<u8>> {
+    let fields = wire::parse_text_row(row).ok()?;
+    let [Some(name), Some(_)] = fields[..] else { return None };
+    let counted = name.strip_prefix(b"Com_stmt_")?;
+    let place = NAMES.iter().position(|known| *known == counted)?;
+    let mut out = Vec::with_capacity(row.len() + 20);
+    wire::put_lenenc_bytes(&mut out, name);
+    wire::put_lenenc_bytes(&mut out, own.0[place].to_string().as_bytes());
+    Some(out)
+}
+
+impl Engine {
+    /// One more of a client.
+    pub(crate) fn count(&mut self, client: usize, counter: Counter) {
+        let count = self.clients[client].statements.get_or_insert_default().counters.of(counter);
+        *count = count.wrapping_add(1);
+    }
+
+    /// One more where the server counts before it looks whether the statement is there.
+    pub(super) fn count_if_mariadb(&mut self, client: usize, counter: Counter) -> bool {
+        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
+        if is_mariadb {
+            self.count(client, counter);
+        }
+        is_mariadb
+    }
+
+    /// A command has ended: its text may have prepared, executed or closed something, or an execution has been none.
+    pub(crate) fn count_ended(&mut self, client: usize, request: &Request, summary: &Summary) {
+        let error = summary.error.as_ref();
+        let code = error.map(|error| error.code);
+        if request.command == RequestKind::Execute {
+            let none = error.is_some_and(|error| {
+                let lacks =
+                    error.code == WRONG_ARGUMENTS && error.message.windows(7).any(|part| part == b"mysqld_");
+                lacks || NOT_EXECUTED.contains(&error.code)
+            });
+            if let Some(statements) = self.clients[client].statements.as_mut().filter(|_| none) {
+                let count = statements.counters.of(Execute);
+                *count = count.wrapping_sub(1);
+            }
+            return;
+        }
+        if request.command != RequestKind::Query || request.statement.several {
+            return;
+        }
+        let replaces =
+            |name| self.clients[client].holdings.as_ref().is_some_and(|held| held.has_prepared(name));
+        use Counter::{Close, Execute, Prepare};
+        let counted: &[Counter] = match (request.statement.kind, request.holding.as_deref()) {
+            (Kind::Prepare, Some(Holding::Prepares { name, .. })) if replaces(name) => &[Close, Prepare],
+            (Kind::Prepare, _) => &[Prepare],
+            (Kind::Execute, Some(Holding::Executes(_))) => match code {
+                Some(UNKNOWN_STATEMENT | WRONG_ARGUMENTS) => &[],
+                _ => &[Execute],
+            },
+            // EXECUTE IMMEDIATE.
+            (Kind::Execute, _) if error.is_none() => &[Prepare, Execute, Close],
+            (Kind::Deallocate, _) if error.is_none() => &[Close],
+            _ => &[],
+        };
+        for &counter in counted {
+            self.count(client, counter);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{Capabilities, Column, ResultSetWriter, StatusFlags};
+
+    use super::super::held::with_rows;
+    use super::*;
+
+    fn answer(rows: &[(&str, &str)], capabilities: Capabilities) -> Vec<u8> {
+        let (mut out, mut sequence) = (Vec::new(), 1);
+        let columns = [Column::text("Variable_name"), Column::text("Value")];
+        let status = StatusFlags::AUTOCOMMIT;
+        let mut writer = ResultSetWriter::begin(&mut out, &mut sequence, &columns, status, capabilities);
+        for (name, value) in rows {
+            writer.row(&[Some(name.as_bytes()), Some(value.as_bytes())]);
+        }
+        writer.finish();
+        out
+    }
+
+    #[test]
+    fn counters_are_the_clients_own() {
+        let mut own = Counters::default();
+        *own.of(Counter::Close) = u64::MAX;
+        *own.of(Counter::Fetch) = 3;
+        let rewritten = |answer: &[u8]| with_rows(answer, |row| row_of_client(row, own));
+        for capabilities in [Capabilities::NONE, Capabilities::DEPRECATE_EOF, Capabilities::CACHE_METADATA] {
+            let others =
+                [("Com_stmt_reprepare", "5"), ("Com_stmt_closed", "6"), ("Uptime", "7"), ("Com_stmt_", "8")];
+            let counted = [("Com_stmt_close", "1"), ("Com_stmt_fetch", "12"), ("Com_stmt_prepare", "345")];
+            let theirs = [
+                ("Com_stmt_close", "18446744073709551615"),
+                ("Com_stmt_fetch", "3"),
+                ("Com_stmt_prepare", "0"),
+            ];
+            let before = answer(&[&counted[..], &others].concat(), capabilities);
+            assert_eq!(rewritten(&before), answer(&[&theirs[..], &others].concat(), capabilities));
+            for cut in 0..before.len() {
+                rewritten(&before[..cut]);
+            }
+        }
+        let mut error = Vec::new();
+        wire::put_message(&mut error, &mut 1, b"\xff\x48\x04#HY000no");
+        assert_eq!(rewritten(&error), error);
+    }
+}
