@@ -3,7 +3,12 @@
 import pytest
 
 from harness import mysql as private_mysql
-from test_server_defaults import test_a_transaction_goes_on, test_who_was_there_keeps_the_old_values, sites  # noqa: F401
+from test_server_defaults import (  # noqa: F401
+    sites,
+    test_a_change_that_comes_through_is_noticed_at_once,
+    test_a_transaction_goes_on,
+    test_who_was_there_keeps_the_old_values,
+)
 
 pytestmark = private_mysql.needed
 

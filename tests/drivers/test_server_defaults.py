@@ -95,3 +95,20 @@ def test_a_transaction_goes_on(sites):
         client.query("ROLLBACK")
         assert values(client) == before
         assert client.query("SELECT COUNT(*) FROM mine").rows == [(b"0",)]
+
+
+def test_a_change_that_comes_through_is_noticed_at_once(own_server, own_onramp):
+    """Nobody looks by the clock here."""
+    onramp = own_onramp(own_server, accounts_refresh="1h", max_backends=4)
+    with raw.connect(onramp, *ADMIN) as one, raw.connect(onramp, *ADMIN) as other:
+        before = values(one)
+        assert values(other) == before
+        assert isinstance(one.query("SET GLOBAL time_zone = '+03:00'"), raw.Ok)
+        wait_until_seen(onramp)
+        end = time.monotonic() + 30
+        while True:
+            with raw.connect(onramp) as later:
+                if later.query("SELECT @@time_zone").rows == [(b"+03:00",)]:
+                    break
+            assert time.monotonic() < end
+        assert values(one) == values(other) == before

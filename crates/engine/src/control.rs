@@ -64,7 +64,7 @@ pub(crate) struct Control {
     /// What is known of stored code.
     pub(crate) code: Watch,
     /// What is known of the values that a session begins with.
-    defaults: Defaults,
+    pub(crate) defaults: Defaults,
 }
 
 enum State {

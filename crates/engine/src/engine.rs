@@ -296,6 +296,7 @@ impl Engine {
             Letter::LockHolders(holders) => self.take_lock_holders(holders),
             Letter::MakeRoom { from } => self.make_room_for_worker(*from),
             Letter::RoomMade => self.room_was_made(),
+            Letter::DefaultsChanged => self.control.defaults.are_wanted(),
         }
     }
 

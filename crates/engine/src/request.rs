@@ -72,6 +72,8 @@ pub(crate) struct Request {
     pub(crate) about: Option<Box<About>>,
     /// What its answer will be remembered for.
     pub(crate) remember: Option<Question>,
+    /// It may change the server's global values, if it succeeds.
+    pub(crate) sets_globals: bool,
     /// Its answer is held to its end, and what becomes of it then.
     pub(crate) held: Option<Held>,
     /// It ends what another client has on the server.
@@ -256,6 +258,7 @@ impl Request {
             attributes: QueryAttributes::None,
             about: None,
             remember: None,
+            sets_globals: false,
             held: None,
             kills_client: false,
             hidden: Hidden::default(),

@@ -68,8 +68,10 @@ impl Engine {
         self.note_hidden_code_at_end(key, &mut request, statement.code_change.is_some());
         // What it defines is there by now, or will not be.
         drop(statement.code_change.take());
-        if let Some(error) = &summary.error {
-            self.note_failed(key, client, &request, error);
+        match &summary.error {
+            Some(error) => self.note_failed(key, client, &request, error),
+            None if request.sets_globals => self.look_at_defaults(),
+            None => {}
         }
         let before = self.state_to_remember(client, &request);
         let unexplained = self.take_in_changes(key, client, &request, summary);

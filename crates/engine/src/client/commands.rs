@@ -14,6 +14,7 @@ use super::login::{LARGEST_LOGIN, Login};
 use super::process_list::Served;
 use super::{Phase, Running};
 use crate::backend::Permit;
+use crate::control::defaults;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{QueryAttributes, Request, RequestKind, Statement};
@@ -334,6 +335,7 @@ impl Engine {
         request.attributes = attributes;
         request.remember = remember;
         request.held = Held::of_text(&request.statement, text);
+        request.sets_globals = defaults::may_be_set(&request.statement, text);
         request.inserts_selection = inserts_selection(&request.statement, text);
         request.holding = self.holding_of(key, &request.statement, text);
         request.variables = self.variable_use(key, &request.statement, text);

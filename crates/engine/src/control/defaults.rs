@@ -4,13 +4,19 @@
 //! behind a change, some would have the old values and some the new ones, and each client now these, now those. So Onramp
 //! looks again and again, gives those who are logged in the old values as if they had set them, and renews the backends.
 
-use seam::Instant;
+use std::time::Duration;
 
+use seam::Instant;
+use sql::Kind;
+
+use super::SHORTEST_REFRESH;
 use crate::backend::kept::rows_of;
 use crate::backend::{Afterwards, Phase};
 use crate::engine::Engine;
 use crate::outside::event::Event;
+use crate::request::Statement;
 use crate::session::SessionState;
+use crate::workers::letter::Letter;
 
 /// Asks for the variables whose global value begins a session, which everybody may set for a session of their own, and which change what a statement
 /// does or how long it may take; and for some that are not carried, so that backends are renewed. Those that a server does not know are
@@ -40,6 +46,8 @@ pub(crate) struct Defaults {
     anew: bool,
     /// The server does not answer such a question.
     refused: bool,
+    /// A client has just changed some.
+    wanted: bool,
 }
 
 /// Variables with their values.
@@ -47,9 +55,15 @@ pub(crate) type Values = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl Defaults {
     /// When the server is to be asked next.
-    pub(crate) fn next(&self, every: std::time::Duration) -> Option<Instant> {
+    pub(crate) fn next(&self, every: Duration) -> Option<Instant> {
         let waits = self.seen.is_some() && !self.anew;
-        (!self.refused).then_some(if waits { self.asked + every } else { Instant::START })
+        let pause = if self.wanted { SHORTEST_REFRESH } else { every };
+        (!self.refused).then_some(if waits { self.asked + pause } else { Instant::START })
+    }
+
+    /// Others may be there by now.
+    pub(crate) fn are_wanted(&mut self) {
+        self.wanted = true;
     }
 
     pub(crate) fn asked_anew(&mut self) {
@@ -57,7 +71,7 @@ impl Defaults {
     }
 
     pub(crate) fn are_asked_for(&mut self, now: Instant) {
-        self.asked = now;
+        (self.asked, self.wanted) = (now, false);
     }
 
     pub(crate) fn are_refused(&mut self) {
@@ -84,7 +98,23 @@ fn values(answer: &[u8]) -> Values {
     rows_of(answer).into_iter().filter_map(pair).collect()
 }
 
+/// Whether a statement may set global values. MySQL's SET PERSIST does, too.
+pub(crate) fn may_be_set(statement: &Statement, text: &[u8]) -> bool {
+    let word =
+        |word: &[u8]| [&b"global"[..], b"persist"].iter().any(|scope| word.eq_ignore_ascii_case(scope));
+    statement.kind == Kind::Set && text.split(|byte| !byte.is_ascii_alphabetic()).any(word)
+}
+
 impl Engine {
+    /// A client may have changed them: every worker looks without waiting for `accounts_refresh`.
+    pub(crate) fn look_at_defaults(&mut self) {
+        self.control.defaults.are_wanted();
+        let own = self.worker;
+        for worker in (0..self.workers.count() as usize).filter(|&worker| worker != own) {
+            self.write_letter(worker, Letter::DefaultsChanged);
+        }
+    }
+
     /// The server's answer. True where the facts have to be read again.
     pub(crate) fn take_defaults(&mut self, answer: Vec<u8>) -> bool {
         let mut old = self.control.defaults.changed_by(answer);
@@ -141,8 +171,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
+    use sql::LexMode;
     use wire::{Capabilities, Column, ResultSetWriter, StatusFlags};
 
     use super::*;
@@ -203,6 +232,21 @@ mod tests {
     }
 
     #[test]
+    fn only_a_scope_makes_a_set_global() {
+        let sets = |text: &str| {
+            may_be_set(&Statement::of_text(text.as_bytes(), LexMode::default()), text.as_bytes())
+        };
+        for text in
+            ["SET GLOBAL sql_mode = ''", "set @@global.time_zone='SYSTEM'", "SET a = 1, PERSIST b = 2"]
+        {
+            assert!(sets(text), "{text}");
+        }
+        for text in ["SET sql_mode = ''", "SELECT 'global'", "SET globally = 1", "SET NAMES utf8mb4"] {
+            assert!(!sets(text), "{text}");
+        }
+    }
+
+    #[test]
     fn a_server_that_refuses_is_asked_no_more() {
         let second = Duration::from_secs(1);
         let mut defaults = Defaults::default();
@@ -210,6 +254,8 @@ mod tests {
         defaults.are_asked_for(Instant::START + second);
         defaults.changed_by(answer(&[]));
         assert_eq!(defaults.next(second), Some(Instant::START + 2 * second));
+        defaults.are_wanted();
+        assert_eq!(defaults.next(second), Some(Instant::START + second + SHORTEST_REFRESH));
         defaults.are_refused();
         assert_eq!(defaults.next(second), None);
         defaults.asked_anew();

@@ -30,6 +30,8 @@ pub enum Letter {
     },
     /// That has been done.
     RoomMade,
+    /// A client of the sender's has changed global values that sessions begin with.
+    DefaultsChanged,
 }
 
 /// What a login has proved.
