@@ -7,6 +7,7 @@ from test_server_defaults import (  # noqa: F401
     sites,
     test_a_change_that_comes_through_is_noticed_at_once,
     test_a_transaction_goes_on,
+    test_client_libraries_are_told_how_to_escape,
     test_who_was_there_keeps_the_old_values,
 )
 

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from conftest import connect_pymysql
 from harness import raw
 from harness.server import ADMIN
 
@@ -112,3 +113,27 @@ def test_a_change_that_comes_through_is_noticed_at_once(own_server, own_onramp):
                     break
             assert time.monotonic() < end
         assert values(one) == values(other) == before
+
+
+def flags(site):
+    """Those of a greeting, a login, COM_PING, COM_RESET_CONNECTION and COM_CHANGE_USER."""
+    with raw.Connection(site) as client:
+        login = client.login("app", "app-secret")
+        return [client.greeting.status, login.status, client.ping().status, client.reset().status,
+                client.change_user("app", "app-secret").status]
+
+
+@pytest.mark.parametrize("mode", ["NO_BACKSLASH_ESCAPES", "ANSI_QUOTES", "ANSI,NO_BACKSLASH_ESCAPES"])
+def test_client_libraries_are_told_how_to_escape(sites, mode):
+    """They go by the status flags, also before the first statement: what is escaped in another way is an injection."""
+    with raw.connect(sites[0], *ADMIN) as admin:
+        assert isinstance(admin.query(f"SET GLOBAL sql_mode = '{mode}'"), raw.Ok)
+    wait_until_seen(sites[1])
+    direct, through = (flags(site) for site in sites)
+    assert through == direct
+    for site in sites:
+        client = connect_pymysql(site, autocommit=None)
+        with client, client.cursor() as cursor:
+            text = "x' UNION SELECT 7 -- "
+            cursor.execute("SELECT %s", (text,))
+            assert cursor.fetchall() == ((text,),)

@@ -394,10 +394,13 @@ impl Engine {
             Question::Server => {
                 let rows = rows_of(&answer.bytes);
                 let row: Vec<_> = rows.first().into_iter().flatten().map(Option::as_deref).collect();
-                let is_new = self.pending_facts.is_some();
-                let facts =
-                    self.pending_facts.as_mut().or(self.facts.as_mut()).expect("known since the login");
-                if facts.take_server_row(&row).is_none() {
+                let (taken, is_new) = match (&mut self.pending_facts, &mut self.facts) {
+                    (Some(facts), _) => (facts.take_server_row(&row), true),
+                    (None, facts) => {
+                        (facts.as_mut().and_then(|facts| facts.take_server_row_again(&row)), false)
+                    }
+                };
+                if taken.is_none() {
                     return self.control_lost("it gave an unexpected answer about its settings");
                 }
                 if is_new {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use seam::{Instant, Peer};
-use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, StatusFlags, WireError};
+use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, WireError};
 use zeroize::Zeroizing;
 
 use super::authentication::{Answer, Verdict};
@@ -170,7 +170,7 @@ impl Engine {
                 | client.security.offered()
                 | compression::offered(&self.settings, facts.capabilities),
             collation,
-            status: StatusFlags::AUTOCOMMIT,
+            status: facts.greeting_status(),
             auth_plugin: facts.method.name(),
         }
         .put(&mut payload);

@@ -16,6 +16,7 @@ use crate::control::version::Version;
 use crate::learned::lock_waits::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
 use crate::server_login::Established;
 use crate::session::Charset;
+use crate::session::aftermath::ANSI_QUOTES;
 
 /// The server as it was when the service account last logged in; the accounts are read again and again.
 pub(crate) struct Facts {
@@ -193,9 +194,36 @@ impl Facts {
         Some(())
     }
 
-    /// The status flags that a new connection has.
+    /// That row once more, on the same connection. What it says of collations was true of sessions when the server started;
+    /// `SET GLOBAL collation_server` changes no character set of theirs.
+    pub(crate) fn take_server_row_again(&mut self, row: &Row<'_>) -> Option<()> {
+        let collation_server = std::mem::take(&mut self.collation_server);
+        let default_collation = self.default_collation;
+        let taken = self.take_server_row(row);
+        (self.collation_server, self.default_collation) = (collation_server, default_collation);
+        taken
+    }
+
+    /// The status flags that a new connection has. Client libraries escape values by those of `sql_mode`.
     pub(crate) fn fresh_status(&self) -> StatusFlags {
-        if self.autocommit { StatusFlags::AUTOCOMMIT } else { StatusFlags(0) }
+        let autocommit = if self.autocommit { StatusFlags::AUTOCOMMIT.0 } else { 0 };
+        StatusFlags(autocommit | self.status_of_sql_mode())
+    }
+
+    /// Those of a greeting. MySQL says there that a connection commits each statement by itself, also where it does not.
+    pub(crate) fn greeting_status(&self) -> StatusFlags {
+        if self.is_mariadb() {
+            return self.fresh_status();
+        }
+        StatusFlags(StatusFlags::AUTOCOMMIT.0 | self.status_of_sql_mode())
+    }
+
+    /// What both servers say of the global `sql_mode` (THD::init in their sql_class.cc).
+    fn status_of_sql_mode(&self) -> u16 {
+        let escapes =
+            if self.lex_mode.no_backslash_escapes { StatusFlags::NO_BACKSLASH_ESCAPES.0 } else { 0 };
+        let quotes = if self.is_mariadb() && self.lex_mode.ansi_quotes { ANSI_QUOTES } else { 0 };
+        escapes | quotes
     }
 
     /// The `sql_mode` after the login of a client with `CLIENT_IGNORE_SPACE`. The servers put it into the session's at the login
@@ -283,25 +311,26 @@ const UTF8MB4_GENERAL_CI: u8 = 45;
 mod tests {
     use super::*;
 
+    const SERVER_ROW: [&[u8]; 11] = [
+        b"1",
+        b"ANSI_QUOTES",
+        b"151",
+        b"16777216",
+        b"latin1_swedish_ci",
+        b"1",
+        b"16382",
+        b"1",
+        b"0",
+        b"time_zone",
+        b"OFF",
+    ];
+
     fn facts() -> Facts {
         let mut facts =
             Facts::new(&Established::of_test("5.5.5-10.11.14-MariaDB-0+deb12u2", Capabilities(0)));
         facts.take_collation_row(&[Some(b"8"), Some(b"latin1_swedish_ci"), Some(b"latin1")]).unwrap();
         facts.take_collation_row(&[Some(b"45"), Some(b"utf8mb4_general_ci"), Some(b"utf8mb4")]).unwrap();
-        let fields: [&[u8]; 11] = [
-            b"1",
-            b"ANSI_QUOTES",
-            b"151",
-            b"16777216",
-            b"latin1_swedish_ci",
-            b"1",
-            b"16382",
-            b"1",
-            b"0",
-            b"time_zone",
-            b"OFF",
-        ];
-        let row = fields.map(Some);
+        let row = SERVER_ROW.map(Some);
         facts.take_server_row(&row).unwrap();
         facts
     }
@@ -325,6 +354,20 @@ mod tests {
         assert_eq!(facts.trackers.literal(TrackerVariable::SystemVariables), "'time_zone'");
         assert!(!facts.tracks_transactions);
         assert!(facts.accounts_query().contains("FROM mysql.global_priv"));
+    }
+
+    #[test]
+    fn a_new_connection_is_told_of_its_sql_mode() {
+        let mut facts = facts();
+        assert_eq!(facts.fresh_status(), StatusFlags(2 | 1 << 15));
+        let mut row = SERVER_ROW.map(Some);
+        row[1] = Some(b"ANSI_QUOTES,NO_BACKSLASH_ESCAPES");
+        row[5] = Some(b"0");
+        facts.take_server_row(&row).unwrap();
+        assert_eq!(facts.fresh_status(), StatusFlags(1 << 9 | 1 << 15));
+        assert_eq!(facts.greeting_status(), facts.fresh_status());
+        facts.version = Version::new(b"9.7.4".to_vec());
+        assert_eq!(facts.greeting_status(), StatusFlags(2 | 1 << 9));
     }
 
     #[test]
@@ -358,6 +401,10 @@ mod tests {
             let charset = facts.charset_of_reset(45);
             (charset.client.to_vec(), charset.collation.to_vec())
         };
+        assert_eq!(of(&facts), (b"latin1".to_vec(), b"latin1_swedish_ci".to_vec()));
+        let mut row = SERVER_ROW.map(Some);
+        row[4] = Some(b"utf8mb4_general_ci");
+        facts.take_server_row_again(&row).unwrap();
         assert_eq!(of(&facts), (b"latin1".to_vec(), b"latin1_swedish_ci".to_vec()));
         facts.collation_server = b"utf8mb4_0900_bin".to_vec(); // number 309
         assert_eq!(of(&facts), (b"utf8mb4".to_vec(), b"utf8mb4_0900_bin".to_vec()));

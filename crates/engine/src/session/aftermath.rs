@@ -200,7 +200,7 @@ const SESSION_STATUS: u16 =
 pub(crate) const OF_SQL_MODE: u16 = StatusFlags::NO_BACKSLASH_ESCAPES.0 | ANSI_QUOTES;
 
 /// SERVER_STATUS_ANSI_QUOTES, MariaDB's.
-const ANSI_QUOTES: u16 = 1 << 15;
+pub(crate) const ANSI_QUOTES: u16 = 1 << 15;
 
 /// A saved answer to SHOW WARNINGS with the status that the session has by now: it may have begun a transaction since.
 pub(crate) fn with_status(reply: &[u8], status: StatusFlags) -> Vec<u8> {
