@@ -271,9 +271,11 @@ fn column(step: &Step, ends: Ends, direct: &[u8], through: &[u8]) -> Option<Reas
         (column.length, column.kind, column.flags & !0x80, column.decimals)
     };
     let length_aside = |column: &wire::ColumnDefinition<'_>| (column.flags, column.decimals);
-    // A LONG_BLOB, or what functions make of it, and what was made NULL again.
-    let of_null = [one.length, two.length] == [16_777_216, 16_777_215]
+    // A LONG_BLOB, or what functions make of it, and what was made NULL again; or a SET of it was prepared, elsewhere.
+    let null = [one.length, two.length] == [16_777_216, 16_777_215]
         && (one.kind == two.kind || [one.kind, two.kind] == [251, 250]);
+    let prepared = [one.length, two.length] == [16_777_215, 16_777_216] && one.kind == two.kind;
+    let of_null = null || prepared;
     // MySQL: VAR_STRING, what it makes of a LONG_BLOB, and LONGLONG and DOUBLE for sums.
     let of_mysql = is_mysql(ends)
         && says(step, &["@"])
