@@ -1,10 +1,13 @@
 # make serve             build, and serve with a private MariaDB
-# make test              all tests
+# make quick             the tests that need no server: under a minute behind the build
+# make test              the tests, but for what takes long and finds little; at its end it says what that is
+# make test-all          all tests
 # make check             formatting, lints, documentation, dependencies
 # make fuzz              every fuzz target for FUZZ_SECONDS each
 # make simulate          the engine on SEEDS seeds, alone and as one of three workers
 # make scheduling        the thread pools' known weaknesses in the simulator, side by side; writes docs/SCHEDULING.md
 # make differential      random programs of session-changing statements, direct and through, packet by packet
+# make leaks             random programs, and what is left on their backends when their clients have gone
 # make conformance       others' test suites, direct and through; writes docs/CONFORMANCE.md
 # make challenge         100,000 clients, with and without Onramp: a page with charts in ./challenge-report
 # make compare           Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
@@ -19,10 +22,11 @@ ARGUMENTS ?=
 FUZZ_SECONDS ?= 10
 SEEDS ?= 200
 DIFFERENTIAL_SECONDS ?= 120
+LEAK_SECONDS ?= 120
 # Where cargo puts what it builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help serve test check fuzz simulate scheduling differential conformance challenge
+.PHONY: help serve quick test test-all check fuzz simulate scheduling differential leaks conformance challenge
 .PHONY: compare compare-pool compare-overload compare-logins docs-options docs-admin
 
 help:
@@ -34,16 +38,37 @@ serve:
 	cargo build --release --locked --package onramp
 	exec $(BUILT)/release/onramp serve $(ARGUMENTS)
 
+# Programs of tests that start servers; all others are quick.
+START_SERVERS := challenge mariadb serve
+PROGRAMS_OF_TESTS := $(basename $(notdir $(wildcard crates/*/tests/*.rs))) $(notdir $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))
+
+# Prints where servers of tests keep their data.
+PLACE := python3 -B tests/drivers/harness/folders.py
+
+quick:
+	cargo test --workspace --locked --lib --bins $(addprefix --test ,$(filter-out $(START_SERVERS),$(PROGRAMS_OF_TESTS)))
+	python3 -B -m unittest discover --quiet --start-directory tests/benchmark
+
 # The end-to-end tests bring their own Python and Node packages, and a MySQL server, into ignored folders. Without that
-# server, which is out of one more registry, the tests that need it are skipped; the last lines say so. The second run does without
-# it, for the sake of time: what is a driver's or the workers' own does not depend on the kind of server.
+# server, which is out of one more registry, the tests that need it are skipped; the last lines say so.
 test:
 	@.ci/install test
 	@.ci/install mysql || true
-	cargo test --workspace --locked
+	cargo test --workspace --locked --no-run
+	TMPDIR="$$($(PLACE))" cargo test --workspace --locked
 	python3 -B -m unittest discover --quiet --start-directory tests/benchmark
-	ONRAMP_DRIVER=epoll cargo test --locked --package onramp --test serve
-	tests/drivers/run
+	tests/drivers/run usual
+	@echo
+	@echo "Left out, and part of make test-all:"
+	@echo "- files marked slow:" $$(cd tests/drivers && grep -l pytest.mark.slow test_*.py)
+	@echo "- the ledger (tests/ledger/run)"
+	@echo "- private servers, and everything with MariaDB, once more on epoll and with three workers"
+
+# The second run does without MySQL, for the sake of time: what is a driver's or the workers' own does not depend on the kind of server.
+test-all: test
+	tests/drivers/run slow
+	tests/drivers/run ledger --connections 100 --seconds 10
+	TMPDIR="$$($(PLACE))" ONRAMP_DRIVER=epoll cargo test --locked --package onramp --test serve
 	ONRAMP_DRIVER=epoll ONRAMP_WORKERS=3 ONRAMP_COALESCE_READS=on MYSQL_HOME= tests/drivers/run
 
 check:
@@ -83,6 +108,14 @@ differential:
 	@.ci/install test
 	cargo build --locked --package onramp
 	cargo run --locked --package differential -- --kept crates/differential/kept --seconds $(DIFFERENTIAL_SECONDS) $(ARGUMENTS)
+
+# Two minutes; `make leaks LEAK_SECONDS=3600` for an hour, ARGUMENTS="--server-directory DIR" and so on as above. Programs that leave
+# something are made small and written to target/leaks.
+leaks:
+	@.ci/install test
+	cargo build --locked --package onramp
+	cargo run --locked --package differential -- --leaks --kept crates/differential/kept/leaks --found $(BUILT)/leaks \
+	  --seconds $(LEAK_SECONDS) $(ARGUMENTS)
 
 # Half an hour; `make conformance ARGUMENTS=PyMySQL` runs one suite.
 conformance:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from . import folders
 from .installation import Installation
 from .server import ADMIN, APP, OTHER, SERVICE, Server, as_user
 
@@ -30,7 +31,7 @@ CREATE DATABASE forbidden;
 """
 
 OPTIONS = ["--bind-address=127.0.0.1", "--loose-mysqlx=OFF", "--secure-file-priv=NULL", "--innodb-buffer-pool-size=64M",
-           "--innodb-flush-log-at-trx-commit=2", "--skip-log-bin"]
+           "--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--skip-log-bin"]
 
 
 @functools.cache
@@ -69,7 +70,7 @@ class MySqlServer(Server):
         """Starts and waits until it takes connections."""
         assert self.process is None, "already running"
         self.temporary.mkdir(exist_ok=True)
-        self.process = self._launch(f"--port={self.port}", f"--socket={self.socket}", f"--pid-file={self.data}/mysqld.pid", *OPTIONS, *options)
+        self.process = self._launch(f"--port={self.inner_port}", f"--socket={self.socket}", f"--pid-file={self.data}/mysqld.pid", *OPTIONS, *options)
         self.wait_until_up()
         return self
 
@@ -84,24 +85,30 @@ class MySqlServer(Server):
         Path(self.socket + ".lock").unlink(missing_ok=True)
 
     def _launch(self, *options):
-        # 16 MB of log: a copy of the folder is quick.
-        size = "--innodb-redo-log-capacity=16M" if version() >= (8, 0, 30) else "--innodb-log-file-size=8M"
+        # Small files, as MariaDB's.
+        log_size = "--innodb-redo-log-capacity=16M" if version() >= (8, 0, 30) else "--innodb-log-file-size=8M"
+        sizes = [log_size, "--innodb-data-file-path=ibdata1:5M:autoextend", "--innodb-autoextend-increment=1"]
         with open(self.log, "ab") as log:
             return subprocess.Popen(
-                [*installed().command(), *as_user(), f"--datadir={self.data}", f"--tmpdir={self.temporary}", size, *options],
+                [*installed().command(), *as_user(), f"--datadir={self.data}", f"--tmpdir={self.temporary}", *sizes, *options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
-@functools.cache
 def _template(folder):
     """A data folder with the accounts, which is made once; servers start from copies of it."""
-    server = MySqlServer(folder, data=Path(folder) / "mysql-template")
+    with folders.once(folder, "mysql-template") as (data, to_make):
+        if to_make:
+            _make_template(data)
+    return data
+
+
+def _make_template(data):
+    server = MySqlServer(data.parent, data=data)
     server.initialise()
     rights = [right for right, first in RIGHTS if version() >= first]
     if version() < (8, 0):
         rights.append("SELECT ON mysql.proc")
-    accounts = Path(folder) / "mysql-accounts.sql"
+    accounts = data.parent / "mysql-accounts.sql"
     accounts.write_text(ACCOUNTS.format(rights="\n".join(f"GRANT {right} TO '{SERVICE[0]}'@'%';" for right in rights)))
     server.start(f"--init-file={accounts}")
     server.stop()
-    return server.data

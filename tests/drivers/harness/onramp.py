@@ -20,8 +20,8 @@ def binary():
 
 
 # Options where a test does not say otherwise. The suites try wrong passwords again and again, and no statement is given up for
-# want of a backend because a machine is slow.
-USUAL = {"failed_login_delay": "0s", "backend_connect_timeout": f"{PATIENCE}s"}
+# want of a backend because a machine is slow, nor does anybody lose one for that.
+USUAL = {"failed_login_delay": "0s", "backend_connect_timeout": f"{PATIENCE}s", "idle_hold_timeout": "0s"}
 
 
 class Onramp:
@@ -42,7 +42,7 @@ class Onramp:
         """Starts; with `wait`, until it has found the server and greets a client."""
         user, password = self.service
         command = [binary(), "serve", "--listen", f"{self.host}:{self.port}"]
-        for name, value in {**USUAL, **self.options}.items():
+        for name, value in {**USUAL, **self.trust(), **self.options}.items():
             values = value if isinstance(value, list) else [value]
             for each in values:
                 command += [f"--{name.replace('_', '-')}", str(each)]
@@ -62,11 +62,18 @@ class Onramp:
             self.wait_until_ready()
         return self
 
+    def trust(self):
+        """By what a MySQL server gets passwords over TCP: its RSA key, where it has one; through a relay, the address."""
+        if not hasattr(self.server, "data"):
+            return {"backend_trusted_networks": "127.0.0.1"}
+        key = Path(self.server.data) / "public_key.pem"
+        return {"backend_public_key": key} if key.exists() and "backend_tls" not in self.options else {}
+
     def wait_until_ready(self):
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
-                with socket.create_connection((self.host, self.port), timeout=5) as probe:
+                with socket.create_connection((self.host, self.port), timeout=PATIENCE) as probe:
                     if probe.recv(5)[4:5] == b"\x0a":
                         return
             except OSError:
@@ -99,7 +106,7 @@ class Onramp:
             except subprocess.TimeoutExpired:
                 self.terminate()  # the second one means at once
                 try:
-                    self.process.wait(5)
+                    self.process.wait(PATIENCE)
                 except subprocess.TimeoutExpired:
                     self.process.kill()
                     self.process.wait()

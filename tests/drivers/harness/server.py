@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from . import delay, folders
 from .waiting import PATIENCE
 
 APP = ("app", "app-secret")
@@ -33,13 +34,16 @@ CREATE DATABASE onramp_app;
 CREATE DATABASE forbidden;
 """
 
+# Files that are quick to copy, and grow by what is needed and not by 64 MB at once.
+SMALL = ["--innodb-data-file-path=ibdata1:5M:autoextend", "--innodb-autoextend-increment=1", "--innodb-log-file-size=16M"]
+
 OPTIONS = [
     "--skip-networking=0",
     "--bind-address=127.0.0.1",
     "--max-connections=600",  # the ledger's direct checks and twice the largest max_backends of the suites
     "--max-allowed-packet=1G",  # the largest there is: limits are tested against Onramp's own
     "--innodb-buffer-pool-size=128M",
-    "--innodb-log-file-size=16M",  # small, so that a copy of the folder is quick
+    *SMALL,
     "--innodb-flush-log-at-trx-commit=2",  # survives kill -9 of the server, which is what the suites do
     "--innodb-flush-method=nosync",  # as above: the system keeps the files, only a power cut would lose them
     "--sync-frm=OFF",
@@ -66,11 +70,12 @@ def free_port():
 
     It lies outside of the range that the system chooses local ports from (`ip_local_port_range` in the kernel's
     ip-sysctl.rst, usually from 32768 on), so that nothing takes it while a server that was stopped is to come back on it.
-    It is never given out twice by one process.
+    It is never given out twice by one process, nor by two lanes.
     """
+    lane, lanes = int(os.environ.get("ONRAMP_LANE", "0")), int(os.environ.get("ONRAMP_LANES", "1"))
     first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     while True:
-        port = random.randrange(10_000, 65_000)
+        port = random.randrange(10_000 + lane, 65_000, lanes)
         if port in _given_out or first <= port <= last:
             continue
         with socket.socket() as probe:
@@ -94,21 +99,26 @@ def find(program, *folders):
 
 
 def make_template(folder):
-    """Initialises a data folder with the accounts once; servers start from copies of it."""
-    data = Path(folder) / "template"
-    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+    """A data folder with the accounts, made once; servers start from copies of it."""
+    with folders.once(folder, "template") as (data, to_make):
+        if to_make:
+            _initialise(data)
+    return data
+
+
+def _initialise(data):
+    with tempfile.TemporaryDirectory(dir=data.parent) as temporary:
         done = subprocess.run(
             [find("mariadb-install-db"), "--no-defaults", f"--datadir={data}", f"--tmpdir={temporary}", *as_user(),
-             "--skip-test-db", "--auth-root-authentication-method=normal", "--innodb-log-file-size=16M"],
+             "--skip-test-db", "--auth-root-authentication-method=normal", *SMALL],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout[-3000:]
-    accounts = Path(folder) / "accounts.sql"
+    accounts = data.parent / "accounts.sql"
     # One statement per line is what --init-file reads; anonymous accounts would win over 'app'@'%'.
     accounts.write_text("DELETE FROM mysql.global_priv WHERE User = '';\nFLUSH PRIVILEGES;" + ACCOUNTS)
-    server = Server(folder, data=data)
+    server = Server(data.parent, data=data)
     server.start(f"--init-file={accounts}")
     server.stop()
-    return data
 
 
 def as_user():
@@ -123,7 +133,9 @@ class Server:
         self.folder = Path(folder)
         self.port = free_port()
         self.host = "127.0.0.1"
-        self.process = None
+        # Where the server is while the relay that makes its answers late has its port.
+        self.behind_relay = free_port() if delay.milliseconds() else None
+        self.process = self.relay = None
         # A Unix socket's path may have 107 bytes, fewer than some temporary folders need.
         self.socket = f"/tmp/onramp-test-{os.getpid()}-{self.port}.sock"
         self.data = Path(data) if data else self.folder / f"data-{self.port}"
@@ -131,7 +143,7 @@ class Server:
         self.temporary = self.folder / f"temporary-{self.port}"
         self.log = self.folder / f"server-{self.port}.log"
         if template:
-            shutil.copytree(template, self.data)
+            folders.copy(template, self.data)
 
     def start(self, *options):
         """Starts and waits until the server takes connections."""
@@ -140,19 +152,21 @@ class Server:
         self.process = subprocess.Popen(
             [find("mariadbd", "/usr/sbin", "/usr/libexec"), "--no-defaults", f"--datadir={self.data}",
              f"--tmpdir={self.temporary}", *as_user(),
-             f"--port={self.port}", f"--socket={self.socket}", f"--log-error={self.log}", *OPTIONS, *options],
+             f"--port={self.inner_port}", f"--socket={self.socket}", f"--log-error={self.log}", *OPTIONS, *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.wait_until_up()
         return self
 
     def wait_until_up(self):
         """Until it greets."""
+        if delay.milliseconds():
+            self.relay = delay.start(self.port, self.inner_port)
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 break
             try:
-                with socket.create_connection((self.host, self.port), timeout=5) as probe:
+                with socket.create_connection((self.host, self.port), timeout=PATIENCE) as probe:
                     if probe.recv(5)[4:5] == b"\x0a":  # protocol version 10: a greeting, not an error
                         return
             except OSError:
@@ -160,23 +174,43 @@ class Server:
             time.sleep(0.02)
         raise RuntimeError(f"the server did not come up:\n{self.log.read_text()[-3000:]}")
 
+    @property
+    def inner_port(self):
+        """The port that the server itself listens on."""
+        return self.behind_relay or self.port
+
     def stop(self):
         """Stops in an orderly way; after a kill only its socket is left to remove."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(60)
+                self.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        self._end_relay()
         self.process = None
         Path(self.socket).unlink(missing_ok=True)
+
+    def discard(self):
+        """Ends it at once and removes its data: those of a whole run's servers would fill the memory that they are in."""
+        if self.running:
+            self.kill()
+        self.stop()
+        folders.remove(self.data, self.temporary)
 
     def kill(self):
         """kill -9."""
         self.process.kill()
         self.process.wait()
+        self._end_relay()
         self.process = None
+
+    def _end_relay(self):
+        if self.relay is not None:
+            self.relay.kill()
+            self.relay.wait()
+            self.relay = None
 
     @property
     def running(self):

@@ -3,8 +3,6 @@
 from .raw import Column, Err
 
 # Differences that are meant to be, each with its line in docs/DIFFERENCES.md: (what, how to know it).
-ANSWERED_FROM_MEMORY = ("CONNECTION_ID()", "ROW_COUNT()", "FOUND_ROWS()", "WARNING_COUNT", "ERROR_COUNT")
-
 ONLY_SHOW_WARNINGS_IS_KEPT = "Onramp kept the answer to SHOW WARNINGS only"
 
 
@@ -22,14 +20,10 @@ def same(direct, through):
 
 
 def comparable(column):
-    """The collation's number counts as its character set only (test_collation_of_results is exact); session functions
-    that are replaced by their value have the type of a literal; of SHOW WARNINGS only the names count
-    (test_definitions_of_warnings is exact)."""
+    """The collation's number counts as its character set only (test_collation_of_results is exact); of SHOW WARNINGS only the names count (test_definitions_of_warnings is exact)."""
     column = column._replace(charset=character_set(column.charset))
     if not column.table and column.name in ("Level", "Code", "Message"):
         return column.name
-    if any(function in column.name.upper() for function in ANSWERED_FROM_MEMORY):
-        return column._replace(kind=0, length=0, flags=0)
     return column
 
 
