@@ -1,5 +1,6 @@
 //! The answer about a statement.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::lexer::TokenKind;
@@ -57,9 +58,9 @@ pub struct Classification {
     pub calls: Vec<SessionCall>,
     /// Whether the session's character sets change.
     pub charset: CharsetSetting,
-    /// One statement that never waits for locks of other transactions: [`Kind::Begin`], [`Kind::Commit`],
-    /// [`Kind::Rollback`], [`Kind::Use`], [`Kind::Show`], or a [`Kind::Set`] without subqueries and unknown functions.
-    pub wait_free: bool,
+    /// No statement of the text names a table or a view, as far as its words tell: of [`Kind::Set`], [`Kind::Select`], [`Kind::Do`]
+    /// and what is about transactions and schemas. Routines that it calls are in `effects`.
+    pub without_tables: bool,
     /// `LAST_INSERT_ID(expr)` is called: the statement decides what the next `LAST_INSERT_ID()` says.
     pub sets_last_insert_id: bool,
     /// A `SET` of a variable of the thread pool, see [`crate::pool_set`].
@@ -76,9 +77,9 @@ pub struct Classification {
     /// Session variables, in lower case, that the text sets without a report of the server that could be relied on:
     /// MariaDB's tracker passes over `SET @@name = value`, and tells of the values in `SET STATEMENT` but not always that they
     /// have gone back; MySQL's tells of those in the hint `SET_VAR`, which have.
-    pub unreported: Vec<Box<[u8]>>,
+    pub unreported: BTreeSet<Box<[u8]>>,
     /// Session variables, in lower case, that the text sets by their names, those of `unreported` included.
-    pub assigned: Vec<Box<[u8]>>,
+    pub assigned: BTreeSet<Box<[u8]>>,
     /// One statement, `SET STATEMENT ... FOR` or with the hint `SET_VAR`: what it sets goes back at its end.
     pub sets_for_itself: bool,
 }
@@ -177,9 +178,9 @@ pub struct SessionCall {
     pub function: SessionFunction,
     /// Its bytes in the text: from the name to the closing parenthesis, or the variable from its `@@` on.
     pub span: Range<usize>,
-    /// It is a whole item of the outermost select list, without an alias. A literal in its place then needs
-    /// `` AS `the original text` `` so that the column keeps its name.
-    pub whole_select_item: bool,
+    /// The item of the outermost select list in which it stands, where that has no alias for certain: the column has its name from
+    /// this text, so that another one in the place of the call needs `` AS `the original text` ``.
+    pub names_item: Option<Range<usize>>,
     /// An earlier statement of the same text leaves behind what this asks for: only the server knows it then.
     pub left_by_text: bool,
 }
@@ -233,10 +234,10 @@ pub enum CharsetSetting {
 pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     let mut scanner = Scanner::new(text, mode);
     let mut first: Option<Statement> = None;
-    let mut kinds = Vec::new();
+    let (mut left, mut rows_of_select) = (Left::default(), false);
     let mut several = scanner.current.is(b';'); // an empty first statement is an error of its own
-    let (mut charset_changes, mut lex_mode_changes) = (false, false);
-    let (mut releases_connection, mut inserts) = (false, false);
+    let mut reading = Reading::default();
+    let (mut releases_connection, mut inserts, mut without_tables) = (false, false, true);
     let mut last_semicolon = None;
     while scanner.current.kind() != TokenKind::End {
         if scanner.current.is(b';') {
@@ -245,17 +246,24 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
             continue;
         }
         last_semicolon = None;
+        let calls_before = scanner.findings.calls.len();
         let next = statement::read(&mut scanner);
-        charset_changes |= next.charset != CharsetSetting::Untouched;
-        lex_mode_changes |= next.sets_lex_mode;
+        for call in &mut scanner.findings.calls[calls_before..] {
+            call.left_by_text = left.holds(call.function);
+        }
+        left.take(next.kind);
+        if !has_no_rows(next.kind) {
+            rows_of_select = next.kind == Kind::Select;
+        }
+        reading.take(&next);
         releases_connection |= next.releases_connection;
+        without_tables &= next.without_tables;
         inserts |= next.inserts;
         several |= first.is_some();
-        kinds.push((scanner.current.start(), next.kind));
         first.get_or_insert(next);
     }
     scanner.bump(); // the end settles what waits for it
-    if scanner.is_doubtful() || (several && lex_mode_changes) {
+    if scanner.is_doubtful() || (several && reading.may_differ(text)) {
         scanner.add_effect(Effects::UNKNOWN);
     }
     several |= scanner.is_doubtful();
@@ -267,10 +275,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     }
     let findings = scanner.findings;
     let (effects, reads, mut calls) = (findings.effects, findings.reads, findings.calls);
-    for call in &mut calls {
-        let earlier = kinds.iter().take_while(|(end, _)| *end <= call.span.start);
-        call.left_by_text = earlier.into_iter().any(|(_, kind)| leaves_behind(*kind, call.function));
-    }
+    calls.shrink_to_fit();
     let plain_read = !several
         && effects.is_empty()
         && !findings.sets_last_insert_id
@@ -286,21 +291,40 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         repeatable: plain_read && first.repeatable,
         fingerprint,
         calls,
-        charset: if several && charset_changes { CharsetSetting::Unsure } else { first.charset },
-        wait_free: !several && first.wait_free,
+        charset: if several && reading.charset { CharsetSetting::Unsure } else { first.charset },
+        without_tables,
         sets_last_insert_id: findings.sets_last_insert_id,
         sets_pool_variable: findings.sets_pool_variable,
         releases_connection,
-        rows_of_select: kinds
-            .iter()
-            .rev()
-            .find(|(_, kind)| !has_no_rows(*kind))
-            .is_some_and(|(_, kind)| *kind == Kind::Select),
+        rows_of_select,
         comment_at_end: last_semicolon.is_some_and(|end| !text[end..].trim_ascii().is_empty()),
         inserts,
         unreported: findings.unreported,
         assigned: findings.assigned,
         sets_for_itself: !several && first.sets_for_itself,
+    }
+}
+
+/// What the statements of a text change of how the servers read those behind them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    charset: bool,
+    /// To one that is not named.
+    unsure_charset: bool,
+    sql_mode: bool,
+}
+
+impl Reading {
+    fn take(&mut self, statement: &Statement) {
+        self.charset |= statement.charset != CharsetSetting::Untouched;
+        self.unsure_charset |= statement.charset == CharsetSetting::Unsure;
+        self.sql_mode |= statement.sets_lex_mode;
+    }
+
+    /// Whether they may be other statements than the lexer has read. In all character sets but swe7 the bytes of ASCII are the same signs.
+    fn may_differ(self, text: &[u8]) -> bool {
+        let named = text.is_ascii() && !self.unsure_charset && !crate::has_letters_of(b"swe7", text);
+        self.sql_mode || (self.charset && !named)
     }
 }
 
@@ -310,20 +334,39 @@ fn has_no_rows(kind: Kind) -> bool {
     matches!(kind, Begin | Commit | Ddl | Do | Rollback | Savepoint | Set | Update | Use)
 }
 
-/// Whether a statement of this kind leaves behind what a function of a later one in the same text asks for.
-fn leaves_behind(kind: Kind, function: SessionFunction) -> bool {
-    let reads = matches!(kind, Kind::Select | Kind::Show | Kind::Explain | Kind::Call | Kind::Execute);
-    match function {
-        SessionFunction::RowCount => true,
-        SessionFunction::FoundRows => reads,
+/// What the statements of a text have left behind for a later one in it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Left {
+    row_count: bool,
+    found_rows: bool,
+    warnings: bool,
+    trackers: bool,
+    gtid: bool,
+}
+
+impl Left {
+    /// A statement of this kind has been read.
+    fn take(&mut self, kind: Kind) {
+        let reads = matches!(kind, Kind::Select | Kind::Show | Kind::Explain | Kind::Call | Kind::Execute);
+        let writes = [Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete, Kind::Load, Kind::Ddl];
+        self.row_count = true;
+        self.found_rows |= reads;
         // SET and what is about transactions may leave the list as it was.
-        SessionFunction::WarningCount | SessionFunction::ErrorCount => {
-            let writes = [Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete, Kind::Load, Kind::Ddl];
-            reads || writes.contains(&kind)
+        self.warnings |= reads || writes.contains(&kind);
+        self.trackers |= kind == Kind::Set;
+        self.gtid |= commits(kind);
+    }
+
+    /// Whether one of them has left what the function asks for.
+    fn holds(self, function: SessionFunction) -> bool {
+        match function {
+            SessionFunction::RowCount => self.row_count,
+            SessionFunction::FoundRows => self.found_rows,
+            SessionFunction::WarningCount | SessionFunction::ErrorCount => self.warnings,
+            SessionFunction::Tracker(_) => self.trackers,
+            SessionFunction::LastGtid => self.gtid,
+            SessionFunction::ConnectionId | SessionFunction::LastInsertId | SessionFunction::Pool(_) => false,
         }
-        SessionFunction::Tracker(_) => kind == Kind::Set,
-        SessionFunction::LastGtid => commits(kind),
-        SessionFunction::ConnectionId | SessionFunction::LastInsertId | SessionFunction::Pool(_) => false,
     }
 }
 

@@ -15,7 +15,9 @@ pub(crate) fn digest_text(text: &[u8], mode: LexMode, limit: usize) -> String {
             break;
         }
     }
-    let mut written = String::from_utf8_lossy(&normaliser.sink.text).into_owned();
+    // A character is four bytes at most: one that is cut here stands beyond the limit.
+    let written = normaliser.sink.text.get(..limit.saturating_add(4)).unwrap_or(&normaliser.sink.text);
+    let mut written = String::from_utf8_lossy(written).into_owned();
     while written.len() > limit {
         written.pop();
     }

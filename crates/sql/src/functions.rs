@@ -29,6 +29,16 @@ pub(crate) enum Function {
 /// What a name directly before a parenthesis is. `quoted`: the name stood in quotes, which keywords never do. `glued`:
 /// nothing stands between the name and the parenthesis.
 pub(crate) fn function(name: &[u8], quoted: bool, glued: bool, server: ServerKind) -> Function {
+    let stored = match server {
+        ServerKind::MariaDb => {
+            contains(STORED_ON_MARIADB, name) || (!glued && contains(GLUED_ON_MARIADB, name))
+        }
+        ServerKind::MySql => contains(STORED_ON_MYSQL, name),
+        ServerKind::Unknown => false,
+    };
+    if stored {
+        return Function::Unknown;
+    }
     if let Ok(place) = SPECIAL.binary_search_by(|(known, _)| compare(known, name)) {
         return SPECIAL[place].1;
     }
@@ -286,6 +296,43 @@ static MYSQL: Own = Own {
     ],
 };
 
+/// Names of the tables above that are no words of MariaDB's where they are called, so that they name stored functions: found by defining a
+/// function of each name on MariaDB 10.11 and calling it.
+#[rustfmt::skip] // as many on a line as fit
+static STORED_ON_MARIADB: &[&str] = &[
+    "any_value", "escape", "fields", "format_pico_time", "geomcollection", "indexes", "json_schema_valid",
+    "lateral", "mbrcoveredby", "minus", "of", "regexp_like", "sql_buffer_result", "sql_cache", "sql_no_cache",
+    "st_buffer_strategy", "st_collect", "st_frechetdistance", "st_geohash", "st_geomcollfromtxt",
+    "st_hausdorffdistance", "st_isvalid", "st_latfromgeohash", "st_latitude", "st_lineinterpolatepoint",
+    "st_lineinterpolatepoints", "st_longfromgeohash", "st_longitude", "st_makeenvelope", "st_numinteriorring",
+    "st_perimeter", "st_pointatdistance", "st_pointfromgeohash", "st_simplify", "st_swapxy", "st_transform",
+    "st_validate", "until",
+];
+
+/// Likewise where a blank stands before the parenthesis, without `IGNORE_SPACE`.
+#[rustfmt::skip] // as many on a line as fit
+static GLUED_ON_MARIADB: &[&str] = &[
+    "cume_dist", "dense_rank", "first_value", "json_arrayagg", "json_objectagg", "lag", "lead", "nth_value",
+    "ntile", "percent_rank", "rank",
+];
+
+/// Likewise on MySQL 8.0.31; those that 5.7 has built in still are among them.
+#[rustfmt::skip] // as many on a line as fit
+static STORED_ON_MYSQL: &[&str] = &[
+    "area", "asbinary", "astext", "aswkb", "aswkt", "buffer", "centroid", "convexhull", "crosses", "decode",
+    "des_decrypt", "des_encrypt", "dimension", "disjoint", "encode", "encrypt", "endpoint", "envelope", "equals",
+    "exteriorring", "geomcollfromtext", "geomcollfromwkb", "geometrycollectionfromtext",
+    "geometrycollectionfromwkb", "geometryfromtext", "geometryfromwkb", "geometryn", "geometrytype",
+    "geomfromtext", "geomfromwkb", "glength", "interiorringn", "intersects", "isclosed", "isempty", "issimple",
+    "lastval", "linefromtext", "linefromwkb", "linestringfromtext", "linestringfromwkb", "mbrequal", "minus",
+    "mlinefromtext", "mlinefromwkb", "mpointfromtext", "mpointfromwkb", "mpolyfromtext", "mpolyfromwkb",
+    "multilinestringfromtext", "multilinestringfromwkb", "multipointfromtext", "multipointfromwkb",
+    "multipolygonfromtext", "multipolygonfromwkb", "nextval", "numgeometries", "numinteriorrings", "numpoints",
+    "old_password", "overlaps", "pointfromtext", "pointfromwkb", "pointn", "polyfromtext", "polyfromwkb",
+    "polygonfromtext", "polygonfromwkb", "setval", "sql_cache", "st_perimeter", "startpoint", "touches", "within",
+    "wsrep_last_seen_gtid", "wsrep_sync_wait_upto_gtid", "x", "y",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,7 +340,8 @@ mod tests {
     #[test]
     fn tables_are_sorted() {
         let own = [&MARIADB, &MYSQL].into_iter().flat_map(|own| [own.plain, own.varying, own.waiting]);
-        for table in [KEYWORDS, GLUED, GLUED_VARYING, PLAIN, VARYING].into_iter().chain(own) {
+        let stored = [STORED_ON_MARIADB, GLUED_ON_MARIADB, STORED_ON_MYSQL];
+        for table in [KEYWORDS, GLUED, GLUED_VARYING, PLAIN, VARYING].into_iter().chain(stored).chain(own) {
             assert!(table.is_sorted_by(|a, b| a < b));
         }
         assert!(SPECIAL.is_sorted_by(|(a, _), (b, _)| a < b));
@@ -316,6 +364,28 @@ mod tests {
         assert_eq!(of(b"get_lock", true, true), Function::NamedLock);
         assert_eq!(of(b"my_function", false, true), Function::Unknown);
         assert_eq!(of(b"", true, true), Function::Unknown);
+    }
+
+    #[test]
+    fn keywords_of_one_kind_are_names_on_the_other() {
+        let of = |name: &[u8], glued, server| function(name, false, glued, server);
+        let (mariadb, mysql) = (ServerKind::MariaDb, ServerKind::MySql);
+        assert_eq!(
+            (of(b"Lateral", true, mariadb), of(b"lateral", true, mysql)),
+            (Function::Unknown, Function::Keyword)
+        );
+        assert_eq!(
+            (of(b"minus", true, mysql), of(b"any_value", true, mariadb)),
+            (Function::Unknown, Function::Unknown)
+        );
+        assert_eq!(
+            (of(b"lag", false, mariadb), of(b"lag", true, mariadb)),
+            (Function::Unknown, Function::Plain)
+        );
+        assert_eq!(
+            (of(b"area", true, mysql), of(b"nextval", true, mysql)),
+            (Function::Unknown, Function::Unknown)
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memchr2, memmem};
 
-use crate::{LexMode, hint};
+use crate::{LexMode, hint, steps};
 
 /// A piece of the text.
 ///
@@ -104,7 +104,7 @@ impl Token {
 }
 
 /// Yields tokens; never fails. Where servers may disagree about the text, it says so in [`Lexer::is_doubtful`].
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Lexer<'a> {
     text: &'a [u8],
     mode: LexMode,
@@ -201,8 +201,20 @@ impl<'a> Lexer<'a> {
         std::mem::take(&mut self.hinted)
     }
 
+    /// One that goes ahead from here, with what was found so far left behind.
+    pub fn ahead(&self) -> Self {
+        Self { hinted: Vec::new(), ..*self }
+    }
+
     /// The next token; [`TokenKind::End`] for ever at the end.
     pub fn next(&mut self) -> Token {
+        let before = self.position;
+        let token = self.cut();
+        steps::add(1 + self.position - before);
+        token
+    }
+
+    fn cut(&mut self) -> Token {
         loop {
             let start = self.position;
             let Some(&byte) = self.text.get(start) else {
@@ -258,7 +270,9 @@ impl<'a> Lexer<'a> {
     /// The end of the run of name bytes that goes through `from`.
     fn name_end(&self, from: usize) -> usize {
         let rest = &self.text[from..];
-        from + rest.iter().position(|&byte| !belongs_to_name(byte)).unwrap_or(rest.len())
+        let length = rest.iter().position(|&byte| !belongs_to_name(byte)).unwrap_or(rest.len());
+        steps::add(length);
+        from + length
     }
 
     fn word(&mut self, start: usize) -> Token {
@@ -416,6 +430,7 @@ impl<'a> Lexer<'a> {
             let inside = &after[..length.unwrap_or(after.len())];
             // MySQL reads quotes in an optimizer hint, MariaDB before 12 takes it for a comment.
             if inside.first() == Some(&b'+') {
+                steps::add(inside.len());
                 self.doubtful |= !quotes_are_closed(inside);
                 self.hinted.extend(hint::variables(inside));
             }

@@ -16,19 +16,24 @@
 //! (the same file names) accept.
 #![forbid(unsafe_code)]
 
+mod body;
 mod classification;
+mod definitions;
 mod digest;
 mod effects;
 mod functions;
 mod hint;
 mod holding;
+mod keyword;
 mod lexer;
 mod plain_set;
 mod pool;
 mod quote;
 mod scan;
+mod select_list;
 mod set;
 mod statement;
+mod steps;
 mod stored_code;
 mod system_variable;
 mod tracker;
@@ -39,15 +44,15 @@ pub use classification::{
     CharsetSetting, Classification, KillTarget, Kind, LexMode, ServerKind, SessionCall, SessionFunction,
     Whom, classify, digest_text,
 };
+pub use definitions::{Definitions, definitions};
 pub use effects::{Effects, Reads};
 pub use holding::{Holding, PreparedText, TableName, holding};
 pub use plain_set::{plain_set, shown_variables};
 pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};
-pub use stored_code::{
-    CodeEffects, CodeKind, Definitions, StoredCode, definitions, folded_name, has_letters_of, names,
-    stored_code,
-};
+#[cfg(feature = "steps")]
+pub use steps::steps_taken;
+pub use stored_code::{CodeEffects, CodeKind, StoredCode, folded_name, has_letters_of, names, stored_code};
 pub use tracker::TrackerVariable;
 pub use transaction::{TransactionCommand, transaction_command};
 pub use user_variables::{Assignment, VariableUse, variable_use};

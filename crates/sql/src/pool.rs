@@ -89,7 +89,8 @@ pub fn pool_set(text: &[u8], mode: LexMode) -> Result<PoolSet, PoolSetError> {
             Some(variable) => assignments.push((variable, reader.value(variable)?)),
             None => {
                 reader.skip_assignment();
-                others.push(start..reader.previous_end);
+                // Nothing at all, where a comma follows at once.
+                others.push(start..reader.previous_end.max(start));
             }
         }
         if !reader.current.is(b',') {
@@ -279,6 +280,11 @@ mod tests {
         ] {
             assert_eq!(read(text), Err(PoolSetError::Mixed), "{text}");
         }
+    }
+
+    #[test]
+    fn an_assignment_that_is_missing_is_for_the_server_to_refuse() {
+        assert_eq!(read("SET ,thread_pool_priority=low").unwrap().rest.unwrap(), b"SET ");
     }
 
     #[test]

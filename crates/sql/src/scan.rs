@@ -1,98 +1,17 @@
 //! Reads a text token by token and notes, wherever in a statement they stand, the words that matter.
 
+use std::collections::BTreeSet;
+
 use crate::digest::{Fingerprint, Normaliser};
 use crate::functions::{self, Function};
+use crate::keyword::{Keyword, keyword};
 use crate::lexer::{Lexer, Token, TokenKind};
+use crate::select_list::SelectList;
 use crate::system_variable::{Scope, SystemVariable, without_quotes};
-use crate::{Effects, LexMode, Reads, ServerKind, SessionCall, SessionFunction};
+use crate::{Effects, LexMode, Reads, ServerKind, SessionCall, SessionFunction, TrackerVariable};
 
-/// The keywords that matter anywhere in a statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keyword {
-    None,
-    As,
-    Begin,
-    Case,
-    Delete,
-    End,
-    For,
-    In,
-    /// `INSERT`, `REPLACE`.
-    Insert,
-    /// Between `INSERT` and its table.
-    InsertModifier,
-    Into,
-    Lock,
-    Next,
-    Previous,
-    Procedure,
-    Recursive,
-    Select,
-    /// Between `SELECT` and its first column.
-    SelectOption,
-    /// Ends a select list: `FROM`, `WHERE`, `ORDER` and so on.
-    SelectPart,
-    Share,
-    SqlCalcFoundRows,
-    Table,
-    Update,
-    Value,
-    Values,
-    With,
-}
-
-fn keyword(word: &[u8]) -> Keyword {
-    let is = |known: &[u8]| word.eq_ignore_ascii_case(known);
-    // Length and first letter leave one comparison for most words.
-    match (word.len(), word.first().map_or(0, u8::to_ascii_lowercase)) {
-        (2, b'a') if is(b"as") => Keyword::As,
-        (2, b'i') if is(b"in") => Keyword::In,
-        (3, b'a') if is(b"all") => Keyword::SelectOption,
-        (3, b'e') if is(b"end") => Keyword::End,
-        (3, b'f') if is(b"for") => Keyword::For,
-        (4, b'c') if is(b"case") => Keyword::Case,
-        (4, b'f') if is(b"from") => Keyword::SelectPart,
-        (4, b'i') if is(b"into") => Keyword::Into,
-        (4, b'l') if is(b"lock") => Keyword::Lock,
-        (4, b'n') if is(b"next") => Keyword::Next,
-        (4, b'w') if is(b"with") => Keyword::With,
-        (5, b'b') if is(b"begin") => Keyword::Begin,
-        (5, b'g') if is(b"group") => Keyword::SelectPart,
-        (5, b'l') if is(b"limit") => Keyword::SelectPart,
-        (5, b'o') if is(b"order") => Keyword::SelectPart,
-        (5, b's') if is(b"share") => Keyword::Share,
-        (5, b't') if is(b"table") => Keyword::Table,
-        (5, b'u') if is(b"union") => Keyword::SelectPart,
-        (5, b'v') if is(b"value") => Keyword::Value,
-        (5, b'w') if is(b"where") => Keyword::SelectPart,
-        (6, b'd') if is(b"delete") => Keyword::Delete,
-        (6, b'e') if is(b"except") => Keyword::SelectPart,
-        (6, b'h') if is(b"having") => Keyword::SelectPart,
-        (6, b'i') if is(b"ignore") => Keyword::InsertModifier,
-        (6, b'i') if is(b"insert") => Keyword::Insert,
-        (6, b's') if is(b"select") => Keyword::Select,
-        (6, b'u') if is(b"update") => Keyword::Update,
-        (6, b'v') if is(b"values") => Keyword::Values,
-        (7, b'd') if is(b"delayed") => Keyword::InsertModifier,
-        (7, b'r') if is(b"replace") => Keyword::Insert,
-        (8, b'd') if is(b"distinct") => Keyword::SelectOption,
-        (8, b'p') if is(b"previous") => Keyword::Previous,
-        (9, b'i') if is(b"intersect") => Keyword::SelectPart,
-        (9, b'p') if is(b"procedure") => Keyword::Procedure,
-        (9, b'r') if is(b"recursive") => Keyword::Recursive,
-        (9, b's') if is(b"sql_cache") => Keyword::SelectOption,
-        (11, b'd') if is(b"distinctrow") => Keyword::SelectOption,
-        (12, b'l') if is(b"low_priority") => Keyword::InsertModifier,
-        (12, b's') if is(b"sql_no_cache") => Keyword::SelectOption,
-        (13, b'h') if is(b"high_priority") => Keyword::InsertModifier,
-        (13, b's') if is(b"straight_join") => Keyword::SelectOption,
-        (14, b's') if is(b"sql_big_result") => Keyword::SelectOption,
-        (16, b's') if is(b"sql_small_result") => Keyword::SelectOption,
-        (17, b's') if is(b"sql_buffer_result") => Keyword::SelectOption,
-        (19, b's') if is(b"sql_calc_found_rows") => Keyword::SqlCalcFoundRows,
-        _ => Keyword::None,
-    }
-}
+/// More names of variables than any server has: MySQL 9.7 and MariaDB 11 have some 700 each.
+const MOST_NAMES: usize = 1024;
 
 /// Where in a statement a name before a parenthesis is a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,15 +41,6 @@ struct Name {
     token: Token,
     qualified: bool,
     context: Context,
-    begins_item: bool,
-}
-
-/// Where in the outermost select list the next token stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SelectList {
-    Outside,
-    ItemStart,
-    InItem,
 }
 
 /// What [`Scanner::new`] to the end found out about all statements of a text.
@@ -141,8 +51,8 @@ pub(crate) struct Findings {
     pub calls: Vec<SessionCall>,
     pub sets_last_insert_id: bool,
     pub sets_pool_variable: bool,
-    pub unreported: Vec<Box<[u8]>>,
-    pub assigned: Vec<Box<[u8]>>,
+    pub unreported: BTreeSet<Box<[u8]>>,
+    pub assigned: BTreeSet<Box<[u8]>>,
     /// A tracker is set to something else than what a backend has.
     pub sets_trackers: bool,
 }
@@ -158,6 +68,8 @@ pub(crate) struct Remarks {
     pub varies: bool,
     /// `SELECT` stands in it.
     pub has_select: bool,
+    /// `FROM` or `TABLE` stands in it, without which no expression reads a table or a view.
+    pub names_tables: bool,
 }
 
 /// See the module.
@@ -180,6 +92,8 @@ pub(crate) struct Scanner<'a> {
     pub in_definition: bool,
     normaliser: Normaliser<Fingerprint>,
     previous: Token,
+    /// The one before that.
+    last_but_one: Token,
     previous_keyword: Keyword,
     name: Option<Name>,
     expects_insert_table: bool,
@@ -187,9 +101,7 @@ pub(crate) struct Scanner<'a> {
     with_list: Option<u32>,
     select_list: SelectList,
     /// A call with its parenthesis just opened.
-    open_call: Option<(SessionFunction, usize, bool)>,
-    /// The last of the calls is a whole select item if the item ends here.
-    item_may_end: bool,
+    open_call: Option<(SessionFunction, usize)>,
 }
 
 impl<'a> Scanner<'a> {
@@ -208,8 +120,8 @@ impl<'a> Scanner<'a> {
                 calls: Vec::new(),
                 sets_last_insert_id: false,
                 sets_pool_variable: false,
-                unreported: Vec::new(),
-                assigned: Vec::new(),
+                unreported: BTreeSet::new(),
+                assigned: BTreeSet::new(),
                 sets_trackers: false,
             },
             remarks: Remarks::default(),
@@ -219,13 +131,13 @@ impl<'a> Scanner<'a> {
             in_definition: false,
             normaliser: Normaliser::new(Fingerprint::default()),
             previous: Token::NONE,
+            last_but_one: Token::NONE,
             previous_keyword: Keyword::None,
             name: None,
             expects_insert_table: false,
             with_list: None,
-            select_list: SelectList::Outside,
+            select_list: SelectList::default(),
             open_call: None,
-            item_may_end: false,
         };
         scanner.keyword = scanner.keyword_of(current);
         scanner
@@ -241,7 +153,7 @@ impl<'a> Scanner<'a> {
         self.name = None;
         self.expects_insert_table = false;
         self.with_list = None;
-        self.select_list = SelectList::Outside;
+        self.select_list = SelectList::default();
         self.previous_keyword = Keyword::None;
     }
 
@@ -263,7 +175,7 @@ impl<'a> Scanner<'a> {
 
     /// The bytes of the tokens after the one at hand.
     pub fn following(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let (text, mut ahead) = (self.text, self.lexer.clone());
+        let (text, mut ahead) = (self.text, self.lexer.ahead());
         std::iter::from_fn(move || {
             let token = ahead.next();
             (token.kind() != TokenKind::End).then(|| &text[token.start()..token.end()])
@@ -293,6 +205,12 @@ impl<'a> Scanner<'a> {
         self.previous
     }
 
+    /// Whether that was this word, without quotes.
+    pub fn previous_is_word(&self, word: &str) -> bool {
+        self.previous.kind() == TokenKind::Word
+            && self.bytes(self.previous).eq_ignore_ascii_case(word.as_bytes())
+    }
+
     pub fn is_doubtful(&self) -> bool {
         self.lexer.is_doubtful()
     }
@@ -320,7 +238,10 @@ impl<'a> Scanner<'a> {
         let (token, keyword) = (self.current, self.keyword);
         self.normaliser.push(self.text, token);
         if !self.in_definition {
-            self.settle_calls(token, keyword);
+            if self.depth == 0 {
+                self.select_list.take(token, keyword, self.previous, &mut self.findings.calls);
+            }
+            self.settle_call(token);
             match token.kind() {
                 TokenKind::Word => {
                     self.remarks.varies |= functions::varies_without_parenthesis(self.bytes(token));
@@ -333,7 +254,6 @@ impl<'a> Scanner<'a> {
                 TokenKind::Punctuation(b'(') => self.take_parenthesis(token),
                 _ => {}
             }
-            self.move_in_select_list(token, keyword);
         }
         match token.kind() {
             TokenKind::Punctuation(b'(') => self.depth += 1,
@@ -343,32 +263,33 @@ impl<'a> Scanner<'a> {
             }
             _ => {}
         }
+        self.last_but_one = self.previous;
         self.previous = token;
         self.previous_keyword = keyword;
     }
 
-    /// Decides about the calls whose end depends on the token that comes now.
-    fn settle_calls(&mut self, token: Token, keyword: Keyword) {
-        if std::mem::take(&mut self.item_may_end) {
-            let ends = token.ends_statement()
-                || token.is(b',')
-                || matches!(
-                    keyword,
-                    Keyword::SelectPart | Keyword::Into | Keyword::For | Keyword::Lock | Keyword::Procedure
-                );
-            if let (true, Some(call)) = (ends && self.depth == 0, self.findings.calls.last_mut()) {
-                call.whole_select_item = true;
-            }
+    /// Notes the name of a variable, once however often it stands there. A text with more of them than a server has does what nobody
+    /// knows; trackers are noted in any case, since what is reported depends on them.
+    pub fn note_name(&mut self, list: impl Fn(&mut Findings) -> &mut BTreeSet<Box<[u8]>>, name: Box<[u8]>) {
+        let names = list(&mut self.findings);
+        if names.len() < MOST_NAMES || names.contains(&name) || TrackerVariable::of(&name).is_some() {
+            names.insert(name);
+        } else {
+            self.add_effect(Effects::UNKNOWN);
         }
-        let Some((function, start, begins_item)) = self.open_call.take() else { return };
+    }
+
+    /// Decides about the call whose parenthesis has just been opened.
+    fn settle_call(&mut self, token: Token) {
+        let Some((function, start)) = self.open_call.take() else { return };
         if token.is(b')') {
-            self.add_call(function, start, token.end(), begins_item);
+            self.add_call(function, start, token.end());
         } else if function == SessionFunction::LastInsertId {
             self.findings.sets_last_insert_id = true;
         }
     }
 
-    fn add_call(&mut self, function: SessionFunction, start: usize, end: usize, begins_item: bool) {
+    fn add_call(&mut self, function: SessionFunction, start: usize, end: usize) {
         self.findings.reads |= match function {
             SessionFunction::RowCount => Reads::ROW_COUNT,
             SessionFunction::FoundRows => Reads::FOUND_ROWS,
@@ -380,13 +301,8 @@ impl<'a> Scanner<'a> {
             // It is put in the text or, behind what commits, the server's own: nothing else has to know of it.
             SessionFunction::LastGtid => Reads::NONE,
         };
-        let (whole_select_item, left_by_text) = (false, false);
-        self.findings.calls.push(SessionCall { function, span: start..end, whole_select_item, left_by_text });
-        self.item_may_end = begins_item;
-    }
-
-    fn begins_item(&self) -> bool {
-        self.depth == 0 && self.select_list == SelectList::ItemStart
+        let (span, names_item, left_by_text) = (start..end, None, false);
+        self.findings.calls.push(SessionCall { function, span, names_item, left_by_text });
     }
 
     fn take_name(&mut self, token: Token, keyword: Keyword) {
@@ -415,7 +331,7 @@ impl<'a> Scanner<'a> {
             self.expects_insert_table = false;
             context = Context::InsertTable;
         }
-        self.name = Some(Name { token, qualified: false, context, begins_item: self.begins_item() });
+        self.name = Some(Name { token, qualified: false, context });
     }
 
     /// `sequence.nextval` and `sequence.currval` in MariaDB's Oracle mode.
@@ -440,6 +356,7 @@ impl<'a> Scanner<'a> {
             Keyword::In if previous == Keyword::Lock => self.remarks.more_than_reads = true,
             Keyword::Into | Keyword::Procedure => self.remarks.more_than_reads = true,
             Keyword::Select => self.remarks.has_select = true,
+            Keyword::From | Keyword::Table => self.remarks.names_tables = true,
             _ => {}
         }
         match keyword {
@@ -467,6 +384,7 @@ impl<'a> Scanner<'a> {
 
     fn take_user_variable(&mut self, token: Token) {
         let account = self.names_accounts
+            && self.expects_account()
             && match self.previous.kind() {
                 TokenKind::String | TokenKind::QuotedName => true,
                 // `root@localhost`, but not `SELECT@a`
@@ -475,6 +393,22 @@ impl<'a> Scanner<'a> {
             };
         if !account {
             self.add_effect(Effects::USER_VARIABLE);
+        }
+    }
+
+    /// Whether what was read last stands where accounts are named. Elsewhere `KILL QUERY@a` names a variable.
+    fn expects_account(&self) -> bool {
+        const WORDS: [&str; 13] = [
+            "admin", "as", "definer", "except", "exists", "for", "from", "grant", "on", "revoke", "role",
+            "to", "user",
+        ];
+        let before = self.last_but_one;
+        match before.kind() {
+            TokenKind::Word => {
+                WORDS.iter().any(|word| self.bytes(before).eq_ignore_ascii_case(word.as_bytes()))
+            }
+            TokenKind::Punctuation(byte) => matches!(byte, b',' | b'='),
+            _ => false,
         }
     }
 
@@ -492,8 +426,7 @@ impl<'a> Scanner<'a> {
             self.findings.reads |= Reads::WAIT_TIMEOUT;
         }
         if let Some(function) = function {
-            let begins_item = self.begins_item();
-            self.add_call(function, token.start(), token.end(), begins_item);
+            self.add_call(function, token.start(), token.end());
         }
     }
 
@@ -508,7 +441,9 @@ impl<'a> Scanner<'a> {
             self.expects_insert_table = false; // the functions INSERT() and REPLACE()
         }
         let Some(name) = self.name.take() else { return };
-        if self.calls_from == CallsFrom::Start && !self.holds_columns(name.context) {
+        if self.calls_from != CallsFrom::Start {
+            self.take_call_of_definition(name);
+        } else if !self.holds_columns(name.context) {
             self.take_call(name, token.glued());
         }
     }
@@ -527,6 +462,16 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// What stands in a definition of tables is mostly no call, and none of a stored function: servers allow none there. What holds
+    /// something on its connection counts wherever it stands.
+    fn take_call_of_definition(&mut self, name: Name) {
+        match functions::function(without_quotes(self.bytes(name.token)), true, true, self.server) {
+            Function::Sequence => self.add_effect(Effects::SEQUENCE),
+            Function::NamedLock => self.add_effect(Effects::NAMED_LOCK),
+            _ => {}
+        }
+    }
+
     fn take_call(&mut self, name: Name, glued: bool) {
         let quoted = name.token.kind() == TokenKind::QuotedName;
         let bytes = self.bytes(name.token);
@@ -536,7 +481,7 @@ impl<'a> Scanner<'a> {
         } else {
             functions::function(bare, quoted, glued, self.server)
         };
-        let mut open = |function| self.open_call = Some((function, name.token.start(), name.begins_item));
+        let mut open = |function| self.open_call = Some((function, name.token.start()));
         match function {
             Function::Plain | Function::Keyword => {}
             Function::Varying => self.remarks.varies = true,
@@ -555,23 +500,6 @@ impl<'a> Scanner<'a> {
                 self.add_effect(Effects::ROUTINE);
             }
         }
-    }
-
-    fn move_in_select_list(&mut self, token: Token, keyword: Keyword) {
-        if self.depth > 0 {
-            return;
-        }
-        self.select_list = match (self.select_list, keyword) {
-            (_, Keyword::Select) => SelectList::ItemStart,
-            (SelectList::Outside, _) => SelectList::Outside,
-            (_, Keyword::SelectPart | Keyword::Into | Keyword::For | Keyword::Lock) => SelectList::Outside,
-            (
-                SelectList::ItemStart,
-                Keyword::SelectOption | Keyword::SqlCalcFoundRows | Keyword::InsertModifier,
-            ) => SelectList::ItemStart,
-            _ if token.is(b',') => SelectList::ItemStart,
-            _ => SelectList::InItem,
-        };
     }
 }
 

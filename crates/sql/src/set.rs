@@ -2,22 +2,18 @@
 
 use std::ops::Range;
 
+use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
 use crate::pool;
-use crate::scan::{Keyword, Scanner};
-use crate::statement::{self, Statement};
+use crate::scan::Scanner;
+use crate::statement::Statement;
 use crate::system_variable::{Scope, SystemVariable, without_quotes};
-use crate::{CharsetSetting, Effects, Kind, TrackerVariable};
+use crate::{CharsetSetting, Effects, TrackerVariable};
 
-/// Reads a `SET`, whose first word is at hand.
-pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
-    scanner.bump();
-    if scanner.is_word("statement") {
-        return set_statement(scanner, statement);
-    }
+/// Reads what follows the first word of a `SET`.
+pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) {
     if let Some(effect) = special_form(scanner) {
-        scanner.add_effect(effect);
-        return Kind::Set;
+        return scanner.add_effect(effect);
     }
     let mut assignments = 0;
     loop {
@@ -32,22 +28,22 @@ pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind
         scanner.bump();
     }
     if !scanner.current.ends_statement() {
-        scanner.add_effect(Effects::SESSION_VARIABLE);
+        scanner.add_effect(Effects::UNKNOWN);
     }
     if assignments > 1 && statement.charset != CharsetSetting::Untouched {
         statement.charset = CharsetSetting::Unsure;
     }
-    Kind::Set
 }
 
-/// MariaDB's `SET STATEMENT a = 1, b = 2 FOR statement`: the values go back when the statement ends.
-fn set_statement(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
+/// The values of MariaDB's `SET STATEMENT a = 1, b = 2 FOR statement`, which go back when the statement ends: passes over them, from
+/// the second word on, to where the statement begins. False where none does.
+pub(crate) fn passes_values(scanner: &mut Scanner<'_>) -> bool {
     let depth = scanner.depth;
     scanner.bump();
     let mut begins = true;
     while !(scanner.keyword == Keyword::For && scanner.depth == depth) {
         if scanner.current.ends_statement() {
-            return Kind::Other;
+            return false;
         }
         if begins {
             // MariaDB reports the values, and that they have gone back only now and then.
@@ -62,14 +58,7 @@ fn set_statement(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
         scanner.bump();
     }
     scanner.bump();
-    let kind = statement::kind(scanner, statement);
-    statement.only_reads = false; // the values may change what it does
-    statement.sets_for_itself = true;
-    if kind == Kind::Set {
-        // What it sets stays, and is not told from what goes back.
-        scanner.add_effect(Effects::SESSION_VARIABLE);
-    }
-    kind
+    true
 }
 
 /// A variable that MySQL's hint SET_VAR sets for a statement. It goes back by being set: the clock stands still behind
@@ -84,7 +73,7 @@ pub(crate) fn note_hinted(scanner: &mut Scanner<'_>, name: &[u8]) {
 /// The server does not say what becomes of this variable. One that cannot be asked for keeps its session where it is.
 fn note_unreported(scanner: &mut Scanner<'_>, name: &[u8]) {
     match plain_variable_name(name) {
-        Some(name) => scanner.findings.unreported.push(name),
+        Some(name) => scanner.note_name(|findings| &mut findings.unreported, name),
         None => scanner.add_effect(Effects::SESSION_VARIABLE),
     }
 }
@@ -153,7 +142,7 @@ fn assignment(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSe
         }
         TokenKind::Word | TokenKind::QuotedName => plain_name(scanner, statement),
         _ => {
-            scanner.add_effect(Effects::SESSION_VARIABLE);
+            scanner.add_effect(Effects::UNKNOWN);
             skip_value(scanner);
             CharsetSetting::Unsure
         }
@@ -177,7 +166,7 @@ fn plain_name(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSe
         }
     }
     if !scanner.current.is_name() {
-        scanner.add_effect(Effects::SESSION_VARIABLE);
+        scanner.add_effect(Effects::UNKNOWN);
         skip_value(scanner);
         return CharsetSetting::Unsure;
     }
@@ -214,7 +203,7 @@ fn system_variable(
         return CharsetSetting::Untouched;
     }
     if let Some(name) = plain_variable_name(target.name) {
-        scanner.findings.assigned.push(name);
+        scanner.note_name(|findings| &mut findings.assigned, name);
     }
     let of_transaction = ["transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only"];
     if target.with_at_signs && target.scope == Scope::Unsaid {
@@ -294,13 +283,13 @@ enum Value {
     Other,
 }
 
-/// Reads `= value` or `:= value`. Without an equals sign the assignment is not understood.
+/// Reads `= value` or `:= value`. Without an equals sign it is no assignment: `SET a = 1, ROLE x` is one of MariaDB's forms.
 fn value(scanner: &mut Scanner<'_>) -> Value {
     if scanner.current.is(b':') {
         scanner.bump();
     }
     if !scanner.current.is(b'=') {
-        scanner.add_effect(Effects::SESSION_VARIABLE);
+        scanner.add_effect(Effects::UNKNOWN);
         skip_value(scanner);
         return Value::Other;
     }

@@ -1,7 +1,9 @@
 //! Which statement it is, from its first words.
 
+use crate::body::{self, Stored};
+use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
-use crate::scan::{CallsFrom, Keyword, Scanner};
+use crate::scan::{CallsFrom, Scanner};
 use crate::{CharsetSetting, Effects, KillTarget, Kind, Reads, SessionFunction, Whom, set};
 
 /// One statement of a text; what its words do beyond this is with the scanner.
@@ -14,7 +16,8 @@ pub(crate) struct Statement {
     pub only_reads: bool,
     /// Its answer follows from its text, the tables and the session state, as far as the text tells.
     pub repeatable: bool,
-    pub wait_free: bool,
+    /// It names no table and no view.
+    pub without_tables: bool,
     pub releases_connection: bool,
     /// It may give rows numbers that LAST_INSERT_ID() tells.
     pub inserts: bool,
@@ -30,7 +33,7 @@ impl Statement {
         sets_lex_mode: false,
         only_reads: false,
         repeatable: false,
-        wait_free: false,
+        without_tables: false,
         releases_connection: false,
         inserts: false,
         sets_for_itself: false,
@@ -64,17 +67,37 @@ pub(crate) fn read(scanner: &mut Scanner<'_>) -> Statement {
     };
     statement.only_reads &= !remarks.more_than_reads && !remarks.may_wait;
     statement.repeatable = statement.only_reads && !remarks.varies;
-    statement.wait_free = match statement.kind {
-        Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Use => true,
-        Kind::Set | Kind::Show => !remarks.may_wait && !remarks.has_select,
+    statement.without_tables = match statement.kind {
+        Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint | Kind::Use | Kind::Empty => true,
+        Kind::Set | Kind::Select | Kind::Do => !remarks.names_tables,
         _ => false,
     };
     statement
 }
 
 /// Reads as much of the statement as its kind takes.
-pub(crate) fn kind(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
+fn kind(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind {
     statement.only_reads = true;
+    while scanner.is_word("set") {
+        scanner.bump();
+        if !scanner.is_word("statement") {
+            if statement.sets_for_itself {
+                // What it sets stays, and is not told from what goes back.
+                scanner.add_effect(Effects::SESSION_VARIABLE);
+            }
+            set::read(scanner, statement);
+            return Kind::Set;
+        }
+        if !set::passes_values(scanner) {
+            return Kind::Other;
+        }
+        statement.only_reads = false; // the values may change what it does
+        statement.sets_for_itself = true;
+    }
+    first_words(scanner)
+}
+
+fn first_words(scanner: &mut Scanner<'_>) -> Kind {
     if scanner.current.is(b'(') {
         return parenthesised(scanner);
     }
@@ -83,7 +106,7 @@ pub(crate) fn kind(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind
     }
     match scanner.keyword {
         Keyword::Select | Keyword::Values | Keyword::Table => return Kind::Select,
-        Keyword::With => return with(scanner),
+        Keyword::With => return with(scanner).unwrap_or_else(|| parenthesised(scanner)),
         Keyword::Update => return Kind::Update,
         Keyword::Delete => return Kind::Delete,
         _ => {}
@@ -93,9 +116,6 @@ pub(crate) fn kind(scanner: &mut Scanner<'_>, statement: &mut Statement) -> Kind
     let Some(word) = word.get_mut(..bytes.len()) else { return Kind::Other };
     word.copy_from_slice(bytes);
     word.make_ascii_lowercase();
-    if word == b"set" {
-        return set::read(scanner, statement);
-    }
     data_statement(scanner, word).or_else(|| other_statement(scanner, word)).unwrap_or(Kind::Other)
 }
 
@@ -238,33 +258,38 @@ fn prepared(scanner: &mut Scanner<'_>, kind: Kind) -> Kind {
 }
 
 fn parenthesised(scanner: &mut Scanner<'_>) -> Kind {
-    while scanner.current.is(b'(') {
-        scanner.bump();
-    }
-    match scanner.keyword {
-        Keyword::Select | Keyword::Values | Keyword::Table => Kind::Select,
-        Keyword::With => with(scanner),
-        _ => Kind::Other,
+    loop {
+        while scanner.current.is(b'(') {
+            scanner.bump();
+        }
+        let kind = match scanner.keyword {
+            Keyword::Select | Keyword::Values | Keyword::Table => Some(Kind::Select),
+            Keyword::With => with(scanner),
+            _ => Some(Kind::Other),
+        };
+        if let Some(kind) = kind {
+            return kind;
+        }
     }
 }
 
-/// Finds the statement behind the names of a `WITH`.
-fn with(scanner: &mut Scanner<'_>) -> Kind {
+/// Finds the statement behind the names of a `WITH`; `None` where it stands in parentheses, which are at hand then.
+fn with(scanner: &mut Scanner<'_>) -> Option<Kind> {
     let depth = scanner.depth;
     loop {
         scanner.bump();
         if scanner.current.ends_statement() {
-            return Kind::Other;
+            return Some(Kind::Other);
         }
         if scanner.depth != depth {
             continue;
         }
         match scanner.keyword {
-            Keyword::Select | Keyword::Values | Keyword::Table => return Kind::Select,
-            Keyword::Update => return Kind::Update,
-            Keyword::Delete => return Kind::Delete,
-            Keyword::Insert => return Kind::Other, // no server takes it yet
-            _ if scanner.current.is(b'(') && scanner.previous().is(b')') => return parenthesised(scanner),
+            Keyword::Select | Keyword::Values | Keyword::Table => return Some(Kind::Select),
+            Keyword::Update => return Some(Kind::Update),
+            Keyword::Delete => return Some(Kind::Delete),
+            Keyword::Insert => return Some(Kind::Other), // no server takes it yet
+            _ if scanner.current.is(b'(') && scanner.previous().is(b')') => return None,
             _ => {}
         }
     }
@@ -298,7 +323,6 @@ fn show(scanner: &mut Scanner<'_>) -> Kind {
 
 /// `CREATE` up to the type of the object; the bodies of routines and views are passed over.
 fn create(scanner: &mut Scanner<'_>) -> Kind {
-    const DEFINES: [&str; 7] = ["procedure", "function", "trigger", "event", "view", "package", "library"];
     const OBJECTS: [&str; 13] = [
         "table",
         "index",
@@ -321,8 +345,8 @@ fn create(scanner: &mut Scanner<'_>) -> Kind {
         if scanner.is_word("temporary") {
             scanner.add_effect(Effects::TEMPORARY_TABLE);
         }
-        if DEFINES.iter().any(|object| scanner.is_word(object)) {
-            definition(scanner);
+        if let Some(stored) = Stored::of(scanner) {
+            body::pass(scanner, stored);
             break;
         }
         scanner.bump();
@@ -330,47 +354,13 @@ fn create(scanner: &mut Scanner<'_>) -> Kind {
     Kind::Ddl
 }
 
-/// Passes over a body as far as it goes: to the semicolon that stands outside of `BEGIN ... END` and `CASE ... END`. What
-/// follows a semicolon inside of a loop or `IF` without `BEGIN` is taken for a statement to run, which errs on the careful
-/// side.
-fn definition(scanner: &mut Scanner<'_>) {
-    const ENDS_OF_OTHERS: [&str; 5] = ["if", "loop", "while", "repeat", "for"];
-    scanner.in_definition = true;
-    let mut blocks = 0_u32;
-    loop {
-        let keyword = scanner.keyword;
-        scanner.bump();
-        match keyword {
-            Keyword::Begin => blocks += 1,
-            Keyword::Case => blocks += 1,
-            Keyword::End if ENDS_OF_OTHERS.iter().any(|word| scanner.is_word(word)) => {
-                scanner.bump();
-            }
-            Keyword::End => {
-                blocks = blocks.saturating_sub(1);
-                if scanner.keyword == Keyword::Case {
-                    scanner.bump();
-                }
-            }
-            _ => {}
-        }
-        if scanner.current.kind() == TokenKind::End || (scanner.current.is(b';') && blocks == 0) {
-            break;
-        }
-    }
-    if blocks > 0 {
-        scanner.add_effect(Effects::UNKNOWN);
-    }
-}
-
 fn alter(scanner: &mut Scanner<'_>) -> Kind {
     scanner.names_accounts = true;
     scanner.calls_from = CallsFrom::Never;
     scanner.bump();
     while !scanner.current.ends_statement() && !scanner.is_word("table") {
-        if ["event", "view", "trigger", "procedure", "function"].iter().any(|object| scanner.is_word(object))
-        {
-            definition(scanner);
+        if let Some(stored) = Stored::of(scanner) {
+            body::pass(scanner, stored);
             break;
         }
         scanner.bump();

@@ -152,127 +152,7 @@ pub fn has_letters_of(word: &[u8], text: &[u8]) -> bool {
         .any(|start| text[start..].get(..word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word)))
 }
 
-/// What a text defines, or defines anew.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Definitions {
-    /// Tables and views, folded, without their schemas.
-    pub relations: BTreeSet<Box<[u8]>>,
-    /// Tables that get triggers, likewise.
-    pub triggered: BTreeSet<Box<[u8]>>,
-    /// Routines and packages, likewise.
-    pub routines: BTreeSet<Box<[u8]>>,
-    /// Only tables' own definitions: nothing that holds code, columns aside.
-    pub only_tables: bool,
-    /// What the definitions of tables do and name; beside others, what all of the text does.
-    pub code: StoredCode,
-}
-
-/// What CREATE, ALTER and RENAME in a client's text define that stored code can be in; `None` where there is nothing of that.
-pub fn definitions(text: &[u8], mode: LexMode) -> Option<Definitions> {
-    let (tokens, doubtful) = tokens_of(text, mode);
-    let mut found = Definitions { only_tables: true, ..Definitions::default() };
-    let mut tables = Vec::new();
-    let word_at = |place: usize, word: &str| is_word_at(text, &tokens, place, word);
-    for place in 0..tokens.len() {
-        let shows = place.checked_sub(1).is_some_and(|before| word_at(before, "show"));
-        let begins = !shows && ["create", "alter", "rename"].iter().any(|verb| word_at(place, verb));
-        // What is defined stands a few words behind, `DEFINER = 'user'@'host'` among them.
-        let what = begins.then(|| {
-            let head = (place + 1)..(place + 24).min(tokens.len());
-            head.into_iter().find_map(|at| Some((at, Defined::of(text, tokens[at])?)))
-        });
-        let Some((at, defined)) = what.flatten() else { continue };
-        found.only_tables &= defined == Defined::Tables;
-        match defined {
-            Defined::Tables => {
-                let renames = word_at(place, "rename");
-                found.relations.extend(names_about(text, &tokens[at..], renames));
-                let end = tokens[at..].iter().find(|token| token.is(b';'));
-                tables.push(tokens[place].start()..end.map_or(text.len(), |end| end.start()));
-            }
-            Defined::View => found.relations.extend(name_behind(text, &tokens[at + 1..])),
-            Defined::Routine => found.routines.extend(name_behind(text, &tokens[at + 1..])),
-            Defined::Trigger => {
-                let on = (at + 1..tokens.len()).find(|&at| word_at(at, "on"));
-                found.triggered.extend(on.and_then(|on| name_behind(text, &tokens[on + 1..])));
-            }
-        }
-    }
-    let defines = !found.relations.is_empty() || !found.triggered.is_empty() || !found.routines.is_empty();
-    defines.then(|| {
-        if found.only_tables && !doubtful {
-            // What stands beside them in the text is not what they do.
-            for range in tables {
-                let code = stored_code(CodeKind::Table, b"", &text[range], mode);
-                found.code.effects |= code.effects;
-                found.code.names.extend(code.names);
-            }
-        } else {
-            // A view's text may be in it; what a routine restores is not worth telling apart for a moment.
-            found.code = stored_code(CodeKind::Expression, b"", text, mode);
-        }
-        found
-    })
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Defined {
-    Tables,
-    View,
-    Routine,
-    Trigger,
-}
-
-impl Defined {
-    fn of(text: &[u8], token: Token) -> Option<Self> {
-        const WORDS: [(&str, Defined); 8] = [
-            ("function", Defined::Routine),
-            ("package", Defined::Routine),
-            ("procedure", Defined::Routine),
-            ("table", Defined::Tables),
-            ("tables", Defined::Tables),
-            ("trigger", Defined::Trigger),
-            ("view", Defined::View),
-            ("sequence", Defined::Tables),
-        ];
-        let word = (token.kind() == TokenKind::Word).then(|| &text[token.start()..token.end()])?;
-        WORDS.iter().find(|(known, _)| is_word(word, known)).map(|&(_, defined)| defined)
-    }
-}
-
-/// The name at the beginning of some tokens, without its schema and what may stand before it.
-fn name_behind(text: &[u8], tokens: &[Token]) -> Option<Box<[u8]>> {
-    const BEFORE: [&str; 6] = ["body", "if", "not", "exists", "for", "concurrently"];
-    let is_before = |token: Token| {
-        token.kind() == TokenKind::Word
-            && BEFORE.iter().any(|word| is_word(&text[token.start()..token.end()], word))
-    };
-    let first = tokens.iter().position(|&token| !is_before(token))?;
-    let dotted = tokens.get(first + 1).is_some_and(|token| token.is(b'.'));
-    name_of(text, *tokens.get(if dotted { first + 2 } else { first })?)
-}
-
-/// The names that `CREATE TABLE`, `ALTER TABLE` and `RENAME TABLE` are about: those behind a few words. `renames`: it is the last of
-/// these, which has a list.
-fn names_about(text: &[u8], tokens: &[Token], renames: bool) -> Vec<Box<[u8]>> {
-    let mut names = Vec::new();
-    let is = |place: usize, word: &str| is_word_at(text, tokens, place, word);
-    for (place, token) in tokens.iter().enumerate() {
-        // What is selected for a table is no name of one, whatever it is called.
-        if token.is(b';') || is(place, "select") {
-            break;
-        }
-        let renamed = renames || place.checked_sub(1).is_some_and(|before| is(before, "rename"));
-        let before = ["table", "tables", "sequence", "rename"].iter().any(|word| is(place, word))
-            || renamed && (is(place, "to") || is(place, "as"))
-            || renames && token.is(b',');
-        let name = before.then(|| name_behind(text, &tokens[place + 1..])).flatten();
-        names.extend(name.filter(|name| !matches!(&**name, b"to" | b"as" | b"column" | b"index" | b"key")));
-    }
-    names
-}
-
-fn tokens_of(text: &[u8], mode: LexMode) -> (Vec<Token>, bool) {
+pub(crate) fn tokens_of(text: &[u8], mode: LexMode) -> (Vec<Token>, bool) {
     let mut lexer = Lexer::new(text, mode);
     let mut tokens = Vec::new();
     loop {
@@ -284,18 +164,18 @@ fn tokens_of(text: &[u8], mode: LexMode) -> (Vec<Token>, bool) {
     }
 }
 
-fn is_word(written: &[u8], word: &str) -> bool {
+pub(crate) fn is_word(written: &[u8], word: &str) -> bool {
     written.eq_ignore_ascii_case(word.as_bytes())
 }
 
-fn is_word_at(text: &[u8], tokens: &[Token], place: usize, word: &str) -> bool {
+pub(crate) fn is_word_at(text: &[u8], tokens: &[Token], place: usize, word: &str) -> bool {
     tokens.get(place).is_some_and(|token| {
         token.kind() == TokenKind::Word && is_word(&text[token.start()..token.end()], word)
     })
 }
 
 /// The name that a token may be, folded.
-fn name_of(text: &[u8], token: Token) -> Option<Box<[u8]>> {
+pub(crate) fn name_of(text: &[u8], token: Token) -> Option<Box<[u8]>> {
     let mut name = Vec::new();
     read_name(text, token, &mut name).then(|| name.into())
 }
@@ -346,21 +226,15 @@ fn parameter_names(parameters: &[u8], mode: LexMode) -> BTreeSet<Box<[u8]>> {
     names
 }
 
-/// The names behind DECLARE.
+/// The names behind DECLARE, which may be one of them itself.
 fn declared_names(text: &[u8], tokens: &[Token]) -> Vec<Box<[u8]>> {
     let mut names = Vec::new();
-    for place in 0..tokens.len() {
-        if !is_word_at(text, tokens, place, "declare") {
-            continue;
-        }
-        let mut at = place + 1;
-        while let Some(name) = tokens.get(at).and_then(|&token| name_of(text, token)) {
-            names.push(name);
-            if !tokens.get(at + 1).is_some_and(|token| token.is(b',')) {
-                break;
-            }
-            at += 2;
-        }
+    let (mut is_name, mut behind_name) = (false, false);
+    for (place, &token) in tokens.iter().enumerate() {
+        let name = is_name.then(|| name_of(text, token)).flatten();
+        let was_behind = std::mem::replace(&mut behind_name, name.is_some());
+        is_name = was_behind && token.is(b',') || is_word_at(text, tokens, place, "declare");
+        names.extend(name);
     }
     names
 }
@@ -385,17 +259,52 @@ struct Reader<'a> {
     text: &'a [u8],
     declared: BTreeSet<Box<[u8]>>,
     place: Place,
+    into: IntoList,
     found: StoredCode,
+}
+
+/// Where in lists behind INTO the reader is: of `SELECT` and `FETCH` they are variables, of `INSERT` a table. `INTO` may be the name
+/// of an item, too, so that it can be in several places at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct IntoList {
+    /// An item begins.
+    at_item: bool,
+    /// Behind so many names and dots of an item that it may end.
+    behind_item: bool,
+    /// Behind one more.
+    within_item: bool,
+}
+
+impl IntoList {
+    /// The word is there.
+    fn begins(&mut self) {
+        self.at_item = true;
+    }
+
+    /// Goes on; whether the token is a variable of a list. An item is a name, or several with dots between them; anything more is
+    /// not of the list.
+    fn takes_variable(&mut self, token: Token) -> bool {
+        let before = std::mem::take(self);
+        let is_part = token.is_name() || token.is(b'.');
+        self.at_item = before.behind_item && token.is(b',');
+        self.behind_item = before.at_item && token.is_name() || before.within_item && is_part;
+        self.within_item = before.behind_item && is_part;
+        before.at_item && token.kind() == TokenKind::UserVariable
+    }
 }
 
 impl<'a> Reader<'a> {
     fn new(kind: CodeKind, text: &'a [u8], declared: BTreeSet<Box<[u8]>>) -> Self {
-        Self { kind, text, declared, place: Place::Other, found: StoredCode::default() }
+        let (place, into) = (Place::Other, IntoList::default());
+        Self { kind, text, declared, place, into, found: StoredCode::default() }
     }
 
     fn take(&mut self, tokens: &[Token], at: usize) {
         let token = tokens[at];
         let text = &self.text[token.start()..token.end()];
+        if self.into.takes_variable(token) {
+            self.found.effects |= CodeEffects::SILENT;
+        }
         self.found.names.extend(name_of(self.text, token));
         if token.kind() == TokenKind::String && text.first() == Some(&b'"') {
             self.found.names.insert(folded_name(without_quotes(text)));
@@ -489,7 +398,7 @@ impl<'a> Reader<'a> {
             }
             4 if is("then") || is("else") || is("loop") => self.begin_statement(),
             4 if is("call") => self.place = Place::Variables,
-            4 if is("into") => self.take_into(&tokens[at + 1..]),
+            4 if is("into") => self.into.begins(),
             4 if is("next") && near(behind, "value") => self.found.effects |= CodeEffects::SILENT,
             5 if is("begin") => self.begin_statement(),
             4 if is("load") => self.place = Place::Columns,
@@ -509,25 +418,6 @@ impl<'a> Reader<'a> {
     fn begin_statement(&mut self) {
         if self.place == Place::Columns {
             self.place = Place::Other;
-        }
-    }
-
-    /// The list behind INTO: of `SELECT` and `FETCH` it is variables, of `INSERT` a table.
-    fn take_into(&mut self, tokens: &[Token]) {
-        let items = tokens.split(|token| token.is(b','));
-        for item in items {
-            let is_variable = item.first().is_some_and(|token| token.kind() == TokenKind::UserVariable);
-            if is_variable {
-                self.found.effects |= CodeEffects::SILENT;
-            }
-            // A name, or several with dots between them; anything more is not of the list.
-            let rest = item.iter().skip(1);
-            if is_variable || !item.first().is_some_and(|token| token.is_name()) {
-                break;
-            }
-            if rest.clone().any(|token| !token.is_name() && !token.is(b'.')) || item.len() % 2 == 0 {
-                break;
-            }
         }
     }
 

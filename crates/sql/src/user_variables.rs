@@ -59,9 +59,16 @@ fn only_reads(text: &[u8], lexer: &mut Lexer<'_>, inserts: bool) -> bool {
     }
 }
 
+/// Assignments of one statement that are told: as many as anybody has a use for, and a bound for what is kept of a text.
+const MOST_ASSIGNMENTS: usize = 256;
+
+/// Bytes of their names and literals, likewise.
+const MOST_BYTES: usize = 16 << 10;
+
 /// Names and literals to the end of the text.
 fn assignments(text: &[u8], lexer: &mut Lexer<'_>) -> Option<Vec<Assignment>> {
     let mut found = Vec::new();
+    let mut bytes = 0;
     loop {
         let target = lexer.next();
         if target.kind() != TokenKind::UserVariable {
@@ -76,6 +83,10 @@ fn assignments(text: &[u8], lexer: &mut Lexer<'_>) -> Option<Vec<Assignment>> {
             return None;
         }
         let literal = literal(text, lexer)?;
+        bytes += name.len() + literal.len();
+        if found.len() == MOST_ASSIGNMENTS || bytes > MOST_BYTES {
+            return None;
+        }
         found.push((name, literal));
         let mut next = lexer.next();
         if next.is(b',') {
@@ -192,5 +203,14 @@ mod tests {
         ] {
             assert_eq!(found(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn assignments_have_a_bound() {
+        let set =
+            |count, value: &str| found(&format!("SET {}", vec![format!("@a={value}"); count].join(",")));
+        assert!(set(MOST_ASSIGNMENTS, "1").is_some());
+        assert_eq!(set(MOST_ASSIGNMENTS + 1, "1"), None);
+        assert_eq!(set(1, &format!("'{}'", "x".repeat(MOST_BYTES))), None);
     }
 }

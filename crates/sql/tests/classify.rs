@@ -148,6 +148,79 @@ fn definitions() {
 }
 
 #[test]
+fn bodies_end_where_they_are_sure_to() {
+    for text in [
+        "CREATE DEFINER = `root`@`%` PROCEDURE a.p(IN a INT, OUT b DECIMAL(5, 2)) SQL SECURITY INVOKER COMMENT 'begin' \
+         BEGIN DECLARE x INT; DECLARE EXIT HANDLER FOR SQLSTATE '23000', NOT FOUND BEGIN SET @a = 1; END; \
+         l: LOOP IF a THEN BEGIN SET b = 1; END; ELSEIF c THEN LEAVE l; ELSE SET d = 2; END IF; END LOOP l; \
+         REPEAT SET a = CASE WHEN a THEN NULL ELSE 1 END; UNTIL a > 1 END REPEAT; \
+         WHILE a DO CASE a WHEN 1 THEN BEGIN END; ELSE SELECT 1; END CASE; END WHILE; SELECT GET_LOCK('a', 1); END",
+        "CREATE FUNCTION f(a INT) RETURNS VARCHAR(9) CHARACTER SET utf8 COLLATE utf8_bin DETERMINISTIC x: BEGIN RETURN 1; END x",
+        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW FOLLOWS h BEGIN SET NEW.a = 1; END",
+        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1",
+        "CREATE EVENT e ON SCHEDULE EVERY 1 DAY STARTS NOW() + INTERVAL 1 HOUR DO BEGIN SELECT 1; SELECT 2; END",
+        "ALTER EVENT e ON SCHEDULE EVERY 1 DAY DO BEGIN SELECT 1; SELECT 2; END",
+        "CREATE VIEW v AS SELECT GET_LOCK('a', 1), 1 AS begin",
+    ] {
+        check(text, Kind::Ddl, "", "");
+    }
+    let hidden = "LOCK TABLES t WRITE; SELECT 1 AS end";
+    for text in [
+        "CREATE VIEW v AS SELECT 1 AS begin",
+        "CREATE PROCEDURE p() SELECT 1 AS begin",
+        "CREATE PROCEDURE p(begin INT) SELECT 1",
+        "CREATE FUNCTION f() RETURNS INT RETURN (SELECT 1 begin)",
+        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW FOLLOWS begin SET @a = 1",
+        "CREATE EVENT do ON SCHEDULE EVERY 1 DAY DO SELECT 1 AS begin",
+        "CREATE PROCEDURE p() BEGIN SELECT 1; END",
+        "CREATE PROCEDURE p() BEGIN SELECT 1 begin; END",
+        "CREATE PROCEDURE p() BEGIN SELECT t.begin, do begin FROM t; END",
+        "CREATE PROCEDURE p() BEGIN DECLARE CONTINUE HANDLER FOR NOT FOUND SELECT 1 begin; END",
+        "CREATE PROCEDURE p() BEGIN SELECT CASE WHEN end THEN begin WHEN 1 THEN begin END FROM t; END",
+        "CREATE PROCEDURE p() BEGIN IF CASE WHEN end THEN begin WHEN 1 THEN begin END THEN DO 1; END IF; END",
+        "CREATE PROCEDURE p() BEGIN FOR i IN (SELECT do begin FROM t) DO SELECT 1; END FOR; END",
+    ] {
+        let effects = plain(&format!("{text}; {hidden}")).effects;
+        let seen = effects.contains(Effects::LOCK_TABLES) || effects.contains(Effects::UNKNOWN);
+        assert!(seen, "{text}: {effects:?}");
+    }
+    // What an event's times are is worked out at once.
+    check("CREATE EVENT e ON SCHEDULE AT GET_LOCK('a', 1) DO DO 0", Kind::Ddl, "named_lock", "");
+    check("ALTER EVENT e ON SCHEDULE EVERY f() DAY", Kind::Ddl, "routine", "");
+}
+
+#[test]
+fn a_variable_is_no_account() {
+    for text in ["KILL QUERY@a:=1", "KILL@a", "CREATE EVENT e ON SCHEDULE EVERY@a:=3 DAY DO DO 0"] {
+        assert!(plain(text).effects.contains(Effects::USER_VARIABLE), "{text}");
+    }
+    for text in [
+        "DROP USER a@b, 'c'@'d'",
+        "GRANT SELECT ON t TO a@b",
+        "SET PASSWORD FOR a@b = 'x'",
+        "SHOW GRANTS FOR `a`@b",
+        "CREATE DEFINER=a@b VIEW v AS SELECT 1",
+        "RENAME USER a@b TO c@d",
+        "SHOW CREATE USER a@b",
+    ] {
+        assert!(plain(text).effects.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn a_character_set_that_changes_within_a_text_is_doubtful() {
+    let doubtful = |text: &[u8]| classify(text, LexMode::default()).effects.contains(Effects::UNKNOWN);
+    assert!(doubtful(b"SET NAMES gbk; SELECT '\xbf\\', GET_LOCK('a', 0) -- '"));
+    assert!(doubtful(b"SET NAMES swe7; SELECT {a('x')"));
+    assert!(
+        doubtful(b"SET CHARACTER SET x; SELECT 1") && doubtful(b"SELECT 1; SET character_set_client = @a")
+    );
+    assert!(!doubtful(b"SET NAMES utf8mb4; SET time_zone = '+00:00'; SELECT 1"));
+    assert!(!doubtful("SET NAMES utf8mb4 COLLATE utf8mb4_bin; SELECT 1".as_bytes()));
+    assert!(!doubtful("SET NAMES utf8mb4 /* \u{e4} */".as_bytes()));
+}
+
+#[test]
 fn plain_reads() {
     for text in [
         "SELECT c FROM sbtest1 WHERE id=5000",
@@ -352,10 +425,11 @@ fn what_the_last_statement_left() {
 }
 
 #[track_caller]
-fn calls(text: &str, expected: &[(SessionFunction, &str, bool)]) {
+fn calls(text: &str, expected: &[(SessionFunction, &str, &str)]) {
     let found = plain(text).calls;
+    let item = |call: &sql::SessionCall| call.names_item.clone().map_or("", |item| &text[item]);
     let found: Vec<_> =
-        found.iter().map(|call| (call.function, &text[call.span.clone()], call.whole_select_item)).collect();
+        found.iter().map(|call| (call.function, &text[call.span.clone()], item(call))).collect();
     assert_eq!(found, expected, "{text}");
 }
 
@@ -375,22 +449,33 @@ fn what_an_earlier_statement_of_the_text_leaves_only_the_server_knows() {
 #[test]
 fn calls_have_their_place() {
     use SessionFunction::{ConnectionId, FoundRows, LastInsertId, RowCount, WarningCount};
-    calls("SELECT last_insert_id()", &[(LastInsertId, "last_insert_id()", true)]);
+    calls("SELECT last_insert_id()", &[(LastInsertId, "last_insert_id()", "last_insert_id()")]);
     calls(
         "SELECT DISTINCT ROW_COUNT( ), FOUND_ROWS() ;",
-        &[(RowCount, "ROW_COUNT( )", true), (FoundRows, "FOUND_ROWS()", true)],
+        &[(RowCount, "ROW_COUNT( )", "ROW_COUNT( )"), (FoundRows, "FOUND_ROWS()", "FOUND_ROWS()")],
     );
-    calls("SELECT @@identity FROM DUAL", &[(LastInsertId, "@@identity", true)]);
-    calls("SELECT CONNECTION_ID() LIMIT 1", &[(ConnectionId, "CONNECTION_ID()", true)]);
+    calls("SELECT @@identity FROM DUAL", &[(LastInsertId, "@@identity", "@@identity")]);
+    calls("SELECT CONNECTION_ID() LIMIT 1", &[(ConnectionId, "CONNECTION_ID()", "CONNECTION_ID()")]);
     calls(
         "SELECT @@warning_count AS w, 1+ROW_COUNT()",
-        &[(WarningCount, "@@warning_count", false), (RowCount, "ROW_COUNT()", false)],
+        &[(WarningCount, "@@warning_count", ""), (RowCount, "ROW_COUNT()", "1+ROW_COUNT()")],
     );
-    calls("SELECT ROW_COUNT() a", &[(RowCount, "ROW_COUNT()", false)]);
-    calls("SELECT ROW_COUNT()+1", &[(RowCount, "ROW_COUNT()", false)]);
-    calls("SELECT (ROW_COUNT())", &[(RowCount, "ROW_COUNT()", false)]);
-    calls("SELECT 1 FROM t WHERE a=1 ORDER BY b, ROW_COUNT()", &[(RowCount, "ROW_COUNT()", false)]);
-    calls("INSERT INTO t VALUES (1, LAST_INSERT_ID())", &[(LastInsertId, "LAST_INSERT_ID()", false)]);
+    calls("SELECT ROW_COUNT() a", &[(RowCount, "ROW_COUNT()", "")]);
+    calls("SELECT ROW_COUNT()+1", &[(RowCount, "ROW_COUNT()", "ROW_COUNT()+1")]);
+    calls("SELECT (ROW_COUNT())", &[(RowCount, "ROW_COUNT()", "(ROW_COUNT())")]);
+    calls("SELECT hex(concat(row_count())) , 2", &[(RowCount, "row_count()", "hex(concat(row_count()))")]);
+    let both = "FOUND_ROWS() = ROW_COUNT()";
+    calls(
+        "SELECT ALL FOUND_ROWS() = ROW_COUNT() INTO @a",
+        &[(FoundRows, "FOUND_ROWS()", both), (RowCount, "ROW_COUNT()", both)],
+    );
+    // What may be an alias, or no part of the item.
+    for end in ["x", "'x'", "`x`", "AS x", "+ x", "IS NULL", "ON DUPLICATE KEY UPDATE a = VALUES(a)"] {
+        calls(&format!("SELECT ROW_COUNT() {end}"), &[(RowCount, "ROW_COUNT()", "")]);
+    }
+    calls("SELECT ROW_COUNT() IN (1, 2)", &[(RowCount, "ROW_COUNT()", "ROW_COUNT() IN (1, 2)")]);
+    calls("SELECT 1 FROM t WHERE a=1 ORDER BY b, ROW_COUNT()", &[(RowCount, "ROW_COUNT()", "")]);
+    calls("INSERT INTO t VALUES (1, LAST_INSERT_ID())", &[(LastInsertId, "LAST_INSERT_ID()", "")]);
     calls("SELECT ROW_COUNT(1), LAST_INSERT_ID(5)", &[]);
     calls("SET @@identity = 5", &[]);
 }
@@ -427,17 +512,21 @@ fn assignments() {
             "SET autocommit = 1, `insert_id` = 5",
             "SET LOCAL pseudo_thread_id = 5",
             "SET gtid_next = 'AUTOMATIC'",
-            "SET session_track_system_variables",
             "SET sql_auto_is_null = 1",
             "SET optimizer_trace = 'enabled=on'",
             "SET SESSION character_set_database = latin1",
-            "SET (a, b) = (1, 2)",
-            "SET a",
-            "SET a = 1 b = 2, c",
-            "SET",
             "SET GLOBAL a = 1, debug = 'x'",
         ],
     );
+    let unread = [
+        "SET session_track_system_variables",
+        "SET (a, b) = (1, 2)",
+        "SET a",
+        "SET a = 1 b = 2, c",
+        "SET",
+        "SET a = 1, ROLE r",
+    ];
+    effects("unknown", Kind::Set, &unread);
     let blind = "SET STATEMENT session_track_system_variables = '' FOR SET time_zone = '+05:00'";
     assert!(plain(blind).effects.contains(Effects::SESSION_VARIABLE));
     assert!(plain("SET STATEMENT time_zone = '+05:00' FOR SELECT 1").effects.is_empty());
@@ -472,14 +561,14 @@ fn trackers_of_a_client() {
     let found = plain("SET @@session_track_schema = OFF, Session_Track_System_Variables = 'a'");
     assert_eq!(
         found.assigned,
-        [&b"session_track_schema"[..], b"session_track_system_variables"].map(Box::from)
+        [&b"session_track_schema"[..], b"session_track_system_variables"].map(Box::from).into()
     );
     assert_eq!(
         found.unreported,
-        [Box::<[u8]>::from(&b"session_track_schema"[..])],
+        [Box::<[u8]>::from(&b"session_track_schema"[..])].into(),
         "the other one has no at signs"
     );
-    check("SET session_track_system_variables", Kind::Set, "session_variable", "");
+    check("SET session_track_system_variables", Kind::Set, "unknown", "");
     // What stands behind them is not reported.
     let pins = |text: &str| !plain(text).effects.is_empty();
     assert!(
@@ -496,13 +585,17 @@ fn a_client_reads_its_own_trackers() {
     calls(
         "SELECT @@session_track_schema, @@GLOBAL.session_track_schema, @@Session.session_track_system_variables",
         &[
-            (schema, "@@session_track_schema", true),
-            (variable, "@@Session.session_track_system_variables", true),
+            (schema, "@@session_track_schema", "@@session_track_schema"),
+            (
+                variable,
+                "@@Session.session_track_system_variables",
+                "@@Session.session_track_system_variables",
+            ),
         ],
     );
     calls(
         "SET session_track_system_variables = CONCAT(@@session_track_system_variables, ',autocommit')",
-        &[(variable, "@@session_track_system_variables", false)],
+        &[(variable, "@@session_track_system_variables", "")],
     );
     let found = plain("SET session_track_schema = 0; SELECT @@session_track_schema");
     assert!(found.calls[0].left_by_text && found.reads == Reads::TRACKER);
@@ -511,8 +604,8 @@ fn a_client_reads_its_own_trackers() {
 #[test]
 fn the_last_gtid_is_a_clients_own() {
     let gtid = SessionFunction::LastGtid;
-    calls("SELECT @@last_gtid, @@GLOBAL.last_gtid", &[(gtid, "@@last_gtid", true)]);
-    calls("SET @a = @@session.Last_GTID", &[(gtid, "@@session.Last_GTID", false)]);
+    calls("SELECT @@last_gtid, @@GLOBAL.last_gtid", &[(gtid, "@@last_gtid", "@@last_gtid")]);
+    calls("SET @a = @@session.Last_GTID", &[(gtid, "@@session.Last_GTID", "")]);
     for (before, left) in
         [("SELECT 1", false), ("USE a", false), ("COMMIT", true), ("INSERT INTO t VALUES (1)", true)]
     {
@@ -530,7 +623,7 @@ fn a_set_names_the_session_variables_that_it_assigns_to() {
         assigned(
             "SET Autocommit = 0, @@session.sql_notes = 1, SESSION `unique_checks` = 0, @@foreign_key_checks = 1, @a = 2"
         ),
-        ["autocommit", "sql_notes", "unique_checks", "foreign_key_checks"]
+        ["autocommit", "foreign_key_checks", "sql_notes", "unique_checks"]
     );
     assert_eq!(assigned("SET GLOBAL sql_notes = 1, NAMES utf8mb4, hot.key_buffer_size = 8"), [""; 0]);
     assert_eq!(assigned("SELECT 1; SET sql_notes = 0"), ["sql_notes"]);
@@ -572,7 +665,7 @@ fn hints_that_set_variables() {
     };
     let read =
         "SELECT /*+ MAX_EXECUTION_TIME(9) SET_VAR(SQL_mode = 'ANSI') set_var(`sort_buffer_size`=5) */ 1";
-    assert_eq!(unreported(read), ["sql_mode", "sort_buffer_size"]);
+    assert_eq!(unreported(read), ["sort_buffer_size", "sql_mode"]);
     let found = check(read, Kind::Select, "", "");
     assert!(!found.plain_read && found.sets_for_itself);
     let of_several = plain("INSERT /*+ SET_VAR(sql_mode = '') */ INTO t VALUES (1); SELECT 2");
@@ -679,7 +772,7 @@ fn several_statements() {
     assert!(!plain("SELECT 1 ; -- x\n ;").several);
     assert!(plain(";SELECT 1").several);
     assert!(plain("SET sql_mode = 'ANSI_QUOTES'; SELECT 1").effects.contains(Effects::UNKNOWN));
-    assert!(!plain("COMMIT; SELECT 1").wait_free);
+    assert!(plain("COMMIT; SELECT 1").without_tables && !plain("COMMIT; SELECT 1 FROM t").without_tables);
 }
 
 #[test]
@@ -763,7 +856,7 @@ fn rows_without_select_call_functions() {
 #[test]
 fn what_set_sets_for_good_is_told_from_what_goes_back() {
     let found = plain("SET /*+ SET_VAR(sort_buffer_size = 1) */ @@time_zone = '+05:00'");
-    assert!(!found.sets_for_itself && found.unreported.contains(&b"time_zone"[..].into()));
+    assert!(!found.sets_for_itself && found.unreported.contains(&b"time_zone"[..]));
     effects(
         "session_variable",
         Kind::Set,
@@ -774,12 +867,29 @@ fn what_set_sets_for_good_is_told_from_what_goes_back() {
 }
 
 #[test]
-fn waits_and_releases() {
-    for text in ["BEGIN", "COMMIT", "ROLLBACK", "SET autocommit=1", "USE d", "SHOW TABLES"] {
-        assert!(plain(text).wait_free, "{text}");
+fn tables_and_releases() {
+    for text in [
+        "BEGIN",
+        "SAVEPOINT a",
+        "SET autocommit=1; BEGIN",
+        "USE d",
+        "SET @a = (SELECT 1)",
+        "SET STATEMENT sql_mode = '' FOR SELECT 1",
+    ] {
+        assert!(plain(text).without_tables, "{text}");
     }
-    for text in ["SELECT 1", "SET @a = (SELECT 1)", "SET @a = SLEEP(1)", "SET @a = f()", "SAVEPOINT a"] {
-        assert!(!plain(text).wait_free, "{text}");
+    for text in [
+        "SELECT 1 FROM t",
+        "SET @a = (SELECT a FROM v)",
+        "SET @a = (TABLE v)",
+        "SET NAMES utf8mb4; SELECT a FROM v",
+        "INSERT t VALUES (1)",
+        "SET STATEMENT sql_mode = '' FOR DELETE FROM t",
+        "(TABLE t)",
+        "DO (SELECT a FROM v)",
+        "CALL p()",
+    ] {
+        assert!(!plain(text).without_tables, "{text}");
     }
     for text in ["COMMIT RELEASE", "ROLLBACK WORK AND NO CHAIN RELEASE", "SELECT 1; COMMIT RELEASE"] {
         assert!(plain(text).releases_connection, "{text}");
@@ -860,4 +970,21 @@ fn repeatable_reads() {
     ] {
         assert!(!plain(text).repeatable, "{text}");
     }
+}
+
+/// What is kept of a text does not grow with what it repeats, and has a bound where it does not.
+#[test]
+fn names_of_variables_are_kept_once_and_up_to_a_bound() {
+    let sets = |names: &mut dyn Iterator<Item = String>| {
+        let list: Vec<_> = names.map(|name| format!("@@{name}=1")).collect();
+        plain(&format!("SET {}", list.join(",")))
+    };
+    let repeated = sets(&mut (0..100_000).map(|_| "sql_notes".into()));
+    assert_eq!((repeated.assigned.len(), repeated.unreported.len()), (1, 1));
+    assert!(!repeated.effects.contains(Effects::UNKNOWN));
+    let mut others = (0..100_000).map(|number| format!("v{number}"));
+    let many = sets(&mut others.by_ref().chain(["session_track_system_variables".into()]));
+    assert!(many.assigned.len() < 2000 && many.unreported.len() < 2000);
+    assert!(many.effects.contains(Effects::UNKNOWN));
+    assert!(many.assigned.contains(&b"session_track_system_variables"[..]));
 }

@@ -23,6 +23,7 @@ const STATEMENTS: &[&str] = &[
 fn without_places(mut found: Classification) -> Classification {
     for call in &mut found.calls {
         call.span = 0..0;
+        call.names_item = call.names_item.take().map(|_| 0..0);
     }
     if let CharsetSetting::Names { collation: Some(span) } = &mut found.charset {
         *span = 0..0;

@@ -310,7 +310,7 @@ fn operate_client(world: &mut World, operation: &Operation<'_>) {
         Operation::Statement { client, which, other, form, filler, cut } => {
             let Some(id) = world.find(Side::Clients, client) else { return };
             // Clients are numbered from this on.
-            let other = 1 << 31 | u32::from(other % 8);
+            let other = 1 << 30 | u32::from(other % 8);
             let filler = usize::from(filler) * usize::from(filler);
             let bytes = client::statement(which, form, &world.mark(id), other, filler);
             let (front, rest) = bytes.split_at(bytes.len().min(usize::from(cut)));

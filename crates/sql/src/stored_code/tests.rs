@@ -1,4 +1,5 @@
 use super::*;
+use crate::definitions;
 
 const REPORTED: CodeEffects = CodeEffects::REPORTED;
 const SILENT: CodeEffects = CodeEffects::SILENT;

@@ -1,0 +1,26 @@
+//! Counts the bytes and tokens that are looked at, so that tests and fuzzing can hold their number against the length of a text:
+//! what a client sends must never cost more than a constant for each of its bytes. Without the feature `steps` nothing is counted.
+
+#[cfg(feature = "steps")]
+use std::cell::Cell;
+
+#[cfg(feature = "steps")]
+thread_local! {
+    static TAKEN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The steps that this thread has taken so far.
+#[cfg(feature = "steps")]
+pub fn steps_taken() -> u64 {
+    TAKEN.get()
+}
+
+/// So many bytes or tokens are being looked at.
+#[cfg(feature = "steps")]
+pub(crate) fn add(steps: usize) {
+    TAKEN.set(TAKEN.get() + steps as u64);
+}
+
+#[cfg(not(feature = "steps"))]
+#[inline(always)]
+pub(crate) fn add(_: usize) {}
