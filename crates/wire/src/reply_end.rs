@@ -29,7 +29,7 @@ mod decide;
 mod metadata;
 mod outlet;
 pub use metadata::digest_of_prepared;
-use outlet::{Front, Outlet};
+use outlet::{Front, HeldRows, Outlet};
 
 /// Which kind of reply a command has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,6 +199,8 @@ pub struct ReplyReader {
     carry: Vec<u8>,
     /// Head and column definitions of a result set, until it is known whether the client has these.
     held: Option<Vec<u8>>,
+    /// The first rows of a result set, until its end says what the EOF before them has to say.
+    held_rows: Option<HeldRows>,
     /// Of [`Expect::Events`] of a backend that compresses.
     acknowledgement: Acknowledgement,
 }
@@ -253,6 +255,8 @@ enum Middle {
     Settled,
     /// The client needs one that the backend did not send. It waits for the next packet, because a cursor has none.
     Due,
+    /// Likewise, and it has rows behind it: it waits for the end of these, whose status is known.
+    Waiting,
     /// The backend sent one that the client does not need. Its status counts for the end of the rows too.
     Dropped(StatusFlags),
 }
@@ -287,6 +291,7 @@ impl ReplyReader {
             status: StatusFlags::AUTOCOMMIT,
             carry: Vec::new(),
             held: None,
+            held_rows: None,
             acknowledgement: Acknowledgement::Never,
         }
     }
@@ -314,7 +319,7 @@ impl ReplyReader {
     /// Anything that a server would not send, with the position in the stream lost: the backend must be closed. Bytes
     /// may have been relayed before.
     pub fn read(&mut self, bytes: &[u8], sink: &mut impl ReplySink) -> Result<Progress, WireError> {
-        let mut outlet = Outlet::new(bytes, sink);
+        let mut outlet = Outlet::new(bytes, sink, self.held_rows.take());
         let mut at = 0;
         loop {
             match self.flow {
@@ -339,7 +344,7 @@ impl ReplyReader {
                 }
             }
         }
-        outlet.flush();
+        self.held_rows = outlet.end();
         Ok(Progress { consumed: at, done: self.stage == Stage::Done && self.flow == Flow::Start })
     }
 
@@ -456,10 +461,7 @@ impl ReplyReader {
             if self.reads_event_heads() {
                 self.note_event(front.payload());
             }
-            if let Stage::Rows { count, middle: Middle::Due } = self.stage {
-                self.insert_eof(sequence, self.before_rows(), 0, outlet);
-                self.stage = Stage::Rows { count, middle: Middle::Settled };
-            }
+            self.note_row(header.length, sequence, outlet);
             match &mut self.held {
                 Some(held) => held.extend_from_slice(front.bytes),
                 None => outlet.packet(front, self.shift),
@@ -538,7 +540,7 @@ impl ReplyReader {
             return;
         }
         if !self.options.client_deprecate_eof {
-            self.insert_eof(self.sequence, self.before_rows(), 0, outlet);
+            self.put_middle(Middle::Due, self.sequence, self.before_rows(), 0, outlet);
         }
         self.stage = prepared_definitions(columns, 0);
     }

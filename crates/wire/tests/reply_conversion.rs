@@ -45,7 +45,7 @@ struct Form {
 
 impl Reply {
     fn write(&self, form: Form) -> Vec<u8> {
-        let mut writer = Writer { form, out: Vec::new(), sequence: 1, status: StatusFlags::AUTOCOMMIT };
+        let mut writer = Writer { form, out: Vec::new(), sequence: 1 };
         for (i, result) in self.results.iter().enumerate() {
             writer.outcome(result, StatusFlags::MORE_RESULTS_EXISTS, i < form.hidden);
         }
@@ -68,8 +68,6 @@ struct Writer {
     form: Form,
     out: Vec<u8>,
     sequence: u8,
-    /// Of the last end.
-    status: StatusFlags,
 }
 
 impl Writer {
@@ -97,13 +95,10 @@ impl Writer {
             Outcome::Rows { columns, rows, warnings, changes } => {
                 self.definitions(*columns);
                 if !self.form.deprecate_eof {
-                    // Servers repeat the status there; what it is before any row is a matter of the statement.
-                    let eof = if rows.is_empty() {
-                        EofPacket { warnings: *warnings, status }
-                    } else {
-                        EofPacket { warnings: 0, status: self.status }
-                    };
-                    self.packet(|out| eof.put(out));
+                    // Servers repeat the status there: whether more results follow, whether a transaction is open. Warnings come with
+                    // the rows.
+                    let warnings = if rows.is_empty() { *warnings } else { 0 };
+                    self.packet(|out| EofPacket { warnings, status }.put(out));
                 }
                 for row in rows {
                     self.packet(|out| out.extend_from_slice(row));
@@ -111,8 +106,6 @@ impl Writer {
                 self.end(status, *warnings, changes);
             }
         }
-        // Whether more results follow is said at a result's end.
-        self.status = status.without(StatusFlags::MORE_RESULTS_EXISTS);
     }
 
     fn definitions(&mut self, columns: usize) {

@@ -143,8 +143,8 @@ impl ReplyReader {
         if self.prelude_left > 0 {
             outlet.event(ReplyEvent::PreludeErr(err));
         } else {
-            if matches!(self.stage, Stage::Rows { middle: Middle::Due, .. }) {
-                self.insert_eof(front.sequence, self.before_rows(), 0, outlet);
+            if let Stage::Rows { middle, .. } = self.stage {
+                self.put_middle(middle, front.sequence, self.before_rows(), 0, outlet);
             }
             outlet.packet(front, self.shift);
             outlet.event(ReplyEvent::Err(err));
@@ -182,13 +182,15 @@ impl ReplyReader {
         let mut end = self.parse_end(front.payload())?;
         let status = end.status();
         match middle {
-            Middle::Settled => {}
             Middle::Due if self.opens_cursor(status) => {}
-            // A cursor's flags there would be an announcement.
-            Middle::Due if !status.contains(StatusFlags::MORE_RESULTS_EXISTS) => {
-                self.insert_eof(front.sequence, without_cursor(status), end.warnings(), outlet);
+            Middle::Settled | Middle::Due | Middle::Waiting => {
+                // A cursor's flags there would be an announcement.
+                let more = status.contains(StatusFlags::MORE_RESULTS_EXISTS);
+                let status = if more { status } else { without_cursor(status) };
+                // Warnings come with the rows.
+                let warnings = if count == 0 { end.warnings() } else { 0 };
+                self.put_middle(middle, front.sequence, status, warnings, outlet);
             }
-            Middle::Due => self.insert_eof(front.sequence, status, end.warnings(), outlet),
             // Servers before MySQL 5.7 say only there that these are OUT parameters.
             Middle::Dropped(earlier) => end = end.with_status(earlier & StatusFlags::PS_OUT_PARAMS),
         }
@@ -317,17 +319,46 @@ impl ReplyReader {
         without_cursor(self.status).without(StatusFlags::MORE_RESULTS_EXISTS)
     }
 
-    /// Writes an EOF that the backend did not send in front of its packet number `before`.
-    pub(super) fn insert_eof<S: ReplySink>(
+    /// A row of this length begins. A status from before the statement is all that there is for the EOF in front of a large result set.
+    pub(super) fn note_row<S: ReplySink>(&mut self, length: usize, sequence: u8, outlet: &mut Outlet<'_, S>) {
+        let Stage::Rows { middle, .. } = &mut self.stage else { return };
+        if *middle == Middle::Due {
+            *middle = Middle::Waiting;
+            outlet.hold_rows(sequence.wrapping_add(self.shift));
+            self.shift = self.shift.wrapping_add(1);
+        }
+        if *middle == Middle::Waiting && outlet.is_too_much(length) {
+            *middle = Middle::Settled;
+            let mut status = self.before_rows();
+            if !status.contains(StatusFlags::AUTOCOMMIT) {
+                // So many rows come from a table, most likely, and reading that has begun a transaction.
+                status |= StatusFlags::IN_TRANS;
+            }
+            self.put_middle(Middle::Waiting, sequence, status, 0, outlet);
+        }
+    }
+
+    /// Writes the EOF between definitions and rows where the client needs one that the backend did not send, in front of its packet
+    /// number `before` or of the rows that are held back.
+    pub(super) fn put_middle<S: ReplySink>(
         &mut self,
+        middle: Middle,
         before: u8,
         status: StatusFlags,
         warnings: u16,
         outlet: &mut Outlet<'_, S>,
     ) {
-        let eof = EofPacket { warnings, status: without_changes(status) };
-        outlet.built(before.wrapping_add(self.shift), |out| eof.put(out));
-        self.shift = self.shift.wrapping_add(1);
+        // How long it took is known at the end (`THD::update_server_status`).
+        let status = without_changes(status).without(StatusFlags::QUERY_WAS_SLOW);
+        let eof = EofPacket { warnings, status };
+        match middle {
+            Middle::Settled | Middle::Dropped(_) => {}
+            Middle::Due => {
+                outlet.built(before.wrapping_add(self.shift), |out| eof.put(out));
+                self.shift = self.shift.wrapping_add(1);
+            }
+            Middle::Waiting => outlet.release_rows(eof),
+        }
     }
 }
 

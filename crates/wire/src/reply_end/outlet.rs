@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::{ReplyEvent, ReplySink};
+use crate::EofPacket;
 use crate::framing::{HEADER_LEN, begin_packet, end_packet};
 
 /// The front of a packet: its header, and as much of its payload as was needed.
@@ -23,16 +24,68 @@ impl<'p> Front<'p> {
     }
 }
 
+/// Rows that wait for what the EOF in front of them has to say.
+#[derive(Debug)]
+pub(super) struct HeldRows {
+    /// Of that EOF.
+    sequence: u8,
+    bytes: Vec<u8>,
+    /// Of the rows that have begun.
+    size: usize,
+}
+
+/// So much is held back: what servers collect before they send any of it (`net_buffer_length`), so that nothing comes later for it.
+const MOST_HELD: usize = 16 << 10;
+
 /// Collects neighbouring ranges of the input and relays them together.
 pub(super) struct Outlet<'o, S> {
     bytes: &'o [u8],
     run: Range<usize>,
     sink: &'o mut S,
+    rows: Option<HeldRows>,
 }
 
 impl<'o, S: ReplySink> Outlet<'o, S> {
-    pub(super) fn new(bytes: &'o [u8], sink: &'o mut S) -> Self {
-        Self { bytes, run: 0..0, sink }
+    pub(super) fn new(bytes: &'o [u8], sink: &'o mut S, rows: Option<HeldRows>) -> Self {
+        Self { bytes, run: 0..0, sink, rows }
+    }
+
+    /// Holds back what is relayed from now on. `sequence`: of the EOF that will stand in front of it.
+    pub(super) fn hold_rows(&mut self, sequence: u8) {
+        self.flush();
+        self.rows = Some(HeldRows { sequence, bytes: Vec::new(), size: 0 });
+    }
+
+    /// A row of this length begins. Whether it is more than can be held back.
+    pub(super) fn is_too_much(&mut self, length: usize) -> bool {
+        self.rows.as_mut().is_some_and(|rows| {
+            rows.size = rows.size.saturating_add(HEADER_LEN + length);
+            rows.size > MOST_HELD
+        })
+    }
+
+    /// Relays the EOF, and what was held back for it.
+    pub(super) fn release_rows(&mut self, eof: EofPacket) {
+        self.flush();
+        if let Some(rows) = self.rows.take() {
+            self.built(rows.sequence, |out| eof.put(out));
+            if !rows.bytes.is_empty() {
+                self.sink.relay(&rows.bytes);
+            }
+        }
+    }
+
+    /// Relays what is collected; gives back what is held.
+    pub(super) fn end(mut self) -> Option<HeldRows> {
+        self.flush();
+        self.rows
+    }
+
+    fn relay(&mut self, bytes: &[u8]) {
+        match &mut self.rows {
+            Some(rows) => rows.bytes.extend_from_slice(bytes),
+            None => self.sink.relay(bytes),
+        }
     }
 
     pub(super) fn bytes(&self) -> &'o [u8] {
@@ -57,18 +110,18 @@ impl<'o, S: ReplySink> Outlet<'o, S> {
             Some(place) if stays => self.input(place..place + front.bytes.len()),
             None if stays => {
                 self.flush();
-                self.sink.relay(front.bytes);
+                self.relay(front.bytes);
             }
             place => {
                 self.flush();
                 let mut header = [0; HEADER_LEN];
                 header.copy_from_slice(&front.bytes[..HEADER_LEN]);
                 header[3] = sequence;
-                self.sink.relay(&header);
+                self.relay(&header);
                 match place {
                     Some(place) => self.input(place + HEADER_LEN..place + front.bytes.len()),
                     None if front.payload().is_empty() => {}
-                    None => self.sink.relay(front.payload()),
+                    None => self.relay(front.payload()),
                 }
             }
         }
@@ -81,7 +134,7 @@ impl<'o, S: ReplySink> Outlet<'o, S> {
         let start = begin_packet(&mut packet);
         put(&mut packet);
         end_packet(&mut packet, start, &mut sequence);
-        self.sink.relay(&packet);
+        self.relay(&packet);
     }
 
     pub(super) fn told<'c>(&mut self, changes: &'c [u8]) -> Cow<'c, [u8]> {
@@ -93,10 +146,11 @@ impl<'o, S: ReplySink> Outlet<'o, S> {
     }
 
     /// Relays what is collected.
-    pub(super) fn flush(&mut self) {
+    fn flush(&mut self) {
         if !self.run.is_empty() {
-            self.sink.relay(&self.bytes[self.run.clone()]);
+            let run = &self.bytes[self.run.clone()];
             self.run.start = self.run.end;
+            self.relay(run);
         }
     }
 }

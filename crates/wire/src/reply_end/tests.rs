@@ -238,8 +238,8 @@ fn several_results_end_with_the_last() {
     let new: &[&[u8]] =
         &[OK_MORE, b"\x01", DEFINITION, b"\x011", END_MORE, OK_MORE, b"\x01", DEFINITION, b"\x012", END];
     let old: &[&[u8]] = &[
-        OK_MORE, b"\x01", DEFINITION, EOF, b"\x011", EOF_MORE, OK_MORE, b"\x01", DEFINITION, EOF, b"\x012",
-        EOF,
+        OK_MORE, b"\x01", DEFINITION, EOF_MORE, b"\x011", EOF_MORE, OK_MORE, b"\x01", DEFINITION, EOF,
+        b"\x012", EOF,
     ];
     let events = ["ok 000a", "rows 1", "ok 000a", "ok 000a", "rows 1", "ok 0002"];
     check(Expect::ResultSets, NEW, new, new, &events);
@@ -282,15 +282,7 @@ fn a_cursor_inside_a_procedure_hides_no_rows() {
     check(Expect::ResultSets, OLD, old, old, &["rows 1", "eof 006a", "rows 0", "eof 006a", "ok 0022"]);
     check(Expect::ResultSets, OLD_TO_NEW, old, new, &["rows 1", "eof 006a", "rows 0", "eof 006a", "ok 0022"]);
     check(Expect::ResultSets, NEW, new, new, &["rows 1", "ok 006a", "rows 0", "ok 006a", "ok 0022"]);
-    // The first EOF of our own does not know of the cursor: nothing from the server has named it yet.
-    let for_old: &[&[u8]] = &[b"\x01", DEFINITION, EOF, b"\x011", eof, b"\x01", DEFINITION, eof, eof, last];
-    check(
-        Expect::ResultSets,
-        NEW_TO_OLD,
-        new,
-        for_old,
-        &["rows 1", "ok 006a", "rows 0", "ok 006a", "ok 0022"],
-    );
+    check(Expect::ResultSets, NEW_TO_OLD, new, old, &["rows 1", "ok 006a", "rows 0", "ok 006a", "ok 0022"]);
 }
 
 #[test]
@@ -584,17 +576,36 @@ fn an_err_in_place_of_rows() {
     );
 }
 
+/// What a server that speaks no DEPRECATE_EOF says before the rows: as behind them, but how long it took.
 #[test]
-fn eofs_of_our_own_carry_the_status_before() {
-    let input = packets(&[b"\x01", DEFINITION, b"\x011", END]);
-    let mut recorder = Recorder::default();
-    let status = StatusFlags::AUTOCOMMIT | StatusFlags::NO_BACKSLASH_ESCAPES;
-    ReplyReader::new(Expect::ResultSets, NEW_TO_OLD).with_status(status).read(&input, &mut recorder).unwrap();
-    let expected = packets(&[b"\x01", DEFINITION, b"\xfe\x00\x00\x02\x02", b"\x011", EOF]);
-    assert_eq!(recorder.relayed, expected);
-    // But for the cursor that an earlier result had.
-    let (end, eof) = (b"\xfe\x00\x00\x6a\x00\x00\x00", b"\xfe\x00\x00\x22\x00");
-    let new = [b"\x01", DEFINITION, b"\x01", end, b"\x01", DEFINITION, b"\x01", END];
-    let old = [b"\x01", DEFINITION, EOF, b"\x01", &end[..5], b"\x01", DEFINITION, eof, b"\x01", EOF];
-    check(Expect::ResultSets, NEW_TO_OLD, &new, &old, &["rows 1", "ok 006a", "rows 1", "ok 0002"]);
+fn eofs_of_our_own_say_what_the_end_says() {
+    // A transaction was begun, no index was used, it was slow.
+    let end = b"\xfe\x00\x00\x21\x08\x00\x00\x00";
+    let new: &[&[u8]] = &[b"\x01", DEFINITION, b"\x011", b"\x012", end];
+    let old: &[&[u8]] = &[b"\x01", DEFINITION, b"\xfe\x00\x00\x21\x00", b"\x011", b"\x012", &end[..5]];
+    check(Expect::ResultSets, NEW_TO_OLD, new, old, &["rows 2", "ok 0821"]);
+}
+
+#[test]
+fn eofs_before_many_rows_carry_the_status_before() {
+    // The last row does not fit any more.
+    let row = [&[0xfc, 0, 16][..], &[b'x'; 4096]].concat();
+    let rows = [&row[..]; 4];
+    let backend = [&[b"\x01", DEFINITION][..], &rows, &[END]].concat();
+    for (before, said) in [(2, 2), (0, 1)] {
+        let eof = [0xfe, 0, 0, said, 2];
+        let client = [&[b"\x01", DEFINITION, &eof][..], &rows, &[EOF]].concat();
+        for size in [packets(&backend).len(), 1000, 1] {
+            let mut recorder = Recorder::default();
+            let status = StatusFlags(before) | StatusFlags::NO_BACKSLASH_ESCAPES;
+            let mut reader = ReplyReader::new(Expect::ResultSets, NEW_TO_OLD).with_status(status);
+            for piece in packets(&backend).chunks(size) {
+                reader.read(piece, &mut recorder).unwrap();
+            }
+            assert_eq!(recorder.relayed, packets(&client));
+        }
+    }
+    // An error behind rows ends the wait too.
+    let new: &[&[u8]] = &[b"\x01", DEFINITION, b"\x011", ERR];
+    check(Expect::ResultSets, NEW_TO_OLD, new, &[b"\x01", DEFINITION, EOF, b"\x011", ERR], &["err 1054"]);
 }

@@ -38,7 +38,7 @@ fn check_compressed(
 #[test]
 fn numbers_of_servers_that_compress_are_made_anew() {
     let rows: [&[u8]; 6] = [b"\x01", DEFINITION, b"\x011", b"\x012", END_MORE, OK];
-    let old: [&[u8]; 7] = [b"\x01", DEFINITION, EOF, b"\x011", b"\x012", EOF_MORE, OK];
+    let old: [&[u8]; 7] = [b"\x01", DEFINITION, EOF_MORE, b"\x011", b"\x012", EOF_MORE, OK];
     check_compressed(Expect::ResultSets, NEW, &rows, &rows);
     check_compressed(Expect::ResultSets, NEW_TO_OLD, &rows, &old);
     check_compressed(Expect::ResultSets, OLD_TO_NEW, &old, &rows);
