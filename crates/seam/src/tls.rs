@@ -1,12 +1,17 @@
 //! What a program may know of TLS on one of its connections.
 
 use std::fmt;
+use std::net::IpAddr;
 
 /// Which part we have in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsSide<'a> {
     /// The peer begins, and we show our certificate.
-    Server,
+    Server {
+        /// Where the peer is, so that the handshakes of one network do not hold up all others: an address, or the first of a /64 of
+        /// IPv6. None for whoever is on this machine.
+        network: Option<IpAddr>,
+    },
     /// We begin.
     Client {
         /// The host that the peer's certificate has to be for, where that is checked: a name or an IP address.

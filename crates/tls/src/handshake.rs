@@ -15,6 +15,11 @@ pub struct Handshake {
 /// What a step has come to; for [`crate::Tls::take_outcome`].
 pub struct Outcome {
     pub(crate) connection: ConnectionId,
+    /// `None` where nothing has come of it and the connection is of no more use.
+    pub(crate) step: Option<Step>,
+}
+
+pub(crate) struct Step {
     pub(crate) session: Session,
     /// What is to be sent, and what the client has said inside TLS already.
     pub(crate) buffers: Buffers,
@@ -34,6 +39,12 @@ impl Handshake {
         let mut buffers = Buffers::default();
         let read = self.session.read(&[], &mut buffers);
         let secured = (!self.session.is_handshaking()).then(|| self.session.agreed());
-        Outcome { connection: self.connection, session: self.session, buffers, read, secured }
+        let step = Step { session: self.session, buffers, read, secured };
+        Outcome { connection: self.connection, step: Some(step) }
+    }
+
+    /// What is to be brought back where this does not come to an end.
+    pub fn lost(&self) -> Outcome {
+        Outcome { connection: self.connection, step: None }
     }
 }

@@ -1,15 +1,16 @@
 //! The layer itself: which connections have TLS, and what of theirs goes where.
 
-use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::Error;
 use rustls_pki_types::ServerName;
 use seam::{ConnectionId, Input, Instant, Output, Program, TlsSession, TlsSide};
 
-use crate::handshake::{Handshake, Outcome};
+use crate::handshake::{Handshake, Outcome, Step};
 use crate::outbox::Outbox;
 use crate::session::{Buffers, LARGEST_HANDSHAKE, Session};
+use crate::turns::Turns;
 use crate::{Acceptor, Connector};
 
 /// Handshakes of clients that are away at a time: enough to keep two threads busy from turn to turn. The others wait here, where
@@ -18,6 +19,9 @@ const MOST_AWAY: usize = 4;
 
 /// Said of a peer that sends more than a handshake can have.
 const ENDLESS: &str = "its handshake has no end";
+
+/// Said of one that was not worked out.
+const LOST: &str = "its handshake met a defect of onramp";
 
 /// A program, with TLS on those of its connections for which it asks.
 ///
@@ -41,8 +45,8 @@ struct Table {
     connector: Option<Arc<Connector>>,
     /// By the connection's index.
     entries: Vec<Option<Box<Entry>>>,
-    /// Handshakes of clients that have something to answer, in the order in which it came.
-    waiting: VecDeque<ConnectionId>,
+    /// Handshakes of clients that have something to answer.
+    waiting: Turns<ConnectionId>,
     /// Handshakes that were handed out and not brought back.
     away: usize,
     /// Those of which the program is to be told in the next turn that they are of no more use.
@@ -57,6 +61,8 @@ struct Entry {
     state: State,
     /// It is in `waiting`.
     waits: bool,
+    /// Where the peer is, if it is a client.
+    network: Option<IpAddr>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "the others are for moments, and it is in a box as it is")]
@@ -80,7 +86,7 @@ impl<P: Program> Tls<P> {
                 acceptor,
                 connector,
                 entries: Vec::new(),
-                waiting: VecDeque::new(),
+                waiting: Turns::default(),
                 away: 0,
                 broken: Vec::new(),
                 closed: Vec::new(),
@@ -101,16 +107,17 @@ impl<P: Program> Tls<P> {
         self.inner
     }
 
-    /// The handshake that has waited longest, where one may go out.
+    /// The next handshake, where one may go out: of each network one in turn.
     pub fn poll_handshake(&mut self) -> Option<Handshake> {
-        while self.table.away < MOST_AWAY {
-            let connection = self.table.waiting.pop_front()?;
+        let Table { waiting, entries, away, .. } = &mut self.table;
+        while *away < MOST_AWAY {
             // It may have closed in the meantime.
-            let Some(entry) = self.table.entry(connection) else { continue };
+            let connection = waiting.pop(|&connection| find(entries, connection).is_some())?;
+            let entry = find(entries, connection)?;
             entry.waits = false;
             let state = std::mem::replace(&mut entry.state, State::Away(Vec::new()));
             if let State::Up(session) = state {
-                self.table.away += 1;
+                *away += 1;
                 return Some(Handshake::new(connection, session));
             }
             entry.state = state;
@@ -122,10 +129,13 @@ impl<P: Program> Tls<P> {
     pub fn take_outcome(&mut self, now: Instant, outcome: Outcome) {
         self.now = now;
         self.table.away -= 1;
-        let Outcome { connection, session, buffers, read, secured } = outcome;
+        let Outcome { connection, step } = outcome;
         let Some(entry) = self.table.entry(connection) else { return };
         let State::Away(arrived) = &mut entry.state else { return };
         let arrived = std::mem::take(arrived);
+        let Some(Step { session, buffers, read, secured }) = step else {
+            return self.fail(now, connection, LOST);
+        };
         entry.state = State::Up(session);
         self.buffers = buffers;
         self.deliver(now, connection, secured, read);
@@ -221,10 +231,14 @@ enum Kept {
     No,
 }
 
+fn find(entries: &mut [Option<Box<Entry>>], connection: ConnectionId) -> Option<&mut Entry> {
+    let entry = entries.get_mut(connection.index as usize)?.as_deref_mut()?;
+    (entry.generation == connection.generation).then_some(entry)
+}
+
 impl Table {
     fn entry(&mut self, connection: ConnectionId) -> Option<&mut Entry> {
-        let entry = self.entries.get_mut(connection.index as usize)?.as_deref_mut()?;
-        (entry.generation == connection.generation).then_some(entry)
+        find(&mut self.entries, connection)
     }
 
     fn remove(&mut self, connection: ConnectionId) {
@@ -245,8 +259,9 @@ impl Table {
         let fits = match &mut entry.state {
             State::Up(session) if session.is_server() && session.is_handshaking() => {
                 let fits = session.keep(bytes);
-                if !std::mem::replace(&mut entry.waits, true) {
-                    self.waiting.push_back(connection);
+                let (waited, network) = (std::mem::replace(&mut entry.waits, true), entry.network);
+                if !waited {
+                    self.waiting.push(network, connection);
                 }
                 fits
             }
@@ -279,9 +294,9 @@ impl Table {
 
     /// The program wants TLS from here on. What that sends first is put into the buffers.
     fn start(&mut self, connection: ConnectionId, side: TlsSide<'_>, buffers: &mut Buffers) {
-        let made = match side {
-            TlsSide::Server => self.server_session(),
-            TlsSide::Client { server_name } => self.client_session(server_name, buffers),
+        let (made, network) = match side {
+            TlsSide::Server { network } => (self.server_session(), network),
+            TlsSide::Client { server_name } => (self.client_session(server_name, buffers), None),
         };
         let index = connection.index as usize;
         if self.entries.len() <= index {
@@ -292,7 +307,7 @@ impl Table {
             Err(reason) => (State::Over, Some(reason)),
         };
         self.entries[index] =
-            Some(Box::new(Entry { generation: connection.generation, state, waits: false }));
+            Some(Box::new(Entry { generation: connection.generation, state, waits: false, network }));
         if let Some(reason) = broken {
             self.break_off(connection, reason);
         }

@@ -20,6 +20,7 @@ mod layer;
 mod outbox;
 mod pem;
 mod session;
+mod turns;
 
 pub use acceptor::{Acceptor, Identity};
 pub use blocking::BlockingStream;
@@ -27,3 +28,4 @@ pub use connector::{Connector, ServerCheck};
 pub use handshake::{Handshake, Outcome};
 pub use layer::Tls;
 pub use pem::Pem;
+pub use turns::Turns;

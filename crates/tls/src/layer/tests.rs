@@ -79,7 +79,7 @@ impl Program for Echo {
         let connection = CONNECTION;
         Some(match self.current.as_ref()? {
             Owned::Send(bytes) => Output::Send { connection, bytes },
-            Owned::StartServer => Output::StartTls { connection, side: TlsSide::Server },
+            Owned::StartServer => Output::StartTls { connection, side: TlsSide::Server { network: None } },
             Owned::StartClient => {
                 Output::StartTls { connection, side: TlsSide::Client { server_name: "db.example" } }
             }

@@ -4,12 +4,18 @@ use super::*;
 
 /// A layer with clients whose first message has come.
 fn greeted(clients: u32) -> Tls<Echo> {
+    greeted_from(&vec![1; clients as usize])
+}
+
+/// Likewise, each from one of several networks.
+fn greeted_from(networks: &[u8]) -> Tls<Echo> {
     let authority = Authority::new();
     let config = client_config(&authority, VERSIONS[1], None);
     let mut layer = Tls::new(Echo::default(), Some(acceptor(&authority, false)), None);
-    for index in 0..clients {
+    for (index, &last) in (0..).zip(networks) {
+        let network = Some(IpAddr::from([10, 0, 0, last]));
         let connection = ConnectionId { index, generation: 0 };
-        layer.table.start(connection, TlsSide::Server, &mut Buffers::default());
+        layer.table.start(connection, TlsSide::Server { network }, &mut Buffers::default());
         let name = ServerName::try_from("db.example").unwrap();
         let mut hello = Vec::new();
         ClientConnection::new(Arc::clone(&config), name).unwrap().write_tls(&mut hello).unwrap();
@@ -61,7 +67,7 @@ fn a_client_that_goes_while_its_handshake_is_away_is_forgotten() {
     }
     // In the place of one of them there is another connection by now.
     let newcomer = ConnectionId { index: 0, generation: 1 };
-    layer.table.start(newcomer, TlsSide::Server, &mut Buffers::default());
+    layer.table.start(newcomer, TlsSide::Server { network: None }, &mut Buffers::default());
     for handshake in away {
         layer.take_outcome(Instant::START, handshake.carry_out());
     }
@@ -86,4 +92,33 @@ fn while_a_handshake_is_away_no_end_of_bytes_is_kept() {
     assert_eq!(layer.inner.ends, [ENDLESS]);
     layer.take_outcome(Instant::START, away.carry_out());
     assert_eq!(answered(&mut layer), []);
+}
+
+/// However many handshakes one address has opened: who comes from elsewhere waits for those that are away, not for them.
+#[test]
+fn one_network_does_not_hold_up_the_others() {
+    let mut networks = vec![1; 200];
+    networks.extend([2, 3]);
+    let mut layer = greeted_from(&networks);
+    layer.handle(Instant::START, Input::TurnEnd);
+    let mut order = Vec::new();
+    while let Some(handshake) = layer.poll_handshake() {
+        layer.take_outcome(Instant::START, handshake.carry_out());
+        order.extend(answered(&mut layer));
+    }
+    assert_eq!(order[..4], [0, 200, 201, 1]);
+    assert_eq!(order.len(), networks.len());
+}
+
+#[test]
+fn a_handshake_that_is_lost_ends_its_connection_alone() {
+    let mut layer = greeted(MOST_AWAY as u32 + 1);
+    let away: Vec<_> = std::iter::from_fn(|| layer.poll_handshake()).collect();
+    for handshake in &away {
+        layer.take_outcome(Instant::START, handshake.lost());
+    }
+    assert_eq!(layer.inner.ends, [LOST; MOST_AWAY]);
+    let last = layer.poll_handshake().expect("there is room again");
+    layer.take_outcome(Instant::START, last.carry_out());
+    assert_eq!(answered(&mut layer), [MOST_AWAY as u32]);
 }
