@@ -1,5 +1,6 @@
 """The admin port with the client libraries that people have: what they send of their own accord is understood."""
 
+import socket
 import ssl
 import threading
 
@@ -235,3 +236,25 @@ def test_no_tls(own_server, own_onramp, monkeypatch):
     context = ssl.create_default_context()
     with pytest.raises(pymysql.err.OperationalError):
         connect(onramp, ssl=context)
+
+
+def test_those_who_have_not_logged_in_hold_no_places(own_server, own_onramp, monkeypatch):
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
+    port = free_port()
+    onramp = own_onramp(own_server, admin_listen=f"127.0.0.1:{port}", admin_max_connections=1)
+    onramp.admin_port = port
+    silent = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(100)]
+    with connect(onramp) as admin:
+        assert rows(admin, "SELECT 1") == [(1,)]
+        # Who knows the password finds the places of others like her taken.
+        with pytest.raises(pymysql.err.OperationalError) as full:
+            connect(onramp)
+        assert full.value.args[0] == 1040 and "admin_max_connections = 1" in full.value.args[1]
+        # The oldest of the others have given way: they are told nothing more.
+        for one in silent[:80]:
+            while one.recv(4096):
+                pass
+        assert rows(admin, "SELECT 2") == [(2,)]
+    for one in silent:
+        one.close()
+    assert "for each further one the oldest is closed" in onramp.log_text()

@@ -18,6 +18,8 @@ from harness.replica import BINLOG_DUMP, dump_body, replica, whole_log
 from harness.server import ADMIN, Server
 from harness.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def server(folder, template, authority):
@@ -27,7 +29,7 @@ def server(folder, template, authority):
     server.start("--max-allowed-packet=64M", "--log-bin=log", "--server-id=1", "--binlog-format=ROW",
                  f"--ssl-cert={certificate}", f"--ssl-key={key}")
     yield server
-    server.stop()
+    server.discard()
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Servers that stop, start, die and refuse, and the limits that keep Onramp alive."""
 
-import time
-
 import mysql.connector
 import pymysql
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from conftest import connect_pymysql
 from harness import raw
 from harness.raw import Closed, Err, Ok
-from harness.waiting import PATIENCE, in_background, until, wait_until_backends_are_gone, wait_until_running
+from harness.waiting import PATIENCE, SOON, in_background, until, wait_until_backends_are_gone, wait_until_running
 
 
 @pytest.fixture
@@ -37,11 +35,11 @@ def test_server_restarts_while_clients_wait(own_server, through):
     for connection in clients:
         assert connection.value("SELECT 1") == b"1"
     own_server.stop()
-    waiting = [in_background(answer_or_closed, connection, "SELECT 'after the restart'") for connection in clients]
-    time.sleep(0.5)  # whoever has not sent by now is served all the same
+    for connection in clients:
+        connection.command(raw.QUERY, b"SELECT 'after the restart'")
     own_server.start()
-    for join in waiting:
-        answer = join()
+    for connection in clients:
+        answer = connection.result()
         assert isinstance(answer, raw.Rows), answer
         assert answer.rows == [(b"after the restart",)]
 
@@ -59,9 +57,9 @@ def test_settings_survive_a_restart(own_server, through):
 
 def test_server_stays_away(own_server, own_onramp):
     """After backend_connect_timeout the client is told, in the words for "can't connect", and is not closed."""
-    onramp = own_onramp(own_server, max_backends=4, backend_connect_timeout="1s")
+    onramp = own_onramp(own_server, max_backends=4, backend_connect_timeout=SOON)
     connection = raw.connect(onramp)
-    assert connection.value("SELECT 1") == b"1"
+    assert until(lambda: rows_of(connection.query("SELECT 1")), onramp.log_text) == [(b"1",)]
     own_server.stop()
     answer = connection.query("SELECT 1")
     assert isinstance(answer, Err) and answer.state == "08S01", answer
@@ -76,7 +74,7 @@ def rows_of(answer):
 
 def test_login_while_the_server_is_away(own_server, own_onramp):
     """A login is answered, with or without the server, and does not hang."""
-    onramp = own_onramp(own_server, max_backends=4, backend_connect_timeout="1s", connect_timeout="60s")
+    onramp = own_onramp(own_server, max_backends=4, backend_connect_timeout=SOON)
     raw.connect(onramp).close()
     own_server.stop()
     connection = raw.Connection(onramp)
@@ -159,7 +157,7 @@ def test_kill_9_with_queued_statements(own_server, own_admin, through):
     clients = [raw.connect(through, schema="onramp_app") for _ in range(20)]
     waiting = [in_background(answer_or_closed, connection, f"INSERT INTO once (client) SELECT {number} FROM (SELECT SLEEP(0.3)) s")
                for number, connection in enumerate(clients)]
-    time.sleep(0.1)  # some run by now, or none; the others are queued
+    wait_until_running(own_admin, "INSERT INTO once")  # the others are queued
     own_server.kill()
     own_server.start()
     answers = [join() for join in waiting]
@@ -199,7 +197,7 @@ def test_too_many_connections(own_server, own_onramp):
 
 def test_connect_timeout(own_server, own_onramp):
     """A socket that never logs in is closed."""
-    onramp = own_onramp(own_server, max_backends=4, connect_timeout="1s")
+    onramp = own_onramp(own_server, max_backends=4, connect_timeout=SOON)
     silent = raw.Connection(onramp)
     silent.greet()
     try:
@@ -260,7 +258,7 @@ def test_account_that_may_do_no_more_in_this_hour(own_server, own_admin, own_onr
 
 def test_drain(own_server, own_admin, own_onramp):
     """SIGTERM: idle clients are closed cleanly, a running statement and an open transaction may finish, exit code 0."""
-    onramp = own_onramp(own_server, max_backends=4, shutdown_timeout="100s")
+    onramp = own_onramp(own_server, max_backends=4, shutdown_timeout=f"{PATIENCE}s")
     idle = raw.connect(onramp)
     idle.query("SELECT 1")
     own_admin.query("SELECT GET_LOCK('until the end', 0)")

@@ -11,7 +11,7 @@ from conftest import closing
 from harness import raw
 from harness.raw import Closed, Err, Ok, Rows
 from harness.relay import Relay
-from harness.waiting import PATIENCE, until, wait_until_backends_are_gone, wait_until_running
+from harness.waiting import PATIENCE, SOON, until, wait_until_backends_are_gone, wait_until_running
 
 
 def kill_by_statement(killer, victim):
@@ -91,8 +91,8 @@ def test_kill_in_transaction(client, note, schema):
 
 def test_kill_query(client, admin, note):
     victim, killer = client(), client()
-    victim.command(raw.QUERY, b"SELECT SLEEP(60), 'query victim'")
-    wait_until_running(admin, "SLEEP(60), 'query victim'")
+    victim.command(raw.QUERY, b"SELECT SLEEP(10000), 'query victim'")
+    wait_until_running(admin, "SLEEP(10000), 'query victim'")
     note("kill", killer.query(f"KILL QUERY {victim.id}"))
     note("reply", victim.results())
     note("goes on", victim.query("SELECT 'alive'"))
@@ -122,17 +122,28 @@ def test_kill_query_of_idle(client, note):
         note(f"client {number}", other.query("SELECT SLEEP(0.01)"))
 
 
+def end_holders(admin, holders):
+    """By the server's own thread numbers, until each of them has its answer."""
+    def ended():
+        for (thread,) in admin.query("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(10000), ''holder %'").rows:
+            admin.query(f"KILL QUERY {int(thread)}")
+        return len(select.select([holder.socket for holder in holders], [], [], 0)[0]) == len(holders)
+
+    until(ended, "they hold on")
+
+
 def test_kill_queued(site, client, admin, note):
     """A statement that waits for a backend is killed where it waits and never runs."""
     holders = [client() for _ in range(8)]
     for number, holder in enumerate(holders):
-        holder.command(raw.QUERY, b"SELECT SLEEP(2), 'holder %d'" % number)
+        holder.command(raw.QUERY, b"SELECT SLEEP(10000), 'holder %d'" % number)
     victim, killer = client(), client()
-    victim.command(raw.QUERY, b"SELECT SLEEP(60), 'queued victim'")
+    victim.command(raw.QUERY, b"SELECT SLEEP(10000), 'queued victim'")
     killer.command(raw.QUERY, b"KILL %d" % victim.id)
     end = end_of(victim)
     assert end == "closed" or end[0][0] in (1317, 1927), end
     assert isinstance(killer.results()[0], Ok)
+    end_holders(admin, holders)
     for holder in holders:
         note("holder", holder.results())
 
@@ -140,7 +151,7 @@ def test_kill_queued(site, client, admin, note):
 def test_kill_query_queued(site, client, admin, note):
     holders = [client() for _ in range(8)]
     for number, holder in enumerate(holders):
-        holder.command(raw.QUERY, b"SELECT SLEEP(2), 'holder %d'" % number)
+        holder.command(raw.QUERY, b"SELECT SLEEP(10000), 'holder %d'" % number)
     victim, killer = client(), client()
     victim.command(raw.QUERY, b"SELECT SLEEP(10000) + 5")
 
@@ -153,6 +164,7 @@ def test_kill_query_queued(site, client, admin, note):
     answer = victim.results()[0]
     assert isinstance(answer, Rows) or answer[:2] == (1317, "70100"), answer
     note("goes on", victim.query("SELECT 'alive'"))
+    end_holders(admin, holders)
     for holder in holders:
         note("holder", holder.results())
 
@@ -208,14 +220,13 @@ def sleeps(admin):
     return admin.query("SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE = 'User sleep'").rows
 
 
-def begin_with_a_rest(admin, victim, text):
-    """Leaves the victim where the server sleeps, in a transaction with a row, and with more to do."""
+def begin_with_a_rest(victim, text):
+    """Leaves the victim where the server is to sleep, in a transaction with a row, and with more to do."""
     victim.query("CREATE TABLE t (id INT PRIMARY KEY)")
     victim.query("CREATE PROCEDURE p() BEGIN DO SLEEP(10000); INSERT INTO t VALUES (2); COMMIT; END")
     victim.query("BEGIN")
     victim.query("INSERT INTO t VALUES (1)")
     victim.command(raw.QUERY, text)
-    until(lambda: sleeps(admin), "it never sleeps")
 
 
 def assert_killed_with_its_rest(victim):
@@ -237,7 +248,8 @@ def rows_left(client, schema):
 @WITH_A_REST
 def test_kill_ends_the_rest_of_a_text_or_procedure(client, admin, note, schema, text):
     victim, killer = several(client, schema=schema), client()
-    begin_with_a_rest(admin, victim, text)
+    begin_with_a_rest(victim, text)
+    until(lambda: sleeps(admin), "it never sleeps")
     note("kill", killer.query(f"KILL {victim.id}"))
     assert_killed_with_its_rest(victim)
     note("rolled back", rows_left(client, schema))
@@ -284,11 +296,15 @@ def kill_that_comes_late(server, own_onramp, kind):
     relay = LateKill(server)
     onramp = own_onramp(relay)
     with raw.connect(server, "admin", "admin-secret") as admin, raw.connect(onramp) as killer, raw.connect(onramp) as victim:
-        victim.command(raw.QUERY, b"SELECT SLEEP(1)")
-        wait_until_running(admin, "SLEEP(1)")
-        thread = int(admin.value("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%SLEEP(1)' AND ID <> CONNECTION_ID()"))
+        for text in ("DROP TABLE IF EXISTS onramp_app.late",
+                     "CREATE TABLE onramp_app.late (a INT)", "INSERT INTO onramp_app.late VALUES (1)", "BEGIN", "SELECT a FROM onramp_app.late FOR UPDATE"):
+            assert not isinstance(admin.query(text), Err)
+        victim.command(raw.QUERY, b"SELECT 'ends', a FROM onramp_app.late FOR UPDATE")
+        wait_until_running(admin, "'ends', a")
+        thread = int(admin.value("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT ''ends'', a%'"))
         killer.command(raw.QUERY, f"KILL {kind}{victim.id}".encode())
         assert relay.asked.wait(PATIENCE)
+        admin.query("COMMIT")
         assert isinstance(victim.result(), Rows)
         until(lambda: not admin.query(f"SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = {thread}").rows, "it stays")
         relay.let_go.set()
@@ -300,11 +316,11 @@ def kill_that_comes_late(server, own_onramp, kind):
 
 
 def test_a_transaction_that_is_open_for_too_long_ends_with_its_rest(own_server, own_onramp):
-    onramp = own_onramp(own_server, transaction_timeout="1s")
+    onramp = own_onramp(own_server, transaction_timeout=SOON)
     schema = "onramp_app"
     with raw.connect(own_server, "admin", "admin-secret", schema=schema) as admin:
         with raw.connect(onramp, schema=schema, capabilities=raw.USUAL | raw.MULTI_STATEMENTS) as victim:
-            begin_with_a_rest(admin, victim, b"DO SLEEP(10000); COMMIT")
+            begin_with_a_rest(victim, b"DO SLEEP(10000); COMMIT")
             assert_killed_with_its_rest(victim)
         until(lambda: not sleeps(admin), "the server sleeps on")
         assert isinstance(admin.query("INSERT INTO t VALUES (1)"), Ok)

@@ -97,3 +97,42 @@ def test_rows_found_by_definitions(client, note, table):
         connection.query("SELECT 1 FROM s WHERE id < 3")
         connection.query(definition)
         note(definition, connection.query("SELECT FOUND_ROWS()").rows)
+
+
+LIMITED = [
+    "SELECT * FROM n ORDER BY c LIMIT 2,1", "SELECT * FROM n LIMIT 1 OFFSET 2", "SELECT * FROM n LIMIT 7,1", "SELECT * FROM n LIMIT 2,0",
+    "SELECT 5 LIMIT 1,1", "SELECT id FROM n LIMIT 3", "SELECT id FROM n LIMIT 0", "SELECT id FROM n UNION ALL SELECT c FROM n LIMIT 1",
+    "SELECT id FROM n UNION SELECT c FROM n LIMIT 2,2", "(SELECT id FROM n LIMIT 3) UNION ALL (SELECT c FROM n LIMIT 1)",
+    "SELECT COUNT(*) FROM n LIMIT 1,1", "VALUES (1),(2)", "SELECT c FROM n GROUP BY c LIMIT 1,2;", "SET @a = 1; SELECT c FROM n LIMIT 1,1",
+]
+
+
+@pytest.fixture
+def numbers(admin, schema):
+    for statement in (f"USE {schema}", "CREATE TABLE n (id INT PRIMARY KEY, c INT)", "INSERT INTO n VALUES (1, 3), (2, 2), (3, 1), (4, 4)"):
+        assert isinstance(admin.query(statement), Ok), statement
+    return schema
+
+
+@pytest.mark.parametrize("begin", ["", "BEGIN"])
+@pytest.mark.parametrize("text", LIMITED)
+def test_found_rows_count_what_was_passed_over(client, note, numbers, text, begin):
+    connection, other = client(schema=numbers), client(schema=numbers)
+    connection.query("SELECT id FROM n WHERE id < 3")
+    if begin:
+        connection.query(begin)
+    note("answer", connection.query_all(text))
+    other.query("SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6")
+    note("found", connection.value("SELECT FOUND_ROWS()"))
+    note("found again", connection.value("SELECT FOUND_ROWS()"))
+
+
+def test_found_rows_behind_a_reset(client, note):
+    """Behind a reset, which leaves them as they were. What MariaDB says in a new session differs from run to run."""
+    connection = client()
+    connection.query("SELECT 1 UNION SELECT 2 UNION SELECT 3")
+    connection.simple(raw.RESET_CONNECTION)
+    note("as before", connection.value("SELECT FOUND_ROWS()"))
+    connection.query("SELECT 1 UNION SELECT 2 UNION SELECT 3")
+    connection.change_user("other", "other-secret")
+    note("as another user", connection.value("SELECT FOUND_ROWS()"))

@@ -23,7 +23,7 @@ pytestmark = private_mysql.needed
 def server(folder):
     server = private_mysql.MySqlServer(folder).start()
     yield server
-    server.stop()
+    server.discard()
 
 
 @pytest.fixture(scope="module")

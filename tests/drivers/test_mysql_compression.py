@@ -11,14 +11,14 @@ from harness.onramp import Onramp
 from harness.server import ADMIN, APP
 from harness.waiting import until
 
-pytestmark = private_mysql.needed
+pytestmark = [private_mysql.needed, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
 def server(folder):
     server = private_mysql.MySqlServer(folder).start("--max-allowed-packet=64M", "--local-infile=ON")
     yield server
-    server.stop()
+    server.discard()
 
 
 @pytest.fixture(scope="module", params=["zlib", "zstd"])

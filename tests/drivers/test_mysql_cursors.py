@@ -3,8 +3,6 @@
 As test_mysql: skipped without a server.
 """
 
-import time
-
 import pymysql
 import pytest
 
@@ -12,6 +10,7 @@ from harness import mysql as private_mysql
 from harness import raw
 from harness.onramp import Onramp
 from harness.server import ADMIN, APP
+from harness.waiting import PATIENCE, wait_until_running
 from test_mysql import server  # noqa: F401 (fixture)
 
 pytestmark = private_mysql.needed
@@ -117,7 +116,7 @@ def test_functions_with_cursors(client, note, schema, text, capabilities):
 
 def test_functions_with_cursors_by_a_library(site, schema):
     """One that looks at the packets alone, not at the flags in them."""
-    with pymysql.connect(host=site.host, port=site.port, user=APP[0], password=APP[1], database=schema, read_timeout=20) as connection:
+    with pymysql.connect(host=site.host, port=site.port, user=APP[0], password=APP[1], database=schema, read_timeout=PATIENCE) as connection:
         with connection.cursor() as cursor:
             cursor.execute("SELECT id FROM k WHERE opens(id) = 999")
             assert cursor.fetchall() == ()
@@ -154,13 +153,13 @@ def test_a_failed_cursor_leaves_others_their_statement(client, note, schema, cap
 
 
 @BOTH
-def test_a_cursor_whose_client_has_gone_leaves_others_their_statement(client, note, schema, capabilities):
+def test_a_cursor_whose_client_has_gone_leaves_others_their_statement(client, admin, note, schema, capabilities):
     """Both clients have the same number for their statement."""
     text = "SELECT id FROM k WHERE SLEEP(0.2) = 0"
     other, own = (client(schema=schema, capabilities=capabilities) for _ in range(2))
     others, prepared = other.prepare(text), own.prepare(text)
     own.command(raw.STMT_EXECUTE, raw.execute_body(prepared.statement, (), CURSOR))
-    time.sleep(0.2)  # It runs.
+    wait_until_running(admin, "SLEEP(0.2)")
     own.close()
     note("behind it", other.execute(others.statement))
     note("usable", other.query("SELECT 5"))

@@ -17,7 +17,7 @@ from test_locks import (  # noqa: F401 (fixtures, and tests that run here once m
     PERMITS, client, everybody, pool, table, test_behind_a_definition, test_flush_tables_with_read_lock, test_get_lock, test_lock_tables,
     test_row_lock, wait_until_waiting)
 
-pytestmark = private_mysql.needed
+pytestmark = [private_mysql.needed, pytest.mark.slow]
 
 PASSWORD = "admin-secret"
 
@@ -28,7 +28,7 @@ def mysql_server(request, folder):
     server.tells_holders = request.param == "performance_schema"
     server.start(*([] if server.tells_holders else ["--performance-schema=OFF"]))
     yield server
-    server.stop()
+    server.discard()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from harness.onramp import binary
 from harness.server import free_port
 from harness.waiting import PATIENCE, until
 
-pytestmark = private_mysql.needed
+pytestmark = [private_mysql.needed, pytest.mark.slow]
 
 
 def programs(folder):

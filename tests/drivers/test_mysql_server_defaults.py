@@ -18,4 +18,4 @@ pytestmark = private_mysql.needed
 def own_server(folder):
     server = private_mysql.MySqlServer(folder).start()
     yield server
-    server.stop()
+    server.discard()

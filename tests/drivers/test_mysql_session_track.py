@@ -28,7 +28,7 @@ def server(folder):
     server = private_mysql.MySqlServer(folder).start(
         f"--init-file={account}", "--log-bin=binlog", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-bin-trust-function-creators=1")
     yield server
-    server.stop()
+    server.discard()
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ def sites(folder, template):
     yield {"server": server, "trusting": trusting, "wary": wary}
     trusting.stop()
     wary.stop()
-    server.stop()
+    server.discard()
 
 
 def login(site, header, user="covered", password="c"):

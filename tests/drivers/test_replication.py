@@ -20,7 +20,7 @@ def server(folder, template):
     """A server that writes a binary log."""
     server = Server(folder, template=template).start("--log-bin=log", "--server-id=1", "--binlog-format=ROW")
     yield server
-    server.stop()
+    server.discard()
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ def tls_server(folder, template, authority):
     server = Server(folder, template=template)
     server.start(f"--ssl-cert={certificate}", f"--ssl-key={key}", f"--ssl-ca={authority.path}")
     yield server
-    server.stop()
+    server.discard()
 
 
 def versions(onramp):
@@ -67,7 +67,7 @@ def test_a_certificate_for_another_host(own_onramp, folder, template, authority)
         assert "not valid for name" in refusal(onramp)
         assert versions(own_onramp(server, backend_tls="verify-ca", backend_tls_ca=authority.path)) == "TLSv1.3"
     finally:
-        server.stop()
+        server.discard()
 
 
 def test_a_server_without_tls(own_onramp, server):

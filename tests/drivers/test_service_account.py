@@ -63,7 +63,7 @@ def test_mysql(folder, own_onramp):
         check(server, "MySQL 8.0.14 to 9.7:", own_onramp,
               ["performance_schema.data_lock_waits", "performance_schema.threads"])
     finally:
-        server.stop()
+        server.discard()
 
 
 def test_limits_that_hold_for_all(own_server, own_onramp):

@@ -161,6 +161,34 @@ def test_connection_id(sessions, seeded, note):
         assert session.connection.query("SELECT CONNECTION_ID()").columns[0].name == "CONNECTION_ID()"
 
 
+def test_connection_id_fits_an_int(client, note, schema):
+    """Applications keep it in an INT, and drivers in a signed number."""
+    connection = client(schema=schema)
+    connection.query("CREATE TABLE t (id INT)")
+    note("insert", connection.query("INSERT INTO t VALUES (CONNECTION_ID())"))
+    assert connection.value("SELECT id FROM t") == str(connection.id).encode()
+
+
+EXPRESSIONS = pytest.mark.parametrize("expression", ["{}", "{} + 1", "HEX(CONCAT({}))", "({})", "{} * 2.5", "IF({}, {}, 1)", "{} AS a", "{} a"])
+
+
+@EXPRESSIONS
+@pytest.mark.parametrize("call", ["CONNECTION_ID()", "@@pseudo_thread_id", "ROW_COUNT()", "FOUND_ROWS()", "@@warning_count", "@@error_count"])
+def test_calls_have_types_and_names_of_the_server(client, note, schema, call, expression):
+    note_types_and_names(client, note, schema, expression.format(call, call))
+
+
+def note_types_and_names(client, note, schema, expression):
+    """In the text protocol, in the binary one, and in tables that are made of them."""
+    connection = client(schema=schema)
+    note("columns", connection.query(f"SELECT {expression}, 1").columns)
+    prepared = connection.prepare(f"SELECT 1, {expression}")
+    note("prepared", prepared.columns)
+    note("executed", connection.execute(prepared.statement)[0].columns)
+    note("created", connection.query(f"CREATE TABLE t AS SELECT {expression}"))
+    note("table", connection.query("SHOW CREATE TABLE t"))
+
+
 def test_process_list(client, note):
     """It shows the server's connections, which are not the clients; but one does what we do, as us."""
     connection = client(schema="onramp_app")

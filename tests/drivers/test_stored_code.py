@@ -315,7 +315,7 @@ def test_a_failed_statement_costs_a_reset_where_code_cannot_be_read(server, code
 
 def test_what_runs_while_code_is_defined_holds_no_backend(own_server, own_onramp):
     """It may have run that code, for all that is known; its backend is reset, and goes on to others."""
-    onramp = own_onramp(own_server, max_backends=2, workers=1, backend_connect_timeout="5s")
+    onramp = own_onramp(own_server, max_backends=2, workers=1)
     with raw.connect(own_server, *ADMIN, schema="onramp_app") as direct, raw.connect(onramp, schema="onramp_app") as runs, raw.connect(onramp, schema="onramp_app") as defines:
         run(direct, ["CREATE TABLE beside (a INT)", "CREATE TABLE zoned (a INT)", "INSERT INTO beside VALUES (1)", "BEGIN", "UPDATE beside SET a = 2"])
         runs.command(raw.QUERY, b"UPDATE beside SET a = 3")

@@ -41,7 +41,7 @@ def test_mysql(folder):
                          capabilities=raw.USUAL | raw.SESSION_TRACK) as connection:
             compare(connection, "mysql", connection.greeting.version)
     finally:
-        server.stop()
+        server.discard()
 
 
 def compare(connection, flavour, version):

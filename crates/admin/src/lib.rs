@@ -25,6 +25,7 @@ mod dialect;
 mod errors;
 mod listener;
 mod login;
+mod logins;
 mod pool;
 mod reply;
 mod row;

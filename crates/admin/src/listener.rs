@@ -14,6 +14,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 use crate::Pool;
 use crate::errors::SqlError;
 use crate::login::Account;
+use crate::logins::{Ending, LoggingIn, Logins};
 use crate::session::Session;
 use crate::stream::{Socket, Stream};
 
@@ -25,7 +26,7 @@ pub struct Settings {
     pub password: Zeroizing<String>,
     /// What TLS shows; without it none is spoken.
     pub tls: Option<Arc<Acceptor>>,
-    /// Connections at the same time, those that are logging in included; one more gets error 1040.
+    /// Connections at the same time that have logged in; one more gets error 1040.
     pub max_connections: u32,
 }
 
@@ -61,6 +62,7 @@ pub fn serve(listeners: Vec<Listener>, settings: Settings, pool: Arc<dyn Pool>) 
     stage1.zeroize();
     let port = Arc::new(Port {
         account,
+        logins: Logins::default(),
         tls: settings.tls,
         limit: settings.max_connections,
         open: AtomicU32::new(0),
@@ -80,6 +82,7 @@ pub fn serve(listeners: Vec<Listener>, settings: Settings, pool: Arc<dyn Pool>) 
 pub(crate) struct Port {
     pub(crate) account: Account,
     pub(crate) tls: Option<Arc<Acceptor>>,
+    logins: Logins,
     limit: u32,
     open: AtomicU32,
     last_id: AtomicU32,
@@ -87,13 +90,13 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// How many connections are open.
+    /// How many connections have logged in.
     pub(crate) fn connections(&self) -> u32 {
         self.open.load(Relaxed)
     }
 }
 
-/// One of the connections that may be open; its end makes room for another.
+/// One of the connections that may be logged in; its end makes room for another.
 pub(crate) struct Place(Arc<Port>);
 
 impl Drop for Place {
@@ -103,36 +106,49 @@ impl Drop for Place {
 }
 
 impl Place {
-    fn take(port: &Arc<Port>) -> Option<Self> {
+    /// # Errors
+    /// Where all are taken.
+    pub(crate) fn take(port: &Arc<Port>) -> Result<Self, SqlError> {
         let room = |open: u32| (open < port.limit).then(|| open + 1);
-        port.open.fetch_update(Relaxed, Relaxed, room).ok()?;
-        Some(Self(Arc::clone(port)))
-    }
-
-    pub(crate) fn port(&self) -> &Port {
-        &self.0
+        let taken = port.open.fetch_update(Relaxed, Relaxed, room);
+        taken.map_err(|_| SqlError::too_many_connections(port.limit))?;
+        Ok(Self(Arc::clone(port)))
     }
 }
 
 fn accept_all(listener: &Listener, port: &Arc<Port>) {
     loop {
-        match accept(listener) {
-            Ok((stream, host, encryption)) => begin(stream, host, encryption, port),
+        match accept(listener, port) {
+            Ok((stream, caller)) => begin(stream, caller, port),
             Err(_) => std::thread::sleep(PAUSE_AFTER_ERROR),
         }
     }
 }
 
-/// The next connection, the host that it comes from, and whether it may be encrypted.
-fn accept(listener: &Listener) -> io::Result<(Stream, String, Encryption)> {
+/// Who has connected.
+pub(crate) struct Caller {
+    /// Where from.
+    pub(crate) host: String,
+    /// Whether it may be encrypted.
+    pub(crate) encryption: Encryption,
+    /// Until it has logged in.
+    pub(crate) logging_in: LoggingIn,
+}
+
+/// The next connection.
+fn accept(listener: &Listener, port: &Port) -> io::Result<(Stream, Caller)> {
     match listener {
         Listener::Tcp(tcp, encryption) => {
             let (socket, peer) = tcp.accept()?;
-            Ok((Stream::new(Socket::Tcp(socket))?, host_of(peer), *encryption))
+            let logging_in = port.logins.begin(Some(peer.ip()), Ending::Tcp(socket.try_clone()?));
+            let caller = Caller { host: host_of(peer), encryption: *encryption, logging_in };
+            Ok((Stream::new(Socket::Tcp(socket))?, caller))
         }
         Listener::Unix(unix) => {
             let (socket, _) = unix.accept()?;
-            Ok((Stream::new(Socket::Unix(socket))?, String::from("localhost"), Encryption::Off))
+            let logging_in = port.logins.begin(None, Ending::Unix(socket.try_clone()?));
+            let caller = Caller { host: String::from("localhost"), encryption: Encryption::Off, logging_in };
+            Ok((Stream::new(Socket::Unix(socket))?, caller))
         }
     }
 }
@@ -141,22 +157,10 @@ fn host_of(peer: SocketAddr) -> String {
     if peer.ip().is_loopback() { String::from("localhost") } else { peer.ip().to_canonical().to_string() }
 }
 
-fn begin(mut stream: Stream, host: String, encryption: Encryption, port: &Arc<Port>) {
-    let Some(place) = Place::take(port) else {
-        let error = SqlError::too_many_connections(port.limit);
-        let packet = wire::ErrPacket {
-            code: error.code,
-            sql_state: error.sql_state,
-            message: error.message.as_bytes(),
-        };
-        let (mut payload, mut bytes) = (Vec::new(), Vec::new());
-        packet.put_early(&mut payload);
-        wire::put_message(&mut bytes, &mut 0, &payload);
-        let _ = stream.send(&bytes);
-        return;
-    };
+fn begin(stream: Stream, caller: Caller, port: &Arc<Port>) {
     let id = port.last_id.fetch_add(1, Relaxed).wrapping_add(1);
-    let run = move || Session::run(stream, &host, encryption, id, &place);
+    let port = Arc::clone(port);
+    let run = move || Session::run(stream, caller, id, &port);
     if let Err(error) = std::thread::Builder::new().name(format!("admin {id}")).spawn(run) {
         tracing::error!("no thread for an admin connection: {error}");
     }

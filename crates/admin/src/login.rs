@@ -53,6 +53,8 @@ pub(crate) struct LoggedIn {
 /// Why a login did not come about: with an error for the client and the number of its packet, or because it has gone.
 pub(crate) enum Failed {
     Refused(SqlError, u8),
+    /// Likewise: who it is is known, but there is no place.
+    Full(SqlError, u8),
     Gone,
 }
 

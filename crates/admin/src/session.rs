@@ -1,12 +1,13 @@
 //! One admin connection, from its greeting to its end.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wire::{Command, ErrPacket, OkPacket};
 
 use crate::database::{self, Caller, TIME_LIMIT};
 use crate::errors::SqlError;
-use crate::listener::{Encryption, Place, Port};
+use crate::listener::{Caller as Connected, Place, Port};
 use crate::login::{self, Failed};
 use crate::reply::{Cell, ResultSet, STATUS};
 use crate::statement::{Assignment, Show, Shown, Statement, parse};
@@ -58,18 +59,29 @@ enum Reply {
 
 impl<'p> Session<'p> {
     /// Serves a connection to its end.
-    pub(crate) fn run(mut stream: Stream, host: &str, encryption: Encryption, id: u32, place: &'p Place) {
-        let port = place.port();
-        let logged_in = match login::log_in(&mut stream, port, encryption, VERSION, id, host) {
+    pub(crate) fn run(mut stream: Stream, caller: Connected, id: u32, port: &'p Arc<Port>) {
+        let Connected { host, encryption, logging_in } = caller;
+        let logged_in =
+            login::log_in(&mut stream, port, encryption, VERSION, id, &host).and_then(|logged_in| {
+                Ok((Place::take(port).map_err(|full| Failed::Full(full, logged_in.answer))?, logged_in))
+            });
+        let (_place, logged_in) = match logged_in {
             Ok(logged_in) => logged_in,
             Err(Failed::Gone) => return,
-            Err(Failed::Refused(error, answer)) => {
-                tracing::warn!("admin: login from {host} refused: {}", error.message.escape_debug());
-                std::thread::sleep(REFUSAL_DELAY);
+            Err(Failed::Full(error, answer)) => {
                 let _ = stream.send(&error_packet(&error, answer));
                 return;
             }
+            Err(Failed::Refused(error, answer)) => {
+                tracing::warn!("admin: login from {host} refused: {}", error.message.escape_debug());
+                if stream.linger(REFUSAL_DELAY) {
+                    let _ = stream.send(&error_packet(&error, answer));
+                }
+                return;
+            }
         };
+        drop(logging_in);
+        stream.has_logged_in();
         let who = format!("{}@{host}", port.account.user);
         let mut session = Session {
             port,

@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use tls::{Acceptor, BlockingStream};
 
-/// How long a message may take from its first byte to its last, and a login in all.
+/// How long a message may take from its first byte to its last.
 pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a login may take in all: three messages each way and the handshake of TLS, with a pause of the network in between.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection may be silent between two commands: the others of `admin_max_connections` are few.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -59,6 +62,8 @@ impl Write for Limited {
 pub(crate) struct Stream {
     socket: Socket,
     buffer: Vec<u8>,
+    /// By when the login has to be over, while it is not.
+    login_until: Option<Instant>,
 }
 
 /// A message that has been read.
@@ -87,7 +92,25 @@ impl Stream {
             Socket::Unix(unix) => unix.set_write_timeout(Some(WRITE_TIMEOUT))?,
             Socket::Tls(_) => {}
         }
-        Ok(Self { socket, buffer: Vec::new() })
+        Ok(Self { socket, buffer: Vec::new(), login_until: Some(Instant::now() + LOGIN_TIMEOUT) })
+    }
+
+    /// From here on only single messages have a time.
+    pub(crate) fn has_logged_in(&mut self) {
+        self.login_until = None;
+    }
+
+    /// Waits, unless the connection ends: then it says false. What is sent meanwhile is of no interest.
+    pub(crate) fn linger(&mut self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        self.login_until = None;
+        while Instant::now() < until {
+            self.buffer.clear();
+            if self.read_more(until).is_err() {
+                return Instant::now() >= until;
+            }
+        }
+        true
     }
 
     /// The next message, whose packets count up from `sequence`; waits for its first byte for `patience`.
@@ -147,6 +170,7 @@ impl Stream {
     }
 
     fn read_more(&mut self, deadline: Instant) -> Result<(), NoMessage> {
+        let deadline = self.login_until.map_or(deadline, |until| until.min(deadline));
         let left = deadline.saturating_duration_since(Instant::now());
         // A timeout of zero would mean none.
         if left.is_zero() {

@@ -41,6 +41,8 @@ pub struct Configuration {
     pub workers: u32,
     /// What they run on.
     pub driver: DriverChoice,
+    /// Whether the kernel may write the process's memory to a file.
+    pub core_dumps: bool,
     /// The least important line that is still logged.
     pub log_level: LogLevel,
     /// New connections that a worker takes from each listener in one turn, from 1.
@@ -73,6 +75,8 @@ pub struct TlsOptions {
     pub backend: BackendTls,
     /// The authorities of its certificate.
     pub backend_ca: PathBuf,
+    /// Its RSA public key, or those of several servers.
+    pub backend_public_key: PathBuf,
     /// The certificate that it is shown, and its chain.
     pub backend_certificate: PathBuf,
     /// Its key.
@@ -127,6 +131,7 @@ impl Configuration {
             back_log: 0,
             workers: 1,
             driver: DriverChoice::Auto,
+            core_dumps: false,
             log_level: LogLevel::Info,
             receive_buffer: 0,
             logins_per_turn: 1,

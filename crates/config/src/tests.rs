@@ -62,6 +62,7 @@ macro_rules! assert_same_defaults {
             server_names: _,
             service_user: _,
             service_password: _,
+            server_keys: _,
             // Known once the listeners stand.
             client_tls: _,
             entropy: _,
@@ -77,6 +78,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
     assert_same_defaults!(
         proxy_to_server,
         server_tls,
+        trusted_servers,
         compression,
         server_compression,
         thread_handling,
@@ -99,6 +101,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         carry_user_variables,
         lazy_set,
         max_backends,
+        user_backends_share,
         max_connections,
         high_prio_mode,
         high_prio_tickets,
@@ -122,6 +125,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         failed_logins,
         mapped_password,
         max_allowed_packet,
+        large_statement_size,
         statement_memory,
         max_prepared_stmt_count,
         prepared_statement_memory,
@@ -273,6 +277,11 @@ fn what_is_wrong_on_the_command_line_is_said() {
             "tls_certificate is given without tls_key, the file with its private key",
         ),
         (
+            &["--backend-tls", "required", "--backend-public-key", "/k"],
+            "backend_public_key is given with backend_tls = required: inside TLS servers take no encrypted password; \
+             set backend_tls = verify-ca or verify-full, or disabled",
+        ),
+        (
             &["--backend-tls-key", "a.key"],
             "backend_tls_key is given without backend_tls_certificate, the certificate that it belongs to",
         ),
@@ -291,6 +300,14 @@ fn what_is_wrong_on_the_command_line_is_said() {
     ] {
         assert_eq!(message(with_flags(flags)), expected);
     }
+}
+
+#[test]
+fn localhost_is_no_network_of_a_server() {
+    let flags = ["--backend-trusted-networks", "10.0.0.1,localhost"];
+    let expected = "backend_trusted_networks: localhost stands for Unix sockets, which need no trust; write 127.0.0.1 for a port \
+                    of this machine";
+    assert_eq!(message(with_flags(&flags)), expected);
 }
 
 #[test]

@@ -2,13 +2,20 @@
 
 use std::path::Path;
 
+use proxy_protocol::Networks;
+
 use crate::configuration::{BackendTls, TlsOptions};
 use crate::{BackendUrl, Configuration, Error, Place};
 
 /// # Errors
 /// The first two that do not go together, by the names of their options.
 pub(crate) fn check_together(configuration: &Configuration) -> Result<(), Error> {
-    let checks = [bounds(configuration), accounts(configuration), tls(&configuration.tls)];
+    let checks = [
+        bounds(configuration),
+        accounts(configuration),
+        tls(&configuration.tls),
+        trusted_networks(&configuration.engine.trusted_servers),
+    ];
     checks.into_iter().collect::<Result<(), String>>().map_err(|message| Error::new(Place::Together, message))
 }
 
@@ -53,12 +60,29 @@ fn accounts(configuration: &Configuration) -> Result<(), String> {
     Ok(())
 }
 
+/// Whoever writes `localhost` means the loopback addresses, which the word does not stand for.
+fn trusted_networks(networks: &Networks) -> Result<(), String> {
+    if networks.to_string().split(',').any(|word| word == "localhost") {
+        return Err(String::from(
+            "backend_trusted_networks: localhost stands for Unix sockets, which need no trust; write 127.0.0.1 for a \
+             port of this machine",
+        ));
+    }
+    Ok(())
+}
+
 fn tls(options: &TlsOptions) -> Result<(), String> {
     certificate_and_key(["tls_certificate", "tls_key"], [&options.certificate, &options.key])?;
     certificate_and_key(
         ["backend_tls_certificate", "backend_tls_key"],
         [&options.backend_certificate, &options.backend_key],
     )?;
+    if options.backend == BackendTls::Required && !options.backend_public_key.as_os_str().is_empty() {
+        return Err(String::from(
+            "backend_public_key is given with backend_tls = required: inside TLS servers take no encrypted password; \
+             set backend_tls = verify-ca or verify-full, or disabled",
+        ));
+    }
     let verifies = matches!(options.backend, BackendTls::VerifyCa | BackendTls::VerifyFull);
     match (verifies, !options.backend_ca.as_os_str().is_empty()) {
         (true, false) => {

@@ -22,6 +22,7 @@ use crate::accounts::method::Method;
 use crate::accounts::requirement::Requirement;
 use crate::accounts::secret::Secret;
 use crate::workers::letter::Proved;
+use crate::workers::users::{Usage, Users};
 
 /// One account of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,16 @@ impl Account {
     /// Whose password it is that is checked against what the server stores: the account's, whatever name was given.
     pub(crate) fn password_key(&self) -> IdentityKey {
         (self.user.clone(), self.user.clone(), self.host.clone())
+    }
+
+    /// By which methods backends of it prove its password to the server.
+    pub(crate) fn methods(&self) -> Vec<Method> {
+        match self.credential {
+            Credential::Delegated(_) => vec![Method::Clear, Method::Dialog],
+            // By its second way in, with `mapped_password`.
+            Credential::Ed25519(_) | Credential::Socket => vec![Method::Native],
+            _ => self.credential.method().into_iter().collect(),
+        }
     }
 
     /// Who a user of this name is.
@@ -218,7 +229,7 @@ impl Accounts {
     }
 
     /// The account of this name and host.
-    fn named(&self, user: &[u8], host: &str) -> Option<&Rc<Account>> {
+    pub(crate) fn named(&self, user: &[u8], host: &str) -> Option<&Rc<Account>> {
         self.sorted.iter().find(|account| account.user == user && account.host == host)
     }
 
@@ -277,6 +288,8 @@ pub(crate) struct Identity {
     pub(crate) address: Option<SocketAddr>,
     /// Nobody has proved it yet: a backend logs in with it to find out.
     claimed: bool,
+    /// The backends of its user, from the first one on.
+    usage: std::cell::OnceCell<Usage>,
     holders: u32,
 }
 
@@ -336,6 +349,7 @@ impl Identities {
             former: false,
             address: None,
             claimed: true,
+            usage: std::cell::OnceCell::new(),
             holders: 1,
         });
         IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"))
@@ -431,6 +445,12 @@ impl Identities {
     /// The server refuses this user's connections for now.
     pub(crate) fn refuse_until(&mut self, id: IdentityId, until: seam::Instant) {
         self.entries[id.0 as usize].refused_until = Some(until);
+    }
+
+    /// How many backends its user uses.
+    pub(crate) fn usage(&self, id: IdentityId, users: &Users) -> &Usage {
+        let identity = self.identity(id);
+        identity.usage.get_or_init(|| users.usage_of(&identity.account.user))
     }
 
     pub(crate) fn identity(&self, id: IdentityId) -> &Identity {

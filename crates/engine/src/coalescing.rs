@@ -312,7 +312,8 @@ impl Engine {
         self.clients[next].phase = phase;
         // Its text has been sent, so to say.
         if let Some(mut request) = self.lift_request(next) {
-            request.raw = Vec::new();
+            request.forget_bytes();
+            self.buffered += request.bytes();
             self.clients[next].request = Some(request);
         }
         true

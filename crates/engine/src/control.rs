@@ -5,6 +5,7 @@ pub(crate) mod facts;
 pub(crate) mod version;
 
 use seam::{ConnectionId, Instant};
+use std::sync::Arc;
 use wire::{CommandKind, ReplyReader};
 use zeroize::Zeroize;
 
@@ -21,7 +22,7 @@ use crate::control::facts::{COLLATIONS_QUERY, Facts, NO_LIMITS, SERVER_QUERY, ac
 use crate::engine::{Engine, Role};
 use crate::learned::lock_waits::{GATE_QUERY, LockWaits, waits_at_gate, waits_of_rows};
 use crate::outside::event::Event;
-use crate::server_login::{Clear, Credentials, Outcome, ServerLogin};
+use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
 use crate::stored_code::questions::CodeQuestion;
 use crate::stored_code::watch::Watch;
 
@@ -254,9 +255,10 @@ impl Engine {
         self.control.state = State::LoggingIn(Box::new(ServerLogin::new(Credentials {
             user: self.settings.service_user.clone().into_bytes(),
             secret,
-            private: self.server_is_private(),
+            methods: OF_SERVICE_ACCOUNT.into(),
+            way: self.way_to_server(),
+            known_keys: Arc::clone(&self.settings.server_keys),
             tls: self.wanted_server_tls(),
-            clear: Clear::Never,
             // utf8mb4_general_ci: names of accounts and schemas come as UTF-8.
             collation: 45,
             extra: wire::Capabilities(0),
@@ -295,6 +297,11 @@ impl Engine {
                     let reason = format!(
                         "it refused the service account '{user}' (see backend) with error {code}: {message}"
                     );
+                    self.control_lost(&reason);
+                }
+                Ok(Some(Outcome::Withheld(why))) => {
+                    let user = &self.settings.service_user;
+                    let reason = format!("the service account '{user}' cannot log in: {}", why.message());
                     self.control_lost(&reason);
                 }
                 Err(error) => self.control_lost(&format!("its login broke the protocol: {error}")),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seam::{CloseReason, ConnectionId, Input, Instant, Output, Program, Signal};
-use zeroize::Zeroize;
 
 use crate::accounts::entropy::Entropy;
 use crate::accounts::failed_logins::LateRefusal;
@@ -15,6 +14,7 @@ use crate::backend::Backend;
 use crate::backend::connect::Server;
 use crate::backend::contended::Contention;
 use crate::backend::lost::ServerFull;
+use crate::backend::opening::Opening;
 use crate::backend::rescue::Rescues;
 use crate::backend::reserve::Reserve;
 use crate::backend::room::Room;
@@ -39,6 +39,7 @@ use crate::outside::event::Event;
 use crate::outside::limits_reached::LimitReached;
 use crate::outside::orders::OutsideKill;
 use crate::outside::snapshot::Totals;
+use crate::outside::turns::Turns;
 use crate::outside::waits::{Holdups, WaitReason, Waits};
 use crate::overload::{Abandoned, Delay};
 use crate::scheduler::{Class, Scheduler};
@@ -104,11 +105,13 @@ pub struct Engine {
     pub(crate) coalescer: Coalescer,
     pub(crate) rescues: Rescues,
     pub(crate) contention: Contention,
+    pub(crate) opening: Opening,
     pub(crate) reserve: Reserve,
     /// For what is prepared on all backends of this worker.
     pub(crate) room: Room,
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
+    pub(crate) turns: Turns,
     /// What statements have taken since the last long one ended.
     pub(crate) others_pace: Pace,
     pub(crate) scheduler: Scheduler,
@@ -129,8 +132,6 @@ pub struct Engine {
     pub(crate) resume: Resume,
     /// Schemas that a user was allowed to use, and when.
     pub(crate) known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
-    /// Since when statements have found no backend.
-    pub(crate) lacking_since: Option<Instant>,
     /// The server takes no more backends for now.
     pub(crate) server_full: Option<ServerFull>,
     /// Statements that take longer than their like.
@@ -202,8 +203,7 @@ impl Engine {
     ///
     /// If there is no server, a bound is zero (the table of options does not let that through), or there is no such worker.
     pub fn join(settings: Settings, workers: Arc<Workers>, worker: usize) -> Self {
-        assert!(!settings.server.is_empty(), "there is a server to connect to");
-        assert!(worker < workers.count() as usize, "a worker of this pool");
+        assert!(worker < workers.count() as usize && !settings.server.is_empty(), "a worker of a pool");
         Self {
             scheduler: Scheduler::new(&settings, Arc::clone(&workers), worker),
             workers,
@@ -242,10 +242,12 @@ impl Engine {
             coalescer: Coalescer::default(),
             rescues: Rescues::default(),
             contention: Contention::default(),
+            opening: Opening::default(),
             reserve: Reserve::default(),
             room: Room::default(),
             waits: Waits::default(),
             holdups: Holdups::default(),
+            turns: Turns::default(),
             delay: Delay::NONE,
             shares: Shares::default(),
             abandoned: Vec::new(),
@@ -257,7 +259,6 @@ impl Engine {
             urgent: Vec::new(),
             resume: Resume::default(),
             known_schemas: BTreeMap::new(),
-            lacking_since: None,
             server_full: None,
             stalls: Stalls::default(),
             blockers: BTreeMap::new(),
@@ -459,18 +460,7 @@ impl Engine {
         }
         self.serve_other_workers();
         self.control_turn();
-        for key in std::mem::take(&mut self.dirty) {
-            let backend = &mut self.backends[key];
-            if let Some(connection) = backend.connection {
-                self.outbox.send(connection, &backend.out);
-                if !backend.is_ready() {
-                    // Its password may be among it.
-                    backend.out.zeroize();
-                }
-                backend.out.clear();
-                backend.out.shrink_to(BACKEND_BUFFER_KEPT);
-            }
-        }
+        self.send_to_backends();
     }
 
     /// SIGTERM: nobody new, idle clients go, the others finish.
@@ -532,9 +522,6 @@ impl Engine {
     }
 }
 
-/// A backend's buffer is given back beyond this: one large statement must not stay in the resident size.
-const BACKEND_BUFFER_KEPT: usize = 64 << 10;
-
 impl Program for Engine {
     fn handle(&mut self, now: Instant, input: Input<'_>) {
         debug_assert!(now >= self.now, "time does not run backwards");
@@ -586,6 +573,7 @@ impl Program for Engine {
             starting(self.next_stall()),
             starting(self.next_rescue()),
             starting(self.next_look_at_standing()),
+            starting(self.next_look_for_places()),
             starting(self.next_asking()),
             self.draining,
             starting(server),

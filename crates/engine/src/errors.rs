@@ -99,6 +99,15 @@ impl MySqlError {
         Self::new(1153, b"08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
     }
 
+    /// Likewise, of a text that is only too long with literals in it.
+    pub(crate) fn literals_too_long(limit: usize) -> Self {
+        let message = format!(
+            "Got a packet bigger than 'max_allowed_packet' bytes: more than {limit} with the values of the session's variables \
+             and functions in the place of their names"
+        );
+        Self { message, ..Self::packet_too_large() }
+    }
+
     /// ER_UNKNOWN_STMT_HANDLER.
     pub(crate) fn unknown_prepared_statement(id: u32, function: &str) -> Self {
         Self::new(1243, b"HY000", format!("Unknown prepared statement handler ({id}) given to {function}"))
@@ -205,6 +214,15 @@ impl MySqlError {
     pub(crate) fn refused(bound: &Bound) -> Self {
         let message =
             format!("The server is busy and the statement was not run ({bound}); try restarting transaction");
+        Self::new(1205, b"HY000", message)
+    }
+
+    /// Likewise, because its user uses as many backends as it may.
+    pub(crate) fn user_backends(user: &str, backends: u32, percent: u32) -> Self {
+        let message = format!(
+            "The statement was not run: '{user}' uses {backends} backends, for its transactions, locks and statements, and the \
+             others are for other users (user_backends_share = {percent}); try restarting transaction"
+        );
         Self::new(1205, b"HY000", message)
     }
 

@@ -31,6 +31,7 @@ mod coalescing;
 mod control;
 mod engine;
 mod errors;
+mod found;
 mod learned;
 mod outbox;
 mod outside;
@@ -47,6 +48,7 @@ mod workers;
 pub use accounts::failed_logins::FailedLoginSettings;
 pub use accounts::secret::Password;
 pub use accounts::task::{Finding, Proof, Task, Work};
+pub use client::reading::{LargeText, ReadText};
 pub use coalescing::CoalescingSettings;
 pub use engine::{Engine, Snapshot};
 pub use learned::digests::{Digest, Digests, Times};
@@ -57,6 +59,7 @@ pub use outside::memory::Memory;
 pub use outside::snapshot::{
     BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, Totals, WorkerView,
 };
+pub use outside::turns::LongestTurn;
 pub use outside::waits::{WaitReason, Waits};
 pub use overload::OverloadSettings;
 pub use session::pin_counts::{PinCause, PinReason, PinReport};

@@ -1,6 +1,7 @@
 //! What the engine asks of its driver, collected over a turn.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use seam::{Address, Compression, CompressionSide, ConnectionId, Output, TlsSide};
@@ -24,7 +25,8 @@ enum Record {
     Close { connection: ConnectionId },
     PauseReading { connection: ConnectionId },
     ResumeReading { connection: ConnectionId },
-    StartTls { connection: ConnectionId, server_name: Option<Arc<str>> },
+    StartTls { connection: ConnectionId, server_name: Arc<str> },
+    AcceptTls { connection: ConnectionId, network: Option<IpAddr> },
     Unread { connection: ConnectionId, start: usize, end: usize },
     StartCompression { connection: ConnectionId, compression: Compression, side: CompressionSide },
     StopListening,
@@ -70,9 +72,14 @@ impl Outbox {
         self.records.push_back(Record::ResumeReading { connection });
     }
 
-    /// TLS with a client, or with the server of this name.
-    pub(crate) fn start_tls(&mut self, connection: ConnectionId, server_name: Option<Arc<str>>) {
+    /// TLS with the server of this name.
+    pub(crate) fn start_tls(&mut self, connection: ConnectionId, server_name: Arc<str>) {
         self.records.push_back(Record::StartTls { connection, server_name });
+    }
+
+    /// TLS with a client from this network.
+    pub(crate) fn accept_tls(&mut self, connection: ConnectionId, network: Option<IpAddr>) {
+        self.records.push_back(Record::AcceptTls { connection, network });
     }
 
     /// Compression of everything from here on.
@@ -136,12 +143,11 @@ impl Outbox {
             Record::ResumeReading { connection } => Output::ResumeReading { connection },
             Record::StartTls { connection, server_name } => {
                 // Lent to whoever asks, so it has to stay somewhere.
-                self.asked_last = server_name;
-                let side = match self.asked_last.as_deref() {
-                    None => TlsSide::Server,
-                    Some(server_name) => TlsSide::Client { server_name },
-                };
-                Output::StartTls { connection, side }
+                let server_name = self.asked_last.insert(server_name);
+                Output::StartTls { connection, side: TlsSide::Client { server_name } }
+            }
+            Record::AcceptTls { connection, network } => {
+                Output::StartTls { connection, side: TlsSide::Server { network } }
             }
             Record::Unread { connection, start, end } => {
                 Output::Unread { connection, bytes: &self.arena[start..end] }

@@ -6,4 +6,5 @@ pub(crate) mod limits_reached;
 pub(crate) mod memory;
 pub(crate) mod orders;
 pub(crate) mod snapshot;
+pub(crate) mod turns;
 pub(crate) mod waits;

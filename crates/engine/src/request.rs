@@ -1,5 +1,6 @@
 //! A command of a client that the server has to execute, from its arrival to its dispatch.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sql::{
@@ -13,6 +14,8 @@ use crate::client::held::Held;
 use crate::client::known_answers::Question;
 use crate::client::login::Attempt;
 use crate::client::priority::Priority;
+use crate::client::reading::FoundAhead;
+use crate::found::Found;
 use crate::outside::waits::Arrival;
 use crate::scheduler::Lane;
 use crate::session::statements::{DefinitionId, Template};
@@ -22,6 +25,8 @@ use crate::stored_code::Hidden;
 pub(crate) struct Request {
     /// The packets as the client sent them, headers included.
     pub(crate) raw: Vec<u8>,
+    /// Bytes that literals in the place of calls will add to it.
+    pub(crate) growth: usize,
     /// How its reply ends.
     pub(crate) expect: Expect,
     /// Which command it is.
@@ -38,6 +43,8 @@ pub(crate) struct Request {
     pub(crate) variables: Option<Box<VariableUse>>,
     /// FOUND_ROWS() is the number of its rows.
     pub(crate) counts_rows: bool,
+    /// See [`Found`].
+    pub(crate) found: Found,
     /// `INSERT ... SELECT`, `CREATE TABLE ... SELECT` and the like: FOUND_ROWS() counts what was read.
     pub(crate) inserts_selection: bool,
     /// It uses no table, as far as it matters for diagnostics that are kept.
@@ -83,6 +90,8 @@ pub(crate) struct Request {
     pub(crate) library: Option<u64>,
     /// Who its client wants to be behind it.
     pub(crate) becomes: Option<Box<Attempt>>,
+    /// Of a large text.
+    pub(crate) found_ahead: Option<Box<FoundAhead>>,
 }
 
 /// Named values beside a statement (MySQL's query attributes).
@@ -150,7 +159,7 @@ pub(crate) enum RequestKind {
 }
 
 /// The lexer's answer, without what only matters there.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Statement {
     pub(crate) kind: Kind,
     pub(crate) effects: Effects,
@@ -167,9 +176,11 @@ pub(crate) struct Statement {
     pub(crate) rows_of_select: bool,
     pub(crate) comment_at_end: bool,
     pub(crate) inserts: bool,
-    pub(crate) unreported: Vec<Box<[u8]>>,
-    pub(crate) assigned: Vec<Box<[u8]>>,
+    pub(crate) unreported: BTreeSet<Box<[u8]>>,
+    pub(crate) assigned: BTreeSet<Box<[u8]>>,
     pub(crate) sets_for_itself: bool,
+    /// See [`sql::Classification::without_tables`].
+    pub(crate) without_tables: bool,
     /// More than one statement, or not sure.
     pub(crate) several: bool,
     /// It begins or ends a transaction, and does nothing else.
@@ -194,12 +205,20 @@ impl Statement {
             rows_of_select: false,
             comment_at_end: false,
             inserts: false,
-            unreported: Vec::new(),
-            assigned: Vec::new(),
+            unreported: BTreeSet::new(),
+            assigned: BTreeSet::new(),
             sets_for_itself: false,
+            without_tables: false,
             several: false,
             transaction: None,
         }
+    }
+
+    /// On the heap: what has been found in a text, which may be more than the text. The nodes of a B-tree are at least half full.
+    pub(crate) fn bytes(&self) -> usize {
+        let names = self.unreported.iter().chain(&self.assigned);
+        names.map(|name| name.len() + 2 * size_of::<Box<[u8]>>()).sum::<usize>()
+            + self.calls.len() * size_of::<SessionCall>()
     }
 
     pub(crate) fn of_text(text: &[u8], mode: LexMode) -> Self {
@@ -224,25 +243,39 @@ impl Statement {
             unreported: found.unreported,
             assigned: found.assigned,
             sets_for_itself: found.sets_for_itself,
+            without_tables: found.without_tables,
             several: found.several,
             transaction: plain.then(|| sql::transaction_command(text)).flatten(),
         }
     }
 }
 
+impl Statement {
+    /// Whether it may write to tables: of those that cannot, no trigger runs.
+    pub(crate) fn may_write(&self) -> bool {
+        self.several || !matches!(self.kind, Kind::Select | Kind::Show | Kind::Do)
+    }
+}
+
 impl Request {
     /// A command without a text of interest.
     pub(crate) fn plain(raw: Vec<u8>, expect: Expect, command: RequestKind) -> Self {
+        let mut statement = Statement::none();
+        if raw.get(wire::HEADER_LEN) == Some(&(wire::CommandKind::InitDb as u8)) {
+            statement.kind = Kind::Use;
+        }
         Self {
             raw,
+            growth: 0,
             expect,
             command,
-            statement: Statement::none(),
+            statement,
             answer: 1,
             collation: None,
             holding: None,
             variables: None,
             counts_rows: false,
+            found: Found::default(),
             inserts_selection: false,
             without_tables: false,
             urgent: false,
@@ -266,15 +299,13 @@ impl Request {
             holds_locks: false,
             contends: false,
             becomes: None,
+            found_ahead: None,
         }
     }
 
     /// The sequence number of the server's answer. It is not the client's where an execution takes one more packet with the
-    /// types that are put in.
+    /// types that are put in, or a text with its literals.
     pub(crate) fn server_answer(&self) -> u8 {
-        if self.command != RequestKind::Execute {
-            return self.answer;
-        }
         let (mut rest, mut last) = (&self.raw[..], 0);
         while let Some((&[a, b, c, sequence], behind)) = rest.split_first_chunk::<{ wire::HEADER_LEN }>() {
             last = sequence;
@@ -309,7 +340,8 @@ impl Request {
             _ => None,
         };
         let plain = Self::plain(raw, expect, command);
-        Self { statement, answer, collation, counts_rows, ..plain }
+        let found = if statement.rows_of_select { Found::of_text(text) } else { Found::default() };
+        Self { statement, answer, collation, counts_rows, found, ..plain }
     }
 
     /// It leaves the session as it is behind a login.
@@ -320,7 +352,6 @@ impl Request {
     /// USE, COM_INIT_DB, and the schema of a login.
     pub(crate) fn chooses_schema(&self) -> bool {
         self.statement.kind == Kind::Use
-            || self.raw.get(wire::HEADER_LEN) == Some(&(wire::CommandKind::InitDb as u8))
     }
 
     /// SHOW WARNINGS and its like: they change nothing of what they show.
@@ -392,6 +423,12 @@ impl Request {
         self.about.as_deref().is_some_and(plain) && self.is_one_packet()
     }
 
+    /// Whether its text may define what stored code can be in.
+    pub(crate) fn may_define(&self) -> bool {
+        let executes = matches!(self.command, RequestKind::Query | RequestKind::Execute);
+        executes && (matches!(self.statement.kind, Kind::Ddl | Kind::Other) || self.statement.several)
+    }
+
     /// The digest under which its execution counts, 0 for none: preparing a statement is not executing it.
     pub(crate) fn fingerprint(&self) -> u64 {
         if self.command == RequestKind::Prepare { 0 } else { self.statement.fingerprint }
@@ -399,7 +436,9 @@ impl Request {
 
     /// What it takes of `statement_memory`.
     pub(crate) fn bytes(&self) -> usize {
-        self.raw.len() + self.attributes.bytes()
+        let template = self.template.as_ref().map_or(0, |template| template.statement.bytes());
+        let parsed = self.statement.bytes() + template + variables_bytes(self.variables.as_deref());
+        self.raw.len() + self.growth + self.attributes.bytes() + parsed
     }
 
     /// It has been sent, and will not be again.
@@ -424,6 +463,12 @@ impl Request {
     fn is_one_packet(&self) -> bool {
         self.raw.len() < wire::HEADER_LEN + wire::MAX_PAYLOAD
     }
+}
+
+/// What is kept of the assignments of a statement.
+fn variables_bytes(found: Option<&VariableUse>) -> usize {
+    let Some(VariableUse::Sets(sets)) = found else { return 0 };
+    sets.iter().map(|(name, literal)| name.len() + literal.len() + size_of::<sql::Assignment>()).sum()
 }
 
 /// Whether a statement of this kind uses no table, as far as MariaDB's list of diagnostics is concerned.

@@ -1,5 +1,7 @@
 //! Our side of a login on the server, for backends and for the service account alike.
 
+use std::sync::Arc;
+
 use wire::{AuthSwitch, Capabilities, ErrPacket, Greeting, LoginRequest, WireError, sha2_password};
 use zeroize::Zeroizing;
 
@@ -12,10 +14,13 @@ use crate::settings::{ServerCompression, ServerTls};
 pub(crate) struct Credentials {
     pub(crate) user: Vec<u8>,
     pub(crate) secret: Secret,
-    /// Nobody can listen to the connection, so that the password itself may be sent.
-    pub(crate) private: bool,
-    /// Whether a server that asks for the password as it is gets it.
-    pub(crate) clear: Clear,
+    /// By which methods it may be proved: those of the account. A server that asks for another may be somebody else, who wants
+    /// what tells more of the password.
+    pub(crate) methods: Vec<Method>,
+    /// Who could answer in the server's place.
+    pub(crate) way: Way,
+    /// The RSA keys that servers are known to have (PEM).
+    pub(crate) known_keys: Arc<[Vec<u8>]>,
     /// Whether TLS comes first.
     pub(crate) tls: ServerTls,
     /// The collation number for the handshake.
@@ -26,15 +31,60 @@ pub(crate) struct Credentials {
     pub(crate) compression: ServerCompression,
 }
 
-/// Whether a password may be given to a server that asks for it as it is. Only where the account is known to want that: else whoever
-/// can answer in the server's place has all passwords for the asking.
+/// The way to the server. By any but the last, nobody else answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Clear {
-    Never,
-    /// By TLS with a server whose certificate is checked: without that, whoever sits on the way would get it.
-    Verified,
-    /// The server is on this machine.
-    Always,
+pub(crate) enum Way {
+    /// A Unix socket.
+    Socket,
+    /// TCP to an address of `backend_trusted_networks`.
+    Trusted,
+    /// TCP: whoever sits on the way can answer, and on this machine any user who takes the port while the server is down.
+    Open,
+}
+
+/// By which methods the service account may prove its password. Its plugin is known only once it is logged in.
+pub(crate) const OF_SERVICE_ACCOUNT: [Method; 3] = [Method::Native, Method::CachingSha2, Method::Sha256];
+
+/// Why a password was not given to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Withheld {
+    /// Somebody else could have it.
+    Way,
+    /// The server asks for it by a method that is not the account's.
+    Method,
+    /// The server's RSA key is none of those that are known.
+    Key,
+}
+
+impl Withheld {
+    /// The number of the error that clients get.
+    pub(crate) fn code(self) -> u16 {
+        match self {
+            // ER_SECURE_TRANSPORT_REQUIRED, ER_NOT_SUPPORTED_AUTH_MODE.
+            Self::Way | Self::Key => 3159,
+            Self::Method => 1251,
+        }
+    }
+
+    /// What is to be done about it.
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::Way => {
+                "the password of this account goes to the server only where nobody else can have it: by TLS with a \
+                 checked certificate (backend_tls = verify-ca or verify-full, backend_tls_ca = the server's ca.pem), \
+                 by its Unix socket, without TLS encrypted with its known RSA key (backend_public_key), or within \
+                 backend_trusted_networks; see docs/TLS.md"
+            }
+            Self::Method => {
+                "the server asks for the password by another method than the account's, and does not get it; if the \
+                 account's plugin has changed, log in again"
+            }
+            Self::Key => {
+                "the server's RSA key is none of those in backend_public_key, so that the password is not sent; if \
+                 the server has a new key, add it to that file"
+            }
+        }
+    }
 }
 
 /// What every connection to a server asks for: the trackers and the short ends of result sets above all.
@@ -125,6 +175,8 @@ pub(crate) enum Outcome {
         code: u16,
         message: Vec<u8>,
     },
+    /// The server would have to get the password, and does not.
+    Withheld(Withheld),
     /// The password has to be encrypted with the server's public key (PEM) before it goes on: [`ServerLogin::encrypted`].
     Encrypt {
         bytes: Zeroizing<Vec<u8>>,
@@ -243,7 +295,6 @@ impl ServerLogin {
         let Phase::StartingTls { greeting, sequence } = &mut self.phase else { return Ok(()) };
         let (greeting, sequence) = (std::mem::take(greeting), *sequence);
         self.encrypted = true;
-        self.credentials.private = true;
         let exchange = self.answer_greeting(&Greeting::parse(&greeting)?, sequence, out);
         self.phase = Phase::Answer(exchange);
         Ok(())
@@ -263,11 +314,7 @@ impl ServerLogin {
         let greeted = Method::of_name(greeting.auth_plugin)
             .filter(|method| !matches!(method, Method::Clear | Method::Dialog))
             .unwrap_or(Method::Native);
-        // What only recovers SHA1(password) cannot answer otherwise; the server asks for the account's method then.
-        let method = match self.credentials.secret {
-            Secret::Native(_) => Method::Native,
-            Secret::None | Secret::Password(_) => greeted,
-        };
+        let method = self.credentials.first_method(greeted);
         let mut exchange = Exchange {
             established: Established {
                 thread_id: greeting.connection_id,
@@ -276,15 +323,16 @@ impl ServerLogin {
                 capabilities,
                 method: greeted,
             },
-            method: Some(method),
+            method,
             scramble: greeting.scramble,
             sequence,
             awaits_key: false,
             encrypted: self.encrypted,
         };
         let mut payload = Vec::new();
-        let response = exchange.response(&self.credentials);
-        self.login_request(greeting, &response, method).put(&mut payload);
+        // A first method sends no password.
+        let response = exchange.response(&self.credentials).unwrap_or_default();
+        self.login_request(greeting, &response, method.unwrap_or(Method::Native)).put(&mut payload);
         // The level of zstd stands behind all else (`send_client_reply_packet` in MySQL's `sql-common/client.cc`).
         if capabilities.contains(Capabilities::ZSTD_COMPRESSION) {
             payload.push(ZSTD_LEVEL);
@@ -329,58 +377,75 @@ impl Exchange {
         // unix_socket and auth_socket look at the socket's owner and want no bytes; any other plugin will refuse an empty
         // answer with an error of its own.
         self.method = Method::of_name(switch.plugin);
-        let is_clear = matches!(self.method, Some(Method::Clear | Method::Dialog));
-        if is_clear && !credentials.may_be_clear(self.encrypted) {
-            return Some(Outcome::Refused {
-                code: SECURE_TRANSPORT_REQUIRED,
-                message: b"the server asks for the password as it is, which it gets only over TLS with a checked \
-                    certificate (backend_tls = verify-full or verify-ca), over a Unix socket or on this machine, and only for \
-                    accounts that are known to want that"
-                    .to_vec(),
-            });
+        match self.response(credentials) {
+            Ok(response) => {
+                self.put(out, &response);
+                None
+            }
+            Err(withheld) => Some(Outcome::Withheld(withheld)),
         }
-        let response = self.response(credentials);
-        self.put(out, &response);
-        None
     }
 
     /// The first answer of a method.
-    fn response(&mut self, credentials: &Credentials) -> Zeroizing<Vec<u8>> {
+    fn response(&mut self, credentials: &Credentials) -> Result<Zeroizing<Vec<u8>>, Withheld> {
         let plain = |bytes: &[u8]| Zeroizing::new(bytes.to_vec());
-        match (self.method, &credentials.secret) {
-            (Some(Method::Native), secret) => Zeroizing::new(secret.native_token(&self.scramble)),
-            // A signature would need the password in the clear, of whoever has logged in by one; another method may follow.
-            (None | Some(Method::Ed25519), _) | (Some(Method::CachingSha2), Secret::Native(_)) => {
-                Zeroizing::default()
-            }
+        // A signature would need the password in the clear, of whoever has logged in by one; another method may follow.
+        let Some(method) = self.method.filter(|&method| method != Method::Ed25519) else {
+            return Ok(Zeroizing::default());
+        };
+        if credentials.secret != Secret::None && !credentials.methods.contains(&method) {
+            return Err(Withheld::Method);
+        }
+        Ok(match (method, &credentials.secret) {
+            (Method::Native, secret) => Zeroizing::new(secret.native_token(&self.scramble)),
+            (Method::CachingSha2 | Method::Ed25519, Secret::Native(_)) => Zeroizing::default(),
             // A zero byte says that there is no password (sha256_password_auth_client).
-            (Some(_), Secret::None) => plain(&[0]),
-            (Some(Method::Clear | Method::Dialog), Secret::Password(password)) => password.terminated(),
-            (Some(Method::Clear | Method::Dialog), Secret::Native(_)) => plain(&[0]),
-            (Some(Method::CachingSha2), Secret::Password(password)) => {
+            (_, Secret::None) | (Method::Clear | Method::Dialog, Secret::Native(_)) => plain(&[0]),
+            (Method::Clear | Method::Dialog, Secret::Password(password)) => {
+                let may = credentials.way != Way::Open || credentials.is_verified(self.encrypted);
+                if !may {
+                    return Err(Withheld::Way);
+                }
+                password.terminated()
+            }
+            (Method::CachingSha2 | Method::Ed25519, Secret::Password(password)) => {
                 plain(&sha2_password::token(password.digest1(), &self.scramble))
             }
-            (Some(Method::Sha256), Secret::Password(password)) if self.encrypted => password.terminated(),
-            (Some(Method::Sha256), _) => {
-                self.awaits_key = true;
+            // Inside TLS the server takes it as it is, and nothing else (sha256_password_authenticate).
+            (Method::Sha256, Secret::Password(password)) if self.encrypted => {
+                if !credentials.is_verified(true) {
+                    return Err(Withheld::Way);
+                }
+                password.terminated()
+            }
+            (Method::Sha256, _) => {
+                self.ask_for_key(credentials)?;
                 plain(&[sha2_password::REQUEST_PUBLIC_KEY_SHA256])
             }
-        }
+        })
     }
 
     /// What a SHA-2 method says in the middle: it goes on by itself, wants the password, or this is its public key.
     fn answer_more(&mut self, credentials: &Credentials, more: &[u8], out: &mut Vec<u8>) -> Option<Outcome> {
-        let password = credentials.secret.password();
+        let password = credentials.secret.password().filter(|_| self.method.is_some_and(Method::is_sha2));
         match (more, password) {
             ([sha2_password::FAST_AUTHENTICATION], _) => {}
-            ([sha2_password::FULL_AUTHENTICATION], Some(password)) if credentials.private => {
-                self.put(out, &password.terminated());
-            }
-            ([sha2_password::FULL_AUTHENTICATION], Some(_)) => {
-                self.awaits_key = true;
-                self.put(out, &[sha2_password::REQUEST_PUBLIC_KEY]);
+            ([sha2_password::FULL_AUTHENTICATION], Some(password)) => {
+                let as_it_is = self.encrypted || credentials.way == Way::Socket;
+                if as_it_is && credentials.is_verified(self.encrypted) {
+                    self.put(out, &password.terminated());
+                } else if as_it_is {
+                    return Some(Outcome::Withheld(Withheld::Way));
+                } else if let Err(withheld) = self.ask_for_key(credentials) {
+                    return Some(Outcome::Withheld(withheld));
+                } else {
+                    self.put(out, &[sha2_password::REQUEST_PUBLIC_KEY]);
+                }
             }
             (public_key, Some(password)) if std::mem::take(&mut self.awaits_key) => {
+                if !credentials.takes_key(public_key) {
+                    return Some(Outcome::Withheld(Withheld::Key));
+                }
                 let mut bytes = password.terminated();
                 sha2_password::mix_with_scramble(&mut bytes, &self.scramble);
                 return Some(Outcome::Encrypt { bytes, public_key: public_key.to_vec() });
@@ -391,27 +456,51 @@ impl Exchange {
         None
     }
 
+    /// The server's key is to come, where it can be told from somebody else's.
+    fn ask_for_key(&mut self, credentials: &Credentials) -> Result<(), Withheld> {
+        self.awaits_key = credentials.way != Way::Open || !credentials.known_keys.is_empty();
+        if self.awaits_key { Ok(()) } else { Err(Withheld::Way) }
+    }
+
     fn put(&mut self, out: &mut Vec<u8>, payload: &[u8]) {
         wire::put_message(out, &mut self.sequence, payload);
     }
 }
 
 impl Credentials {
-    fn may_be_clear(&self, encrypted: bool) -> bool {
-        match self.clear {
-            Clear::Never => false,
-            Clear::Verified => encrypted && self.tls == ServerTls::Verified,
-            Clear::Always => true,
+    /// The method that a login begins with: what the server has greeted with where it is the account's, else one of the account's, of
+    /// those that do not send the password itself. `None` where there is no such: the server asks for the account's then.
+    fn first_method(&self, greeted: Method) -> Option<Method> {
+        if matches!(self.secret, Secret::Native(_)) {
+            // What only recovers SHA1(password) cannot answer otherwise.
+            return Some(Method::Native);
         }
+        let proves = |method: &Method| matches!(method, Method::Native | Method::CachingSha2);
+        let of_account = || self.methods.iter().copied().find(proves);
+        Some(greeted).filter(|method| proves(method) && self.methods.contains(method)).or_else(of_account)
+    }
+
+    /// Nobody else can read what is sent, nor has it been sent to anybody else.
+    fn is_verified(&self, encrypted: bool) -> bool {
+        match self.way {
+            Way::Socket => true,
+            Way::Trusted => encrypted,
+            Way::Open => encrypted && self.tls == ServerTls::Verified,
+        }
+    }
+
+    /// Whether a key is the server's. Where keys are known, it is one of them; line ends do not matter.
+    fn takes_key(&self, public_key: &[u8]) -> bool {
+        let bytes =
+            |key: &[u8]| key.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect::<Vec<_>>();
+        let known = self.known_keys.iter().any(|known| bytes(known) == bytes(public_key));
+        known || self.known_keys.is_empty() && self.way != Way::Open
     }
 }
 
 /// How the questions of MariaDB's `dialog` begin: for something that may be seen or for a password, and either as the last one
 /// (`ORDINARY_QUESTION`, `LAST_QUESTION`, `PASSWORD_QUESTION`, `LAST_PASSWORD` of `plugin_auth.h`).
 const QUESTIONS: std::ops::RangeInclusive<u8> = 2..=5;
-
-/// ER_SECURE_TRANSPORT_REQUIRED.
-const SECURE_TRANSPORT_REQUIRED: u16 = 3159;
 
 /// Nothing may come between the request for TLS and its beginning: it would be somebody else's on the way.
 const EARLY: WireError = WireError::Malformed { what: "bytes before TLS has begun" };

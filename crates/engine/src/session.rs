@@ -1,6 +1,7 @@
 //! Session state: what SET, USE and the login leave behind, comparable by id and movable from backend to backend.
 
 pub(crate) mod aftermath;
+pub(crate) mod literals;
 pub(crate) mod pin_counts;
 pub(crate) mod pins;
 mod preparing;

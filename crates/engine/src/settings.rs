@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use proxy_protocol::Networks;
 use seam::Address;
 use zeroize::Zeroizing;
 
@@ -24,6 +25,11 @@ pub struct Settings {
     pub proxy_to_server: bool,
     /// Whether connections to the server use TLS. What of its certificate is checked, and the check itself, are others' affair.
     pub server_tls: ServerTls,
+    /// Where nobody but the server answers, so that it gets passwords without more proof than that.
+    pub trusted_servers: Networks,
+    /// The servers' RSA public keys, where they are known (PEM, one each): passwords that go without TLS are encrypted with none but
+    /// these.
+    pub server_keys: Arc<[Vec<u8>]>,
     /// The service account: reads the accounts table and asks the server for its version and limits.
     pub service_user: String,
     /// Its password; empty for none or for `unix_socket`.
@@ -64,6 +70,8 @@ pub struct Settings {
     pub shared_backends: u32,
     /// Connections to the server, the service account's aside, from 1.
     pub max_backends: u32,
+    /// How many percent of the backends that other users do not use one user may use, from 1 to 100.
+    pub user_backends_share: u32,
     /// Clients at the same time; one more gets error 1040.
     pub max_connections: u32,
     /// Which statements go to the high queue.
@@ -123,6 +131,8 @@ pub struct Settings {
     pub failed_logins: FailedLoginSettings,
     /// The largest statement, in bytes; more gets error 1153 and a close.
     pub max_allowed_packet: usize,
+    /// Statements with a longer text, in bytes, are read by other threads than the workers'.
+    pub large_statement_size: usize,
     /// Bytes of waiting statements of all clients together; beyond it new ones get error 1041.
     pub statement_memory: usize,
     /// Prepared statements of all clients at the same time; one more gets error 1461. Each worker has an even share.
@@ -326,6 +336,8 @@ impl Default for Settings {
             server_names: Vec::new(),
             proxy_to_server: false,
             server_tls: ServerTls::Preferred,
+            trusted_servers: Networks::default(),
+            server_keys: Arc::default(),
             service_user: String::from("root"),
             service_password: Zeroizing::default(),
             mapped_password: Zeroizing::default(),
@@ -345,6 +357,7 @@ impl Default for Settings {
             statements_in_flight: 16,
             shared_backends: 4,
             max_backends: 128,
+            user_backends_share: 90,
             max_connections: 100_000,
             high_prio_mode: HighPrioMode::Transactions,
             coalescing: CoalescingSettings::default(),
@@ -374,6 +387,7 @@ impl Default for Settings {
             accounts_refresh: Duration::from_secs(1),
             failed_logins: FailedLoginSettings::default(),
             max_allowed_packet: 64 << 20,
+            large_statement_size: 64 << 10,
             statement_memory: 256 << 20,
             max_prepared_stmt_count: 4_000_000,
             prepared_statement_memory: 64 << 20,

@@ -11,6 +11,7 @@
 pub(crate) mod letter;
 pub(crate) mod places;
 pub(crate) mod serving;
+pub(crate) mod users;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -27,6 +28,7 @@ use crate::settings::{Settings, ThreadHandling};
 use crate::stored_code::SharedCode;
 use crate::workers::places::Places;
 use crate::workers::serving::Serving;
+use crate::workers::users::Users;
 
 /// What the workers of one pool share.
 #[derive(Debug)]
@@ -42,6 +44,7 @@ pub struct Workers {
     long: LongPermits,
     /// Who may have how many backends.
     pub(crate) places: Places,
+    pub(crate) users: Users,
     pub(crate) serving: Serving,
     pub(crate) queue_lengths: QueueLengths,
     pub(crate) passwords: KnownPasswords,
@@ -123,6 +126,7 @@ impl Workers {
             running: AtomicU32::new(0),
             long: LongPermits::new(settings.long_permits, settings.most_long_statements(), count),
             places: Places::new(max_backends, count),
+            users: Users::default(),
             serving: Serving::default(),
             queue_lengths: QueueLengths::new(count),
             passwords: KnownPasswords::default(),

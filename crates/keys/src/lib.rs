@@ -74,6 +74,21 @@ pub fn encrypt(public_key: &[u8], bytes: &[u8]) -> Result<Vec<u8>, KeyError> {
     Ok(encrypted)
 }
 
+/// The RSA public keys of a text (PEM), each with its marks.
+///
+/// # Errors
+///
+/// Where there is none, or one is not understood.
+pub fn public_keys(text: &[u8]) -> Result<Vec<Vec<u8>>, KeyError> {
+    let text = std::str::from_utf8(text).map_err(|_| KeyError::NotUnderstood)?;
+    let keys: Vec<_> = pem::split(text).map(|key| key.as_bytes().to_vec()).collect();
+    for key in &keys {
+        let der = pem::decode(key).ok_or(KeyError::NotUnderstood)?;
+        PublicEncryptingKey::from_der(&der).map_err(|_| KeyError::NotUnderstood)?;
+    }
+    if keys.is_empty() { Err(KeyError::NotUnderstood) } else { Ok(keys) }
+}
+
 /// Whether an Ed25519 signature (64 bytes) of these bytes is that of a public key's owner. MariaDB's `ed25519` method makes its secret
 /// keys in a way of its own, from passwords of any length; its signatures are those of RFC 8032.
 pub fn verify_ed25519(public_key: &[u8; 32], bytes: &[u8], signature: &[u8]) -> bool {
@@ -106,6 +121,21 @@ impl std::error::Error for KeyError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_of_several_servers_stand_in_one_text() {
+        let keys = [KeyPair::generate().unwrap(), KeyPair::generate().unwrap()];
+        let text = [b"# one\n", keys[0].public_key(), b"# another\r\n", keys[1].public_key()].concat();
+        let found = public_keys(&text).unwrap();
+        assert_eq!(found.len(), 2);
+        for (key, found) in keys.iter().zip(&found) {
+            assert_eq!(found, key.public_key().trim_ascii_end());
+            assert_eq!(key.decrypt(&encrypt(found, b"x").unwrap()).unwrap().as_slice(), b"x");
+        }
+        for wrong in [&b""[..], b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", b"\xff"] {
+            assert_eq!(public_keys(wrong), Err(KeyError::NotUnderstood));
+        }
+    }
 
     #[test]
     fn what_is_encrypted_is_decrypted() {

@@ -26,6 +26,14 @@ pub(crate) fn encode(der: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Each public key of a text, from mark to mark.
+pub(crate) fn split(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive(END).filter_map(|piece| {
+        let begin = piece.find(BEGIN)?;
+        piece.ends_with(END).then(|| &piece[begin..])
+    })
+}
+
 /// The bytes of the first public key of a text.
 pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;

@@ -1,10 +1,10 @@
-//! The threads that do what takes too long for a worker: check passwords against thousands of rounds of hashing, RSA, and what
-//! clients' TLS handshakes have to work out.
+//! The threads that do what takes too long for a worker: check passwords against thousands of rounds of hashing, RSA, what
+//! clients' TLS handshakes have to work out, and reading large statements.
 
 mod user_names;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -12,7 +12,7 @@ use drivers::Signaller;
 use engine::{Finding, Task, Work};
 use keys::KeyPair;
 use seam::Signal;
-use tls::{Handshake, Outcome};
+use tls::{Handshake, Outcome, Turns};
 use zeroize::Zeroizing;
 
 use user_names::{LookUp, Unlisted};
@@ -32,6 +32,9 @@ pub(crate) struct Helpers {
 /// What the threads have to do: tasks and handshakes in turn, so that no crowd of the one holds up the other.
 struct Queue {
     tasks: Jobs<Asker>,
+    /// Large statements. One thread reads them at a time, so that whoever logs in always has another one.
+    texts: Jobs<Asker>,
+    reading: bool,
     /// Of each worker [`tls::Tls`] lets out some at a time.
     handshakes: VecDeque<(Handshake, HandshakeAsker)>,
     /// A task is next, if there is one.
@@ -44,8 +47,23 @@ enum Job {
     Handshake(Handshake, HandshakeAsker),
 }
 
+/// Ends with the text that is read, whatever becomes of that.
+struct ReadingText<'a>(&'a Mutex<Queue>);
+
+impl Drop for ReadingText<'_> {
+    fn drop(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).reading = false;
+    }
+}
+
 impl Queue {
     fn take(&mut self) -> Option<Job> {
+        if !self.reading
+            && let Some((text, asker)) = self.texts.take()
+        {
+            self.reading = true;
+            return Some(Job::Task(text, asker));
+        }
         if !std::mem::take(&mut self.after_handshake)
             && let Some((handshake, asker)) = self.handshakes.pop_front()
         {
@@ -64,12 +82,8 @@ impl Queue {
 struct Jobs<A> {
     /// Of connections to the server: these go first.
     own: VecDeque<(Task, A)>,
-    /// Of clients that log in, network by network.
-    clients: BTreeMap<Option<IpAddr>, VecDeque<(Task, A)>>,
-    /// Whose turn it is: each network that has something to be done, once.
-    turns: VecDeque<Option<IpAddr>>,
-    /// How many there are of clients.
-    count: usize,
+    /// Of clients that log in.
+    clients: Turns<(Task, A)>,
     /// With so many, those that nobody waits for are taken out.
     tidy_at: usize,
 }
@@ -78,65 +92,30 @@ struct Jobs<A> {
 const FEW: usize = 1024;
 
 impl<A> Jobs<A> {
-    const fn new() -> Self {
-        Self {
-            own: VecDeque::new(),
-            clients: BTreeMap::new(),
-            turns: VecDeque::new(),
-            count: 0,
-            tidy_at: FEW,
-        }
+    fn new() -> Self {
+        Self { own: VecDeque::new(), clients: Turns::default(), tidy_at: FEW }
     }
 
     fn put(&mut self, task: Task, asker: A) {
         if task.is_our_own() {
             return self.own.push_back((task, asker));
         }
-        if self.count >= self.tidy_at {
-            self.tidy();
+        if self.clients.len() >= self.tidy_at {
+            // Doubling keeps its cost small for each that is put in.
+            self.clients.retain(|(task, _)| task.is_wanted());
+            self.tidy_at = (self.clients.len() * 2).max(FEW);
         }
-        let network = task.network;
-        let of_network = self.clients.entry(network).or_default();
-        if of_network.is_empty() {
-            self.turns.push_back(network);
-        }
-        of_network.push_back((task, asker));
-        self.count += 1;
+        self.clients.push(task.network, (task, asker));
     }
 
-    /// The next one that somebody waits for: of each network one, in turn, so that a crowd of one holds up no other.
+    /// The next one that somebody waits for.
     fn take(&mut self) -> Option<(Task, A)> {
-        while let Some(job) = self.own.pop_front().or_else(|| self.take_of_clients()) {
+        while let Some(job) = self.own.pop_front() {
             if job.0.is_wanted() {
                 return Some(job);
             }
         }
-        None
-    }
-
-    fn take_of_clients(&mut self) -> Option<(Task, A)> {
-        let network = self.turns.pop_front()?;
-        let of_network = self.clients.get_mut(&network)?;
-        let job = of_network.pop_front();
-        if of_network.is_empty() {
-            self.clients.remove(&network);
-        } else {
-            self.turns.push_back(network);
-        }
-        self.count -= usize::from(job.is_some());
-        job
-    }
-
-    /// Doubling keeps its cost small for each that is put in.
-    fn tidy(&mut self) {
-        self.clients.retain(|_, of_network| {
-            of_network.retain(|(task, _)| task.is_wanted());
-            !of_network.is_empty()
-        });
-        let clients = &self.clients;
-        self.turns.retain(|network| clients.contains_key(network));
-        self.count = self.clients.values().map(VecDeque::len).sum();
-        self.tidy_at = (self.count * 2).max(FEW);
+        self.clients.pop(|(task, _)| task.is_wanted())
     }
 }
 
@@ -200,7 +179,8 @@ impl Helpers {
         let names = user_names::start(look_up)?;
         let (calls, called) = channel();
         let called = Arc::new(Mutex::new(called));
-        let queue = Queue { tasks: Jobs::new(), handshakes: VecDeque::new(), after_handshake: false };
+        let (tasks, texts, handshakes) = (Jobs::new(), Jobs::new(), VecDeque::new());
+        let queue = Queue { tasks, texts, reading: false, handshakes, after_handshake: false };
         let queue = Arc::new(Mutex::new(queue));
         let key = Arc::new(OnceLock::new());
         for _ in 0..THREADS {
@@ -237,7 +217,8 @@ impl HelpDesk {
     /// Has something done. What comes of it comes with [`Signal::Wake`].
     pub(crate) fn give(&self, task: Task) {
         let asker = Asker { findings: self.to_us.clone(), signaller: self.signaller.clone() };
-        self.helpers.call(|queue| queue.tasks.put(task, asker));
+        let is_text = matches!(task.work, Work::Read(_));
+        self.helpers.call(|queue| if is_text { &mut queue.texts } else { &mut queue.tasks }.put(task, asker));
     }
 
     /// The next thing that has been found.
@@ -267,21 +248,42 @@ fn help(called: &Mutex<Receiver<()>>, queue: &Mutex<Queue>, key: &Key, names: &S
     loop {
         let call = called.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(()) = call else { return };
-        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match job {
-            Some(Job::Task(task, asker)) => match task.work {
-                Work::UserName { uid } => match user_names::listed(uid) {
-                    Some(name) => asker.tell(task.number, Finding::UserName(Some(name))),
-                    // Who is asked then may take minutes.
-                    None => drop(names.send(Unlisted { uid, task, asker })),
+        // To the last: a text may have been left behind while another one was read. There may be none, where those before it were
+        // passed over.
+        let take = || queue.lock().unwrap_or_else(PoisonError::into_inner).take();
+        while let Some(job) = take() {
+            match job {
+                Job::Task(task, asker) => match task.work {
+                    Work::UserName { uid } => match user_names::listed(uid) {
+                        Some(name) => asker.tell(task.number, Finding::UserName(Some(name))),
+                        // Who is asked then may take minutes.
+                        None => drop(names.send(Unlisted { uid, task, asker })),
+                    },
+                    work => {
+                        let _reading = matches!(work, Work::Read(_)).then_some(ReadingText(queue));
+                        let finding = survive("task", || carry_out(work, key)).unwrap_or(Finding::Lost);
+                        asker.tell(task.number, finding);
+                    }
                 },
-                work => asker.tell(task.number, carry_out(work, key)),
-            },
-            Some(Job::Handshake(handshake, asker)) => asker.tell(handshake.carry_out()),
-            // Those before it were passed over.
-            None => {}
+                Job::Handshake(handshake, asker) => {
+                    let lost = handshake.lost();
+                    asker.tell(survive("handshake", || handshake.carry_out()).unwrap_or(lost));
+                }
+            }
         }
     }
+}
+
+/// A panic here is a defect, and has been logged as such. What a job works on is its own, so that only the client is lost whose it is:
+/// neither the thread, nor the place among those that are away.
+fn survive<T>(place: &str, job: impl FnOnce() -> T) -> Option<T> {
+    let job = || {
+        #[cfg(debug_assertions)]
+        crate::injected::panic_in(place);
+        let _ = place;
+        job()
+    };
+    catch_unwind(AssertUnwindSafe(job)).ok()
 }
 
 fn carry_out(work: Work, key: &Key) -> Finding {
@@ -306,6 +308,7 @@ fn carry_out(work: Work, key: &Key) -> Finding {
         }
         Work::UserName { uid } => Finding::UserName(user_names::listed(uid)),
         Work::Encrypt { bytes, public_key } => Finding::Encrypted(encrypt(&bytes, &public_key)),
+        Work::Read(text) => Finding::Text(text.read()),
     }
 }
 
@@ -317,11 +320,18 @@ fn encrypt(bytes: &Zeroizing<Vec<u8>>, public_key: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::sync::Arc;
 
     use engine::{Password, Proof};
 
     use super::*;
+
+    #[test]
+    fn a_job_that_panics_is_survived() {
+        assert_eq!(survive("task", || 1), Some(1));
+        assert_eq!(survive("task", || -> u32 { panic!("on purpose") }), None);
+    }
 
     #[test]
     fn a_password_that_comes_encrypted_is_checked() {
@@ -367,7 +377,7 @@ mod tests {
             jobs.put(from(number, last), ());
         }
         assert_eq!(order(&mut jobs), [0, 3, 5, 1, 4, 2]);
-        assert!(jobs.clients.is_empty() && jobs.turns.is_empty() && jobs.count == 0);
+        assert!(jobs.clients.is_empty());
     }
 
     #[test]
@@ -379,7 +389,7 @@ mod tests {
             task.give_up();
             jobs.put(task, ());
         }
-        assert!(jobs.count <= FEW, "{} are kept", jobs.count);
+        assert!(jobs.clients.len() <= FEW, "{} are kept", jobs.clients.len());
         assert_eq!(order(&mut jobs), [0]);
     }
 

@@ -96,6 +96,7 @@ fn classify(event: &Event) -> (Level, &'static str) {
         Event::LoginRefused { .. } => (Level::WARN, "login_refused"),
         Event::BackendClosed { .. } => (Level::WARN, "backend_closed"),
         Event::NoRoom { .. } => (Level::WARN, "no_room"),
+        Event::PasswordWithheld { .. } => (Level::WARN, "password_withheld"),
         Event::LockWaitsHidden { .. } => (Level::WARN, "lock_waits_hidden"),
         Event::RightsHidden { .. } => (Level::WARN, "rights_hidden"),
         Event::StoredCodeHidden { .. } => (Level::INFO, "stored_code_hidden"),

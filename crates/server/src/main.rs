@@ -14,10 +14,13 @@ mod addresses;
 mod admin_port;
 mod arguments;
 mod ask;
+mod core_dumps;
 mod crowd;
 mod handshakes;
 mod happening;
 mod helpers;
+#[cfg(debug_assertions)]
+mod injected;
 mod logging;
 mod memory;
 mod open_files;

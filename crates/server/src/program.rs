@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
+use std::time::Duration;
 
 use drivers::Signaller;
 use engine::{Engine, Letter};
@@ -38,6 +39,9 @@ pub(crate) struct Reporting {
     help: HelpDesk,
     /// Bytes that the layer around this one holds.
     compression: Rc<Cell<usize>>,
+    /// When the turn that is under way has begun, and how long the last one has taken.
+    turn_began: Option<std::time::Instant>,
+    turn_took: Option<Duration>,
     /// Somebody may have asked something since the last turn.
     asked: bool,
     crowd: Crowd,
@@ -63,6 +67,8 @@ impl Reporting {
             desk,
             help,
             compression,
+            turn_began: None,
+            turn_took: None,
             asked: false,
             crowd: Crowd::default(),
             happenings,
@@ -111,12 +117,18 @@ impl Reporting {
 impl Program for Reporting {
     fn handle(&mut self, now: Instant, input: Input<'_>) {
         let turn_ends = matches!(input, Input::TurnEnd);
+        if let Some(took) = self.turn_took.take() {
+            self.engine.note_turn(took);
+        }
+        self.turn_began.get_or_insert_with(std::time::Instant::now);
         match input {
             Input::Signal(Signal::Wake) => {
                 self.fetch_letters();
                 self.asked = true;
             }
             Input::Signal(Signal::Report) => {
+                #[cfg(debug_assertions)]
+                crate::injected::panic_in("worker");
                 self.engine.note_compression(self.compression.get());
                 // Where the queue is full the question can be asked again.
                 let _ = self.happenings.try_send(Happening::Memory(self.number, self.engine.memory()));
@@ -141,7 +153,11 @@ impl Program for Reporting {
     }
 
     fn poll_output(&mut self) -> Option<Output<'_>> {
-        self.engine.poll_output()
+        let output = self.engine.poll_output();
+        if output.is_none() {
+            self.turn_took = self.turn_began.take().map(|began| began.elapsed()).or(self.turn_took);
+        }
+        output
     }
 
     fn next_timeout(&self) -> Option<Instant> {

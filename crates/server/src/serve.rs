@@ -18,7 +18,7 @@ use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
 use crate::tls_files::TlsFiles;
 use crate::workers::{Reach, Workers};
-use crate::{addresses, admin_port, logging, open_files};
+use crate::{addresses, admin_port, core_dumps, logging, open_files, tls_files};
 
 /// After the second signal the event loop has this long to end. It closes everything at once and needs milliseconds;
 /// one that hangs must not keep the process.
@@ -42,6 +42,9 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if !configuration.core_dumps {
+        core_dumps::forbid();
+    }
     let served = serve(configuration, arguments, log).inspect_err(|message| tracing::error!("{message}"));
     lines.finish();
     match served {
@@ -58,6 +61,7 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
         configuration.engine.service_user.clone_from(&backend.user);
         configuration.engine.service_password = backend.password.clone();
     }
+    configuration.engine.server_keys = tls_files::server_keys(&configuration.tls)?.into();
     let tls = Arc::new(TlsFiles::read(&configuration)?);
     let (sender, happenings) = sync_channel(QUEUE_LENGTH);
     forward_signals(sender.clone())?;
@@ -274,7 +278,7 @@ fn wait_for_workers(
                 left -= 1;
                 reports.ended(number);
                 if let Err(error) = result {
-                    // Its clients are gone, and what they held of the common bounds with them: nothing to go on with.
+                    // Its clients are gone, and what of its state the others share is in doubt: nothing to go on with.
                     outcome = outcome.and(Err(format!("an event loop has ended: {error}")));
                     workers.signal(Signal::Stop);
                     deadline = deadline.or(Some(Instant::now() + STOP_TIMEOUT));

@@ -89,6 +89,18 @@ impl TlsFiles {
     }
 }
 
+/// The RSA keys that servers are known to have.
+///
+/// # Errors
+/// A line that names the option, its file and what is wrong with that.
+pub(crate) fn server_keys(options: &TlsOptions) -> Result<Vec<Vec<u8>>, String> {
+    let Some(Pem { name, text }) = file_of(&options.backend_public_key, "backend_public_key")? else {
+        return Ok(Vec::new());
+    };
+    keys::public_keys(&text)
+        .map_err(|_| format!("{name} holds no RSA public key that begins with -----BEGIN PUBLIC KEY-----"))
+}
+
 fn given_identity(options: &TlsOptions) -> Result<Option<Identity>, String> {
     match file_of(&options.certificate, "tls_certificate")? {
         None => Ok(None),

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Only ends a test that hangs; nothing is measured by it.
-const WATCHDOG: Duration = Duration::from_secs(180);
+const WATCHDOG: Duration = Duration::from_secs(300);
 
 /// As little as there can be.
 const SMALL: [&str; 8] = ["--tables", "1", "--table-size", "1000", "--time", "1", "--warmup", "0.5"];

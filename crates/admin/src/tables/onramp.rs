@@ -65,7 +65,7 @@ table! {
         address: String,
         /// Its default schema.
         schema_name: Option<String>,
-        /// `connecting`, `logging_in`, `idle`, `queued`, `preparing` (its session state is set on its backend),
+        /// `connecting`, `logging_in`, `idle`, `reading` (its large statement is read by another thread), `queued`, `preparing` (its session state is set on its backend),
         /// `running`, `following` (it gets the answer to another client's identical read), `settling` (what its statement left is
         /// saved) or `killing` (its KILL is under way).
         state: &'static str,
@@ -361,6 +361,12 @@ table! {
         backends_opened: u64,
         /// Turns of the event loop.
         turns: u64,
+        /// How long the longest of the last minute, or of up to two, has taken, in microseconds: meanwhile it served nobody else.
+        longest_turn_us: u64,
+        /// The digest of the largest statement that came in that turn; NULL where none came.
+        longest_turn_digest: Option<String>,
+        /// The text of that digest, where it is known.
+        longest_turn_statement: Option<String>,
         /// Bytes received, from clients and servers.
         bytes_received: u64,
         /// Bytes sent, to clients and servers.

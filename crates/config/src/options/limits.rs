@@ -26,13 +26,37 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         section: Section::Limits,
     },
     OptionSpec {
+        name: "user_backends_share",
+        kind: Kind::Count(1..=100, |configuration| &mut configuration.engine.user_backends_share),
+        // Of 128 backends twelve are left: enough for others' statements one after the other, little to do without.
+        default: "90",
+        example: "50",
+        doc: "How many percent of the backends that other users do not use one user may use, whatever for: statements that run, \
+              transactions, pins. Alone it has that much of max_backends; a second user then that much of the rest, and so on. \
+              New work (see queue_limit) of a user who has as many waits until one is free, and others' goes on; after \
+              backend_connect_timeout it gets error 1205, which names this option. Parts of a backend are rounded up, so that \
+              of fewer than ten none is kept. 100 for no such bound.",
+        section: Section::Limits,
+    },
+    OptionSpec {
         name: "max_allowed_packet",
         // The range of the servers' variable of this name.
         kind: Kind::Size(1 << 10..=1 << 30, |configuration| &mut configuration.engine.max_allowed_packet),
         default: "64MiB",
         example: "16MiB",
-        doc: "The largest statement; a larger one gets error 1153. No use in more than the server's own limit of this \
-              name.",
+        doc: "The largest statement; a larger one gets error 1153. Where values of the session take the place of their names in it \
+              (CONNECTION_ID(), @@session_track_system_variables), it counts with them. No use in more than the server's \
+              own limit of this name.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "large_statement_size",
+        kind: Kind::Size(1 << 10..=1 << 30, |configuration| &mut configuration.engine.large_statement_size),
+        default: "64KiB",
+        example: "256KiB",
+        doc: "Statements with a longer text are read by the threads that check passwords, so that they hold up nobody else: \
+              what a worker reads itself takes a millisecond at most then. Handing a text over costs some ten microseconds, \
+              much less than the server takes for one of this size.",
         section: Section::Limits,
     },
     OptionSpec {
@@ -40,7 +64,7 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         kind: Kind::Size(1 << 20..=1 << 40, |configuration| &mut configuration.engine.statement_memory),
         default: "256MiB",
         example: "1GiB",
-        doc: "Memory for the waiting statements of all clients together; beyond it new ones get error 1041. Before that those \
+        doc: "Memory for the waiting statements of all clients together, and for what is found in them; beyond it new ones get error 1041. Before that those \
               clients do, and are closed, that hold most of it with half a statement, or with long data for one. At least \
               max_allowed_packet. What compressed clients have sent of packets that are not whole has a bound of its own, of the \
               same size, and 32 MiB at least on each worker.",
@@ -97,7 +121,7 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         }),
         default: "64MiB",
         example: "256MiB",
-        doc: "Memory for the texts of different prepared statements, and for the types of their parameters (two bytes each for \
+        doc: "Memory for the texts of different prepared statements, for what is found in them, and for the types of their parameters (two bytes each for \
               each client's statement), on each worker; beyond it new ones get error 1041.",
         section: Section::Limits,
     },

@@ -140,7 +140,8 @@ pub(super) const ADMIN_PORT: &[OptionSpec] = &[
         kind: Kind::Count(1..=1000, |configuration| &mut configuration.admin_max_connections),
         default: "10",
         example: "3",
-        doc: "Connections to the admin port at the same time; one more gets error 1040.",
+        doc: "Connections to the admin port at the same time that have logged in; one more gets error 1040. Beside them 16 may be \
+              logging in, for ten seconds at most; for each further one the oldest is closed, of the address that has most.",
         section: Section::AdminPort,
     },
 ];

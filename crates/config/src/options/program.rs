@@ -30,6 +30,19 @@ pub(super) const PROGRAM: &[OptionSpec] = &[
         section: Section::Program,
     },
     OptionSpec {
+        name: "core_dumps",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.core_dumps = false),
+            ("on", |configuration| configuration.core_dumps = true),
+        ]),
+        default: "off",
+        example: "on",
+        doc: "Whether the kernel may write the process's memory to a file when it crashes. It holds clients' passwords and what they \
+              read and write. off also keeps other processes of the same user from reading it (gdb, perf and strace need \
+              root then); on leaves both as the system has them (ulimit -c, kernel.core_pattern).",
+        section: Section::Program,
+    },
+    OptionSpec {
         name: "log_level",
         kind: Kind::Word(&[
             ("error", |configuration| {

@@ -121,6 +121,21 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         section: Section::Timeouts,
     },
     OptionSpec {
+        name: "idle_hold_timeout",
+        kind: Kind::Duration(Duration::ZERO..=YEAR, |configuration| {
+            &mut configuration.engine.overload.idle_hold_timeout
+        }),
+        // As long as net_write_timeout gives a client that does not take its reply.
+        default: "1m",
+        example: "5m",
+        doc: "Where statements wait for a backend and none is left, or none is left for their user (user_backends_share), clients that \
+              hold one and have sent nothing for this long give it back, and lose their transactions, locks and temporary tables: \
+              first of the user that uses the most backends, the longest idle first. The client's next command gets error 1159, \
+              which names this option, and its connection ends. As long as there are backends for all, nobody is ended. Looked at \
+              once a second. 0s for never.",
+        section: Section::Timeouts,
+    },
+    OptionSpec {
         name: "backend_idle_timeout",
         kind: Kind::Duration(SECOND..=YEAR, |configuration| &mut configuration.engine.backend_idle_timeout),
         default: "1m",

@@ -63,7 +63,7 @@ pub(super) const TLS: &[OptionSpec] = &[
         doc: "TLS to the server, as the ssl-mode of MySQL's clients. preferred uses it where the server offers it, but for Unix sockets \
               and loopback addresses, which nobody else can read; required never goes without; verify-ca has the server show a \
               certificate of backend_tls_ca, and verify-full one for the host that backend names. Below these, anybody on the \
-              way can pretend to be the server, so that it does not get passwords of PAM and LDAP accounts.",
+              way can pretend to be the server, so that it is not sent any password; see backend_public_key and docs/TLS.md.",
         section: Section::Tls,
     },
     OptionSpec {
@@ -72,6 +72,30 @@ pub(super) const TLS: &[OptionSpec] = &[
         default: "",
         example: "/etc/onramp/servers-ca.pem",
         doc: "The authorities of the server's certificate (PEM), for verify-ca and verify-full. Read again with tls_certificate.",
+        section: Section::Tls,
+    },
+    OptionSpec {
+        name: "backend_public_key",
+        kind: Kind::Path(|configuration| &mut configuration.tls.backend_public_key),
+        default: "",
+        example: "/etc/onramp/public_key.pem",
+        doc: "The server's RSA public key (PEM): public_key.pem of MySQL's data folder, which its clients know as \
+              --server-public-key-path. On a connection without TLS the passwords of caching_sha2_password and sha256_password \
+              are encrypted with it, and with no other that a server sends. The keys of several servers go into one file, one \
+              behind the other. Inside TLS servers take no encrypted password, so this is for backend_tls = disabled and for \
+              loopback addresses. Read at the start.",
+        section: Section::Tls,
+    },
+    OptionSpec {
+        name: "backend_trusted_networks",
+        kind: Kind::Networks(|configuration| &mut configuration.engine.trusted_servers),
+        default: "",
+        example: "10.1.2.0/24,127.0.0.1",
+        doc: "Addresses and networks, separated by commas, in which nobody but the server can answer in its place: to a server \
+              there the passwords of clients are sent without a checked certificate or a known key, encrypted with whatever RSA \
+              key it sends, or over TLS that nothing is checked of; of PAM and LDAP accounts as they are. 127.0.0.1 \
+              is as good as the machine's users: any of them can take the server's port while it is down. Unix sockets need \
+              no trust.",
         section: Section::Tls,
     },
     OptionSpec {

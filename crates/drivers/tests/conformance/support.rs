@@ -306,7 +306,7 @@ impl Watchdog {
         let (finished, is_finished) = mpsc::channel();
         let test = thread::current().name().unwrap_or("a test").to_owned();
         thread::spawn(move || {
-            if is_finished.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if is_finished.recv_timeout(Duration::from_secs(300)) == Err(mpsc::RecvTimeoutError::Timeout) {
                 eprintln!("{test} hangs");
                 std::process::abort();
             }

@@ -32,6 +32,11 @@ impl Method {
         }
     }
 
+    /// Whether a server may ask for the password itself in its course.
+    pub(crate) fn is_sha2(self) -> bool {
+        matches!(self, Self::CachingSha2 | Self::Sha256)
+    }
+
     /// The one of this name; an empty name means the native one, as the servers have it.
     pub(crate) fn of_name(name: &[u8]) -> Option<Self> {
         match name {

@@ -1,4 +1,4 @@
-//! The work of logins that takes milliseconds: hashes of thousands of rounds, and RSA. Whoever runs the engine does it on
+//! The work that takes milliseconds: for logins hashes of thousands of rounds, and RSA; and to read large statements. Whoever runs the engine does it on
 //! other threads than a worker's, and hands back what came of it.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,6 +12,7 @@ use wire::sha2_password::{self, Stored};
 use zeroize::Zeroizing;
 
 use crate::accounts::secret::Password;
+use crate::client::reading::{LargeText, ReadText};
 use crate::engine::Engine;
 
 /// Something to be done elsewhere, see [`Engine::poll_task`].
@@ -81,6 +82,8 @@ pub enum Work {
         /// The server's public key, as PEM.
         public_key: Vec<u8>,
     },
+    /// Read a large statement: [`Finding::Text`].
+    Read(Box<LargeText>),
 }
 
 /// A password as a client sent it.
@@ -105,6 +108,7 @@ impl fmt::Debug for Work {
             Self::Verify { .. } => "Verify",
             Self::UserName { .. } => "UserName",
             Self::Encrypt { .. } => "Encrypt",
+            Self::Read(_) => "Read",
         })
     }
 }
@@ -132,6 +136,10 @@ pub enum Finding {
     UserName(Option<Vec<u8>>),
     /// For the server; `None` where its key is of no use.
     Encrypted(Option<Vec<u8>>),
+    /// What the statement does.
+    Text(ReadText),
+    /// Nothing will be found: whoever looked met a defect.
+    Lost,
 }
 
 impl Proof {
@@ -185,11 +193,23 @@ impl Engine {
 
     /// Takes in what came of a task. A turn has to follow, with an end.
     pub fn take_finding(&mut self, number: u64, finding: Finding) {
-        match self.tasks.askers.remove(&number).map(|(asker, _)| asker) {
-            Some(Asker::Client(key, id)) => self.client_finding(key, id, finding),
-            Some(Asker::Backend(token)) => self.backend_finding(token, finding),
-            Some(Asker::Control(connection)) => self.control_finding(connection, finding),
-            None => {}
+        match (self.tasks.askers.remove(&number).map(|(asker, _)| asker), finding) {
+            (Some(Asker::Client(key, id)), Finding::Text(text)) => self.text_is_read(key, id, text),
+            (Some(Asker::Client(key, id)), Finding::Lost) => {
+                if self.clients.get(key).is_some_and(|client| client.id == id) {
+                    self.close_client(key, "what it sent met a defect of onramp");
+                }
+            }
+            (Some(Asker::Backend(token)), Finding::Lost) => {
+                self.backend_finding(token, Finding::Encrypted(None));
+            }
+            (Some(Asker::Control(connection)), Finding::Lost) => {
+                self.control_finding(connection, Finding::Encrypted(None));
+            }
+            (Some(Asker::Client(key, id)), finding) => self.client_finding(key, id, finding),
+            (Some(Asker::Backend(token)), finding) => self.backend_finding(token, finding),
+            (Some(Asker::Control(connection)), finding) => self.control_finding(connection, finding),
+            (None, _) => {}
         }
     }
 

@@ -7,6 +7,7 @@ use super::{InFlight, Summary};
 use crate::client::commands::key_u32;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
+use crate::found::Found;
 use crate::request::{Request, RequestKind};
 use crate::session::aftermath::{Diagnostics, InsertId};
 
@@ -37,7 +38,9 @@ impl Engine {
         if let Some(rows) = row_count(request, summary) {
             aftermath.row_count = rows;
         }
-        match found_rows(request, summary, is_mariadb) {
+        // What others share cannot be asked about.
+        let shared = self.backends[key].holder != Some(client);
+        match found_rows(request, summary, is_mariadb, shared) {
             FoundRows::AsBefore => {}
             FoundRows::Known(rows) => aftermath.found_rows = Some(rows),
             FoundRows::OnServer => aftermath.found_rows = None,
@@ -111,7 +114,7 @@ enum FoundRows {
     OnServer,
 }
 
-fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool) -> FoundRows {
+fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool, shared: bool) -> FoundRows {
     let effects = effects_of_running(request);
     // What pins may do anything (SQL_CALC_FOUND_ROWS, a CALL, CREATE ... SELECT), and the rows of a cursor are still to
     // come: then only the server knows, and the client stays there.
@@ -132,7 +135,17 @@ fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool) -> FoundRo
     }
     let several = request.statement.several;
     let counts = if several { request.statement.rows_of_select } else { request.counts_rows };
-    let found = summary.found_rows.filter(|_| counts);
+    let found = match (summary.found_rows.filter(|_| counts), request.found) {
+        (Some(_), Found::Values) if is_mariadb && !several => return FoundRows::AsBefore,
+        (Some(rows), Found::Limited { offset, united }) => {
+            let unsure = (united && is_mariadb) || (rows == 0 && offset > 0);
+            if unsure && !shared && summary.error.is_none() {
+                return FoundRows::OnServer;
+            }
+            Some(if rows == 0 { 0 } else { rows.saturating_add(offset) })
+        }
+        (found, _) => found,
+    };
     let copied = summary.copied_rows.filter(|_| request.inserts_selection);
     // SELECT ... INTO has no result set and finds nothing, so to say.
     let into = matches!(request.command, RequestKind::Query | RequestKind::Execute)

@@ -2,23 +2,24 @@
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::time::Duration;
 
-use seam::{Address, ConnectionId, Instant};
+use seam::{ConnectionId, Instant};
 use wire::{Capabilities, CommandKind, Expect, ReplyReader};
 
 use super::prepared::Prepared;
 use super::rights::Rights;
 use super::{Afterwards, Backend, InFlight, Owner, Permit, Phase, PreludeEffects, Summary};
+use crate::accounts::IdentityId;
 use crate::accounts::task::{Asker, Finding, Work};
-use crate::accounts::{Credential, IdentityId};
 use crate::client::delegation::Unproved;
 use crate::client::{self};
 use crate::control::facts::Facts;
 use crate::engine::{Engine, Role};
 use crate::outside::event::Event;
 use crate::request::QueryAttributes;
-use crate::server_login::{Clear, Credentials, OF_BACKENDS, Outcome, ServerLogin};
+use crate::server_login::{Credentials, OF_BACKENDS, Outcome, ServerLogin};
 use crate::session::SessionState;
 use crate::workers::places::Origin;
 use crate::workers::serving::Serves;
@@ -28,6 +29,8 @@ pub(crate) struct Server {
     state: Reach,
     /// Which of the configured addresses is in use.
     pub(crate) address: usize,
+    /// When it was last said that it does not get a password.
+    pub(crate) withheld_at: Option<Instant>,
 }
 
 enum Reach {
@@ -52,7 +55,7 @@ pub(crate) const NO_ANSWER: &str = "no answer within backend_connect_timeout";
 
 impl Server {
     pub(crate) fn new() -> Self {
-        Self { state: Reach::Untried, address: 0 }
+        Self { state: Reach::Untried, address: 0, withheld_at: None }
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -148,6 +151,7 @@ impl Engine {
             first_since: self.now,
             abandoned_since: None,
             holder: None,
+            used: None,
             prepared: Prepared::default(),
             permit: Permit::None,
             permit_since: self.now,
@@ -170,22 +174,21 @@ impl Engine {
     pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
         let Some(key) = self.backend_of(token) else { return self.outbox.close(connection) };
         self.set_role(connection, Role::Backend(key));
-        let (private, tls) = (self.server_is_private(), self.wanted_server_tls());
-        let stays_here = super::security::stays_here(&self.settings.server[self.server.address]);
+        let (way, tls) = (self.way_to_server(), self.wanted_server_tls());
         let backend = &mut self.backends[key];
         backend.connection = Some(connection);
         let identity = self.identities.identity(backend.identity);
-        let clear = match identity.account.credential {
-            Credential::Delegated(_) if stays_here => Clear::Always,
-            Credential::Delegated(_) => Clear::Verified,
-            _ => Clear::Never,
-        };
+        let account = &identity.account;
+        // Its plugin may have changed since somebody logged in.
+        let accounts = self.facts.as_ref().map(|facts| &facts.accounts);
+        let present = accounts.and_then(|accounts| accounts.named(&account.user, &account.host));
         let credentials = Credentials {
             user: identity.user.clone(),
             secret: identity.secret.clone(),
-            private,
+            methods: present.unwrap_or(account).methods(),
+            way,
+            known_keys: Arc::clone(&self.settings.server_keys),
             tls,
-            clear,
             collation: backend.login_collation,
             extra: (backend.class & client::CLASS) | OF_BACKENDS,
             compression: self.settings.server_compression,
@@ -243,6 +246,15 @@ impl Engine {
                 let message = String::from_utf8_lossy(&message).into_owned();
                 self.backend_refused(key, code, message);
             }
+            Ok(Some(Outcome::Withheld(why))) => {
+                let found = login.found().cloned();
+                if found.is_some_and(|found| self.meets_another_server(key, &found)) {
+                    return;
+                }
+                let user = self.identities.identity(self.backends[key].identity).user.clone();
+                self.note_withheld(&user, why);
+                self.backend_refused(key, why.code(), why.message().to_owned());
+            }
             Err(error) => self.close_backend(key, &format!("its login broke the protocol: {error}")),
         }
     }
@@ -255,11 +267,6 @@ impl Engine {
             login.encrypted(bytes.as_deref(), &mut backend.out);
             self.mark_dirty(key);
         }
-    }
-
-    /// Nobody can listen to a connection to the server, so that a password may be sent as it is.
-    pub(crate) fn server_is_private(&self) -> bool {
-        matches!(self.settings.server[self.server.address], Address::Unix(_))
     }
 
     /// The trackers on, and the question who the server takes us for: it sees our address instead of the client's.
@@ -301,6 +308,8 @@ impl Engine {
         let backend = &mut self.backends[key];
         backend.phase = Phase::Ready;
         backend.trackers = true;
+        let took = self.now.since(backend.since);
+        self.opening.took(took);
         self.free_backend(key);
     }
 

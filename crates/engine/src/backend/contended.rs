@@ -193,6 +193,9 @@ impl Engine {
                 self.leave_contended_lane(key);
                 continue;
             }
+            if self.leaves_room_for_others(key) {
+                continue;
+            }
             let needs_backend = self.clients[key].backend.is_none();
             if self.contended_room() == 0 || (needs_backend && self.only_last_backends_are_left()) {
                 break;
@@ -214,7 +217,9 @@ impl Engine {
                 }
                 None => {
                     self.scheduler.put_back(grant);
-                    self.open_backends_for(key);
+                    let room = self.contended_room() as usize;
+                    let waiting = self.scheduler.contended_in_need(room);
+                    self.open_backends_for(&waiting);
                     backend_free = false;
                 }
             }

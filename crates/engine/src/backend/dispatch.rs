@@ -13,7 +13,6 @@ use crate::engine::Engine;
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::{Grant, Lane};
-use crate::session::aftermath::{Diagnostics, Literals};
 use crate::session::pins::Pins;
 use crate::settings::ThreadHandling;
 
@@ -21,12 +20,12 @@ use crate::settings::ThreadHandling;
 /// might exceed the server's max_allowed_packet.
 const LARGEST_JOINED: usize = 1 << 20;
 
-/// How far down the queue a statement of another user is looked for when the first one finds no backend.
+/// How far down the queue statements of other users are looked for when the first one finds no backend.
 const LOOK_BEHIND: usize = 32;
 
 /// What became of statements behind the first one, which finds no backend.
 enum Behind {
-    /// One of them has been started.
+    /// Some of them have been started.
     Started,
     /// There is a backend for one of them, and no permit.
     WaitsForPermit,
@@ -48,6 +47,7 @@ impl Engine {
     /// Starts all that may start. Once per turn, so that what arrived together is put in order first and leaves in as few
     /// writes as there are backends.
     pub(crate) fn dispatch(&mut self) {
+        self.opening.begin_turn();
         self.start_urgent();
         self.rescue_reads();
         self.group_turn();
@@ -71,6 +71,7 @@ impl Engine {
                     holdup = Some(WaitReason::StatementsInFlight);
                     break;
                 }
+                Sharing::Alone if self.leaves_room_for_others(key as usize) => continue,
                 Sharing::Alone => {}
             }
             let Some(grant) = self.take_permit_or_want_it(key) else {
@@ -89,8 +90,7 @@ impl Engine {
                 Some(backend) => self.start_alone(key, backend, grant),
                 None => {
                     self.scheduler.put_back(grant);
-                    self.open_backends_for(key);
-                    match self.start_one_behind() {
+                    match self.start_behind() {
                         Behind::Started => {}
                         Behind::NoBackend => backend_free = false,
                         Behind::WaitsForPermit => {
@@ -112,7 +112,7 @@ impl Engine {
     /// Without a permit nobody has looked for a backend for the first statement: a lack that there was may be over.
     fn still_lacks_backend(&self) -> bool {
         let first = self.scheduler.peek(true).map(|key| key as usize);
-        self.lacking_since.is_some()
+        self.opening.lacking_since.is_some()
             && first.is_some_and(|key| {
                 self.clients[key].backend.is_none() && self.idle_backend_for(key).is_none()
             })
@@ -148,11 +148,17 @@ impl Engine {
         true
     }
 
-    /// The first statement in need finds no backend (its user's are still being opened, or none may be): one of another
-    /// user behind it goes on where a backend is idle for it.
-    fn start_one_behind(&mut self) -> Behind {
-        for key in self.scheduler.first_in_need(LOOK_BEHIND) {
+    /// The first statement in need finds no backend (its user's are still being opened, or none may be): those of other users
+    /// behind it go on where backends are idle for them, and for the rest backends are opened.
+    fn start_behind(&mut self) -> Behind {
+        let waiting = self.scheduler.first_in_need(LOOK_BEHIND);
+        self.open_backends_for(&waiting);
+        let mut behind = Behind::NoBackend;
+        for key in waiting {
             let Some(backend) = self.idle_backend_for(key as usize) else { continue };
+            if !self.user_may_use_one_more(key as usize) {
+                continue;
+            }
             if self.enter_contended_lane(key as usize) || self.enter_long_lane(key as usize) {
                 continue;
             }
@@ -163,9 +169,9 @@ impl Engine {
                 return Behind::WaitsForPermit;
             };
             self.start_alone(key as usize, backend, grant);
-            return Behind::Started;
+            behind = Behind::Started;
         }
-        Behind::NoBackend
+        behind
     }
 
     /// Takes a permit for a waiting statement, or tells the other workers that it waits for nothing else. Said first and
@@ -330,6 +336,9 @@ impl Engine {
     /// The client takes the backend, alone or beside others.
     pub(crate) fn begin_on(&mut self, key: usize, backend_key: usize, shared: bool, only_kind: Option<u64>) {
         let backend = &mut self.backends[backend_key];
+        if backend.used.is_none() {
+            backend.used = Some(self.identities.usage(backend.identity, &self.workers.users).begin());
+        }
         backend.fresh = false;
         backend.began_at = self.control.changes.seen();
         if backend.is_idle() {
@@ -408,41 +417,6 @@ impl Engine {
     fn wait_timeout_goes_ahead(&mut self, key: usize, backend_key: usize, ahead: &Ahead) {
         if ahead.sets_wait_timeout {
             self.backends[backend_key].wait_timeout = self.clients[key].wait_timeout;
-        }
-    }
-
-    /// Puts literals in the place of functions whose answer the client carries with it.
-    fn rewrite_calls(&self, key: usize, request: &mut Request) {
-        if request.statement.calls.is_empty() || request.prepared {
-            return;
-        }
-        let Some(text) = request.text() else { return };
-        let client = &self.clients[key];
-        // A prepared statement will be asked again and again: its answers must stay the server's.
-        let prepares = request.command == RequestKind::Prepare;
-        let there = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
-        // A SET ahead of it takes their place.
-        let stay = |backend| there && self.variables_ahead(key, backend, request).is_empty();
-        let which = match prepares {
-            true => Literals::ConnectionId,
-            false if client.backend.is_some_and(stay) => Literals::AllButDiagnostics,
-            false => Literals::All,
-        };
-        let own = |function| self.own_literal(key, function);
-        let rewritten = client.aftermath.rewrite(text, &request.statement.calls, client.id, own, which);
-        if let Some(text) = rewritten {
-            let command = request.raw[wire::HEADER_LEN];
-            let mut raw = Vec::with_capacity(wire::HEADER_LEN + 1 + text.len());
-            let mut payload = vec![command];
-            payload.extend_from_slice(&text);
-            wire::put_message(&mut raw, &mut 0, &payload);
-            request.raw = raw;
-            // They were places in the text as the client has sent it. Executions ask for the others.
-            request.statement.calls =
-                if prepares { sql::classify(&text, self.lex_mode(key)).calls } else { Vec::new() };
-            if let Some(template) = &mut request.template {
-                template.statement.calls.clone_from(&request.statement.calls);
-            }
         }
     }
 
@@ -568,9 +542,17 @@ fn can_be_joined(request: &Request) -> bool {
         && request.text().is_some_and(|text| text.len() <= LARGEST_JOINED)
 }
 
-/// Character sets in which a byte of `\` or `'` may be the second half of a character.
+/// Whether the lexer may read texts in another way than the servers do. In those that are listed each byte of ASCII is the sign that it is
+/// in ASCII, and nothing else (tried with each byte and character set on MariaDB 10.11 and MySQL 8.0.31); in big5, cp932, gb18030, gbk and
+/// sjis a backslash may be the second half of a character, in swe7 a brace is a letter.
 fn is_unsafe_charset(name: &[u8]) -> bool {
-    matches!(name, b"big5" | b"cp932" | b"gb18030" | b"gbk" | b"sjis")
+    #[rustfmt::skip] // as many on a line as fit
+    const SAFE: [&[u8]; 32] = [
+        b"armscii8", b"ascii", b"binary", b"cp1250", b"cp1251", b"cp1256", b"cp1257", b"cp850", b"cp852", b"cp866", b"dec8",
+        b"eucjpms", b"euckr", b"gb2312", b"geostd8", b"greek", b"hebrew", b"hp8", b"keybcs2", b"koi8r", b"koi8u", b"latin1",
+        b"latin2", b"latin5", b"latin7", b"macce", b"macroman", b"tis620", b"ujis", b"utf8", b"utf8mb3", b"utf8mb4",
+    ];
+    !SAFE.contains(&name)
 }
 
 impl Backend {

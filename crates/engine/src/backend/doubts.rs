@@ -5,9 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use sql::{CharsetSetting, Effects, Kind, TrackerVariable};
+use sql::{Effects, Kind, TrackerVariable};
 use wire::{Capabilities, CommandKind, Expect, StatusFlags};
 
+use super::beliefs::{
+    Belief, MAY_SET, UNREPORTED_SCHEMA, assigned_beside_list, belief, belief_in_schema, told_by_status,
+    unreported,
+};
 use super::kept::rows_of;
 use super::{Afterwards, Change, Owner, ServerError, Summary};
 use crate::client::Phase as ClientPhase;
@@ -18,6 +22,7 @@ use crate::request::{Request, RequestKind, Statement};
 use crate::session::SessionState;
 use crate::session::aftermath::WHATEVER_LIMIT;
 use crate::session::pins::Pins;
+use crate::stored_code::Hidden;
 
 /// The names of such variables of a client, in lower case, and [`SCHEMA`].
 pub(crate) type Doubts = Option<Box<BTreeSet<Box<[u8]>>>>;
@@ -28,114 +33,6 @@ const MOST_DOUBTS: usize = 64;
 
 /// Stands for the default schema, which is asked for like a variable.
 const SCHEMA: &[u8] = b"database()";
-
-/// Where MariaDB goes back to without a report (sql_db.cc: `mysql_change_db`).
-const UNREPORTED_SCHEMA: &[u8] = b"information_schema";
-
-/// What SET CHARACTER SET and its like change; the collation is the schema's, which no tracker reports.
-const CHARSETS: [&[u8]; 4] =
-    [b"character_set_client", b"character_set_results", b"character_set_connection", b"collation_connection"];
-
-/// What code that is stored on the server sets of these goes back at its end without a report (MariaDB's and MySQL's
-/// sp_head.cc: `sp_head::execute`, and the creation context around it).
-const GOES_BACK: [&[u8]; 4] =
-    [b"sql_mode", b"character_set_client", b"character_set_connection", b"collation_connection"];
-
-/// Effects of statements that may run stored code, and may set the session's variables themselves.
-const MAY_SET: Effects = Effects::ROUTINE.union(Effects::UNKNOWN).union(Effects::TEXT_PREPARE);
-
-/// What a reported change of a variable means for the session behind the statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Belief {
-    /// It is as reported.
-    True,
-    /// It has gone back.
-    Over,
-    /// One or the other.
-    Doubtful,
-}
-
-fn belief(statement: &Statement, name: &[u8], failed: bool) -> Belief {
-    if statement.sets_for_itself && statement.unreported.iter().any(|set| **set == *name) {
-        return if failed { Belief::Doubtful } else { Belief::Over };
-    }
-    let runs_code = !statement.effects.intersection(MAY_SET).is_empty();
-    match statement.kind {
-        _ if !GOES_BACK.contains(&name) => Belief::True,
-        Kind::Set if !runs_code => Belief::True,
-        // What is reported here may belong to a statement before it that failed.
-        Kind::Set | Kind::Other | Kind::Prepare | Kind::Execute | Kind::Deallocate => Belief::Doubtful,
-        _ if statement.several || failed => Belief::Doubtful,
-        _ => Belief::Over,
-    }
-}
-
-/// The same of a reported schema. Stored code runs in its own, which is reported with each of its results, and so is the one behind
-/// it, but for one, and not behind code that fails.
-fn belief_in_schema(request: &Request, before: Option<&[u8]>, failed: bool) -> Belief {
-    let statement = &request.statement;
-    let reported = !before.is_some_and(|before| before.eq_ignore_ascii_case(UNREPORTED_SCHEMA));
-    let unseen = Effects::UNKNOWN.union(Effects::TEXT_PREPARE);
-    match statement.kind {
-        _ if failed => Belief::Doubtful,
-        _ if reported => Belief::True,
-        _ if statement.several => Belief::Doubtful,
-        _ if request.chooses_schema() => Belief::True,
-        // What a statement that failed had reported comes with a later one.
-        Kind::Other => Belief::Doubtful,
-        _ if !statement.effects.intersection(unseen).is_empty() => Belief::Doubtful,
-        _ => Belief::Over,
-    }
-}
-
-/// Variables that a statement leaves in doubt whatever was reported.
-fn unreported(statement: &Statement, reported: &BTreeSet<Box<[u8]>>, failed: bool) -> BTreeSet<Box<[u8]>> {
-    let mut names = BTreeSet::new();
-    // A SET that fails alone has set nothing.
-    let done = !failed || statement.several;
-    if !statement.sets_for_itself && done {
-        let silent =
-            statement.unreported.iter().filter(|name| statement.several || !reported.contains(*name));
-        names.extend(silent.cloned());
-    }
-    let mut add = |more: &[&[u8]]| names.extend(more.iter().map(|&name| Box::from(name)));
-    if statement.charset == CharsetSetting::Unsure && done {
-        add(&CHARSETS);
-    }
-    if failed && statement.sets_for_itself {
-        // They come with a later answer.
-        names.extend(statement.unreported.iter().cloned());
-    }
-    if failed && !statement.effects.intersection(MAY_SET).is_empty() {
-        names.extend(GOES_BACK.map(Box::from));
-    }
-    // MariaDB sets the one with the other and says nothing of it (sys_vars.cc: fix_max_join_size).
-    if names.contains(&b"max_join_size"[..]) || reported.contains(&b"max_join_size"[..]) {
-        names.insert(b"sql_big_selects"[..].into());
-    }
-    // MySQL reports the character set alone of a collation's number.
-    if reported.contains(&b"character_set_server"[..]) {
-        names.insert(b"collation_server"[..].into());
-    }
-    names
-}
-
-/// What an OK says of a variable that is not reported under its name.
-fn told_by_status(statement: &Statement, name: &[u8], status: Option<StatusFlags>) -> Option<&'static [u8]> {
-    let status = status.filter(|_| *name == *b"autocommit" && !statement.several)?;
-    Some(if status.contains(StatusFlags::AUTOCOMMIT) { b"ON" } else { b"OFF" })
-}
-
-/// What a statement sets that also sets the list of variables that the server reports: the rest it reports by the new one, and
-/// forgets what it had changed before that (session_tracker.cc: `Session_sysvars_tracker::update`).
-fn assigned_beside_list(statement: &Statement, reported: &BTreeSet<Box<[u8]>>) -> BTreeSet<Box<[u8]>> {
-    let told = |name: &[u8]| !statement.several && reported.contains(name);
-    let mut names: BTreeSet<_> = statement.assigned.iter().filter(|name| !told(name)).cloned().collect();
-    if statement.charset != CharsetSetting::Untouched {
-        names.extend(CHARSETS.map(Box::from));
-    }
-    names
-}
 
 /// Whether they have to be asked for before the next statement: trackers are among them, of which ours are set anew ahead of it, or
 /// the schema, which no reset brings back.
@@ -303,7 +200,11 @@ impl Engine {
             self.note_rights_taken_up(key);
         }
         let vague = self.facts.as_ref().is_some_and(Facts::has_vague_trackers);
-        let explained = tells_schema || self.explains_changes(client, request, vague);
+        // Code of another schema changes to that and back.
+        let by_schema = tells_schema && (request.chooses_schema() || request.hidden.certain);
+        // Nothing of the text explains what code that it names may have done beside it.
+        let explained = !request.hidden.effects.changes_session()
+            && (by_schema || self.explains_changes(client, request, vague));
         let session = self.clients[client].session.expect("a client with requests has logged in");
         let before = self.sessions.state(session);
         let mut findings = Findings::new(request, before, summary.error.is_some());
@@ -329,11 +230,12 @@ impl Engine {
         let of_table = statement.kind == Kind::Ddl && self.clients[client].holds_tables();
         // What stored code has set there cannot be told from the reports.
         let runs_code = !statement.effects.intersection(MAY_SET).is_empty();
-        (matches!(statement.kind, Kind::Set | Kind::Use) && !(vague && runs_code))
-            || !request.explained_effects().is_empty()
-            || (!statement.unreported.is_empty() && !may_fire_triggers(statement))
-            || (!runs_code && !statement.assigned.is_empty())
-            || of_table
+        // Nor what a view has called whose code nobody can read.
+        let no_view = statement.without_tables || request.hidden.certain;
+        let sets = matches!(statement.kind, Kind::Set | Kind::Use) && !(vague && runs_code)
+            || !statement.unreported.is_empty() && !may_fire_triggers(statement)
+            || !statement.assigned.is_empty() && !runs_code;
+        (sets && no_view) || !request.explained_effects().is_empty() || of_table
     }
 
     /// What stands behind a statement, of which an error packet has said nothing: it comes with the next answer. What is
@@ -355,7 +257,9 @@ impl Engine {
         }
         let was_in_doubt = |change: &Change| matches!(change, Change::Variable { name, .. } if in_doubt.contains(&*name.to_ascii_lowercase()));
         let explained = summary.changes.iter().any(was_in_doubt);
-        let request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
+        let mut request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
+        // What code that nobody can read may have done is reset as soon as its statement fails.
+        request.hidden = Hidden::NOTHING;
         if self.take_in_changes(key, client, &request, summary) && !explained {
             self.clients[client].pins |= Pins::STATE_CHANGE;
         }
@@ -495,83 +399,11 @@ mod tests {
         Statement::of_text(text.as_bytes(), sql::LexMode::default())
     }
 
-    fn of(text: &str, reported: &[&str], failed: bool) -> Vec<String> {
-        let reported = reported.iter().map(|name| Box::from(name.as_bytes())).collect();
-        let names = unreported(&statement(text), &reported, failed);
-        names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
-    }
-
     #[test]
-    fn what_stored_code_sets_of_some_variables_goes_back() {
-        let mode = |text, failed| belief(&statement(text), b"sql_mode", failed);
-        assert_eq!(mode("CALL p()", false), Belief::Over);
-        assert_eq!(mode("INSERT INTO t VALUES (1)", false), Belief::Over);
-        assert_eq!(belief(&statement("CALL p()"), b"time_zone", false), Belief::True);
-        assert_eq!(mode("CALL p()", true), Belief::Doubtful);
-        assert_eq!(mode("CALL p(); SET sql_mode = ''", false), Belief::Doubtful);
-        assert_eq!(mode("SET sql_mode = ''", false), Belief::True);
-        assert_eq!(mode("SET @a = f()", false), Belief::Doubtful);
-        assert_eq!(mode("EXECUTE IMMEDIATE 'SET sql_mode = 0'", false), Belief::Doubtful);
-    }
-
-    #[test]
-    fn what_set_statement_sets_goes_back() {
-        let zone = |text, failed| belief(&statement(text), b"time_zone", failed);
-        assert_eq!(zone("SET STATEMENT time_zone = '+01:00' FOR SELECT 1", false), Belief::Over);
-        assert_eq!(zone("SET STATEMENT sql_mode = '' FOR SELECT f()", false), Belief::True);
-        assert_eq!(zone("SELECT /*+ SET_VAR(time_zone = '+01:00') */ 1", false), Belief::Over);
-        assert_eq!(of("SET STATEMENT sql_mode = '' FOR SELECT 1", &[], false), [""; 0]);
-        assert_eq!(of("SELECT /*+ SET_VAR(time_zone = '+01:00') */ 1", &["time_zone"], false), [""; 0]);
-        assert_eq!(of("SET STATEMENT sql_mode = '' FOR SELECT x", &[], true), ["sql_mode"]);
-        assert_eq!(of("SET STATEMENT sql_mode = '' FOR DO 1; SELECT 1", &["sql_mode"], false), ["sql_mode"]);
-    }
-
-    #[test]
-    fn what_is_not_reported_is_asked_for() {
-        assert_eq!(of("SET @@sql_mode = ''", &[], false), ["sql_mode"]);
-        assert_eq!(of("SET @@sql_mode = ''", &["sql_mode"], false), [""; 0], "MySQL reports it");
-        assert_eq!(of("SET @@sql_mode = 'x'", &[], true), [""; 0]);
-        assert_eq!(of("SET @@time_zone = '+01:00'; SELECT x", &[], true), ["time_zone"]);
-        assert_eq!(of("SET NAMES utf8 COLLATE utf8_bin; SELECT x", &[], true).len(), CHARSETS.len());
-        assert_eq!(of("SET max_join_size = 5", &["max_join_size"], false), ["sql_big_selects"]);
-        assert_eq!(of("CALL p()", &["sql_mode"], false), [""; 0]);
-        assert_eq!(of("CALL p()", &[], true).len(), GOES_BACK.len());
-    }
-
-    #[test]
-    fn what_stands_beside_the_list_of_variables_is_asked_for() {
-        let beside = |text: &str, reported: &[&str]| {
-            let reported = reported.iter().map(|name| Box::from(name.as_bytes())).collect();
-            let names = assigned_beside_list(&statement(text), &reported);
-            names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>()
-        };
-        let set = "SET autocommit = 1, session_track_system_variables = 'time_zone', time_zone = '+01:00'";
-        assert_eq!(beside(set, &["time_zone"]), ["autocommit", "session_track_system_variables"]);
-        assert_eq!(beside(&format!("{set}; DO 1"), &["time_zone"]).len(), 3);
-        assert_eq!(beside("SET session_track_system_variables = '', NAMES utf8mb4", &[]).len(), 5);
-        let doubts = Some(Box::new([Box::from(&b"session_track_schema"[..])].into_iter().collect()));
-        assert!(cannot_wait(&doubts) && !cannot_wait(&None));
-    }
-
-    #[test]
-    fn the_way_back_to_information_schema_is_not_reported() {
-        let belief = |text: &str, before: &str| {
-            let mut request = Request::query(text);
-            request.statement = statement(text);
-            belief_in_schema(&request, Some(before.as_bytes()), false)
-        };
-        let inside = |text| belief(text, "INFORMATION_SCHEMA");
-        assert_eq!(inside("CALL a.p()"), Belief::Over);
-        assert_eq!(inside("SELECT a.f()"), Belief::Over);
-        assert_eq!(inside("USE a"), Belief::True);
-        assert_eq!(inside("USE a; CALL p()"), Belief::Doubtful);
-        assert_eq!(inside("EXECUTE IMMEDIATE 'CALL a.p()'"), Belief::Doubtful);
-        assert_eq!(belief("CALL a.p()", "b"), Belief::True);
-        let late = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
-        assert_eq!(belief_in_schema(&late, Some(UNREPORTED_SCHEMA), false), Belief::Doubtful);
-        assert_eq!(belief_in_schema(&late, None, false), Belief::True);
-        assert_eq!(belief_in_schema(&late, None, true), Belief::Doubtful);
-        assert!(cannot_wait(&Some(Box::new([SCHEMA.into()].into_iter().collect()))));
+    fn trackers_and_the_schema_are_asked_for_at_once() {
+        let of = |name: &[u8]| Some(Box::new([Box::from(name)].into_iter().collect()));
+        assert!(cannot_wait(&of(b"session_track_schema")) && cannot_wait(&of(SCHEMA)));
+        assert!(!cannot_wait(&of(b"time_zone")) && !cannot_wait(&None));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) struct Leftovers {
     diagnostics: u32,
 }
 
-/// Nobody that a statement could belong to: clients have ids from 2147483648 on.
+/// Nobody that a statement could belong to: clients have ids from 1073741824 on.
 const GONE: u32 = 1;
 
 /// What a request may ask the server for.

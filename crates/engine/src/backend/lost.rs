@@ -294,10 +294,10 @@ impl Engine {
         if !lacking || self.scheduler.in_need() == 0 {
             self.workers.places.lack(self.worker, false);
             self.workers.places.return_grants(self.worker);
-            self.lacking_since = None;
+            self.opening.lacking_since = None;
             return;
         }
-        let since = *self.lacking_since.get_or_insert(self.now);
+        let since = *self.opening.lacking_since.get_or_insert(self.now);
         let limit = self.settings.backend_connect_timeout;
         while let Some((key, queued)) = self.scheduler.oldest_in_need() {
             if queued.max(since) + limit > self.now {
@@ -331,9 +331,9 @@ impl Engine {
     pub(crate) fn next_giving_up(&self) -> Option<Instant> {
         let limit = self.settings.backend_connect_timeout;
         let urgent = self.urgent.iter().map(|&(_, _, since)| since + limit).min();
-        let waiting = self.lacking_since.zip(self.scheduler.oldest_in_need());
+        let waiting = self.opening.lacking_since.zip(self.scheduler.oldest_in_need());
         let waiting = waiting.map(|(since, (_, queued))| queued.max(since) + limit);
-        urgent.into_iter().chain(waiting).min()
+        urgent.into_iter().chain(waiting).chain(self.next_held_up()).min()
     }
 }
 

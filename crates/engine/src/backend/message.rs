@@ -4,6 +4,7 @@
 //! kept without it, but for attributes that there are.
 
 use wire::{Capabilities, ClientMetadata, CommandKind, NO_QUERY_ATTRIBUTES, ReplyOptions};
+use zeroize::Zeroize;
 
 use super::Backend;
 use super::compression::is_compressed;
@@ -13,7 +14,26 @@ use crate::request::{QueryAttributes, Request, RequestKind};
 /// The command's byte, the statement's number, the flags and the iteration count of COM_STMT_EXECUTE.
 const BEFORE_VALUES: usize = 1 + 4 + 1 + 4;
 
+/// A backend's buffer is given back beyond this: one large statement must not stay in the resident size.
+const BUFFER_KEPT: usize = 64 << 10;
+
 impl Engine {
+    /// What a turn has collected for backends leaves, in one write for each of them.
+    pub(crate) fn send_to_backends(&mut self) {
+        for key in std::mem::take(&mut self.dirty) {
+            let backend = &mut self.backends[key];
+            if let Some(connection) = backend.connection {
+                self.outbox.send(connection, &backend.out);
+                if !backend.is_ready() {
+                    // Its password may be among it.
+                    backend.out.zeroize();
+                }
+                backend.out.clear();
+                backend.out.shrink_to(BUFFER_KEPT);
+            }
+        }
+    }
+
     /// Appends a request to what is sent to its backend, in one text with what goes ahead of it. Gives the number of the
     /// answer's first packet.
     pub(super) fn put_message(&mut self, backend_key: usize, request: &Request, ahead: &[Vec<u8>]) -> u8 {

@@ -1,6 +1,7 @@
 //! A backend: one connection of ours to the server, logged in as one of the server's users.
 
 pub(crate) mod aftermath;
+mod beliefs;
 pub(crate) mod compression;
 pub(crate) mod connect;
 pub(crate) mod contended;
@@ -9,9 +10,11 @@ pub(crate) mod dispatch;
 pub(crate) mod doubts;
 pub(crate) mod kept;
 pub(crate) mod leftovers;
+mod literals;
 pub(crate) mod long;
 pub(crate) mod lost;
 pub(crate) mod message;
+pub(crate) mod opening;
 pub(crate) mod others;
 pub(crate) mod pool;
 pub(crate) mod prepared;
@@ -44,6 +47,7 @@ use crate::session::{Charset, SessionId};
 use crate::stored_code::CodeChange;
 use crate::workers::places::Origin;
 use crate::workers::serving::Serves;
+use crate::workers::users::Used;
 
 /// One connection to the server.
 pub(crate) struct Backend {
@@ -93,6 +97,8 @@ pub(crate) struct Backend {
     pub(crate) serves: Serves,
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
     pub(crate) holder: Option<usize>,
+    /// It counts among those that its user uses, from its first statement on until it is free again.
+    pub(crate) used: Option<Used>,
     pub(crate) permit: Permit,
     /// Since when it has had its permit, if it has one.
     pub(crate) permit_since: Instant,

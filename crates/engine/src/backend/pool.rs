@@ -1,7 +1,6 @@
 //! Which backend serves a client's statement.
 
 use sql::Effects;
-use wire::Capabilities;
 
 use super::{Afterwards, Backend, Phase};
 use crate::accounts::IdentityId;
@@ -10,7 +9,6 @@ use crate::engine::Engine;
 use crate::learned::history::SHORT;
 use crate::request::About;
 use crate::session::pins::Pins;
-use crate::workers::places::Origin;
 
 /// What short reads of a client could join.
 pub(crate) struct Shared {
@@ -81,104 +79,11 @@ impl Engine {
     }
 
     /// Same user, same capabilities; and a schema can be changed but not be unset.
-    fn fits(&self, backend: &Backend, client: &Client) -> bool {
+    pub(super) fn fits(&self, backend: &Backend, client: &Client) -> bool {
         let has_schema = |session| self.sessions.state(session).schema.is_some();
         Some(backend.identity) == client.identity
             && backend.class == client.class()
             && (!has_schema(backend.session) || client.session.is_some_and(has_schema))
-    }
-
-    /// Opens backends for the statement at the head of the queue and those behind it, as far as limits allow; makes
-    /// room by closing an idle one of another user.
-    pub(crate) fn open_backends_for(&mut self, key: usize) {
-        if !self.may_open_backends(key) {
-            return;
-        }
-        let opening = self.opening_for(key);
-        // As many as could run at once, and no more than there are statements in need. While the server is not known to
-        // answer, one attempt is enough.
-        let free_permits = self.scheduler.free_permits();
-        let useful = if self.server.is_up() { self.scheduler.in_need().min(free_permits) } else { 1 };
-        for already in opening..useful.max(1) {
-            let Some(origin) =
-                self.take_place().or_else(|| self.close_idle_backend().then(|| self.take_place())?)
-            else {
-                if already == 0 {
-                    self.ask_for_backends();
-                }
-                break;
-            };
-            self.open_backend(key, origin);
-        }
-    }
-
-    /// Opens a backend for a KILL, one over the limit if it must be: when all are held is when it is needed.
-    pub(crate) fn open_backend_for_urgent(&mut self, key: usize) {
-        let client = &self.clients[key];
-        if let Some(identity) = client.identity {
-            self.open_urgently(identity, client.class(), client.collation);
-        }
-    }
-
-    /// Opens a backend with the login of another one, likewise.
-    pub(crate) fn open_backend_like(&mut self, key: usize) {
-        let other = &self.backends[key];
-        self.open_urgently(other.identity, other.class, other.login_collation);
-    }
-
-    fn open_urgently(&mut self, identity: IdentityId, class: Capabilities, collation: u8) {
-        if self.opening_as(identity, class) > 0 || !self.may_open_as(identity) {
-            return;
-        }
-        let place = self
-            .take_place()
-            .or_else(|| self.close_idle_backend().then(|| self.take_place())?)
-            // A server that is full has no room for one more either, however urgent.
-            .or_else(|| {
-                let places = &self.workers.places;
-                (!places.server_is_full()).then(|| places.take(self.now, self.worker, 1))?
-            });
-        if let Some(origin) = place {
-            self.open_backend_as(identity, class, collation, origin);
-        }
-    }
-
-    pub(crate) fn take_place(&self) -> Option<Origin> {
-        self.workers.places.take(self.now, self.worker, 0)
-    }
-
-    /// Backends under way that will fit this client.
-    fn opening_for(&self, key: usize) -> usize {
-        let client = &self.clients[key];
-        client.identity.map_or(0, |identity| self.opening_as(identity, client.class()))
-    }
-
-    fn opening_as(&self, identity: IdentityId, class: Capabilities) -> usize {
-        let fits = |backend: &Backend| backend.identity == identity && backend.class == class;
-        self.backends.iter().filter(|(_, backend)| !backend.is_ready() && fits(backend)).count()
-    }
-
-    /// Whether an attempt to connect makes sense now.
-    fn may_open_backends(&self, key: usize) -> bool {
-        self.clients[key].identity.is_some_and(|identity| self.may_open_as(identity))
-    }
-
-    fn may_open_as(&self, identity: IdentityId) -> bool {
-        let refused = self.identities.identity(identity).refused_until;
-        self.may_connect_now() && refused.is_none_or(|until| until <= self.now)
-    }
-
-    pub(crate) fn may_connect_now(&self) -> bool {
-        let full = self.server_full.as_ref().is_some_and(|full| full.until > self.now);
-        // Before backends are opened on a server that has come back, it is known what it is.
-        self.server.may_connect(self.now) && !full && self.pending_facts.is_none()
-    }
-
-    /// Closes the backend that has been idle longest; false where none is.
-    pub(crate) fn close_idle_backend(&mut self) -> bool {
-        let Some(&longest) = self.idle.first() else { return false };
-        self.quit_backend(longest);
-        true
     }
 
     /// Nobody needs this backend any more: it goes to the idle ones, or is reset or closed first.
@@ -189,6 +94,7 @@ impl Engine {
             "nothing runs on a free backend"
         );
         backend.serves.nobody();
+        backend.used = None;
         match backend.afterwards {
             Afterwards::Keep if backend.wait_timeout.is_some() => self.restore_wait_timeout(key),
             Afterwards::Keep => {
@@ -248,15 +154,23 @@ impl Engine {
     }
 }
 
-/// What cleans a backend behind a client with these pins.
+/// What cleans a backend behind a client with these pins: COM_RESET_CONNECTION where that is known to undo what they are for (tried
+/// for each on MariaDB 10.11 and MySQL 8.0.31), else the end of the connection.
 pub(super) fn behind_pins(pins: Pins) -> Afterwards {
-    // A prepared branch outlives its connection. MariaDB leaves it to others in good order only where the connection ends:
-    // after COM_RESET_CONNECTION it is lost for whoever commits it (seen on 10.11). And that command leaves the role as it is, in
-    // both servers (`THD::change_user` and `THD::cleanup_connection` in sql_class.cc do nothing about the security context):
-    // what was executed by name, or not understood, may have been a SET ROLE. That of a routine ends with it.
-    const OUTLIVES_A_RESET: Effects =
-        Effects::XA.union(Effects::ROLE).union(Effects::TEXT_PREPARE).union(Effects::UNKNOWN);
-    match pins.effects().intersection(OUTLIVES_A_RESET).is_empty() {
+    // It does not undo: a role, in both servers (`THD::change_user` and `THD::cleanup_connection` in sql_class.cc do nothing about the
+    // security context; that of a routine ends with it in MariaDB, not in MySQL); a prepared branch, which outlives its connection, and which MariaDB leaves
+    // to others in good order only where that ends (after the command it is lost for whoever commits it); the texts of statements that
+    // MariaDB's `profiling` and MySQL's `optimizer_trace` have kept. What was executed by name or in a routine, not understood, or read
+    // in a character set that hides quotes may have been any of these.
+    const UNDONE: Effects = Effects::USER_VARIABLE
+        .union(Effects::TEMPORARY_TABLE)
+        .union(Effects::LOCK_TABLES)
+        .union(Effects::NAMED_LOCK)
+        .union(Effects::HANDLER)
+        .union(Effects::FOUND_ROWS)
+        .union(Effects::NEXT_TRANSACTION)
+        .union(Effects::SEQUENCE);
+    match pins.effects().without(UNDONE).is_empty() && !pins.hides_statements() {
         true => Afterwards::Reset,
         false => Afterwards::Close,
     }

@@ -131,6 +131,7 @@ mod tests {
                 statement,
                 collation: None,
                 counts_rows: true,
+                found: crate::found::Found::default(),
                 inserts_selection: false,
                 without_tables: true,
             };

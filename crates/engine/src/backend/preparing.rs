@@ -14,9 +14,10 @@ use super::prepared::Serves;
 use super::{InFlight, Owner, ServerError, Summary};
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
+use crate::errors::MySqlError;
 use crate::request::{About, Action, Request, RequestKind};
 use crate::session::SessionState;
-use crate::session::aftermath::Literals;
+use crate::session::literals::Literals;
 use crate::session::statements::{Definition, DefinitionId};
 
 /// ER_MAX_PREPARED_STMT_COUNT_REACHED: the server has no room for one more.
@@ -334,14 +335,16 @@ impl Engine {
     }
 
     /// Closes statements that no client has any more, or that can be prepared again, until their definitions leave room for
-    /// `more` bytes of text. False where clients have too many themselves.
-    pub(crate) fn make_room_for_text(&mut self, more: usize) -> bool {
-        while self.definitions.text_bytes() + more > self.settings.prepared_statement_memory {
+    /// `more` bytes of text. An error where clients have too many themselves.
+    pub(crate) fn make_room_for_text(&mut self, more: usize) -> Result<(), MySqlError> {
+        let memory = self.settings.prepared_statement_memory;
+        while self.definitions.text_bytes() + more > memory {
             if !self.close_where_most_are() {
-                return false;
+                self.limit_reached("prepared_statement_memory", memory as u64);
+                return Err(MySqlError::prepared_statement_memory(memory));
             }
         }
-        true
+        Ok(())
     }
 
     /// COM_STMT_CLOSE, which has no answer.

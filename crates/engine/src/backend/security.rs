@@ -3,10 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use seam::{Address, ConnectionId};
+use seam::{Address, ConnectionId, Peer};
 
 use super::Phase;
 use crate::engine::Engine;
+use crate::outside::event::Event;
+use crate::outside::limits_reached::SAY_AGAIN;
+use crate::server_login::{Way, Withheld};
 use crate::settings::ServerTls;
 
 impl Engine {
@@ -17,6 +20,26 @@ impl Engine {
                 ServerTls::Disabled
             }
             wanted => wanted,
+        }
+    }
+
+    /// Who could answer in the place of the server in use.
+    pub(crate) fn way_to_server(&self) -> Way {
+        match &self.settings.server[self.server.address] {
+            Address::Unix(_) => Way::Socket,
+            Address::Tcp { remote, .. } if self.settings.trusted_servers.contain(&Peer::Tcp(*remote)) => {
+                Way::Trusted
+            }
+            Address::Tcp { .. } => Way::Open,
+        }
+    }
+
+    /// Says now and then that the server does not get a user's password.
+    pub(crate) fn note_withheld(&mut self, user: &[u8], why: Withheld) {
+        if self.server.withheld_at.is_none_or(|said| self.now.since(said) >= SAY_AGAIN) {
+            self.server.withheld_at = Some(self.now);
+            let user = String::from_utf8_lossy(user).into_owned();
+            self.event(Event::PasswordWithheld { user, reason: why.message() });
         }
     }
 
@@ -39,7 +62,7 @@ impl Engine {
     pub(crate) fn start_server_tls(&mut self, connection: ConnectionId, before: &[u8]) {
         let name = self.settings.server_names.get(self.server.address).cloned();
         self.outbox.send(connection, before);
-        self.outbox.start_tls(connection, Some(name.unwrap_or_else(|| Arc::from("localhost"))));
+        self.outbox.start_tls(connection, name.unwrap_or_else(|| Arc::from("localhost")));
     }
 
     /// TLS stands on a backend.
@@ -54,7 +77,7 @@ impl Engine {
 }
 
 /// Nothing of it leaves the machine.
-pub(crate) fn stays_here(address: &Address) -> bool {
+fn stays_here(address: &Address) -> bool {
     match address {
         Address::Unix(_) => true,
         Address::Tcp { remote, .. } => remote.ip().to_canonical().is_loopback(),

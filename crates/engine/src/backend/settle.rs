@@ -483,7 +483,7 @@ impl Engine {
         state.trackers = None;
         state.doubts = None;
         state.priority = Priority::default();
-        state.aftermath = crate::session::aftermath::Aftermath::default();
+        state.aftermath = state.aftermath.of_reset();
         state.status = facts.fresh_status();
         let Some(session) = state.session else { return };
         let schema = self.sessions.state(session).schema.clone();

@@ -187,7 +187,11 @@ impl Engine {
                 attempt.socket_user = Some(name);
                 self.judge(key, attempt);
             }
-            Finding::PublicKey(None) | Finding::Password(None) | Finding::Encrypted(_) => {
+            Finding::PublicKey(None)
+            | Finding::Password(None)
+            | Finding::Encrypted(_)
+            | Finding::Text(_)
+            | Finding::Lost => {
                 attempt.answer = Answer::Nonsense;
                 self.judge(key, attempt);
             }

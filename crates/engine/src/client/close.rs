@@ -62,6 +62,7 @@ impl Engine {
             &Phase::Login(Login::Refused(place)) => {
                 self.late_refusals.remove(&place);
             }
+            Phase::Reading(_) => self.forget_reading(key),
             Phase::AwaitingServer
             | Phase::Login(_)
             | Phase::Idle
@@ -120,9 +121,10 @@ impl Engine {
     /// The answer to the first command after a backend was lost with something that cannot be had again. The connection
     /// ends with it, as one's own would have: going on would run the rest of a transaction outside of it.
     pub(crate) fn answer_lost(&mut self, key: usize, lost: Lost, sequence: u8) {
-        let error = match (lost, self.transaction_bound(lost)) {
+        let error = match (lost, self.bound_behind(lost)) {
             (Lost::IdleTooLong, Some(bound)) => MySqlError::transaction_idle(&bound),
             (Lost::OpenTooLong, Some(bound)) => MySqlError::transaction_over(&bound),
+            (Lost::HeldIdle, Some(bound)) => MySqlError::held_idle(&bound),
             (Lost::PinnedState, _) => MySqlError::pinned_state_lost(),
             (Lost::Server, _) => MySqlError::server_replaced(),
             _ => MySqlError::server_lost(true),

@@ -1,7 +1,7 @@
 //! What a client may ask: one match over all commands.
 //!
 //! A COM_QUERY goes: [`Engine::client_bytes`] cuts packets, [`Engine::command`] finds the command, the lexer says what
-//! the text does, [`Engine::queue_request`] hands it to the scheduler; `backend/dispatch.rs` takes it from there.
+//! the text does ([`super::reading`]), [`Engine::queue_request`] hands it to the scheduler; `backend/dispatch.rs` takes it from there.
 
 use sql::Kind;
 use wire::{Capabilities, Command, CommandKind, Expect, StatusFlags, WireError};
@@ -12,15 +12,14 @@ use super::execution::Execution;
 use super::held::Held;
 use super::login::{LARGEST_LOGIN, Login};
 use super::process_list::Served;
+use super::reading::Wants;
 use super::{Phase, Running};
 use crate::backend::Permit;
-use crate::control::defaults;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::request::{QueryAttributes, Request, RequestKind, Statement};
+use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::scheduler::{Lane, Standing};
 use crate::session::aftermath::Diagnostics;
-use crate::session::statements::Template;
 
 /// A client may send its next commands early; more than this is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;
@@ -210,9 +209,7 @@ impl Engine {
     }
 
     fn command_message(&mut self, key: usize, bytes: &[u8]) -> Result<usize, WireError> {
-        let servers = self.facts.as_ref().map_or(usize::MAX, |facts| facts.max_allowed_packet);
-        let limit = self.settings.max_allowed_packet.min(servers);
-        let Some(message) = wire::read_message(bytes, 0, limit)? else { return Ok(0) };
+        let Some(message) = wire::read_message(bytes, 0, self.max_allowed_packet())? else { return Ok(0) };
         if message.payload.is_empty() {
             // The servers take it for COM_SLEEP (dispatch_command).
             self.answer_error(key, message.last_sequence.wrapping_add(1), &MySqlError::unknown_command());
@@ -302,81 +299,83 @@ impl Engine {
         answer: u8,
         attributes: QueryAttributes,
     ) {
-        let statement = Statement::of_text(text, self.lex_mode(key));
-        let mut remember = None;
+        if text.len() > self.settings.large_statement_size {
+            return self.read_elsewhere(key, RequestKind::Query, raw, answer, attributes);
+        }
+        let mut request = Request::of_query(text, self.lex_mode(key), self.wants(key), answer);
+        if self.is_for_the_server(key, &mut request, text) {
+            request.raw = raw.to_vec();
+            request.attributes = attributes;
+            self.queue_request(key, request);
+        }
+    }
+
+    /// What has to be found out about a client's text.
+    pub(super) fn wants(&self, key: usize) -> Wants {
+        let client = &self.clients[key];
+        Wants {
+            tables: !matches!(client.aftermath.diagnostics, Diagnostics::None)
+                || !client.status.contains(StatusFlags::AUTOCOMMIT),
+            gives: client.holdings.is_some(),
+            variables: self.settings.carry_user_variables,
+        }
+    }
+
+    /// False where a text has been answered here.
+    pub(super) fn is_for_the_server(&mut self, key: usize, request: &mut Request, text: &[u8]) -> bool {
+        let (statement, answer) = (&request.statement, request.answer);
         match statement.kind {
             Kind::Kill(target) if !statement.several && self.kill_statement(key, target, answer, None) => {
-                return;
+                false
             }
-            Kind::Kill(_) if self.kill_and_go_on(key, text, answer) => return,
+            Kind::Kill(_) if self.kill_and_go_on(key, text, answer) => false,
             _ if statement.sets_pool_variable => {
-                return self.set_pool_variables(key, text, statement.several, answer);
+                self.set_pool_variables(key, text, statement.several, answer);
+                false
             }
-            _ if self.answer_transaction_command(key, &statement, answer) => return,
-            _ if self.answer_known(key, &statement, text, answer, &mut remember) => return,
+            _ if self.answer_transaction_command(key, statement, answer) => false,
+            _ if self.answer_known(key, statement, text, answer, &mut request.remember) => false,
             // What stands behind them in the same text has to be run as well.
-            Kind::ShowWarnings if !statement.several && self.show_saved_warnings(key) => return,
-            Kind::ShowDiagnostics if !statement.several && self.show_saved_diagnostics(key, text, answer) => {
-                return;
-            }
-            _ => {}
+            Kind::ShowWarnings if !statement.several && self.show_saved_warnings(key) => false,
+            Kind::ShowDiagnostics if !statement.several => !self.show_saved_diagnostics(key, text, answer),
+            _ => true,
         }
-        let (expect, command) = (Expect::ResultSets, RequestKind::Query);
-        let mut request = Request::with_text(raw.to_vec(), expect, command, text, statement, answer);
-        // What waits for a permit may wait for what it is to end.
-        request.urgent = matches!(request.statement.kind, Kind::Kill(_));
-        // Looked for only where there is something to keep, or a transaction that may not be seen.
-        let client = &self.clients[key];
-        if !matches!(client.aftermath.diagnostics, Diagnostics::None)
-            || !client.status.contains(StatusFlags::AUTOCOMMIT)
-        {
-            request.without_tables = uses_no_table(&request.statement, text);
-        }
-        request.attributes = attributes;
-        request.remember = remember;
-        request.held = Held::of_text(&request.statement, text);
-        request.sets_globals = defaults::may_be_set(&request.statement, text);
-        request.inserts_selection = inserts_selection(&request.statement, text);
-        request.holding = self.holding_of(key, &request.statement, text);
-        request.variables = self.variable_use(key, &request.statement, text);
-        self.queue_request(key, request);
     }
 
     fn prepare(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
-        let statement = Statement::of_text(text, self.lex_mode(key));
-        if statement.sets_pool_variable {
-            return self.answer_error(key, answer, &MySqlError::not_to_be_prepared());
+        if text.len() > self.settings.large_statement_size {
+            return self.read_elsewhere(key, RequestKind::Prepare, raw, answer, QueryAttributes::None);
         }
+        let request = Request::of_prepare(text, self.lex_mode(key), answer);
+        if self.may_prepare(key, &request, text) {
+            self.queue_request(key, Request { raw: raw.to_vec(), ..request });
+        }
+    }
+
+    /// False where a statement may not be prepared, which its client has been told.
+    pub(super) fn may_prepare(&mut self, key: usize, request: &Request, text: &[u8]) -> bool {
+        let error = if request.template.as_ref().is_some_and(|template| template.statement.sets_pool_variable)
+        {
+            Some(MySqlError::not_to_be_prepared())
+        } else {
+            self.lack_of_room_to_prepare(request, text)
+        };
+        match &error {
+            Some(error) => self.answer_error(key, request.answer, error),
+            None => self.count(key, Counter::Prepare),
+        }
+        error.is_none()
+    }
+
+    fn lack_of_room_to_prepare(&mut self, request: &Request, text: &[u8]) -> Option<MySqlError> {
         let most = self.settings.max_prepared_stmt_count.div_ceil(self.workers.count());
         if self.statement_count >= most {
             let limit = self.settings.max_prepared_stmt_count;
             self.limit_reached("max_prepared_stmt_count", u64::from(limit));
-            return self.answer_error(key, answer, &MySqlError::too_many_prepared_statements(limit));
+            return Some(MySqlError::too_many_prepared_statements(limit));
         }
-        let memory = self.settings.prepared_statement_memory;
-        if !self.make_room_for_text(text.len()) {
-            self.limit_reached("prepared_statement_memory", memory as u64);
-            return self.answer_error(key, answer, &MySqlError::prepared_statement_memory(memory));
-        }
-        let (expect, command) = (Expect::Prepare, RequestKind::Prepare);
-        let found = Request::with_text(Vec::new(), expect, command, text, statement, answer);
-        let template = Template {
-            collation: found.collation,
-            counts_rows: found.counts_rows,
-            inserts_selection: inserts_selection(&found.statement, text),
-            without_tables: uses_no_table(&found.statement, text),
-            statement: found.statement,
-        };
-        // The rest is what its executions do, which come without a text.
-        let Statement { reads, fingerprint, .. } = template.statement;
-        let calls = template.statement.calls.clone();
-        let statement = Statement { reads, fingerprint, calls, ..Statement::none() };
-        let template = Some(Box::new(template));
-        self.count(key, Counter::Prepare);
-        self.queue_request(
-            key,
-            Request { answer, statement, template, ..Request::plain(raw.to_vec(), expect, command) },
-        );
+        let found = request.template.as_ref().map_or(0, |template| template.statement.bytes());
+        self.make_room_for_text(text.len() + found).err()
     }
 
     /// Answered here: it asks whether we are there. On a connection of its own it would also reset ROW_COUNT().
@@ -410,7 +409,11 @@ impl Engine {
 
     /// Hands a request to the scheduler.
     pub(crate) fn queue_request(&mut self, key: usize, mut request: Request) {
+        if let Err(error) = self.count_literals(key, &mut request) {
+            return self.answer_error(key, request.answer, &error);
+        }
         self.buffered += request.bytes();
+        self.turns.note_statement(request.bytes(), request.statement.fingerprint);
         self.note_hidden_code(key, &mut request);
         let client = &self.clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
@@ -534,21 +537,6 @@ impl Engine {
         let said = self.clients[key].status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);
         sql::LexMode { no_backslash_escapes: said || mode.no_backslash_escapes, ..mode }
     }
-}
-
-/// As far as it matters for diagnostics that are kept.
-fn uses_no_table(statement: &Statement, text: &[u8]) -> bool {
-    matches!(statement.kind, Kind::Select | Kind::Do)
-        // A word, and not a part of FROM_UNIXTIME().
-        && !text
-            .split(|&byte| !(byte.is_ascii_alphanumeric() || byte == b'_'))
-            .any(|word| word.eq_ignore_ascii_case(b"from"))
-}
-
-/// `INSERT ... SELECT` and the like.
-fn inserts_selection(statement: &Statement, text: &[u8]) -> bool {
-    matches!(statement.kind, Kind::Insert | Kind::Replace | Kind::Ddl)
-        && text.windows(6).any(|word| word.eq_ignore_ascii_case(b"select"))
 }
 
 /// Clients are slots of a slab, bounded by `max_connections`, which is a u32; so are backends, by `max_backends`.

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::Request;
 use crate::session::aftermath::{self, Diagnostics, Selection};
+use crate::session::literals;
 
 impl Engine {
     /// What a client's statement has left, within the bound of what is kept for all.
@@ -84,6 +85,7 @@ impl Engine {
             return self.show_saved_warnings(key);
         }
         let (count, name) = if of_errors { (errors, "error") } else { (warnings, "warning") };
+        let count = literals::variable(count.into());
         let text = format!("SELECT {count} AS `@@session.{name}_count`");
         let mut request = Request::query(&text);
         request.statement.reads = sql::Reads::DIAGNOSTICS;

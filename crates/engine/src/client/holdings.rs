@@ -273,18 +273,17 @@ impl Client {
     }
 }
 
-impl Engine {
-    /// What a statement will do to what its client holds, where that can matter.
-    pub(crate) fn holding_of(&self, key: usize, statement: &Statement, text: &[u8]) -> Option<Box<Holding>> {
-        let takes = !statement.effects.intersection(BY_NAME).is_empty();
-        let gives =
-            self.clients[key].holdings.is_some() && matches!(statement.kind, Kind::Ddl | Kind::UnlockTables);
-        if statement.several || !(takes || gives) {
-            return None;
-        }
-        whole_holding(statement, text, self.lex_mode(key)).map(Box::new)
+/// What a statement will do to what its client holds, where that can matter. `holds`: that is anything.
+pub(crate) fn holding_of(statement: &Statement, text: &[u8], mode: LexMode, holds: bool) -> Option<Holding> {
+    let takes = !statement.effects.intersection(BY_NAME).is_empty();
+    let gives = holds && matches!(statement.kind, Kind::Ddl | Kind::UnlockTables);
+    if statement.several || !(takes || gives) {
+        return None;
     }
+    whole_holding(statement, text, mode)
+}
 
+impl Engine {
     /// Whether no transaction can be open behind a statement that succeeded, one without autocommit and tables included.
     fn transaction_is_over(&self, key: usize, statement: &Statement, summary: &Summary) -> bool {
         // What defines temporary tables commits nothing. Dropping one that is not there pins: MariaDB reports a change of state.

@@ -1,7 +1,10 @@
 //! KILL, by the ids that clients see.
 //!
 //! Ids of clients start at [`FIRST_ID`], above any thread id that a server reaches in practice, so that an id read from
-//! the server's own PROCESSLIST means the server's thread: such a KILL goes to the server as it is.
+//! the server's own PROCESSLIST means the server's thread: such a KILL goes to the server as it is. Where the server's count has come
+//! that far all the same, an id that no client has is the server's.
+
+use std::rc::Rc;
 
 use seam::Instant;
 use sql::{KillTarget, Kind, LexMode, Whom};
@@ -14,8 +17,12 @@ use crate::errors::MySqlError;
 use crate::request::{QueryAttributes, Request};
 use crate::workers::letter::{Ending, Kill, Killed, Letter, Outcome, Rights};
 
-/// The id of the first client: half of what the four bytes of a greeting can say.
-pub(crate) const FIRST_ID: u32 = 1 << 31;
+/// The id of the first client. Behind it there are as many ids as in front of it: together what a signed INT can hold, in which
+/// applications keep CONNECTION_ID() and drivers the id of a greeting.
+pub(crate) const FIRST_ID: u32 = 1 << 30;
+
+/// How many ids there are for clients, of all workers.
+const IDS: u32 = 1 << 30;
 
 /// A shared read that has not moved for so long is held up by a lock; it will not end in the moment that a KILL takes.
 const STUCK: std::time::Duration = std::time::Duration::from_secs(1);
@@ -47,18 +54,25 @@ pub(crate) type Rest = Option<Box<Behind>>;
 pub(crate) struct Behind {
     /// How many KILLs at the text's beginning have been done.
     killed: u32,
-    /// The text behind the KILL that is under way.
-    text: Box<[u8]>,
+    /// The whole text, and where in it the KILL that is under way has ended.
+    text: Rc<[u8]>,
+    from: usize,
+}
+
+impl Behind {
+    fn rest(&self) -> &[u8] {
+        &self.text[self.from..]
+    }
 }
 
 /// The client of ours that is named by its id.
 fn named(target: KillTarget) -> Option<u32> {
     let Whom::Id(id) = target.whom else { return None };
-    u32::try_from(id).ok().filter(|&id| id >= FIRST_ID)
+    u32::try_from(id).ok().filter(|id| (FIRST_ID..FIRST_ID + IDS).contains(id))
 }
 
-/// The KILL that a text of several statements begins with, and the rest.
-fn first_kill(text: &[u8], mode: LexMode) -> Option<(KillTarget, &[u8])> {
+/// The KILL that a text of several statements begins with, and where the rest begins.
+fn first_kill(text: &[u8], mode: LexMode) -> Option<(KillTarget, usize)> {
     let end = text.iter().position(|&byte| byte == b';')?;
     let first = &text[..end];
     // A semicolon in a string or a comment in two signs leaves that open, and that is not plain; these end with the line.
@@ -66,8 +80,8 @@ fn first_kill(text: &[u8], mode: LexMode) -> Option<(KillTarget, &[u8])> {
         return None;
     }
     let target = only_kill(first, mode)?;
-    let rest = text[end + 1..].trim_ascii();
-    (!rest.is_empty()).then_some((target, rest))
+    let rest = text[end + 1..].trim_ascii_start();
+    (!rest.is_empty()).then_some((target, text.len() - rest.len()))
 }
 
 /// The KILL of a client of ours that a text is.
@@ -86,9 +100,9 @@ impl Engine {
     pub(crate) fn next_client_id(&mut self) -> u32 {
         let count = self.workers.count();
         loop {
-            let turn = self.last_client_id.wrapping_add(1) % (FIRST_ID / count);
+            let turn = self.last_client_id.wrapping_add(1) % (IDS / count);
             self.last_client_id = turn;
-            let id = FIRST_ID | (turn * count + u32::try_from(self.worker).expect("one of a u32"));
+            let id = FIRST_ID + (turn * count + u32::try_from(self.worker).expect("one of a u32"));
             if !self.client_ids.contains_key(&id) {
                 return id;
             }
@@ -107,8 +121,13 @@ impl Engine {
     pub(crate) fn kill_and_go_on(&mut self, key: usize, text: &[u8], answer: u8) -> bool {
         let several = self.clients[key].capabilities.contains(Capabilities::MULTI_STATEMENTS);
         let found = if several { first_kill(text, self.lex_mode(key)) } else { None };
-        let Some((target, rest)) = found else { return false };
-        self.kill_statement(key, target, answer, Some(Box::new(Behind { killed: 0, text: rest.into() })))
+        let Some((target, from)) = found else { return false };
+        self.kill_statement(
+            key,
+            target,
+            answer,
+            Some(Box::new(Behind { killed: 0, text: text.into(), from })),
+        )
     }
 
     /// Does what a KILL of a client of ours asks for. False where it concerns none: then the server decides.
@@ -193,10 +212,11 @@ impl Engine {
             (Outcome::Done, None) => self.answer_ok(killer, answer),
             (Outcome::Done, Some(mut behind)) => {
                 behind.killed = behind.killed.saturating_add(1);
-                self.go_on_behind_kill(killer, &behind, answer);
+                self.go_on_behind_kill(killer, behind, answer);
             }
             (Outcome::AskServer(ending), None) => self.queue_kill(killer, ending, true),
-            (Outcome::AskServer(ending), Some(behind)) => {
+            (Outcome::OfServer(ending), None) => self.queue_kill(killer, ending, false),
+            (Outcome::AskServer(ending) | Outcome::OfServer(ending), Some(behind)) => {
                 let kill = ending.text() + ";";
                 self.query_behind_kill(killer, &behind, kill.as_bytes(), answer);
             }
@@ -210,19 +230,23 @@ impl Engine {
     }
 
     /// A KILL of a text has been done here: what stands behind it may be another one.
-    fn go_on_behind_kill(&mut self, key: usize, behind: &Behind, answer: u8) {
+    fn go_on_behind_kill(&mut self, key: usize, mut behind: Box<Behind>, answer: u8) {
         let mode = self.lex_mode(key);
-        let next = match first_kill(&behind.text, mode) {
-            Some((target, rest)) => Some((target, rest.into())),
-            None => only_kill(&behind.text, mode).map(|target| (target, Box::default())),
+        let rest = behind.rest();
+        let short = rest.len() <= self.settings.large_statement_size;
+        let next = match first_kill(rest, mode) {
+            Some((target, from)) => Some((target, behind.from + from)),
+            // A longer one says more than that.
+            None if short => only_kill(rest, mode).map(|target| (target, behind.text.len())),
+            None => None,
         };
         match next.filter(|_| behind.killed < MOST_KILLS) {
-            Some((target, text)) => {
-                let rest = Some(Box::new(Behind { text, killed: behind.killed }));
-                let ours = self.kill_statement(key, target, answer, rest);
+            Some((target, from)) => {
+                behind.from = from;
+                let ours = self.kill_statement(key, target, answer, Some(behind));
                 debug_assert!(ours, "a client's id, of somebody who has logged in");
             }
-            None => self.query_behind_kill(key, behind, b"", answer),
+            None => self.query_behind_kill(key, &behind, b"", answer),
         }
     }
 
@@ -230,7 +254,7 @@ impl Engine {
     fn query_behind_kill(&mut self, key: usize, behind: &Behind, first: &[u8], answer: u8) {
         let mut text = b"DO 0;".repeat(behind.killed as usize);
         text.extend_from_slice(first);
-        text.extend_from_slice(&behind.text);
+        text.extend_from_slice(behind.rest());
         let payload = [&[CommandKind::Query as u8], &text[..]].concat();
         let mut raw = Vec::with_capacity(wire::HEADER_LEN + payload.len());
         wire::put_message(&mut raw, &mut 0, &payload);
@@ -250,7 +274,11 @@ impl Engine {
     }
 
     fn kill_victim(&mut self, id: u32, query_only: bool, rights: &Rights) -> Outcome {
-        let Some(&victim) = self.client_ids.get(&id) else { return Outcome::NoSuchClient };
+        let Some(&victim) = self.client_ids.get(&id) else {
+            let ending = Ending { thread_id: u64::from(id), query_only };
+            let reached = self.workers.serving.has_reached(FIRST_ID);
+            return if reached { Outcome::OfServer(ending) } else { Outcome::NoSuchClient };
+        };
         let account =
             self.clients[victim].identity.map(|identity| &self.identities.identity(identity).account);
         // Who is still logging in is nobody's yet (find_thread_by_id, `user_matches`: without a user it is not one's own).
@@ -267,6 +295,10 @@ impl Engine {
             Phase::Queued | Phase::Following { .. } if query_only => {
                 self.note_abandoned_wait(victim);
                 self.cancel_queued(victim, &MySqlError::interrupted());
+                Outcome::Done
+            }
+            Phase::Reading(_) if query_only => {
+                self.cancel_reading(victim, &MySqlError::interrupted());
                 Outcome::Done
             }
             _ if query_only => Outcome::Done,
@@ -354,37 +386,63 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accounts::{Account, Credential};
+    use crate::client::commands::tests::engine;
+    use crate::settings::Settings;
+    use crate::workers::serving::Serves;
 
     #[test]
     fn kills_of_clients_at_the_beginning_of_a_text_are_found() {
         let first = |text: &str| {
             let found = first_kill(text.as_bytes(), LexMode::default());
             found.map(|(target, rest)| {
-                (
-                    u64::from(named(target).unwrap()),
-                    target.query_only,
-                    String::from_utf8(rest.to_vec()).unwrap(),
-                )
+                (u64::from(named(target).unwrap()), target.query_only, text[rest..].to_owned())
             })
         };
         let id = u64::from(FIRST_ID);
-        assert_eq!(first("kill 2147483648; select 1;"), Some((id, false, String::from("select 1;"))));
+        assert_eq!(first("kill 1073741824; select 1;"), Some((id, false, String::from("select 1;"))));
         assert_eq!(
-            first("/* a */ KILL QUERY 2147483649 ;kill 5"),
+            first("/* a */ KILL QUERY 1073741825 ;kill 5"),
             Some((id + 1, true, String::from("kill 5")))
         );
         for other in [
-            "kill 2147483648",
-            "kill 2147483648; ;",
+            "kill 1073741823; select 1",
+            "kill 2147483648; select 1",
+            "kill 1073741824",
+            "kill 1073741824; ;",
             "kill 5; select 1",
-            "kill /* ; */ 2147483648; select 1",
-            "kill 2147483648 -- ; select 1",
-            "select ';'; kill 2147483648",
+            "kill /* ; */ 1073741824; select 1",
+            "kill 1073741824 -- ; select 1",
+            "select ';'; kill 1073741824",
             "kill user 'a;b'; select 1",
             "kill connection_id(); select 1",
         ] {
             let rest = first(other).map(|(_, _, rest)| rest);
             assert!(rest.is_none_or(|rest| rest == ";"), "{other}");
         }
+    }
+
+    #[test]
+    fn ids_fit_a_signed_int_and_begin_again_behind_the_last_one() {
+        let mut engine = engine(3, Settings::default());
+        let ids = |engine: &Engine| engine.client_ids.keys().copied().collect::<Vec<_>>();
+        assert_eq!(ids(&engine), [FIRST_ID + 1, FIRST_ID + 2, FIRST_ID + 3]);
+        engine.last_client_id = IDS - 2;
+        assert_eq!([engine.next_client_id(), engine.next_client_id()], [i32::MAX as u32, FIRST_ID]);
+        assert_eq!(engine.next_client_id(), FIRST_ID + 4, "the others are in use");
+    }
+
+    #[test]
+    fn an_id_that_no_client_has_is_the_servers_where_that_has_come_so_far() {
+        let mut engine = engine(1, Settings::default());
+        let rights = Rights::of(&Account::of_test("app", "%", Credential::Empty));
+        let (one, none) = (FIRST_ID + 1, FIRST_ID + 2);
+        let serves = Serves::default();
+        engine.workers.serving.add(FIRST_ID - 1, &serves);
+        assert_eq!(engine.kill_victim(none, true, &rights), Outcome::NoSuchClient);
+        engine.workers.serving.add(FIRST_ID, &serves);
+        let ending = Ending { thread_id: u64::from(none), query_only: true };
+        assert_eq!(engine.kill_victim(none, true, &rights), Outcome::OfServer(ending));
+        assert_eq!(engine.kill_victim(one, true, &rights), Outcome::Done, "a client comes first");
     }
 }

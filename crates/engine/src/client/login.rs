@@ -24,7 +24,6 @@ use crate::errors::MySqlError;
 use crate::outside::event::Event;
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind};
-use crate::session::aftermath::Aftermath;
 use crate::session::{SessionState, is_utf8};
 use crate::workers::letter::{Letter, Proved};
 
@@ -408,7 +407,7 @@ impl Engine {
         client.collation = collation;
         client.identity = Some(identity);
         client.session = Some(session);
-        client.aftermath = Aftermath::default();
+        client.aftermath = client.aftermath.of_reset();
         client.status = facts.fresh_status();
         client.lost = None;
         client.priority = Priority::default();

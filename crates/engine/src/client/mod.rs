@@ -5,6 +5,7 @@
 //! | `AwaitingServer` | the server's greeting facts, before ours can be sent |
 //! | `Login` | the rest of its login, see [`login`] |
 //! | `Idle` | its next command |
+//! | `Reading` | its large text to be read on another thread |
 //! | `Queued` | a permit and a backend |
 //! | `Following` | the answer to another client's statement, which is its own too, see [`crate::coalescing`] |
 //! | `Preparing` | its session state to be applied on its backend, or its statement to be prepared there |
@@ -34,6 +35,7 @@ pub(crate) mod login_schema;
 pub(crate) mod prepared;
 pub(crate) mod priority;
 pub(crate) mod process_list;
+pub(crate) mod reading;
 pub(crate) mod security;
 pub(crate) mod trackers;
 pub(crate) mod transaction;
@@ -143,6 +145,7 @@ pub(crate) enum Phase {
     AwaitingServer,
     Login(login::Login),
     Idle,
+    Reading(Box<reading::Reading>),
     Queued,
     Following {
         /// The number of the group.
@@ -185,6 +188,8 @@ pub(crate) enum Lost {
     IdleTooLong,
     /// We took it: the transaction was open for `transaction_timeout`.
     OpenTooLong,
+    /// We took it: others waited for a backend, and the client had been idle for `idle_hold_timeout`.
+    HeldIdle,
 }
 
 impl Client {

@@ -20,7 +20,7 @@ use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{About, Action, QueryAttributes, Request, RequestKind};
-use crate::session::aftermath::Literals;
+use crate::session::literals::Literals;
 use crate::session::pins::Pins;
 use crate::session::statements::{Definition, DefinitionId};
 
@@ -186,6 +186,10 @@ impl Engine {
         if execution.is_whole_without_parameters() && self.answer_transaction_command(key, &text, answer) {
             return;
         }
+        let answered = match self.answered_definition(key, definition) {
+            Ok(answered) => answered,
+            Err(error) => return self.answer_error(key, answer, &error),
+        };
         let Some(statement) = self.client_statement(key, number) else { return };
         let mut message = match statement.long_data.take().map(|long_data| *long_data) {
             Some(LongData::Pieces(pieces)) => pieces,
@@ -199,7 +203,6 @@ impl Engine {
             serves = Serves::Own(number);
         }
         let template = self.definitions.get(definition).template.clone();
-        let answered = self.answered_definition(key, definition);
         if answered.is_some() {
             serves = Serves::All;
             // It would have to be kept for the cursor; without one the rows come at once, as clients expect it of statements
@@ -214,6 +217,7 @@ impl Engine {
             statement: template.statement,
             collation: template.collation,
             counts_rows: template.counts_rows,
+            found: template.found,
             inserts_selection: template.inserts_selection,
             without_tables: template.without_tables,
             about: Some(Box::new(About { number, definition, serves, action })),
@@ -236,13 +240,26 @@ impl Engine {
 
     /// The definition that is executed in the place of one that asks for ROW_COUNT() and its like, which only the backend of
     /// the statement before could tell: they are literals there.
-    fn answered_definition(&mut self, key: usize, definition: DefinitionId) -> Option<DefinitionId> {
+    fn answered_definition(
+        &mut self,
+        key: usize,
+        definition: DefinitionId,
+    ) -> Result<Option<DefinitionId>, MySqlError> {
         self.forget_answered(key);
         let asked = self.definitions.get(definition);
         let client = &self.clients[key];
         let own = |function| self.own_literal(key, function);
         let calls = &asked.template.statement.calls;
-        let text = client.aftermath.rewrite(&asked.text, calls, client.id, own, Literals::OfPrepared)?;
+        let (text, which) = (Rc::clone(&asked.text), Literals::OfPrepared);
+        let Some(rewriting) = client.aftermath.rewriting(&text, calls, client.id, own, which) else {
+            return Ok(None);
+        };
+        let length = rewriting.length();
+        self.check_length(length + 1)?;
+        let mut text = Vec::with_capacity(length);
+        rewriting.put(&mut text);
+        self.make_room_for_text(length)?;
+        let asked = self.definitions.get(definition);
         let (session, parameters, mut template) = (asked.session, asked.parameters, asked.template.clone());
         template.statement.calls = Vec::new();
         let session = self.sessions.hold_again(session);
@@ -251,7 +268,7 @@ impl Engine {
             self.sessions.release(session);
         }
         self.clients[key].statements.get_or_insert_default().answered = Some(answered);
-        Some(answered)
+        Ok(Some(answered))
     }
 
     /// The execution with literals is over, or will not be.
@@ -514,6 +531,7 @@ mod tests {
             statement,
             collation: None,
             counts_rows: false,
+            found: crate::found::Found::default(),
             inserts_selection: false,
             without_tables: false,
         };

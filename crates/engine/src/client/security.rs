@@ -5,6 +5,7 @@ use wire::{Capabilities, WireError, native_password};
 
 use super::login::Login;
 use super::{Client, Phase};
+use crate::accounts::failed_logins::network;
 use crate::accounts::secret::Secret;
 use crate::control::facts::Facts;
 use crate::engine::{Engine, Role};
@@ -80,7 +81,7 @@ impl Engine {
             return Err(WireError::Malformed { what: "TLS was requested but not offered" });
         }
         client.phase = Phase::Login(Login::StartingTls);
-        self.outbox.start_tls(client.connection, None);
+        self.outbox.accept_tls(client.connection, network(&client.peer));
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use sql::{Assignment, Effects, Kind, Reads, VariableUse};
+use sql::{Assignment, Effects, Kind, LexMode, Reads, VariableUse};
 
 use crate::control::facts::Facts;
 use crate::engine::Engine;
@@ -176,20 +176,13 @@ impl Request {
     }
 }
 
-impl Engine {
-    /// What a statement does with user variables, where they can be carried.
-    pub(crate) fn variable_use(
-        &self,
-        key: usize,
-        statement: &Statement,
-        text: &[u8],
-    ) -> Option<Box<VariableUse>> {
-        let carries = self.settings.carry_user_variables
-            && statement.effects.contains(Effects::USER_VARIABLE)
-            && !statement.several;
-        carries.then(|| sql::variable_use(text, self.lex_mode(key)))?.map(Box::new)
-    }
+/// What a statement does with user variables, where they can be carried.
+pub(crate) fn variable_use(statement: &Statement, text: &[u8], mode: LexMode) -> Option<VariableUse> {
+    let carries = statement.effects.contains(Effects::USER_VARIABLE) && !statement.several;
+    carries.then(|| sql::variable_use(text, mode)).flatten()
+}
 
+impl Engine {
     /// What has to go ahead of the request so that it finds its client's variables; empty where they stand.
     pub(crate) fn variables_ahead(&self, client: usize, backend: usize, request: &Request) -> Vec<u8> {
         if !request.may_read_variables() {

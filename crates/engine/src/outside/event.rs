@@ -53,6 +53,13 @@ pub enum Event {
         /// What it said.
         reason: String,
     },
+    /// The server would have to get a password, and does not; said at most once a minute.
+    PasswordWithheld {
+        /// Whose.
+        user: String,
+        /// Why, and what to do about it.
+        reason: &'static str,
+    },
     /// The service account may not ask who waits for whose locks.
     LockWaitsHidden {
         /// What the server said.
@@ -111,11 +118,14 @@ impl fmt::Display for Event {
                 write!(f, "backend {thread_id} closed: {}", OneLine(reason))
             }
             Self::NoRoom { reason } => {
+                let reason = OneLine(reason);
                 write!(
                     f,
-                    "the server takes no more backends ({}): lower max_backends or raise its limit",
-                    OneLine(reason)
+                    "the server takes no more backends ({reason}): lower max_backends or raise its limit"
                 )
+            }
+            Self::PasswordWithheld { user, reason: why } => {
+                write!(f, "backends of {user:?} cannot log in: {why}")
             }
             Self::LockWaitsHidden { reason } => {
                 write!(
@@ -140,17 +150,7 @@ impl fmt::Display for Event {
                     OneLine(&names.join(", "))
                 )
             }
-            Self::StoredCodeHidden { missing, reason } => {
-                let missing = missing.join(", ");
-                write!(f, "not all code that is stored on the server can be read ({missing}")?;
-                if let Some(reason) = reason {
-                    write!(f, ": {}", OneLine(reason))?;
-                }
-                f.write_str(
-                    "): what it changes of a session without a report may stay on a backend, and failed statements cost a \
-                     reset (docs/ACCOUNTS.md, \"Stored code\", names the rights that help)",
-                )
-            }
+            Self::StoredCodeHidden { missing, reason } => say_hidden_code(f, missing, reason.as_deref()),
             Self::NotCompressed { wanted } => {
                 write!(
                     f,
@@ -163,6 +163,18 @@ impl fmt::Display for Event {
             }
         }
     }
+}
+
+fn say_hidden_code(f: &mut fmt::Formatter<'_>, missing: &[&str], reason: Option<&str>) -> fmt::Result {
+    let missing = missing.join(", ");
+    write!(f, "not all code that is stored on the server can be read ({missing}")?;
+    if let Some(reason) = reason {
+        write!(f, ": {}", OneLine(reason))?;
+    }
+    f.write_str(
+        "): what it changes of a session without a report may stay on a backend, and failed statements cost a reset \
+         (docs/ACCOUNTS.md, \"Stored code\", names the rights that help)",
+    )
 }
 
 /// What came from outside, without anything that could begin another line or colour a terminal. Quotes stay as they are.

@@ -16,8 +16,8 @@ pub(crate) struct LimitReached {
     pub(crate) times: u64,
 }
 
-/// A limit that is reached again and again is said this often.
-const SAY_AGAIN: Duration = Duration::from_secs(60);
+/// What happens again and again is said this often.
+pub(crate) const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Says that a limit was reached, unless it was said a moment ago.

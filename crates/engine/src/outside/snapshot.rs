@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::learned::digests::Digest;
 use crate::learned::digests::text::end_before_password;
 use crate::learned::lock_waits::Blocker;
+use crate::outside::turns::LongestTurn;
 use crate::outside::waits::WaitReason;
 use crate::request::{RequestKind, may_be_several};
 use crate::scheduler::{Class, Lane};
@@ -168,6 +169,8 @@ pub struct WorkerView {
     pub connections: u64,
     /// What has been counted since the start.
     pub totals: Totals,
+    /// Its longest turn of late: of the last minute at least, and of two at most.
+    pub longest_turn: LongestTurn,
     /// PAUSE holds.
     pub paused: bool,
     /// Statements that went to the server.
@@ -299,6 +302,7 @@ impl Engine {
                 newest_starts: self.scheduler.newest_starts,
                 ..self.totals
             },
+            longest_turn: self.longest_turn(),
             paused: self.paused,
             statements: WHOLE_WAITS.iter().map(|&queue| self.waits.of(queue).count()).sum(),
             waited_for_permit: self.waits.of(WaitReason::Permit).count(),
@@ -435,6 +439,7 @@ fn phase_name(phase: &Phase) -> &'static str {
         Phase::AwaitingServer => "connecting",
         Phase::Login(_) => "logging_in",
         Phase::Idle => "idle",
+        Phase::Reading(_) => "reading",
         Phase::Queued => "queued",
         Phase::Following { .. } => "following",
         Phase::Preparing => "preparing",

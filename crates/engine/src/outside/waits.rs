@@ -221,7 +221,10 @@ impl Engine {
         if fingerprint != 0 && has_text && self.digests.is_news(fingerprint) {
             let mode = self.lex_mode(client);
             let statement = request.template.as_ref().map_or(&request.statement, |found| &found.statement);
-            let text = request.text().and_then(|text| digests::text::shown(text, statement, mode));
+            let text = match request.found_ahead.as_mut() {
+                Some(ahead) => ahead.digest.take(),
+                None => request.text().and_then(|text| digests::text::shown(text, statement, mode)),
+            };
             self.digests.add(self.now, fingerprint, text);
         }
     }

@@ -106,8 +106,10 @@ impl Engine {
         }
     }
 
-    /// Ends transactions that have been open, or idle, for too long. Once a second, as other timeouts of clients.
+    /// Ends transactions that have been open, or idle, for too long, and what idle clients hold where others need it. Once a second, as
+    /// other timeouts of clients.
     pub(crate) fn sweep_transactions(&mut self) {
+        self.sweep_idle_holders();
         let overload = &self.settings.overload;
         let (idle, open) = (overload.idle_transaction_timeout, overload.transaction_timeout);
         if idle.is_zero() && open.is_zero() {
@@ -130,14 +132,15 @@ impl Engine {
         }
     }
 
-    /// The option behind a transaction's end.
-    pub(crate) fn transaction_bound(&self, lost: Lost) -> Option<Bound> {
+    /// The option behind what was taken from a client.
+    pub(crate) fn bound_behind(&self, lost: Lost) -> Option<Bound> {
         let overload = &self.settings.overload;
         match lost {
             Lost::IdleTooLong => {
                 Some(Bound::time("idle_transaction_timeout", overload.idle_transaction_timeout))
             }
             Lost::OpenTooLong => Some(Bound::time("transaction_timeout", overload.transaction_timeout)),
+            Lost::HeldIdle => Some(self.idle_hold_bound()),
             Lost::Transaction | Lost::PinnedState | Lost::Server => None,
         }
     }
@@ -145,7 +148,7 @@ impl Engine {
     fn end_transaction(&mut self, key: usize, lost: Lost) {
         let client = &self.clients[key];
         match client.phase {
-            Phase::Idle => self.roll_back(key, lost),
+            Phase::Idle => self.take_backend_from_idle(key, lost),
             // It holds its backend and waits for nothing else.
             Phase::Queued if ends_transaction(client) => return,
             Phase::Queued => {
@@ -161,7 +164,7 @@ impl Engine {
             // The next sweep finds it in another phase.
             _ => return,
         }
-        if let Some(bound) = self.transaction_bound(lost) {
+        if let Some(bound) = self.bound_behind(lost) {
             self.limit_reached(bound.option, bound.value);
         }
     }
@@ -169,7 +172,7 @@ impl Engine {
     /// Takes an idle client's backend away, which rolls its transaction back and frees its locks at once. The client hears of
     /// it in the answer to its next command, after which its connection ends: an error that nobody has asked for would find
     /// no reader.
-    fn roll_back(&mut self, key: usize, lost: Lost) {
+    pub(crate) fn take_backend_from_idle(&mut self, key: usize, lost: Lost) {
         let client = &mut self.clients[key];
         client.lost = Some(lost);
         client.aftermath.insert_id_lost();

@@ -11,6 +11,7 @@
 mod abandonment;
 mod delay;
 mod ending;
+mod idle_holders;
 mod queue_lengths;
 
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub struct OverloadSettings {
     pub transaction_timeout: Duration,
     /// Likewise one whose client has sent nothing for this long.
     pub idle_transaction_timeout: Duration,
+    /// A client that holds a backend and has sent nothing for this long gives it back, where others wait for one.
+    pub idle_hold_timeout: Duration,
 }
 
 impl Default for OverloadSettings {
@@ -72,6 +75,7 @@ impl Default for OverloadSettings {
             query_timeout: Duration::ZERO,
             transaction_timeout: Duration::ZERO,
             idle_transaction_timeout: Duration::ZERO,
+            idle_hold_timeout: Duration::from_secs(60),
         }
     }
 }
@@ -102,6 +106,7 @@ impl std::fmt::Display for Bound {
 impl Engine {
     /// Refuses what has waited too long, and what is too much. After dispatching.
     pub(crate) fn refuse_overload(&mut self) {
+        self.give_up_held_up();
         for class in Class::ALL {
             self.refuse_late(class);
             self.refuse_surplus(class);

@@ -30,6 +30,11 @@ impl Scheduler {
         lanes.flat_map(of).take(count).collect()
     }
 
+    /// The first so many statements of contended kinds that need a backend.
+    pub(crate) fn contended_in_need(&self, count: usize) -> Vec<u32> {
+        self.new_in_order(Lane::Contended, count)
+    }
+
     /// Statements waiting for a backend. Long ones that may not start wait for others of their kind.
     pub(crate) fn in_need(&self) -> usize {
         let of = |lane| {

@@ -13,12 +13,19 @@ struct Server {
 }
 
 impl Server {
-    fn greet(method: Method, secret: Secret, private: bool) -> (Self, Vec<u8>) {
+    /// To an account of the method that it greets with.
+    fn greet(method: Method, secret: Secret, way: Way) -> (Self, Vec<u8>) {
+        Self::greet_account(method, vec![method], secret, way)
+    }
+
+    /// To an account of these methods.
+    fn greet_account(method: Method, methods: Vec<Method>, secret: Secret, way: Way) -> (Self, Vec<u8>) {
         let credentials = Credentials {
             user: b"app".to_vec(),
             secret,
-            private,
-            clear: Clear::Never,
+            methods,
+            way,
+            known_keys: Arc::default(),
             tls: ServerTls::Disabled,
             collation: 45,
             extra: Capabilities(0),
@@ -61,7 +68,7 @@ impl Server {
 
 #[test]
 fn a_password_the_server_remembers_is_proved() {
-    let (mut server, sent) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), false);
+    let (mut server, sent) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), Way::Trusted);
     let request = LoginRequest::parse(&sent).unwrap();
     assert_eq!(request.auth_plugin, Some(Method::CachingSha2.name()));
     let digest2 = sha2_password::digest2(&sha2_password::digest1(b"secret"));
@@ -72,14 +79,14 @@ fn a_password_the_server_remembers_is_proved() {
 
 #[test]
 fn a_password_it_does_not_is_sent_where_nobody_listens() {
-    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), true);
+    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), Way::Socket);
     assert_eq!(server.say(&FULL).0, b"secret\0");
     assert!(matches!(server.say(&OK), (_, Some(Outcome::Established(_)))));
 }
 
 #[test]
 fn elsewhere_it_is_encrypted() {
-    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), false);
+    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), Way::Trusted);
     assert_eq!(server.say(&FULL).0, [sha2_password::REQUEST_PUBLIC_KEY]);
     let Some(Outcome::Encrypt { mut bytes, public_key }) = server.say(b"\x01PEM").1 else {
         panic!("nothing to encrypt")
@@ -95,10 +102,14 @@ fn elsewhere_it_is_encrypted() {
 
 #[test]
 fn the_older_method_begins_with_the_wish_for_the_key() {
-    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), true);
-    let mut switch = Vec::new();
-    AuthSwitch { plugin: Method::Sha256.name(), data: b"ABCDEFGHIJKLMNOPQRST" }.put(&mut switch);
-    assert_eq!(server.say(&switch).0, [sha2_password::REQUEST_PUBLIC_KEY_SHA256]);
+    let account = vec![Method::Sha256];
+    let (mut server, sent) =
+        Server::greet_account(Method::CachingSha2, account, Secret::of(b"secret"), Way::Socket);
+    assert!(LoginRequest::parse(&sent).unwrap().auth_response.is_empty(), "nothing by another method");
+    assert_eq!(
+        server.say(&switch(Method::Sha256, b"ABCDEFGHIJKLMNOPQRST")).0,
+        [sha2_password::REQUEST_PUBLIC_KEY_SHA256]
+    );
     let Some(Outcome::Encrypt { mut bytes, .. }) = server.say(b"\x01PEM").1 else {
         panic!("nothing to encrypt")
     };
@@ -110,23 +121,23 @@ fn the_older_method_begins_with_the_wish_for_the_key() {
 fn a_hash_alone_answers_the_native_method_only() {
     let stage1 = wire::native_password::stage1(b"secret");
     let secret = Secret::Native(Zeroizing::new(stage1));
-    let (mut server, sent) = Server::greet(Method::CachingSha2, secret, true);
+    let account = vec![Method::Native];
+    let (mut server, sent) = Server::greet_account(Method::CachingSha2, account, secret, Way::Socket);
     let request = LoginRequest::parse(&sent).unwrap();
     assert_eq!(request.auth_plugin, Some(Method::Native.name()));
     let stage2 = wire::native_password::stage2(&stage1);
     assert!(wire::native_password::verify(request.auth_response, &SCRAMBLE, &stage2).is_some());
-    let mut switch = Vec::new();
-    AuthSwitch { plugin: Method::CachingSha2.name(), data: &SCRAMBLE }.put(&mut switch);
-    assert_eq!(server.say(&switch).0, b"");
-    assert_eq!(server.say(&FULL).0, b"", "there is no password to send");
+    let (sent, outcome) = server.say(&switch(Method::CachingSha2, &SCRAMBLE));
+    assert!(sent.is_empty() && matches!(outcome, Some(Outcome::Withheld(Withheld::Method))));
 }
 
 fn tls_login(tls: ServerTls) -> ServerLogin {
     ServerLogin::new(Credentials {
         user: b"app".to_vec(),
         secret: Secret::None,
-        private: false,
-        clear: Clear::Never,
+        methods: vec![Method::Native],
+        way: Way::Open,
+        known_keys: Arc::default(),
         tls,
         collation: 45,
         extra: Capabilities(0),
@@ -199,39 +210,127 @@ fn switch(method: Method, data: &[u8]) -> Vec<u8> {
     payload
 }
 
+/// What a server gets that asks for the password itself, by every method and way.
 #[test]
-fn a_password_as_it_is_goes_only_where_it_may() {
+fn a_password_goes_only_where_nobody_else_can_have_it() {
     use ServerTls::{Disabled, Preferred, Required, Verified};
-    for (clear, tls, encrypted, goes) in [
-        (Clear::Never, Verified, true, false),
-        (Clear::Verified, Disabled, false, false),
-        (Clear::Verified, Preferred, true, false),
-        (Clear::Verified, Required, true, false),
-        (Clear::Verified, Verified, false, false),
-        (Clear::Verified, Verified, true, true),
-        (Clear::Always, Disabled, false, true),
+    for (way, tls, known_key, asked_key, inside_tls) in [
+        (Way::Open, Disabled, false, false, None),
+        (Way::Open, Disabled, true, true, None),
+        (Way::Open, Preferred, true, false, Some(false)),
+        (Way::Open, Required, false, false, Some(false)),
+        (Way::Open, Verified, false, false, Some(true)),
+        (Way::Trusted, Disabled, false, true, None),
+        (Way::Trusted, Preferred, false, false, Some(true)),
+        (Way::Socket, Disabled, false, true, None),
     ] {
-        for (method, data) in [(Method::Clear, &b""[..]), (Method::Dialog, b"\x04Password: ")] {
-            let (mut server, _) = Server::greet(Method::Native, Secret::of(b"secret"), true);
-            (server.login.credentials.clear, server.login.credentials.tls) = (clear, tls);
+        for method in [Method::CachingSha2, Method::Sha256, Method::Clear, Method::Dialog] {
+            let methods = vec![method];
+            let (mut server, greeted) =
+                Server::greet_account(Method::Native, methods, Secret::of(b"secret"), way);
+            assert!(!greeted.windows(6).any(|bytes| bytes == b"secret"));
+            server.login.credentials.tls = tls;
+            if known_key {
+                server.login.credentials.known_keys = [b"PEM".to_vec()].into();
+            }
             let Phase::Answer(exchange) = &mut server.login.phase else { panic!("not greeted") };
-            exchange.encrypted = encrypted;
-            let (sent, outcome) = server.say(&switch(method, data));
-            assert_eq!(sent == b"secret\0", goes, "{clear:?} {tls:?} {encrypted}");
-            let Some(Outcome::Refused { code, message }) = outcome else {
-                assert!(goes && outcome.is_none());
-                continue;
+            exchange.encrypted = inside_tls.is_some();
+            let (mut sent, mut outcome) = server.say(&switch(method, &SCRAMBLE));
+            if method == Method::CachingSha2 {
+                assert!(outcome.is_none() && sent.len() == 32, "a proof, which tells nothing of it");
+                (sent, outcome) = server.say(&FULL);
+            }
+            let clear = match method {
+                Method::CachingSha2 => way == Way::Socket || inside_tls == Some(true),
+                Method::Sha256 => inside_tls == Some(true),
+                _ => way != Way::Open || inside_tls == Some(true),
             };
-            assert!(!goes && code == 3159);
-            assert!(String::from_utf8(message).unwrap().contains("verify-full"), "what to do about it");
+            let encrypted = method.is_sha2() && asked_key && !clear;
+            assert_eq!(sent == b"secret\0", clear, "{method:?} {way:?} {tls:?}");
+            assert_eq!(sent.len() == 1, encrypted, "{method:?} {way:?} {tls:?}");
+            match outcome {
+                Some(Outcome::Withheld(why)) => {
+                    assert!(!clear && !encrypted && why == Withheld::Way);
+                    assert!(why.message().contains("verify-full") && why.message().len() < 512);
+                    assert!(sent.is_empty());
+                }
+                _ => assert!(outcome.is_none() && (clear || encrypted), "{method:?} {way:?} {tls:?}"),
+            }
+        }
+    }
+}
+
+/// Whatever the way: a server that asks for more than the account's method tells is not to be believed.
+#[test]
+fn a_switch_is_followed_to_the_accounts_method_only() {
+    let all = [Method::Native, Method::CachingSha2, Method::Sha256, Method::Clear, Method::Dialog];
+    for account in all {
+        for asked in all {
+            for (tls, way) in [(ServerTls::Verified, Way::Open), (ServerTls::Disabled, Way::Socket)] {
+                let (mut server, _) =
+                    Server::greet_account(Method::Native, vec![account], Secret::of(b"secret"), way);
+                server.login.credentials.tls = tls;
+                let Phase::Answer(exchange) = &mut server.login.phase else { panic!("not greeted") };
+                exchange.encrypted = tls == ServerTls::Verified;
+                let (sent, outcome) = server.say(&switch(asked, &SCRAMBLE));
+                let withheld = matches!(outcome, Some(Outcome::Withheld(Withheld::Method)));
+                assert_eq!(withheld, account != asked, "{account:?} {asked:?}");
+                assert_eq!(sent.is_empty(), withheld);
+            }
+        }
+    }
+}
+
+/// A greeting is no switch: nothing of the password is told by a method that the account has not.
+#[test]
+fn a_greeting_by_another_method_is_told_nothing() {
+    for (account, greeted, begins) in [
+        (Method::CachingSha2, Method::Sha256, 32),
+        (Method::CachingSha2, Method::Native, 32),
+        (Method::Native, Method::CachingSha2, 20),
+        (Method::Sha256, Method::Sha256, 0),
+        (Method::Clear, Method::CachingSha2, 0),
+    ] {
+        let (_, sent) = Server::greet_account(greeted, vec![account], Secret::of(b"secret"), Way::Socket);
+        assert_eq!(
+            LoginRequest::parse(&sent).unwrap().auth_response.len(),
+            begins,
+            "{account:?} {greeted:?}"
+        );
+    }
+}
+
+#[test]
+fn a_full_check_belongs_to_sha2_alone() {
+    let (mut server, _) = Server::greet(Method::Native, Secret::of(b"secret"), Way::Socket);
+    let (sent, outcome) = server.say(&FULL);
+    assert!(sent.is_empty() && outcome.is_none());
+}
+
+#[test]
+fn another_key_than_the_known_ones_gets_nothing() {
+    let keys: Arc<[Vec<u8>]> = [b"one key\n".to_vec(), b"another\nkey\n".to_vec()].into();
+    for (way, key, right) in [
+        (Way::Open, &b"another\r\nkey"[..], true),
+        (Way::Open, b"a third key", false),
+        (Way::Trusted, b"one key\n", true),
+        (Way::Trusted, b"a third key", false),
+    ] {
+        let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), way);
+        server.login.credentials.known_keys = Arc::clone(&keys);
+        assert_eq!(server.say(&FULL).0, [sha2_password::REQUEST_PUBLIC_KEY]);
+        match server.say(&[&[1], key].concat()).1 {
+            Some(Outcome::Encrypt { public_key, .. }) => assert!(right && public_key == key),
+            Some(Outcome::Withheld(why)) => assert!(!right && why == Withheld::Key),
+            _ => panic!("neither encrypted nor withheld"),
         }
     }
 }
 
 #[test]
 fn a_second_question_gets_no_password() {
-    let (mut server, _) = Server::greet(Method::Native, Secret::of(b"secret"), true);
-    server.login.credentials.clear = Clear::Always;
+    let account = vec![Method::Clear, Method::Dialog];
+    let (mut server, _) = Server::greet_account(Method::Native, account, Secret::of(b"secret"), Way::Socket);
     assert_eq!(server.say(&switch(Method::Dialog, b"\x04Password: ")).0, b"secret\0");
     assert_eq!(server.say(b"\x05Code: ").0, [0]);
     assert!(matches!(server.say(&OK), (_, Some(Outcome::Established(_)))));
@@ -239,7 +338,7 @@ fn a_second_question_gets_no_password() {
 
 #[test]
 fn a_key_that_nobody_asked_for_is_not_used() {
-    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), false);
+    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), Way::Trusted);
     let (sent, outcome) = server.say(&[&[1], &b"-----BEGIN PUBLIC KEY-----"[..]].concat());
     assert!(sent.is_empty() && outcome.is_none());
 }

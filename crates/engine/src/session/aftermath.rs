@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 
-use sql::{SessionCall, SessionFunction};
 use wire::{Capabilities, Column, ColumnDescription, ColumnType, ResultSetWriter, StatusFlags};
 
 use crate::backend::ServerError;
@@ -51,6 +50,12 @@ pub(crate) const ASK_INSERT_ID: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID
 pub(crate) const ASK_FOUND_ROWS: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID(0),FOUND_ROWS() LIMIT 1";
 
 impl Aftermath {
+    /// Behind COM_RESET_CONNECTION and COM_CHANGE_USER, which leave FOUND_ROWS() as it was (seen with MariaDB 10.11 and MySQL 8.0).
+    pub(crate) fn of_reset(&self) -> Self {
+        let fresh = Self::default();
+        Self { found_rows: self.found_rows.or(fresh.found_rows), ..fresh }
+    }
+
     /// The backend's answer to [`ASK_INSERT_ID`]. Where the client's own value did not stand there, 0 means: not changed.
     pub(crate) fn insert_id_told(&mut self, value: u64) {
         if value != 0 || self.insert_id_at.is_some() {
@@ -327,172 +332,9 @@ fn warnings_reply(level: &str, code: u16, text: &[u8], reader: Reader) -> Box<[u
     out.into_boxed_slice()
 }
 
-/// Which calls become literals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Literals {
-    /// All whose answer is known: in a text that is executed once.
-    All,
-    /// The same where the backend still has the diagnostics: it may count more than an error packet has told.
-    AllButDiagnostics,
-    /// Where a text is prepared: only what is the same for all its executions.
-    ConnectionId,
-    /// Where a prepared text is executed: what the client's last statement has left.
-    OfPrepared,
-}
-
-impl Literals {
-    /// Whether these are among them.
-    pub(crate) fn has(self, function: SessionFunction) -> bool {
-        use SessionFunction::{ConnectionId, ErrorCount, FoundRows, LastGtid, RowCount, WarningCount};
-        match self {
-            Self::All => true,
-            Self::AllButDiagnostics => !matches!(function, WarningCount | ErrorCount),
-            Self::ConnectionId => function == ConnectionId,
-            Self::OfPrepared => {
-                matches!(function, RowCount | FoundRows | WarningCount | ErrorCount | LastGtid)
-            }
-        }
-    }
-}
-
-impl Aftermath {
-    /// The literal that stands for a call, where it is known without asking the server.
-    fn literal(
-        &self,
-        function: SessionFunction,
-        client_id: u32,
-        own: impl Fn(SessionFunction) -> Option<String>,
-    ) -> Option<String> {
-        let (warnings, errors) = self.diagnostics.counts();
-        Some(match function {
-            SessionFunction::ConnectionId => client_id.to_string(),
-            SessionFunction::RowCount => self.row_count.to_string(),
-            SessionFunction::FoundRows => self.found_rows?.to_string(),
-            SessionFunction::WarningCount => warnings.to_string(),
-            SessionFunction::ErrorCount => errors.to_string(),
-            SessionFunction::Pool(_) | SessionFunction::Tracker(_) | SessionFunction::LastGtid => {
-                return own(function);
-            }
-            // Set on the backend ahead of the statement instead, so that the type stays what it is.
-            SessionFunction::LastInsertId => return None,
-        })
-    }
-
-    /// The text with literals in the place of those calls that `which` names; `None` where nothing changes. `own` tells
-    /// variables that are the client's alone.
-    pub(crate) fn rewrite(
-        &self,
-        text: &[u8],
-        calls: &[SessionCall],
-        client_id: u32,
-        own: impl Fn(SessionFunction) -> Option<String>,
-        which: Literals,
-    ) -> Option<Vec<u8>> {
-        let mut rewritten = Vec::new();
-        let mut copied = 0;
-        for call in calls {
-            if call.left_by_text || !which.has(call.function) {
-                continue;
-            }
-            let Some(mut literal) = self.literal(call.function, client_id, &own) else { continue };
-            let is_string = literal.starts_with('\'');
-            if which == Literals::OfPrepared && !is_string {
-                // In the binary protocol a value has the length that belongs to its type, which is BIGINT: with a short literal
-                // CAST alone makes an INT on MariaDB, and the result of a bit function is as wide as can be.
-                let signed = matches!(call.function, SessionFunction::RowCount | SessionFunction::FoundRows);
-                literal = format!("CAST({literal}|0 AS {})", if signed { "SIGNED" } else { "UNSIGNED" });
-            }
-            rewritten.extend_from_slice(&text[copied..call.span.start]);
-            if is_string {
-                // Two strings in a row would be one.
-                literal = format!("({literal})");
-            }
-            // `SELECT@@warning_count`, `CONNECTION_ID()AS id`: what stood apart by its signs stays apart.
-            if rewritten.last().is_some_and(belongs_to_word) {
-                rewritten.push(b' ');
-            }
-            rewritten.extend_from_slice(literal.as_bytes());
-            if call.whole_select_item {
-                rewritten.extend_from_slice(b" AS ");
-                sql::quote_identifier(&mut rewritten, &text[call.span.clone()]);
-            }
-            copied = call.span.end;
-            if text.get(copied).is_some_and(belongs_to_word) {
-                rewritten.push(b' ');
-            }
-        }
-        (copied > 0).then(|| {
-            rewritten.extend_from_slice(&text[copied..]);
-            rewritten
-        })
-    }
-}
-
-/// Whether a byte would go on with the word or number next to it.
-fn belongs_to_word(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn literals_stay_apart_from_what_was_glued_to_the_call() {
-        let rewrite = |text: &str| {
-            let calls = sql::classify(text.as_bytes(), sql::LexMode::default()).calls;
-            let own = |_| Some(String::from("'time_zone'"));
-            let found = Aftermath::default().rewrite(text.as_bytes(), &calls, 77, own, Literals::All);
-            String::from_utf8(found.unwrap()).unwrap()
-        };
-        for (text, rewritten) in [
-            ("SELECT CONNECTION_ID()AS x", "SELECT 77 AS x"),
-            ("SELECT@@warning_count", "SELECT 0 AS `@@warning_count`"),
-            ("SELECT 1 WHERE 1=CONNECTION_ID()OR 1", "SELECT 1 WHERE 1=77 OR 1"),
-            ("SELECT CONNECTION_ID()+ROW_COUNT()", "SELECT 77+0"),
-            ("SELECT @@session_track_system_variables 'v'", "SELECT ('time_zone') 'v'"),
-        ] {
-            assert_eq!(rewrite(text), rewritten);
-        }
-    }
-
-    #[test]
-    fn calls_become_literals_and_columns_keep_their_names() {
-        let text = b"SELECT ROW_COUNT(), CONNECTION_ID()+1";
-        let calls = [
-            SessionCall {
-                function: SessionFunction::RowCount,
-                span: 7..18,
-                whole_select_item: true,
-                left_by_text: false,
-            },
-            SessionCall {
-                function: SessionFunction::ConnectionId,
-                span: 20..35,
-                whole_select_item: false,
-                left_by_text: false,
-            },
-        ];
-        let aftermath = Aftermath { row_count: -1, ..Aftermath::default() };
-        let own = |_| None;
-        let rewritten = aftermath.rewrite(text, &calls, 77, own, Literals::All).unwrap();
-        assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT -1 AS `ROW_COUNT()`, 77+1");
-        let rewritten = aftermath.rewrite(text, &calls, 77, own, Literals::ConnectionId).unwrap();
-        assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT ROW_COUNT(), 77+1");
-        let rewritten = aftermath.rewrite(text, &calls, 77, own, Literals::AllButDiagnostics).unwrap();
-        assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT -1 AS `ROW_COUNT()`, 77+1");
-        assert!(!Literals::AllButDiagnostics.has(SessionFunction::WarningCount));
-        let gtid = sql::classify(b"SELECT @@last_gtid", sql::LexMode::default()).calls;
-        let own = |_| Some(String::from("'0-1-5'"));
-        let rewritten =
-            aftermath.rewrite(b"SELECT @@last_gtid", &gtid, 77, own, Literals::OfPrepared).unwrap();
-        assert_eq!(String::from_utf8(rewritten).unwrap(), "SELECT ('0-1-5') AS `@@last_gtid`");
-        let own = |_| None;
-        let rewritten = aftermath.rewrite(text, &calls, 77, own, Literals::OfPrepared).unwrap();
-        let expected = "SELECT CAST(-1|0 AS SIGNED) AS `ROW_COUNT()`, CONNECTION_ID()+1";
-        assert_eq!(String::from_utf8(rewritten).unwrap(), expected);
-        assert_eq!(aftermath.rewrite(b"SELECT 1", &[], 77, own, Literals::All), None);
-    }
 
     #[test]
     fn rows_are_selected_by_level_and_limit() {

@@ -21,8 +21,8 @@ impl Pins {
     pub const PREPARED_STATEMENT: Self = Self::own(1);
     /// `thread_handling = one-thread-per-connection`.
     pub const THREAD_HANDLING: Self = Self::own(1 << 1);
-    /// The client's character set has backslashes and quotes as second bytes (big5, gbk, sjis ...), so that no lexer can
-    /// be sure of its statements.
+    /// The client's character set has backslashes and quotes as second bytes (big5, gbk, sjis ...), or letters in the place of braces
+    /// (swe7), so that no lexer can be sure of its statements.
     pub const CHARACTER_SET: Self = Self::own(1 << 2);
     /// The server reported a change of state that neither the lexer nor another tracker explains.
     pub const STATE_CHANGE: Self = Self::own(1 << 3);
@@ -75,6 +75,11 @@ impl Pins {
     /// Whether the client is a replica, or acts as one.
     pub(crate) const fn replicates(self) -> bool {
         self.own & Self::REPLICATION.own != 0
+    }
+
+    /// Whether its statements may have done what nobody has seen in them.
+    pub(crate) const fn hides_statements(self) -> bool {
+        self.own & Self::CHARACTER_SET.own != 0
     }
 
     /// Whether [`Self::METADATA_LOCK`] is among them.

@@ -42,6 +42,7 @@ pub(crate) struct Template {
     /// See [`crate::request::Request`].
     pub(crate) collation: Option<Box<[u8]>>,
     pub(crate) counts_rows: bool,
+    pub(crate) found: crate::found::Found,
     pub(crate) inserts_selection: bool,
     pub(crate) without_tables: bool,
 }
@@ -62,7 +63,7 @@ const MOST_TYPES: usize = 64;
 pub(crate) struct Definitions {
     entries: slab::Slab<Definition>,
     ids: BTreeMap<(SessionId, Rc<[u8]>), DefinitionId>,
-    /// Of texts, of lists of types, and of what each client's statement may take for its own list.
+    /// Of texts and what has been found in them, of lists of types, and of what each client's statement may take for its own list.
     text_bytes: usize,
 }
 
@@ -81,7 +82,7 @@ impl Definitions {
             return (self.hold_again(id), Some(session));
         }
         let (_, text) = &name;
-        self.text_bytes += text.len();
+        self.text_bytes += text.len() + template.statement.bytes();
         let text = Rc::clone(text);
         let types = Vec::new();
         let definition = Definition { text, session, parameters, template, types, holders: 1 };
@@ -105,7 +106,8 @@ impl Definitions {
             return None;
         }
         let entry = self.entries.remove(id.0 as usize);
-        self.text_bytes -= entry.text.len() + entry.types.iter().map(|types| types.len()).sum::<usize>();
+        let types = entry.types.iter().map(|types| types.len()).sum::<usize>();
+        self.text_bytes -= entry.text.len() + entry.template.statement.bytes() + types;
         let session = entry.session;
         self.ids.remove(&(session, entry.text));
         Some(session)
@@ -178,6 +180,7 @@ mod tests {
             statement: Statement::none(),
             collation: None,
             counts_rows: false,
+            found: crate::found::Found::default(),
             inserts_selection: false,
             without_tables: false,
         }

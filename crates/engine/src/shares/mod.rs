@@ -18,6 +18,7 @@
 //! Each worker does this for its own clients: of a limit it has an even share, rounded up. Off by default, and then nothing
 //! of it costs anything.
 
+mod backends;
 mod named_numbers;
 mod table;
 #[cfg(test)]
@@ -82,7 +83,8 @@ impl Engine {
         let client = key_u32(key);
         let settings = &self.settings.shares;
         let checks_schema = self.checks_schema(key);
-        if settings.is_on() && !checks_schema {
+        let held_up = need == Need::Any && self.is_held_up(key);
+        if (settings.is_on() || held_up) && !checks_schema {
             let flow = self.flow_of(key);
             if need == Need::Any {
                 return self.shares.park(settings, flow, since, client, lane, standing);
@@ -107,6 +109,7 @@ impl Engine {
     /// Hands those on whose turn it is, until as many wait with the scheduler as may. True where there was one.
     fn release_shares(&mut self) -> bool {
         let mut released = false;
+        self.let_users_go_on();
         let most = self.workers.permits().div_ceil(self.workers.count()) as usize;
         while Class::ALL.iter().any(|&class| self.shares.waiting(class) > 0) {
             let turn = Turn {
@@ -146,9 +149,16 @@ impl Engine {
         self.scheduler.waiting_of(class) + self.shares.waiting(class)
     }
 
+    /// Whether a client's user uses as many backends as it may, and work of it waits for that already.
+    fn is_held_up(&self, key: usize) -> bool {
+        let identity = self.clients[key].identity.filter(|_| !self.shares.held_up.is_empty());
+        identity.is_some_and(|identity| {
+            self.shares.holds_up(&text(&self.identities.identity(identity).account.user))
+        })
+    }
+
     fn flow_of(&self, key: usize) -> Flow {
         let client = &self.clients[key];
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let settings = &self.settings.shares;
         let user = client.identity.map(|identity| text(&self.identities.identity(identity).account.user));
         let by_schema = settings.fair_share == FairShare::Schema || !settings.schema_permits.is_empty();
@@ -160,4 +170,8 @@ impl Engine {
         };
         Flow { user: user.unwrap_or_default(), schema, address }
     }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

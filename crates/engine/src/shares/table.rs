@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::backends::HeldUp;
 use super::{FairShare, SharesSettings};
 use crate::scheduler::{Class, Lane, Order, Standing};
 
@@ -111,6 +112,8 @@ pub(crate) struct Shares {
     /// How many statements of each flow take up room with the scheduler.
     handed_on: BTreeMap<Rc<Flow>, u32>,
     underway: BTreeMap<Limited, u32>,
+    /// Users whose new work waits until they use fewer backends.
+    pub(super) held_up: HeldUp,
     /// What the one that went last had had: who comes back after a pause begins here, and not with what it has saved up.
     clock: u64,
     arrivals: u64,
@@ -178,16 +181,17 @@ impl Shares {
     /// The statement whose turn it is, of a flow that may have one more; short ones only where there is room for them, or
     /// where none of their flow has been handed on: those that have may be waiting for a backend of theirs alone.
     pub(crate) fn next(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<Parked> {
-        let candidates = self.flows.iter().filter_map(|(flow, queue)| {
-            let (end, first) = queue.first(turn, |parked| self.is_there(parked))?;
-            let fits = turn.room_for_short
-                || Class::of(first.lane) == Class::Long
-                || !self.handed_on.contains_key(flow);
-            let meter = settings.fair_share.name_of(flow).and_then(|name| self.meters.get(name));
-            let had = meter.map_or(0, |meter| meter.had);
-            (fits && self.may_have_one_more(settings, flow, turn.workers))
-                .then(|| (had, first.since, first.number, Rc::clone(flow), end))
-        });
+        let candidates =
+            self.flows.iter().filter(|(flow, _)| !self.holds_up(&flow.user)).filter_map(|(flow, queue)| {
+                let (end, first) = queue.first(turn, |parked| self.is_there(parked))?;
+                let fits = turn.room_for_short
+                    || Class::of(first.lane) == Class::Long
+                    || !self.handed_on.contains_key(flow);
+                let meter = settings.fair_share.name_of(flow).and_then(|name| self.meters.get(name));
+                let had = meter.map_or(0, |meter| meter.had);
+                (fits && self.may_have_one_more(settings, flow, turn.workers))
+                    .then(|| (had, first.since, first.number, Rc::clone(flow), end))
+            });
         let (had, _, number, flow, end) =
             candidates.min_by_key(|&(had, since, number, ..)| (had, since, number))?;
         let queue = self.flows.get_mut(&flow).expect("it was found there");
@@ -295,12 +299,27 @@ impl Shares {
         self.waiting[class as usize]
     }
 
-    /// The parked statement of a class that has waited longest, and since when.
+    /// The parked statement of a class that has waited longest, and since when. Those aside that wait for backends of their user.
     pub(crate) fn oldest(&self, class: Class) -> Option<(u32, Instant)> {
         let there = |parked: &&Parked| Class::of(parked.lane) == class && self.is_there(parked);
-        let firsts = self.flows.values().filter_map(|queue| queue.parked.iter().find(there));
+        let flows = self.flows.iter().filter(|(flow, _)| !self.holds_up(&flow.user));
+        let firsts = flows.filter_map(|(_, queue)| queue.parked.iter().find(there));
         let first = firsts.min_by_key(|parked| (parked.since, parked.number));
         first.map(|parked| (parked.client, parked.since))
+    }
+
+    /// Of those that wait for backends of their user the one that has waited longest for that, and since when.
+    pub(super) fn oldest_held_up(&self) -> Option<(u32, Instant)> {
+        if self.held_up.is_empty() {
+            return None;
+        }
+        let held_up = |flow: &Flow| self.held_up.get(&flow.user).map(|&(_, since)| since);
+        let flows = self.flows.iter().filter_map(|(flow, queue)| Some((held_up(flow)?, queue)));
+        let firsts = flows.filter_map(|(since, queue)| {
+            let first = queue.parked.iter().find(|parked| self.is_there(parked))?;
+            Some((first.since.max(since), first.number, first.client))
+        });
+        firsts.min().map(|(since, _, client)| (client, since))
     }
 
     /// The last of each flow, the latest of them first.

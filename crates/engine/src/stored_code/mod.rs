@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sql::{CodeEffects, LexMode, StoredCode};
+use sql::{CodeEffects, LexMode, PreparedText, Reads, StoredCode};
 
+use crate::request::{Request, Statement};
 use crate::workers::Workers;
 
 /// The schema whose objects are the servers' own. They are not read: what they do is known.
@@ -89,6 +90,11 @@ pub(crate) struct Hidden {
 }
 
 impl Hidden {
+    /// Of what runs no stored code.
+    pub(crate) const NOTHING: Self = Self { effects: CodeEffects::NONE, certain: true };
+    /// Of what nobody has looked into.
+    pub(crate) const WORST: Self = Self { effects: CodeEffects::ALL, certain: false };
+
     /// Whether it may have changed the session.
     pub(crate) fn may_change_session(self) -> bool {
         !self.certain || self.effects.changes_session()
@@ -97,6 +103,21 @@ impl Hidden {
     /// Whether it has changed the session for all that is known, and the server does not say how.
     pub(crate) fn is_silent(self) -> bool {
         self.effects.contains(CodeEffects::SILENT)
+    }
+}
+
+impl Request {
+    /// Takes in what it may do by stored code, as of this version of what is known.
+    pub(crate) fn take_hidden(&mut self, hidden: Hidden, version: u64) {
+        self.library = Some(version);
+        self.hidden = hidden;
+        if !hidden.effects.is_empty() {
+            self.statement.plain_read = false;
+            self.statement.repeatable = false;
+        }
+        if hidden.effects.contains(CodeEffects::READS_INSERT_ID) {
+            self.statement.reads |= Reads::LAST_INSERT_ID;
+        }
     }
 }
 
@@ -169,6 +190,12 @@ impl Library {
         Hidden { effects, certain }
     }
 
+    /// The same of a statement that is executed by its text.
+    pub(crate) fn hidden_in_text(&self, prepared: &PreparedText, schema: Option<&[u8]>) -> Hidden {
+        let PreparedText { text, mode } = prepared;
+        self.hidden(text, *mode, Statement::of_text(text, *mode).may_write(), schema)
+    }
+
     /// Whether a name leads to something.
     fn has(&self, name: &[u8]) -> bool {
         self.relations.contains_key(name)
@@ -219,6 +246,8 @@ struct State {
 #[derive(Debug)]
 struct Change {
     objects: Vec<Object>,
+    /// It defines more than that.
+    unknown: bool,
     ended: bool,
 }
 
@@ -265,7 +294,9 @@ impl SharedCode {
     }
 
     fn renew(&self, state: &mut State) {
-        let known = if state.changes.len() < MOST_CHANGES { state.known } else { Known::default() };
+        let told_apart =
+            state.changes.len() < MOST_CHANGES && !state.changes.values().any(|change| change.unknown);
+        let known = if told_apart { state.known } else { Known::default() };
         let objects = state.read.iter().chain(state.changes.values().flat_map(|change| &change.objects));
         let library = Library::new(&objects, known);
         if library != *state.library {
@@ -297,13 +328,22 @@ pub(crate) struct CodeChange {
 impl CodeChange {
     /// Makes it known, before the server hears of it.
     pub(crate) fn begin(workers: &Arc<Workers>, objects: Vec<Object>) -> Self {
+        Self::begin_with(workers, objects, false)
+    }
+
+    /// The same of too many definitions to tell them apart: until they are over and the server has been read, no code counts as known.
+    pub(crate) fn begin_of_unknown(workers: &Arc<Workers>) -> Self {
+        Self::begin_with(workers, Vec::new(), true)
+    }
+
+    fn begin_with(workers: &Arc<Workers>, objects: Vec<Object>, unknown: bool) -> Self {
         let shared = &workers.stored_code;
         let mut state = shared.state();
         state.last_change += 1;
         let number = state.last_change;
         // Beyond the bound nothing is told apart any more, so that what it is does not matter.
         let objects = if state.changes.len() < MOST_CHANGES { objects } else { Vec::new() };
-        state.changes.insert(number, Change { objects, ended: false });
+        state.changes.insert(number, Change { objects, unknown, ended: false });
         shared.renew(&mut state);
         drop(state);
         Self { workers: Arc::clone(workers), number }

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seam::Instant;
-use sql::{CodeEffects, Holding, Kind, PreparedText, Reads};
+use sql::{CodeEffects, Holding, Kind, PreparedText};
 
 use super::questions::{self, CodeQuestion, Rights};
-use super::{CodeChange, Known, Library, Object, Runs};
+use super::{CodeChange, Hidden, Known, Library, Object, Runs};
 use crate::backend::Afterwards;
 use crate::backend::kept::{Row, rows_of};
 use crate::engine::Engine;
 use crate::outside::event::Event;
 use crate::outside::snapshot::StoredCodeView;
-use crate::request::{Request, RequestKind, Statement};
+use crate::request::{Request, RequestKind};
 
 /// The servers count a definition before they make it, and it may wait for a lock in between. So a server whose count has
 /// changed is read again after this time, and after four times as long, and so on.
@@ -30,6 +30,10 @@ const PAUSE_OF_TABLES: Duration = Duration::from_secs(5);
 
 /// Where the server does not tell how many definitions there have been, it is asked again after this long.
 const PAUSE_OF_REFUSAL: Duration = Duration::from_secs(60);
+
+/// A text's definitions are not told apart that have more names in them, counted for each definition: all are looked at, again and
+/// again, while any is under way.
+const MOST_NAMES: usize = 100_000;
 
 /// What a worker knows of stored code; one of them reads it.
 #[derive(Debug)]
@@ -251,26 +255,26 @@ impl Engine {
         if request.library == Some(watch.version) {
             return;
         }
-        request.library = Some(watch.version);
         let schema =
             self.clients[key].session.and_then(|session| self.sessions.state(session).schema.as_deref());
         let hidden = match self.text_by_name(key, request) {
-            Some(PreparedText { text, mode }) => {
-                let writes = may_write(&Statement::of_text(text, *mode));
-                watch.library.hidden(text, *mode, writes, schema)
+            // It is too long to be looked at once more, here: it may do whatever any code does.
+            _ if request.found_ahead.is_some() => {
+                let any = watch.library.beyond(&Library::default());
+                Hidden { effects: request.hidden.effects | any, certain: false }
             }
+            Some(prepared) => watch.library.hidden_in_text(prepared, schema),
             None => self.with_text(key, request, |text, mode| {
-                watch.library.hidden(text, mode, may_write(&request.statement), schema)
+                watch.library.hidden(text, mode, request.statement.may_write(), schema)
             }),
         };
-        request.hidden = hidden;
-        if !hidden.effects.is_empty() {
-            request.statement.plain_read = false;
-            request.statement.repeatable = false;
-        }
-        if hidden.effects.contains(CodeEffects::READS_INSERT_ID) {
-            request.statement.reads |= Reads::LAST_INSERT_ID;
-        }
+        request.take_hidden(hidden, watch.version);
+    }
+
+    /// All that is known of stored code, and its version.
+    pub(crate) fn known_code(&mut self) -> (Arc<Library>, u64) {
+        self.take_up_library();
+        (Arc::clone(&self.control.code.library), self.control.code.version)
     }
 
     /// The same at its end: what has become known while it ran may have run in it. Which of it, its text would tell, which is gone. To
@@ -318,14 +322,24 @@ impl Engine {
 
     /// A statement is about to be sent: what it defines is known from now on.
     pub(crate) fn code_change(&mut self, key: usize, request: &Request) -> Option<CodeChange> {
-        let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
-        let statement = &request.statement;
-        if !executes || !(matches!(statement.kind, Kind::Ddl | Kind::Other) || statement.several) {
+        if !request.may_define() {
             return None;
         }
-        let found = self.with_text(key, request, sql::definitions)?;
+        let own;
+        let found = match &request.found_ahead {
+            Some(ahead) => ahead.defines.as_ref()?,
+            None => {
+                own = self.with_text(key, request, sql::definitions)?;
+                &own
+            }
+        };
         self.take_up_library();
-        let mut code = found.code;
+        let defined = [&found.triggered, &found.relations, &found.routines];
+        let count: usize = defined.iter().map(|names| names.len()).sum();
+        if count.saturating_mul(1 + found.code.names.len()) > MOST_NAMES {
+            return Some(CodeChange::begin_of_unknown(&self.workers));
+        }
+        let mut code = found.code.clone();
         if found.only_tables {
             // A temporary table is the session's own affair.
             code.effects = code.effects.without(CodeEffects::REPORTED);
@@ -337,10 +351,10 @@ impl Engine {
             let code = code.clone();
             move |name| Object { runs, name, code: code.clone() }
         };
-        let triggered = found.triggered.into_iter().map(object(Runs::Written));
+        let triggered = found.triggered.iter().cloned().map(object(Runs::Written));
         let objects = triggered
-            .chain(found.relations.into_iter().map(object(Runs::Anyhow)))
-            .chain(found.routines.into_iter().map(object(Runs::Called)));
+            .chain(found.relations.iter().cloned().map(object(Runs::Anyhow)))
+            .chain(found.routines.iter().cloned().map(object(Runs::Called)));
         Some(CodeChange::begin(&self.workers, objects.collect()))
     }
 
@@ -365,9 +379,4 @@ impl Engine {
             changing_names: library.changing_names(),
         }
     }
-}
-
-/// Whether a statement may write to tables: of those that cannot, no trigger runs.
-fn may_write(statement: &Statement) -> bool {
-    statement.several || !matches!(statement.kind, Kind::Select | Kind::Show | Kind::Do)
 }

@@ -78,6 +78,8 @@ pub(crate) enum Outcome {
     Denied,
     /// The server has to end what runs on this thread of it.
     AskServer(Ending),
+    /// No client has the id, which the server's own have reached: what it is there, the server knows.
+    OfServer(Ending),
 }
 
 /// What to ask the server for.

@@ -29,6 +29,8 @@ pub(crate) struct Places {
 struct Seat {
     /// It has statements and may not open a backend for them: as many as may be are open.
     lacks: AtomicBool,
+    /// Since when its statements have waited for a backend: microseconds of the workers' clocks, and one more; 0 where none does.
+    waits: AtomicU64,
     /// Backends that it has open, or is opening.
     backends: AtomicU32,
     /// How many it may open beyond those: the places of backends that others have closed for it.
@@ -161,6 +163,20 @@ impl Places {
     /// Whether another worker needs a backend.
     pub(crate) fn somebody_lacks(&self, worker: usize) -> bool {
         self.others(worker).any(|(_, seat)| seat.lacks.load(SeqCst))
+    }
+
+    /// Says since when this worker's statements have waited for a backend.
+    pub(crate) fn note_wait(&self, worker: usize, since: Option<Instant>) {
+        let since = since.map_or(0, |since| since.as_micros() + 1);
+        if self.seats[worker].waits.load(SeqCst) != since {
+            self.seats[worker].waits.store(since, SeqCst);
+        }
+    }
+
+    /// Since when anybody's have.
+    pub(crate) fn somebody_waits_since(&self) -> Option<Instant> {
+        let waits = self.seats.iter().filter_map(|seat| seat.waits.load(SeqCst).checked_sub(1));
+        waits.min().map(Instant::from_micros)
     }
 
     /// A worker that needs a backend, for one of the others to do something about it: it says so again where that was not

@@ -35,6 +35,12 @@ impl Serving {
         backends.push((thread_id, Arc::downgrade(&serves.0)));
     }
 
+    /// Whether the server's ids have come as far as this one.
+    pub(crate) fn has_reached(&self, id: u32) -> bool {
+        let backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        backends.iter().any(|(thread_id, _)| *thread_id >= id)
+    }
+
     /// Threads with the clients that they serve at this moment, in the order of the threads' ids.
     pub(crate) fn now(&self) -> Vec<(u32, u32)> {
         let backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);

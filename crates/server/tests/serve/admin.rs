@@ -239,18 +239,11 @@ fn nobody_gets_in_without_the_password() {
     site.password = String::new();
     assert!(site.refusal("SELECT 1").contains("(using password: NO)"));
     site.password = right;
-    // Two that say nothing take all there is.
+    // Those that say nothing take no place of those who know it.
     let held: Vec<_> =
-        (0..2).map(|_| std::net::TcpStream::connect(format!("127.0.0.1:{}", site.port)).unwrap()).collect();
-    let deadline = Instant::now() + WATCHDOG;
-    while !site.try_to_ask("SELECT 1").stderr.starts_with(b"ERROR 1040") {
-        assert!(Instant::now() < deadline);
-    }
+        (0..20).map(|_| std::net::TcpStream::connect(format!("127.0.0.1:{}", site.port)).unwrap()).collect();
+    assert_eq!(site.ask("SELECT 1"), "1\n");
     drop(held);
-    let deadline = Instant::now() + WATCHDOG;
-    while !site.try_to_ask("SELECT 1").status.success() {
-        assert!(Instant::now() < deadline);
-    }
     site.onramp.end();
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Only ends a test that hangs; nothing is measured by it.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(120);
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(300);
 
 /// A folder of its own for each test, gone with the value.
 pub(crate) struct TestFolder(PathBuf);

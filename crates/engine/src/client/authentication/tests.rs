@@ -118,6 +118,7 @@ impl Bench {
                 Work::PublicKey => Finding::PublicKey(Some(PEM.into())),
                 Work::Verify { signature, .. } => Finding::Signature(signature[..] == [b's'; 64]),
                 Work::UserName { uid } => Finding::UserName((uid == 7).then(|| b"app".to_vec())),
+                Work::Read(text) => Finding::Text(text.read()),
                 Work::Encrypt { .. } => panic!("no login on a server here"),
             };
             self.engine.take_finding(number, finding);

@@ -1,0 +1,82 @@
+//! What the client carries with it takes the place of the calls in its text that ask for it.
+//!
+//! How long the text becomes is known when the statement arrives: what it asks for changes with statements of the same client
+//! alone, of which there is no other on its way. So it is refused then, or counts with its new length from then on.
+
+use crate::client::Client;
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+use crate::request::{Request, RequestKind};
+use crate::session::aftermath::Diagnostics;
+use crate::session::literals::{Literals, Rewriting};
+
+impl Engine {
+    /// Counts what a request grows by. An error where it would be longer than any statement may be.
+    pub(crate) fn count_literals(&self, key: usize, request: &mut Request) -> Result<(), MySqlError> {
+        let which = match request.command {
+            // A prepared statement will be asked again and again: its answers must stay the server's.
+            RequestKind::Prepare => Literals::ConnectionId,
+            _ => Literals::All,
+        };
+        let (Some(rewriting), Some(text)) = (self.rewriting(key, request, which), request.text()) else {
+            return Ok(());
+        };
+        let length = rewriting.length();
+        // The command's byte, and what goes ahead of a text.
+        self.check_length(length + 1 + request.attributes.bytes())?;
+        request.growth = length.saturating_sub(text.len());
+        Ok(())
+    }
+
+    /// Whether the server takes a command of so many bytes.
+    pub(crate) fn check_length(&self, length: usize) -> Result<(), MySqlError> {
+        let limit = self.max_allowed_packet();
+        if length < limit { Ok(()) } else { Err(MySqlError::literals_too_long(limit)) }
+    }
+
+    /// The largest command: by the option, or by the server's variable of that name.
+    pub(crate) fn max_allowed_packet(&self) -> usize {
+        let servers = self.facts.as_ref().map_or(usize::MAX, |facts| facts.max_allowed_packet);
+        self.settings.max_allowed_packet.min(servers)
+    }
+
+    /// Puts literals in the place of functions whose answer the client carries with it.
+    pub(super) fn rewrite_calls(&self, key: usize, request: &mut Request) {
+        let client = &self.clients[key];
+        let prepares = request.command == RequestKind::Prepare;
+        let there = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
+        // A SET ahead of it takes their place.
+        let stay = |backend| there && self.variables_ahead(key, backend, request).is_empty();
+        let which = match prepares {
+            true => Literals::ConnectionId,
+            false if client.backend.is_some_and(stay) => Literals::AllButDiagnostics,
+            false => Literals::All,
+        };
+        let Some(rewriting) = self.rewriting(key, request, which) else { return };
+        let mut raw = Vec::with_capacity(wire::HEADER_LEN + 1 + rewriting.length());
+        let start = wire::begin_packet(&mut raw);
+        raw.push(request.raw[wire::HEADER_LEN]);
+        rewriting.put(&mut raw);
+        wire::end_packet(&mut raw, start, &mut 0);
+        request.raw = raw;
+        request.growth = 0;
+        // They were places in the text as the client has sent it. Executions ask for the others.
+        request.statement.calls = if prepares {
+            sql::classify(&request.whole_text(), self.lex_mode(key)).calls
+        } else {
+            Vec::new()
+        };
+        if let Some(template) = &mut request.template {
+            template.statement.calls.clone_from(&request.statement.calls);
+        }
+    }
+
+    fn rewriting<'a>(&self, key: usize, request: &'a Request, which: Literals) -> Option<Rewriting<'a>> {
+        if request.statement.calls.is_empty() || request.prepared {
+            return None;
+        }
+        let Client { aftermath, id, .. } = &self.clients[key];
+        let own = |function| self.own_literal(key, function);
+        aftermath.rewriting(request.text()?, &request.statement.calls, *id, own, which)
+    }
+}

@@ -1,0 +1,213 @@
+//! When backends are opened, and whose places they take.
+//!
+//! Each login (an account, and what of its capabilities must be alike) has backends of its own. Where all places are taken, one for
+//! another login takes the place of an idle one. That costs the server a login, and one more as soon as the other login comes again:
+//! a place that goes round between logins costs far more than the statements that it serves. So it changes hands at once only for a
+//! login that has no backend of which to expect anything, and for others only where a statement has waited for longer than that is
+//! worth, and at the cost of somebody who has not used it for as long.
+
+use std::time::Duration;
+
+use seam::Instant;
+use wire::Capabilities;
+
+use super::Backend;
+use crate::accounts::IdentityId;
+use crate::engine::Engine;
+use crate::workers::places::Origin;
+
+/// What is known of opening backends.
+#[derive(Default)]
+pub(crate) struct Opening {
+    /// How long it has taken lately, from the attempt to the first statement; none where none has been opened yet.
+    time: Option<Duration>,
+    /// The logins whose statements have found no backend in this turn, and since when that has been so.
+    lacking: Vec<(Login, Instant)>,
+    /// Those of the turn before.
+    lacked: Vec<(Login, Instant)>,
+    /// Since when statements have waited for a backend without a break.
+    pub(crate) lacking_since: Option<Instant>,
+}
+
+/// What a login takes where none has been seen: an accept, a thread, three round trips and a look at the account take a server
+/// about as long (seen with MariaDB and MySQL on the same machine).
+const USUAL_TIME: Duration = Duration::from_millis(1);
+
+/// A place changes hands after so many times of what opening a backend takes: the login itself, that of whoever has to come back
+/// for it, and as much again, so that half of the work at worst is logins.
+const WORTH: u32 = 4;
+
+/// In any case after so long: whoever has waited this long is not to wait for others' convenience.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+
+/// Of the latest times the mean counts, each new one for an eighth: a slow login among many changes little.
+const WEIGHT: u32 = 8;
+
+impl Opening {
+    /// A backend that was asked for so long ago is ready.
+    pub(crate) fn took(&mut self, time: Duration) {
+        self.time = Some(match self.time {
+            Some(mean) => (mean * (WEIGHT - 1) + time) / WEIGHT,
+            None => time,
+        });
+    }
+
+    /// Statements are about to be dispatched.
+    pub(crate) fn begin_turn(&mut self) {
+        self.lacked.clear();
+        std::mem::swap(&mut self.lacking, &mut self.lacked);
+    }
+
+    /// A login lacks a backend. Returns since when it has.
+    fn lacks(&mut self, now: Instant, login: Login) -> Instant {
+        let same = |&&(other, _): &&(Login, Instant)| other == login;
+        if let Some(&(_, since)) = self.lacking.iter().find(same) {
+            return since;
+        }
+        let since = self.lacked.iter().find(same).map_or(now, |&(_, since)| since);
+        self.lacking.push((login, since));
+        since
+    }
+
+    /// How long a statement waits for a backend of its login before it gets another one's place, and for how long that must have
+    /// been idle.
+    fn worth(&self) -> Duration {
+        (WORTH * self.time.unwrap_or(USUAL_TIME)).min(LONGEST_WAIT)
+    }
+}
+
+/// Which backends serve whom.
+type Login = (IdentityId, Capabilities);
+
+impl Engine {
+    /// Opens backends for those of waiting statements, in their order, that neither find an idle one nor will have one that is being
+    /// opened; in all no more than could run at once.
+    pub(crate) fn open_backends_for(&mut self, waiting: &[u32]) {
+        // While the server is not known to answer, one attempt is enough.
+        let most = if self.server.is_up() { self.scheduler.free_permits().max(1) } else { 1 };
+        let opening = |(_, backend): &(usize, &Backend)| !backend.is_ready();
+        let mut to_come: Vec<_> = self.backends.iter().filter(opening).map(|(key, _)| key).collect();
+        let mut room = most.saturating_sub(to_come.len());
+        to_come.extend(&self.idle);
+        for &key in waiting {
+            let key = key as usize;
+            let client = &self.clients[key];
+            let Some(login) = client.identity.map(|identity| (identity, client.class())) else { continue };
+            if let Some(own) = to_come.iter().position(|&own| self.fits(&self.backends[own], client)) {
+                to_come.swap_remove(own);
+                continue;
+            }
+            if room == 0 || !self.may_open_as(login.0) {
+                continue;
+            }
+            if let Some(origin) = self.place_for(key, login, waiting) {
+                room -= 1;
+                self.open_backend(key, origin);
+            }
+        }
+    }
+
+    /// A place for a backend of this login: a free one, or that of an idle backend of another login, or of another worker's.
+    fn place_for(&mut self, key: usize, login: Login, waiting: &[u32]) -> Option<Origin> {
+        if let Some(origin) = self.take_place() {
+            return Some(origin);
+        }
+        let worth = self.opening.worth();
+        let lacks_for = self.now.since(self.opening.lacks(self.now, login));
+        let expects = lacks_for < LONGEST_WAIT && self.expects_one(key);
+        if expects && lacks_for < worth {
+            return None;
+        }
+        let taken = self.idle.iter().copied().find(|&idle| {
+            let backend = &self.backends[idle];
+            let in_use = expects && self.now.since(backend.since) < worth;
+            let wanted = lacks_for < worth
+                && waiting.iter().any(|&other| self.fits(backend, &self.clients[other as usize]));
+            !in_use && !wanted
+        });
+        match taken {
+            Some(taken) => {
+                self.quit_backend(taken);
+                self.take_place()
+            }
+            None => {
+                self.ask_for_backends();
+                None
+            }
+        }
+    }
+
+    /// Whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond a
+    /// statement.
+    fn expects_one(&self, key: usize) -> bool {
+        let passes = |backend: &Backend| {
+            let holder = backend.holder.and_then(|client| self.clients.get(client));
+            holder.is_none_or(|client| client.pins.is_empty() && !client.in_transaction())
+        };
+        let client = &self.clients[key];
+        self.backends.iter().any(|(_, backend)| self.fits(backend, client) && passes(backend))
+    }
+
+    /// When the first login will have lacked a backend for long enough that others' places are looked at again.
+    pub(crate) fn next_look_for_places(&self) -> Option<Instant> {
+        let worth = self.opening.worth();
+        let dues = self.opening.lacking.iter().flat_map(|&(_, since)| [since + worth, since + LONGEST_WAIT]);
+        dues.filter(|&due| due > self.now).min()
+    }
+
+    /// Opens a backend for a KILL, one over the limit if it must be: when all are held is when it is needed.
+    pub(crate) fn open_backend_for_urgent(&mut self, key: usize) {
+        let client = &self.clients[key];
+        if let Some(identity) = client.identity {
+            self.open_urgently(identity, client.class(), client.collation);
+        }
+    }
+
+    /// Opens a backend with the login of another one, likewise.
+    pub(crate) fn open_backend_like(&mut self, key: usize) {
+        let other = &self.backends[key];
+        self.open_urgently(other.identity, other.class, other.login_collation);
+    }
+
+    fn open_urgently(&mut self, identity: IdentityId, class: Capabilities, collation: u8) {
+        let fits = |backend: &Backend| backend.identity == identity && backend.class == class;
+        let under_way = self.backends.iter().any(|(_, backend)| !backend.is_ready() && fits(backend));
+        if under_way || !self.may_open_as(identity) {
+            return;
+        }
+        let place = self
+            .take_place()
+            .or_else(|| self.close_idle_backend().then(|| self.take_place())?)
+            // A server that is full has no room for one more either, however urgent.
+            .or_else(|| {
+                let places = &self.workers.places;
+                (!places.server_is_full()).then(|| places.take(self.now, self.worker, 1))?
+            });
+        if let Some(origin) = place {
+            self.open_backend_as(identity, class, collation, origin);
+        }
+    }
+
+    pub(crate) fn take_place(&self) -> Option<Origin> {
+        self.workers.places.take(self.now, self.worker, 0)
+    }
+
+    /// Whether an attempt to connect with this login makes sense now.
+    fn may_open_as(&self, identity: IdentityId) -> bool {
+        let refused = self.identities.identity(identity).refused_until;
+        self.may_connect_now() && refused.is_none_or(|until| until <= self.now)
+    }
+
+    pub(crate) fn may_connect_now(&self) -> bool {
+        let full = self.server_full.as_ref().is_some_and(|full| full.until > self.now);
+        // Before backends are opened on a server that has come back, it is known what it is.
+        self.server.may_connect(self.now) && !full && self.pending_facts.is_none()
+    }
+
+    /// Closes the backend that has been idle longest; false where none is.
+    pub(crate) fn close_idle_backend(&mut self) -> bool {
+        let Some(&longest) = self.idle.first() else { return false };
+        self.quit_backend(longest);
+        true
+    }
+}

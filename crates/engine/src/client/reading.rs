@@ -1,0 +1,250 @@
+//! What a text does is found out before it is queued: of most at once, of a large one (`large_statement_size`) by the threads that do
+//! the work of logins, so that no text makes a worker's turn long. Its client's next commands wait until then.
+
+use std::sync::Arc;
+
+use sql::{Definitions, Holding, Kind, LexMode};
+use wire::{Command, Expect};
+
+use super::Phase;
+use super::held::Held;
+use super::holdings::holding_of;
+use super::variables::variable_use;
+use crate::accounts::failed_logins::network;
+use crate::accounts::task::{Asker, Work};
+use crate::control::defaults;
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+use crate::learned::digests;
+use crate::request::{QueryAttributes, Request, RequestKind, Statement};
+use crate::session::statements::Template;
+use crate::stored_code::{Hidden, Library};
+
+/// What has to be known of a text beside what it does, for the client that sends it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wants {
+    /// Whether it uses tables: there are diagnostics to keep, or a transaction that may not be seen.
+    pub(crate) tables: bool,
+    /// What it gives back: the client holds something by name.
+    pub(crate) gives: bool,
+    /// What it does with user variables: they are carried.
+    pub(crate) variables: bool,
+}
+
+/// What later looks at a large text would find.
+pub(crate) struct FoundAhead {
+    /// See [`sql::definitions`].
+    pub(crate) defines: Option<Definitions>,
+    /// What operators may see of it.
+    pub(crate) digest: Option<String>,
+}
+
+/// A client's large text is being read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    task: u64,
+    /// That the statement takes of `statement_memory`.
+    bytes: usize,
+    /// The sequence number of its answer.
+    answer: u8,
+}
+
+/// A large text, to be read on another thread than a worker's.
+pub struct LargeText {
+    command: RequestKind,
+    raw: Vec<u8>,
+    answer: u8,
+    attributes: QueryAttributes,
+    mode: LexMode,
+    wants: Wants,
+    schema: Option<Box<[u8]>>,
+    /// The stored code of the server, and its version.
+    code: Option<(Arc<Library>, u64)>,
+}
+
+/// What has been read of it.
+pub struct ReadText(Box<Request>);
+
+impl std::fmt::Debug for ReadText {
+    /// Without what clients have written.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReadText")
+    }
+}
+
+impl LargeText {
+    /// Reads it, which takes some ten milliseconds for each megabyte.
+    pub fn read(self) -> ReadText {
+        let mut request = with_text_of(&self.raw, |text| self.read_text(text));
+        request.raw = self.raw;
+        request.attributes = self.attributes;
+        ReadText(Box::new(request))
+    }
+
+    fn read_text(&self, text: &[u8]) -> Request {
+        if self.command == RequestKind::Prepare {
+            let mut request = Request::of_prepare(text, self.mode, self.answer);
+            let statement = request.template.as_ref().map_or(&request.statement, |found| &found.statement);
+            let digest = digests::text::shown(text, statement, self.mode);
+            request.found_ahead = Some(Box::new(FoundAhead { defines: None, digest }));
+            return request;
+        }
+        let mut request = Request::of_query(text, self.mode, self.wants, self.answer);
+        let digest = digests::text::shown(text, &request.statement, self.mode);
+        let defines = request.may_define().then(|| sql::definitions(text, self.mode)).flatten();
+        request.found_ahead = Some(Box::new(FoundAhead { defines, digest }));
+        if let Some((library, version)) = &self.code {
+            let schema = self.schema.as_deref();
+            let hidden = match request.holding.as_deref() {
+                // What that is, is with the client. Whoever says so little in so many words gets the worst of it.
+                Some(Holding::Executes(_)) => Hidden::WORST,
+                Some(Holding::ExecutesHarmless(inner)) => library.hidden_in_text(inner, schema),
+                _ => library.hidden(text, self.mode, request.statement.may_write(), schema),
+            };
+            request.take_hidden(hidden, *version);
+        }
+        request
+    }
+}
+
+impl Request {
+    /// A COM_QUERY with this text, as far as the text tells, and still without its bytes.
+    pub(crate) fn of_query(text: &[u8], mode: LexMode, wants: Wants, answer: u8) -> Self {
+        let statement = Statement::of_text(text, mode);
+        let (expect, command) = (Expect::ResultSets, RequestKind::Query);
+        let mut request = Self::with_text(Vec::new(), expect, command, text, statement, answer);
+        let statement = &request.statement;
+        // What waits for a permit may wait for what it is to end.
+        request.urgent = matches!(statement.kind, Kind::Kill(_));
+        request.without_tables = wants.tables && uses_no_table(statement, text);
+        request.held = Held::of_text(statement, text);
+        request.sets_globals = defaults::may_be_set(statement, text);
+        request.inserts_selection = inserts_selection(statement, text);
+        request.holding = holding_of(statement, text, mode, wants.gives).map(Box::new);
+        request.variables =
+            wants.variables.then(|| variable_use(statement, text, mode)).flatten().map(Box::new);
+        request
+    }
+
+    /// A COM_STMT_PREPARE, likewise.
+    pub(crate) fn of_prepare(text: &[u8], mode: LexMode, answer: u8) -> Self {
+        let statement = Statement::of_text(text, mode);
+        let (expect, command) = (Expect::Prepare, RequestKind::Prepare);
+        let found = Self::with_text(Vec::new(), expect, command, text, statement, answer);
+        let template = Template {
+            collation: found.collation,
+            counts_rows: found.counts_rows,
+            found: found.found,
+            inserts_selection: inserts_selection(&found.statement, text),
+            without_tables: uses_no_table(&found.statement, text),
+            statement: found.statement,
+        };
+        // The rest is what its executions do, which come without a text.
+        let Statement { reads, fingerprint, .. } = template.statement;
+        let calls = template.statement.calls.clone();
+        let statement = Statement { reads, fingerprint, calls, ..Statement::none() };
+        Self {
+            answer,
+            statement,
+            template: Some(Box::new(template)),
+            ..Self::plain(Vec::new(), expect, command)
+        }
+    }
+}
+
+impl Engine {
+    /// Has a large text read elsewhere; what was found comes to [`Self::text_is_read`].
+    pub(super) fn read_elsewhere(
+        &mut self,
+        key: usize,
+        command: RequestKind,
+        raw: &[u8],
+        answer: u8,
+        attributes: QueryAttributes,
+    ) {
+        let code = self.facts.is_some().then(|| self.known_code());
+        let client = &self.clients[key];
+        let (asker, network) = (Asker::Client(key, client.id), network(&client.peer));
+        let schema = client.session.and_then(|session| self.sessions.state(session).schema.clone());
+        let bytes = raw.len() + attributes.bytes();
+        let (mode, wants) = (self.lex_mode(key), self.wants(key));
+        let text = LargeText { command, raw: raw.to_vec(), answer, attributes, mode, wants, schema, code };
+        let task = self.give_task(asker, Work::Read(Box::new(text)), network);
+        self.buffered += bytes;
+        self.clients[key].phase = Phase::Reading(Box::new(Reading { task, bytes, answer }));
+        if self.lacks_statement_memory() {
+            self.cancel_reading(key, &MySqlError::statement_memory(self.settings.statement_memory));
+        }
+    }
+
+    /// What was to be read is not to run.
+    pub(crate) fn cancel_reading(&mut self, key: usize, error: &MySqlError) {
+        let Phase::Reading(reading) = &self.clients[key].phase else { return };
+        let answer = reading.answer;
+        self.forget_reading(key);
+        self.clients[key].phase = Phase::Idle;
+        self.answer_error(key, answer, error);
+        self.resume.push(key);
+    }
+
+    /// Nobody waits for it any more.
+    pub(super) fn forget_reading(&mut self, key: usize) {
+        let Phase::Reading(reading) = &self.clients[key].phase else { return };
+        let Reading { task, bytes, .. } = **reading;
+        self.give_up_task(task);
+        self.buffered -= bytes;
+    }
+
+    /// Its client's statement goes on.
+    pub(crate) fn text_is_read(&mut self, key: usize, id: u32, read: ReadText) {
+        let Some(client) = self.clients.get_mut(key).filter(|client| client.id == id) else { return };
+        let Phase::Reading(reading) = &client.phase else { return };
+        let Reading { bytes, answer, .. } = **reading;
+        client.phase = Phase::Idle;
+        self.buffered -= bytes;
+        self.resume.push(key);
+        let mut request = *read.0;
+        if let Some(lost) = self.clients[key].lost {
+            return self.answer_lost(key, lost, answer);
+        }
+        let raw = std::mem::take(&mut request.raw);
+        let goes_on = with_text_of(&raw, |text| match request.command {
+            RequestKind::Prepare => self.may_prepare(key, &request, text),
+            _ => self.is_for_the_server(key, &mut request, text),
+        });
+        if goes_on {
+            request.raw = raw;
+            self.queue_request(key, request);
+        }
+        if self.clients.contains(key) && matches!(self.clients[key].phase, Phase::Idle) {
+            self.drain_client(key);
+        }
+    }
+}
+
+/// Looks at the text of a command, of however many packets.
+fn with_text_of<T>(raw: &[u8], look: impl FnOnce(&[u8]) -> T) -> T {
+    let message = wire::read_message(raw, 0, usize::MAX).ok().flatten();
+    match message.as_ref().map(|message| Command::parse(&message.payload)) {
+        Some(Ok(Command::Query(text) | Command::StmtPrepare(text))) => look(text),
+        _ => look(b""), // it has been read once, when it came
+    }
+}
+
+/// As far as it matters for diagnostics that are kept.
+fn uses_no_table(statement: &Statement, text: &[u8]) -> bool {
+    matches!(statement.kind, Kind::Select | Kind::Do)
+        // A word, and not a part of FROM_UNIXTIME().
+        && !text
+            .split(|&byte| !(byte.is_ascii_alphanumeric() || byte == b'_'))
+            .any(|word| word.eq_ignore_ascii_case(b"from"))
+}
+
+/// `INSERT ... SELECT` and the like.
+fn inserts_selection(statement: &Statement, text: &[u8]) -> bool {
+    matches!(statement.kind, Kind::Insert | Kind::Replace | Kind::Ddl)
+        && text.windows(6).any(|word| word.eq_ignore_ascii_case(b"select"))
+}
+
+#[cfg(test)]
+mod tests;

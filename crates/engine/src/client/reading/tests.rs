@@ -1,0 +1,106 @@
+use seam::{Input, Instant, Output, Program as _};
+
+use super::*;
+use crate::accounts::task::{Finding, Task};
+use crate::client::commands::tests::{connection, engine};
+use crate::settings::Settings;
+
+fn command(kind: u8, text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    wire::put_message(&mut out, &mut 0, &[&[kind], text.as_bytes()].concat());
+    out
+}
+
+/// What the client is sent in a turn with these bytes of it.
+fn turn(engine: &mut Engine, bytes: &[u8]) -> Vec<u8> {
+    if !bytes.is_empty() {
+        engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes });
+    }
+    engine.handle(Instant::START, Input::TurnEnd);
+    let mut sent = Vec::new();
+    while let Some(output) = engine.poll_output() {
+        if let Output::Send { bytes, .. } = output {
+            sent.extend_from_slice(bytes);
+        }
+    }
+    sent
+}
+
+fn read(engine: &mut Engine, task: Task) {
+    let Work::Read(text) = task.work else { panic!("it is a text") };
+    engine.take_finding(task.number, Finding::Text(text.read()));
+}
+
+fn engine_that_reads() -> Engine {
+    engine(1, Settings { large_statement_size: 64, ..Settings::default() })
+}
+
+/// It is answered here, so that no server is needed.
+fn large_begin() -> String {
+    format!("BEGIN /*{}*/", "x".repeat(100))
+}
+
+#[test]
+fn what_comes_behind_a_large_text_waits_for_it() {
+    let mut engine = engine_that_reads();
+    let commands = [command(3, &large_begin()), command(0x0e, ""), command(3, "BEGIN")].concat();
+    assert_eq!(turn(&mut engine, &commands), b"", "a PING would be answered at once");
+    let task = engine.poll_task().expect("its text is read elsewhere");
+    assert!(engine.buffered >= large_begin().len(), "and counts as its client's statement");
+    read(&mut engine, task);
+    let answers = turn(&mut engine, &[]);
+    let oks = answers.windows(5).filter(|bytes| bytes[1..] == [0, 0, 1, 0]).count();
+    assert_eq!(oks, 3, "all in their order: {answers:?}");
+    assert!(engine.poll_task().is_none(), "the last one is short");
+    assert_eq!(engine.buffered, 0);
+}
+
+#[test]
+fn a_text_is_the_same_whoever_reads_it() {
+    for text in [
+        "SET @a = 1, sql_mode = 'ANSI'",
+        "CREATE TEMPORARY TABLE t (a INT) SELECT @x",
+        "SELECT GET_LOCK('a', 1)",
+        "SELECT 1; DROP TABLE t",
+    ] {
+        let mut small = engine(1, Settings::default());
+        let mut large = engine(1, Settings { large_statement_size: 1, ..Settings::default() });
+        turn(&mut small, &command(3, text));
+        turn(&mut large, &command(3, text));
+        let task = large.poll_task().expect("it is read elsewhere");
+        read(&mut large, task);
+        turn(&mut large, &[]);
+        let [one, other] =
+            [&small, &large].map(|engine| engine.clients[0].request.as_ref().expect("it waits"));
+        assert_eq!((&one.raw, &one.holding, &one.variables), (&other.raw, &other.holding, &other.variables));
+        assert_eq!(one.statement, other.statement, "{text}");
+        assert_eq!((one.hidden, one.library), (other.hidden, other.library), "{text}");
+        assert_eq!((one.urgent, one.counts_rows), (other.urgent, other.counts_rows), "{text}");
+    }
+}
+
+#[test]
+fn nobody_waits_for_the_text_of_a_client_that_has_gone() {
+    let mut engine = engine_that_reads();
+    turn(&mut engine, &command(3, &large_begin()));
+    let task = engine.poll_task().expect("its text is read elsewhere");
+    engine.drop_client(0);
+    assert!(!task.is_wanted());
+    assert_eq!(engine.buffered, 0);
+    read(&mut engine, task);
+    assert_eq!(turn(&mut engine, &[]), b"");
+}
+
+#[test]
+fn a_kill_ends_a_statement_that_is_being_read() {
+    let mut engine = engine_that_reads();
+    turn(&mut engine, &command(3, &large_begin()));
+    let task = engine.poll_task().expect("its text is read elsewhere");
+    engine.end_for_client(0, true);
+    let answer = turn(&mut engine, &[]);
+    assert!(answer.windows(5).any(|bytes| bytes == b"70100"), "interrupted: {answer:?}");
+    assert_eq!(engine.buffered, 0);
+    read(&mut engine, task);
+    assert_eq!(turn(&mut engine, &[]), b"", "one answer");
+    assert_ne!(turn(&mut engine, &command(0x0e, "")), b"", "and its client goes on");
+}

@@ -1,0 +1,74 @@
+//! Clients that hold a backend, for a transaction or a pin, and do nothing, while others wait for one (`idle_hold_timeout`).
+//!
+//! Who holds a lock for hours may mean it: programs choose their leader by GET_LOCK. So nobody is ended as long as there are backends for
+//! all. Once none has been free for a while, those go that have been idle for too long: first of the user that uses the most
+//! backends, and of these the one that has been idle longest.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use super::Bound;
+use crate::client::{Client, Lost, Phase};
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+
+/// Backends that are free again a moment later end nobody: as often as clients are looked at.
+const WAITS: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// Takes their backends from idle clients where others wait.
+    pub(super) fn sweep_idle_holders(&mut self) {
+        let places = &self.workers.places;
+        let lacks = self.opening.lacking_since.filter(|_| places.are_full());
+        let (held_up, since) = self.shares.held_up_since();
+        places.note_wait(self.worker, lacks.into_iter().chain(since).min());
+        let limit = self.settings.overload.idle_hold_timeout;
+        let waits = places.somebody_waits_since().is_some_and(|since| self.now.since(since) >= WAITS);
+        if limit.is_zero() || !waits {
+            return;
+        }
+        let is_idle = |client: &Client| {
+            matches!(client.phase, Phase::Idle)
+                && client.lost.is_none()
+                && !client.killed
+                && self.now.since(client.last_heard) >= limit
+        };
+        let mut over: Vec<_> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| client.backend.is_some() && is_idle(client))
+            .filter_map(|(key, client)| {
+                let usage = self.identities.usage(client.identity?, &self.workers.users);
+                Some((Reverse(usage.backends()), client.last_heard, key))
+            })
+            .collect();
+        over.sort_unstable();
+        // What others than this worker lack may be with it: it gives them one at a time.
+        let wanted = if lacks.is_some() { self.scheduler.in_need() } else { 0 };
+        over.truncate((wanted + held_up).max(1));
+        for (.., key) in over {
+            let bound = self.idle_hold_bound();
+            self.limit_reached(bound.option, bound.value);
+            self.take_backend_from_idle(key, Lost::HeldIdle);
+        }
+    }
+
+    pub(crate) fn idle_hold_bound(&self) -> Bound {
+        Bound::time("idle_hold_timeout", self.settings.overload.idle_hold_timeout)
+    }
+}
+
+impl MySqlError {
+    /// For a client that held a backend for nothing while others waited: ER_NET_READ_INTERRUPTED, as for a transaction that was idle
+    /// for too long.
+    pub(crate) fn held_idle(bound: &Bound) -> Self {
+        Self {
+            code: 1159,
+            sql_state: b"08S01",
+            message: format!(
+                "Got timeout reading communication packets: others waited for a backend while this client held one and was idle; \
+                 its transaction, locks and temporary tables are gone ({bound})"
+            ),
+        }
+    }
+}

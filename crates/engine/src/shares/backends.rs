@@ -1,0 +1,89 @@
+//! Users who use as many backends as they may (`user_backends_share`): their new work waits in front of the scheduler's queues, where it
+//! is in nobody's way, until one of theirs is free.
+
+use std::collections::BTreeMap;
+
+use seam::Instant;
+
+use super::Shares;
+use crate::client::commands::key_u32;
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+use crate::scheduler::{Lane, Standing};
+use crate::workers::users::Usage;
+
+/// Whose new work waits for a backend of their own to become free, and since when.
+pub(crate) type HeldUp = BTreeMap<String, (Usage, Instant)>;
+
+impl Engine {
+    /// A statement that would start finds no backend in use by its client. Where its user uses as many as it may, it goes back to wait
+    /// for its share.
+    pub(crate) fn leaves_room_for_others(&mut self, key: usize) -> bool {
+        if self.clients[key].backend.is_some() || self.user_may_use_one_more(key) {
+            return false;
+        }
+        let client = &self.clients[key];
+        let request = client.request.as_ref().expect("a queued client has a request");
+        let since = request.arrival.at;
+        // Whether its kind waits for locks is seen once its turn has come again.
+        let lane = request.lane.filter(|&lane| lane == Lane::Long).unwrap_or(Lane::Low);
+        let standing = Standing { began: client.began, ..Standing::default() };
+        let identity = client.identity.expect("whose user has a share");
+        let usage = self.identities.usage(identity, &self.workers.users).clone();
+        let flow = self.flow_of(key);
+        self.scheduler.remove(key_u32(key));
+        self.shares.ended(&self.settings.shares, key_u32(key), self.now);
+        self.change_lane(key, lane);
+        self.shares.held_up.entry(flow.user.clone()).or_insert((usage, self.now));
+        self.shares.park(&self.settings.shares, flow, since, key_u32(key), lane, standing);
+        true
+    }
+
+    /// Whether the user of a client may use one more backend. What asks for the schema of logins is everybody's.
+    pub(crate) fn user_may_use_one_more(&self, key: usize) -> bool {
+        let Some(identity) = self.clients[key].identity else { return true };
+        let usage = self.identities.usage(identity, &self.workers.users);
+        usage.may_have_one_more(self.workers.places.limit(), self.settings.user_backends_share)
+            || self.checks_schema(key)
+    }
+
+    /// Users of whose backends some are free again are held up no more.
+    pub(super) fn let_users_go_on(&mut self) {
+        let (limit, percent) = (self.workers.places.limit(), self.settings.user_backends_share);
+        self.shares.held_up.retain(|_, (usage, _)| !usage.may_have_one_more(limit, percent));
+    }
+
+    /// Gives up what has waited too long for its user to use fewer backends.
+    pub(crate) fn give_up_held_up(&mut self) {
+        let limit = self.settings.backend_connect_timeout;
+        while let Some((key, since)) = self.shares.oldest_held_up() {
+            if since + limit > self.now {
+                break;
+            }
+            let percent = self.settings.user_backends_share;
+            let identity = self.clients[key as usize].identity.expect("it has a user");
+            let backends = self.identities.usage(identity, &self.workers.users).backends();
+            let user = String::from_utf8_lossy(&self.identities.identity(identity).account.user);
+            let error = MySqlError::user_backends(&user, backends, percent);
+            self.limit_reached("user_backends_share", u64::from(percent));
+            self.cancel_queued(key as usize, &error);
+        }
+    }
+
+    /// When [`Self::give_up_held_up`] has something to do.
+    pub(crate) fn next_held_up(&self) -> Option<Instant> {
+        self.shares.oldest_held_up().map(|(_, since)| since + self.settings.backend_connect_timeout)
+    }
+}
+
+impl Shares {
+    /// How many users have new work that waits for one of their backends, and since when the first of them has.
+    pub(crate) fn held_up_since(&self) -> (usize, Option<Instant>) {
+        (self.held_up.len(), self.held_up.values().map(|&(_, since)| since).min())
+    }
+
+    /// Whether new work of this user waits for one of its backends.
+    pub(super) fn holds_up(&self, user: &str) -> bool {
+        !self.held_up.is_empty() && self.held_up.contains_key(user)
+    }
+}

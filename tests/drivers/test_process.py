@@ -1,0 +1,111 @@
+"""What a defect leaves: no memory on the disk, no process that serves on with half of itself."""
+
+import os
+import resource
+import signal
+import ssl
+from pathlib import Path
+
+import pytest
+
+from harness import raw
+
+WORKERS = 2
+
+needs_injection = pytest.mark.skipif("/release/" in os.environ.get("ONRAMP_BIN", ""), reason="release builds have no injected panics")
+
+
+@pytest.fixture
+def small_cores():
+    """The kernel may write core files, of a page."""
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    if before[1] == 0:
+        pytest.skip("nobody may write core files here")
+    resource.setrlimit(resource.RLIMIT_CORE, (4096, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
+@pytest.mark.parametrize("allowed", ["off", "on"])
+def test_core_dumps(own_onramp, server, small_cores, tmp_path, monkeypatch, allowed):
+    monkeypatch.chdir(tmp_path)
+    if allowed == "on" and not dumps(os.spawnlp(os.P_NOWAIT, "sh", "sh", "-c", "kill -QUIT $$")):
+        pytest.skip("no core files are written here")
+    onramp = own_onramp(server, core_dumps=allowed)
+    [line] = [line for line in Path(f"/proc/{onramp.process.pid}/limits").read_text().splitlines() if line.startswith("Max core file size")]
+    assert line.split()[4] == {"off": "0", "on": "4096"}[allowed]
+    with raw.connect(onramp) as connection:
+        assert connection.value("SELECT 1") == b"1"
+    # Kernels that pipe core files to a program heed no limit of size: that none is made is up to the process.
+    resource.prlimit(onramp.process.pid, resource.RLIMIT_CORE, (4096, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    onramp.process.send_signal(signal.SIGQUIT)
+    assert dumps(onramp.process.pid) == (allowed == "on")
+    onramp.process.returncode = -signal.SIGQUIT
+
+
+def dumps(pid):
+    """Whether a process that ends writes a core file."""
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status)
+    return os.WCOREDUMP(status)
+
+
+@needs_injection
+def test_a_panic_of_one_worker_ends_all(own_onramp, server, monkeypatch):
+    """What it shared with the others is in doubt: the supervisor starts a whole one."""
+    monkeypatch.setenv("PANIC_OF_ONRAMP", "worker=1")
+    monkeypatch.setenv("ONRAMP_WORKERS", str(WORKERS))
+    onramp = own_onramp(server)
+    clients = [raw.connect(onramp) for _ in range(8 * WORKERS)]
+    assert all(client.value("SELECT 1") == b"1" for client in clients)
+    in_transaction = clients[0]
+    in_transaction.query("BEGIN")
+    onramp.process.send_signal(signal.SIGUSR1)
+    assert onramp.process.wait(60) == 1
+    for client in clients:
+        with pytest.raises((raw.Closed, ConnectionError)):
+            client.query("SELECT 1")
+        client.close()
+    log = onramp.log_text()
+    assert "PANIC_OF_ONRAMP asks for this" in log
+    assert "an event loop has ended: it panicked; this is a defect of onramp" in log.splitlines()[-1]
+
+
+@needs_injection
+def test_a_panic_in_a_handshake_ends_that_one_alone(own_onramp, server, monkeypatch):
+    """More of them than threads, and than handshakes that are worked out at a time."""
+    times = 12
+    monkeypatch.setenv("PANIC_OF_ONRAMP", f"handshake={times}")
+    onramp = own_onramp(server)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def log_in():
+        with raw.Connection(onramp) as connection:
+            connection.greet()
+            connection.start_tls(context)
+            return connection.log_in_over_tls()
+
+    with raw.connect(onramp) as standing:
+        for _ in range(times):
+            with pytest.raises((ssl.SSLError, raw.Closed, ConnectionError)):
+                log_in()
+        assert isinstance(log_in(), raw.Ok)
+        assert standing.value("SELECT 1") == b"1"
+    assert onramp.log_text().count("PANIC_OF_ONRAMP asks for this") == times
+    assert "its handshake met a defect of onramp" in onramp.log_text()
+
+
+@needs_injection
+def test_a_panic_over_a_statement_ends_its_client_alone(own_onramp, server, monkeypatch):
+    """Over one that is read by the threads of logins; again more of them than threads."""
+    times = 4
+    monkeypatch.setenv("PANIC_OF_ONRAMP", f"task={times}")
+    onramp = own_onramp(server, large_statement_size="16KiB")
+    large = f"SELECT LENGTH('{'x' * 100_000}')"
+    with raw.connect(onramp) as standing:
+        for _ in range(times):
+            with raw.connect(onramp) as client, pytest.raises((raw.Closed, ConnectionError)):
+                client.query(large)
+        assert standing.value(large) == b"100000"
+    assert onramp.log_text().count("closed: what it sent met a defect of onramp") == times
