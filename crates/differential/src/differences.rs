@@ -20,9 +20,10 @@ pub(crate) enum Reason {
     OwnId,
     /// The server numbers prepared statements per connection; a client sends back what it was given.
     StatementId,
-    /// Rows "The column type of CONNECTION_ID(), ROW_COUNT() ..." and "Column names of expressions around ...", which
-    /// syntax errors quote too.
+    /// Row "Errors that quote a text with CONNECTION_ID(), ROW_COUNT() ...".
     ReplacedByValue,
+    /// Row "Prepared statements that read ROW_COUNT(), FOUND_ROWS() ...": one that asks for a cursor gets its rows at once.
+    RowsAtOnce,
     /// Row "The collation number in column definitions of results".
     CollationOfConnection,
     /// Servers list variables in an order that hangs on addresses in memory, and announce changes in an EOF, which has no room for
@@ -30,7 +31,7 @@ pub(crate) enum Reason {
     OrderOfChanges,
     /// Row "What a statement had changed before it failed".
     ChangesToldLater,
-    /// Row "The status between columns and rows, for clients without CLIENT_DEPRECATE_EOF".
+    /// Row "The EOF packet between columns and rows (clients without CLIENT_DEPRECATE_EOF)".
     KnownAtTheEnd,
     /// Uptime and counters are the server's, not the client's.
     Statistics,
@@ -75,22 +76,6 @@ const REPLACED: [&str; 7] = [
     "COUNT(*) WARNINGS",
     "COUNT(*) ERRORS",
 ];
-
-/// What a server says of a statement where it ends. Servers that speak CLIENT_DEPRECATE_EOF send nothing in between.
-const KNOWN_AT_THE_END: StatusFlags = StatusFlags(
-    StatusFlags::SESSION_STATE_CHANGED.0
-        | StatusFlags::MORE_RESULTS_EXISTS.0
-        | StatusFlags::NO_GOOD_INDEX_USED.0
-        | StatusFlags::NO_INDEX_USED.0
-        | StatusFlags::PS_OUT_PARAMS.0
-        // Without autocommit the statement itself may have opened the transaction.
-        | StatusFlags::IN_TRANS.0
-        | StatusFlags::IN_TRANS_READONLY.0
-        // These and SERVER_STATUS_ANSI_QUOTES of MariaDB: SET STATEMENT changes them for one statement.
-        | StatusFlags::NO_BACKSLASH_ESCAPES.0
-        | StatusFlags::SESSION_STATE_CHANGED.0
-        | 1 << 15,
-);
 
 /// What belongs to the OUT parameters of a CALL.
 const OF_PARAMETERS: StatusFlags =
@@ -248,13 +233,8 @@ fn column(step: &Step, ends: Ends, direct: &[u8], through: &[u8]) -> Option<Reas
     let of_cursor = matches!(step, Step::Execute { cursor: true, .. }) && one.original_name == one.name;
     let is_expression =
         one.table.is_empty() && (one.original_name.is_empty() || of_cursor) && two.table.is_empty();
-    let is_named =
-        || REPLACED.iter().any(|word| String::from_utf8_lossy(one.name).to_uppercase().contains(word));
-    if is_expression
-        && (of_cursor || says(step, &REPLACED) || is_named())
-        && (one.name == two.name || replaced(one.name, two.name))
-    {
-        return Some(Reason::ReplacedByValue);
+    if is_expression && of_cursor && one.name == two.name {
+        return Some(Reason::RowsAtOnce);
     }
     let names = |column: &wire::ColumnDefinition<'_>| {
         [column.schema, column.table, column.original_table, column.name, column.original_name]
@@ -300,17 +280,6 @@ fn says(step: &Step, words: &[&str]) -> bool {
     }
 }
 
-/// Whether a name is the other with a number in the place of a function.
-fn replaced(direct: &[u8], through: &[u8]) -> bool {
-    let direct = String::from_utf8_lossy(direct).to_uppercase();
-    let through = String::from_utf8_lossy(through).to_uppercase();
-    REPLACED.iter().filter_map(|function| direct.split_once(function)).any(|(before, after)| {
-        through.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)).is_some_and(|value| {
-            !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
-        })
-    })
-}
-
 /// The default collation of a collation's character set, for the sets that programs use.
 fn character_set(collation: u16) -> u16 {
     match collation {
@@ -328,9 +297,10 @@ fn end(step: &Step, ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Op
         let differ = StatusFlags(status(direct).0 ^ status(through).0);
         let warnings_same = direct[1..3] == through[1..3];
         return match role {
-            // Warnings are counted there too.
+            // Warnings are counted there too; of those before the rows nobody tells.
             Role::EndOfColumns
-                if KNOWN_AT_THE_END.contains(differ) && (warnings_same || through[1..3] == [0, 0]) =>
+                if (differ == StatusFlags::NONE || is_taken_back(step, differ))
+                    && (warnings_same || through[1..3] == [0, 0]) =>
             {
                 Some(Reason::KnownAtTheEnd)
             }
@@ -362,6 +332,14 @@ fn end(step: &Step, ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Op
     }
     let differ = direct.symmetric_difference(&through);
     differ.into_iter().all(|change| may_be_told_later(step, change)).then_some(Reason::ChangesToldLater)
+}
+
+/// Whether these flags are others at the end of a statement than before its rows: those of `sql_mode`, which MariaDB's SET STATEMENT
+/// changes, and what SHOW STATUS takes back so that it is not logged as slow (`execute_show_status`).
+fn is_taken_back(step: &Step, flags: StatusFlags) -> bool {
+    const OF_SQL_MODE: StatusFlags = StatusFlags(StatusFlags::NO_BACKSLASH_ESCAPES.0 | 1 << 15);
+    (OF_SQL_MODE.contains(flags) && says(step, &["STATEMENT"]))
+        || (flags == StatusFlags::NO_INDEX_USED && says(step, &["STATUS"]))
 }
 
 /// Changes of session state, in an order of ours.
@@ -472,7 +450,7 @@ mod tests {
     use super::*;
 
     const ENDS: Ends =
-        Ends { direct_id: 7, through_id: 2_147_483_648, capabilities: Capabilities::SESSION_TRACK };
+        Ends { direct_id: 7, through_id: 1_073_741_825, capabilities: Capabilities::SESSION_TRACK };
 
     fn packet(role: Role, payload: &[u8]) -> Packet {
         Packet { role, sequence: 1, payload: payload.to_vec() }
@@ -490,9 +468,9 @@ mod tests {
             wire::put_lenenc_bytes(&mut payload, value.as_bytes());
             packet(Role::TextRow, &payload)
         };
-        assert_eq!(unexplained_packets(row("7"), row("2147483648")), None);
+        assert_eq!(unexplained_packets(row("7"), row("1073741825")), None);
         assert!(unexplained_packets(row("7"), row("8")).is_some());
-        assert!(unexplained_packets(row("6"), row("2147483648")).is_some());
+        assert!(unexplained_packets(row("6"), row("1073741825")).is_some());
     }
 
     #[test]

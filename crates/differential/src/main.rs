@@ -20,6 +20,7 @@ mod dialect;
 mod differences;
 mod errors;
 mod flags;
+mod leaks;
 mod method;
 mod options;
 mod orders;
@@ -55,7 +56,9 @@ const MOST_TROUBLES: usize = 20;
 const TELLING: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    match Options::parse(std::env::args().skip(1)).and_then(|options| fuzz(&options)) {
+    match Options::parse(std::env::args().skip(1))
+        .and_then(|options| if options.leaks { leaks::search(&options) } else { fuzz(&options) })
+    {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -69,7 +72,7 @@ fn main() -> ExitCode {
 fn fuzz(options: &Options) -> Result<bool, String> {
     let folder = Folder::new()?;
     let (direct, behind) = std::thread::scope(|scope| {
-        let start = |name: &str| Server::start(&folder.0.join(name), &options.server_directory);
+        let start = |name: &str| Server::start(&folder.0.join(name), &options.server_directory, &[]);
         let behind = scope.spawn(move || start("behind"));
         let direct = start("direct");
         (direct, behind.join().expect("it does not panic"))

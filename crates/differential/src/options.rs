@@ -6,7 +6,7 @@ use std::time::Duration;
 const USAGE: &str = "\
 differential [--onramp PROGRAM] [--seed N] [--seconds N | --minutes N] [--steps N] [--stop-at N] [--kept FOLDER]
              [--programs N] [--clients N] [--found FOLDER] [--replay FILE] [--in-order] [--twins]
-             [--server-directory FOLDER]
+             [--server-directory FOLDER] [--leaks] [--without WORD]
 
   --onramp    the program under test; default: onramp beside this program
   --seed      the first seed; the next ones follow; default 1
@@ -20,7 +20,9 @@ differential [--onramp PROGRAM] [--seed N] [--seconds N | --minutes N] [--steps 
   --replay    run this program alone
   --in-order  no programs in which all clients go on at once: the same happens in each run
   --twins     without Onramp: what differs between the two servers is a mistake in the programs
-  --server-directory  where mysqld or mariadbd is; default: as installed";
+  --server-directory  where mysqld or mariadbd is; default: as installed
+  --leaks     the other test: programs of one client each, and what is left on its backend when it has gone
+  --without   of those, none that has this in it, in letters of any case: what is known already; can be given again";
 
 /// What a run is asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub(crate) struct Options {
     pub(crate) replay: Option<PathBuf>,
     pub(crate) in_order: bool,
     pub(crate) twins: bool,
+    pub(crate) leaks: bool,
+    pub(crate) without: Vec<String>,
     /// Empty for the system's server.
     pub(crate) server_directory: PathBuf,
 }
@@ -61,11 +65,14 @@ impl Options {
             replay: None,
             in_order: false,
             twins: false,
+            leaks: false,
+            without: Vec::new(),
             server_directory: PathBuf::new(),
         };
         while let Some(name) = arguments.next() {
             let switch = match name.as_str() {
                 "--twins" => Some(&mut options.twins),
+                "--leaks" => Some(&mut options.leaks),
                 "--in-order" => Some(&mut options.in_order),
                 _ => None,
             };
@@ -88,6 +95,7 @@ impl Options {
                 "--kept" => options.kept = Some(PathBuf::from(&value)),
                 "--found" => options.found = PathBuf::from(&value),
                 "--replay" => options.replay = Some(PathBuf::from(&value)),
+                "--without" => options.without.push(value.to_ascii_lowercase()),
                 "--server-directory" => options.server_directory = PathBuf::from(&value),
                 _ => return Err(format!("{name} is not known\n\n{USAGE}")),
             }

@@ -12,7 +12,7 @@ use crate::differences::{Ends, Reason, Tally, unexplained};
 use crate::flags::has_flags_of_its_sql_mode;
 use crate::orders;
 use crate::program::{Move, Program};
-use crate::sites::{Onramp, Server};
+use crate::sites::{Onramp, PATIENCE_WITH_OTHERS, Server};
 use crate::step::Step;
 
 /// What runs need.
@@ -69,7 +69,8 @@ pub(crate) fn run(
         }
         return Ok(perform(&program, (bench.direct.socket(), bench.behind.socket()), tally));
     };
-    let mut onramp = Onramp::start(onramp, bench.folder, bench.behind, &program.setting)?;
+    let mut onramp =
+        Onramp::start(onramp, bench.folder, bench.behind, &program.setting, PATIENCE_WITH_OTHERS)?;
     let sockets = (bench.direct.socket(), &*onramp.socket);
     let over = AtomicBool::new(false);
     let (difference, orders) = std::thread::scope(|scope| {

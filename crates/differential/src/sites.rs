@@ -25,7 +25,8 @@ const MOST_CONNECTIONS: u32 = 1000;
 
 /// How long clients that go on by themselves wait for a backend that others hold, and for their turn in a crowd of logins: less
 /// than their patience with an answer, so that it is Onramp that says so.
-const PATIENCE_WITH_OTHERS: &str = "50s";
+/// A crowd logs in at once, and a debug build takes its time over each proof of a password.
+pub(crate) const PATIENCE_WITH_OTHERS: &str = "50s";
 
 /// What `app` and `other` may do: everything inside the schemas of programs.
 const ACCOUNTS: [&str; 7] = [
@@ -80,8 +81,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one of those programs, with its data in `folder`, and creates the accounts.
-    pub(crate) fn start(folder: &Path, programs: &Path) -> Result<Self, String> {
+    /// Starts one of those programs, with its data in `folder` and these arguments too, and creates the accounts.
+    pub(crate) fn start(folder: &Path, programs: &Path, more: &[&str]) -> Result<Self, String> {
         let settings = Settings {
             arguments: [
                 // Nothing has to survive; commits need not wait for the disk.
@@ -95,8 +96,10 @@ impl Server {
                 "--table-open-cache=4000",
                 "--innodb-lock-wait-timeout=5", // seconds: no program waits for a row in order
             ]
-            .map(String::from)
-            .to_vec(),
+            .iter()
+            .chain(more)
+            .map(ToString::to_string)
+            .collect(),
             max_connections: MOST_CONNECTIONS,
             programs: programs.to_path_buf(),
             ..Settings::new(folder.to_path_buf())
@@ -134,15 +137,22 @@ impl Server {
         self.order(&if self.is_mysql() { dialect::prepared_for_mysql(statements) } else { statements })
     }
 
-    fn order(&self, statements: &[String]) -> Result<(), String> {
+    /// A connection with all rights.
+    pub(crate) fn administrator(&self) -> Result<Connection, String> {
         let login = Login {
             user: self.access.admin_user.clone(),
             schema: String::new(),
             collation: 45, // utf8mb4_general_ci
             capabilities: plain_capabilities().0,
         };
-        let (mut connection, _) = Connection::open(self.socket(), &login, &self.access.admin_password)
-            .map_err(|error| format!("{}: {error}", self.socket().display()))?;
+        Connection::open(self.socket(), &login, &self.access.admin_password)
+            .map(|(connection, _)| connection)
+            .map_err(|error| format!("{}: {error}", self.socket().display()))
+    }
+
+    /// Has the administrator say these.
+    pub(crate) fn order(&self, statements: &[String]) -> Result<(), String> {
+        let mut connection = self.administrator()?;
         for statement in statements {
             let replies = connection.perform(&Step::Query(statement.clone().into_bytes()));
             if replies[0].packets.first().is_none_or(|packet| packet.role != Role::Ok) {
@@ -174,12 +184,14 @@ pub(crate) struct Onramp {
 }
 
 impl Onramp {
-    /// Starts the program in front of the server and waits until it greets.
+    /// Starts the program in front of the server and waits until it greets. `patience` is how long its clients wait for a
+    /// backend that others hold.
     pub(crate) fn start(
         program: &Path,
         folder: &Path,
         server: &Server,
         setting: &Setting,
+        patience: &str,
     ) -> Result<Self, String> {
         let (socket, log) = (folder.join("clients.sock"), folder.join("onramp.log"));
         let _ = std::fs::remove_file(&socket);
@@ -194,8 +206,7 @@ impl Onramp {
             ("permits", setting.permits.to_string()),
             ("statements-in-flight", setting.in_flight.to_string()),
             ("coalesce-reads", String::from(if setting.coalesce { "on" } else { "off" })),
-            // A crowd logs in at once, and a debug build takes its time over each proof of a password.
-            ("connect-timeout", String::from(PATIENCE_WITH_OTHERS)),
+            ("connect-timeout", String::from(patience)),
         ];
         for (name, value) in options {
             command.arg(format!("--{name}")).arg(value);

@@ -139,7 +139,8 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
     })
 }
 
-fn unescape(text: &str) -> Option<Vec<u8>> {
+/// Reads what [`escape`] wrote.
+pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, escaped)) = rest.split_once('\\') {
