@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use seam::{Address, CloseReason, ConnectionId, Input, Instant, Output, Program, Signal};
 
+use crate::crowd::Crowd;
 use crate::errors::{ClientError, ErrorCounts, Failure};
-use crate::login::Credentials;
 use crate::machine::{ProcessorTime, resident_memory};
 use crate::options::RunOptions;
 use crate::outbox::Outbox;
@@ -31,7 +31,7 @@ use schedule::Schedule;
 /// Puts load on a server, as a [`Program`] for a driver. [`Generator::into_outcome`] after the driver's run.
 pub struct Generator<'a> {
     options: &'a RunOptions,
-    credentials: Credentials,
+    crowd: Crowd,
     /// Connections take these in turn.
     addresses: Vec<Address>,
     plan: Plan,
@@ -176,7 +176,7 @@ impl<'a> Generator<'a> {
     /// while it goes on.
     pub fn new(
         options: &'a RunOptions,
-        credentials: Credentials,
+        crowd: Crowd,
         addresses: Vec<Address>,
         source: Source,
         tell: impl FnMut(News<'_>) + 'a,
@@ -187,7 +187,7 @@ impl<'a> Generator<'a> {
         let bound = if workload.reconnects() { options.connections } else { LOGINS_IN_PROGRESS };
         Self {
             options,
-            credentials,
+            crowd,
             addresses,
             plan: workload.plan(),
             connections: std::iter::repeat_with(Connection::new).take(options.connections as usize).collect(),

@@ -20,6 +20,7 @@
 // clock for a seed, watches signals on a thread and reads the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program around its state machine")]
 
+mod crowd;
 mod distribution;
 mod errors;
 mod generator;

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use crate::errors::{ClientError, Failure};
 
-/// Who logs in, everywhere the same.
+/// Who logs in.
 #[derive(Clone)]
 pub struct Credentials {
     user: String,
@@ -49,6 +49,32 @@ impl Credentials {
     #[must_use]
     pub fn with_tls(self) -> Self {
         Self { tls: true, private_channel: true, ..self }
+    }
+
+    /// The same password for another user and schema: those whose names have these numbers at their ends.
+    #[must_use]
+    pub fn numbered(&self, user: Option<u32>, schema: Option<u32>) -> Self {
+        let with = |name: &str, number: Option<u32>| match number {
+            Some(number) => format!("{name}{number}"),
+            None => name.to_owned(),
+        };
+        Self {
+            user: with(&self.user, user),
+            schema: self.schema.as_deref().map(|name| with(name, schema)),
+            ..self.clone()
+        }
+    }
+
+    /// Who it is.
+    #[cfg(test)]
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The schema that is chosen with the login.
+    #[cfg(test)]
+    pub fn schema(&self) -> Option<&str> {
+        self.schema.as_deref()
     }
 
     fn response(&self, plugin: &[u8], scramble: &[u8; 20]) -> Result<Vec<u8>, Failure> {

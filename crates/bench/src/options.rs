@@ -155,6 +155,15 @@ pub struct RunOptions {
     /// Client connections
     #[arg(long, alias = "threads", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections: u32,
+    /// Log in as one of N users on each connection: `--user` with a number from 1 to N at its end
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub users: Option<u32>,
+    /// Use one of N schemas on each connection: `--db` with a number from 1 to N at its end
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub schemas: Option<u32>,
+    /// Let the n-th user and schema have connections with a weight of 1 / n in place of as many as every other
+    #[arg(long)]
+    pub crowd_zipfian: bool,
     /// Seconds to measure; 0 is until Ctrl-C, or until --events are done
     #[arg(long, default_value = "10", value_parser = seconds)]
     pub time: Duration,
@@ -260,6 +269,14 @@ impl TableOptions {
             return Err("a ledger needs a --table-size of 2 accounts or more".to_owned());
         }
         Ok(())
+    }
+}
+
+impl RunOptions {
+    /// How the connections are spread over users and schemas, where there are several.
+    pub fn crowd_shape(&self) -> Shape {
+        // Zipf's law as it was found: the n-th has a weight of 1 / n.
+        if self.crowd_zipfian { Shape::Zipfian { exponent: 1.0 } } else { Shape::Uniform }
     }
 }
 

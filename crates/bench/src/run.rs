@@ -7,6 +7,7 @@ use drivers::{Driver, DriverChoice, DriverKind};
 use seam::Address;
 use tls::{Connector, ServerCheck, Tls};
 
+use crate::crowd::Crowd;
 use crate::distribution::{Distribution, Random};
 use crate::errors::{ClientError, Failure};
 use crate::generator::{Generator, News, Outcome};
@@ -27,7 +28,8 @@ pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
     let mut driver = open_driver(options)?;
     // Tables are looked for in the schema; without tables there need not be one.
     let schema = (tables.workload().tables() != Tables::None).then_some(tables.server.db.as_str());
-    let credentials = credentials(&tables.server, schema);
+    let common = credentials(&tables.server, schema);
+    let credentials = common.numbered(options.users.map(|_| 1), options.schemas.map(|_| 1));
     let remotes = answering(&tables.server, &credentials, &probe(tables))?;
     let locals = local_addresses(options, &remotes, &credentials)?;
     let addresses = target::spread(&remotes, &locals);
@@ -38,7 +40,8 @@ pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {
     let mut source = Source::new(random, rows, tables.tables, run);
     source.range_rows = options.range_size;
     source.sleep_time = options.sleep_time;
-    let outcome = generate(&mut driver, options, credentials, addresses, source)?;
+    let crowd = Crowd::drawn(common, options.users, options.schemas, options.crowd_shape(), seed);
+    let outcome = generate(&mut driver, options, crowd, addresses, source)?;
     let context = Context {
         options,
         seed,
@@ -133,20 +136,20 @@ fn try_each(
 fn generate(
     driver: &mut Driver,
     options: &RunOptions,
-    credentials: Credentials,
+    crowd: Crowd,
     addresses: Vec<Address>,
     source: Source,
 ) -> Result<Outcome, Failure> {
     let interrupts = interrupts::forward(driver)?;
     let failed = |reason| Failure::new(ClientError::Handshake, format!("TLS: {reason}"));
-    let (credentials, connector) = if options.tls {
+    let (crowd, connector) = if options.tls {
         let connector = Connector::new(ServerCheck::None, None, None).map_err(failed)?;
-        (credentials.with_tls(), Some(Arc::new(connector)))
+        (crowd.with_tls(), Some(Arc::new(connector)))
     } else {
-        (credentials, None)
+        (crowd, None)
     };
     let tell = display(options.connections);
-    let generator = Generator::new(options, credentials, addresses, source, tell);
+    let generator = Generator::new(options, crowd, addresses, source, tell);
     let mut program = Tls::new(generator, None, connector);
     let ran = driver.run(&mut program);
     let generator = program.into_inner();

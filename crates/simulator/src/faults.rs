@@ -41,6 +41,8 @@ pub struct Parameters {
     pub shared_backends: u32,
     /// `max_backends`.
     pub max_backends: u32,
+    /// `user_backends_share`.
+    pub user_backends_share: u32,
     /// `thread_pool_profile`.
     pub profile: Profile,
     /// `thread_pool_transaction_delay`.
@@ -126,6 +128,7 @@ impl Parameters {
             },
             shared_backends: number(&mut random, 1, 3),
             max_backends,
+            user_backends_share: 100,
             server_connections: u32::MAX,
             profile: Profile::Native,
             transaction_delay: Duration::ZERO,
@@ -197,6 +200,10 @@ impl Parameters {
         }
         self.rescue_reads = random.percent(85);
         self.adaptive_lifo = random.percent(85);
+        if !roomy && random.percent(50) {
+            self.user_backends_share = u32::try_from(random.between(20, 90)).expect("small");
+            self.overload.idle_hold_timeout = Duration::from_micros(random.between(50_000, 5_000_000));
+        }
     }
 
     /// Clients that ask for the same things and are alike most of the time, and fewer permits than clients, so that the same
@@ -300,6 +307,7 @@ impl Parameters {
             permits_max: self.permits,
             statements_in_flight: if self.finds_limits() && self.in_flight > 1 { 0 } else { self.in_flight },
             max_backends: self.max_backends,
+            user_backends_share: self.user_backends_share,
             shared_backends: if self.finds_limits() { 0 } else { self.shared_backends },
             // A few times what most statements take here: some find their way into the long lane, and out of it.
             long_statement_time: Duration::from_millis(10),
@@ -323,6 +331,8 @@ impl Parameters {
             shutdown_timeout: Duration::from_secs(30),
             accounts_refresh: Duration::from_secs(1),
             max_allowed_packet: 1 << 20,
+            // Every text, long ones, or none: each in its own runs.
+            large_statement_size: [0, 60, 64 << 10][(self.seed % 3) as usize],
             statement_memory: self.statement_memory,
             // Fewer than clients think of, so that some find no place.
             // What is known of a digest would have its statements lend their permits before stall_limit.
@@ -379,6 +389,7 @@ fn draw_overload(random: &mut Random) -> OverloadSettings {
         query_timeout: time(100_000),
         transaction_timeout: time(5_000_000),
         idle_transaction_timeout: time(3_000_000),
+        idle_hold_timeout: Duration::ZERO,
         abandoned_timeout: time(5_000_000),
         kill_abandoned: random.percent(50),
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use engine::{Engine, Letter, Settings, Workers};
+use engine::{Engine, Finding, Letter, Settings, Task, Workers};
 use seam::{ConnectionId, Input, Instant, Output, Program};
 
 use crate::subject::{Owned, Subject};
@@ -178,6 +178,19 @@ impl Subject for Fleet {
                 .extend(std::iter::from_fn(|| engine.poll_event()).map(|event| format!("{worker}: {event}")));
         }
         events
+    }
+
+    fn tasks(&mut self) -> Vec<(usize, Task)> {
+        let engines = self.engines.iter_mut().enumerate();
+        engines
+            .flat_map(|(worker, engine)| {
+                std::iter::from_fn(|| engine.poll_task()).map(move |task| (worker, task)).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    fn found(&mut self, worker: usize, number: u64, finding: Finding) {
+        self.engines[worker].take_finding(number, finding);
     }
 
     fn rescues(&self) -> u64 {

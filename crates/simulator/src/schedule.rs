@@ -24,6 +24,8 @@ pub enum Happening {
     ServerWake(Link),
     /// A client does its next thing.
     ClientWake(u32),
+    /// A task of the program is done: the one of this number.
+    TaskDone(u64),
     /// The next fault strikes.
     Fault,
     /// The server comes back.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use engine::Engine;
+use engine::{Engine, Finding, Task};
 use seam::{Address, ConnectionId, Input, Instant, Output, Program, Signal};
 
 use crate::faults::server_address;
@@ -19,6 +19,14 @@ pub trait Subject: Program {
         0
     }
 
+    /// What is to be done on other threads than its own, with the worker that wants it.
+    fn tasks(&mut self) -> Vec<(usize, Task)> {
+        Vec::new()
+    }
+
+    /// What came of such a task of a worker. A turn follows.
+    fn found(&mut self, _worker: usize, _number: u64, _finding: Finding) {}
+
     /// Whether it promises to keep `permits`, `max_backends` and an orderly end.
     fn keeps_limits(&self) -> bool;
 }
@@ -30,6 +38,14 @@ impl Subject for Engine {
 
     fn rescues(&self) -> u64 {
         self.overview().totals.rescues
+    }
+
+    fn tasks(&mut self) -> Vec<(usize, Task)> {
+        std::iter::from_fn(|| self.poll_task()).map(|task| (0, task)).collect()
+    }
+
+    fn found(&mut self, _worker: usize, number: u64, finding: Finding) {
+        self.take_finding(number, finding);
     }
 
     fn keeps_limits(&self) -> bool {

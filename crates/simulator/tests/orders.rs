@@ -1,6 +1,6 @@
 //! An operator's orders, in the middle of everything else: clients notice a pause by nothing but the time.
 
-use engine::{Engine, Profile, Settings};
+use engine::{Engine, Finding, Profile, Settings, Task};
 use seam::{Input, Instant, Output, Program};
 use simulator::{Parameters, Subject, World};
 
@@ -71,6 +71,14 @@ impl Program for Ordered {
 impl Subject for Ordered {
     fn events(&mut self) -> Vec<String> {
         self.engine.events()
+    }
+
+    fn tasks(&mut self) -> Vec<(usize, Task)> {
+        self.engine.tasks()
+    }
+
+    fn found(&mut self, worker: usize, number: u64, finding: Finding) {
+        self.engine.found(worker, number, finding);
     }
 
     fn keeps_limits(&self) -> bool {

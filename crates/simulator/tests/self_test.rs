@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use engine::{Engine, Settings};
+use engine::{Engine, Finding, Settings, Task};
 use seam::{ConnectionId, Input, Instant, Output, Program};
 use simulator::subject::Owned;
 use simulator::token::Token;
@@ -263,6 +263,14 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 impl<P: Subject> Subject for Planted<P> {
+    fn tasks(&mut self) -> Vec<(usize, Task)> {
+        self.inner.tasks()
+    }
+
+    fn found(&mut self, worker: usize, number: u64, finding: Finding) {
+        self.inner.found(worker, number, finding);
+    }
+
     fn keeps_limits(&self) -> bool {
         self.inner.keeps_limits()
     }

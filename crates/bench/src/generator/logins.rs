@@ -112,7 +112,7 @@ impl Generator<'_> {
         match &mut connection.state {
             State::LoggingIn { connection: id, login } => {
                 let id = *id;
-                let credentials = &self.credentials;
+                let credentials = &self.crowd.member(number);
                 match self.outbox.send(id, |out| login.read(bytes, credentials, out)) {
                     Ok(None) if login.starts_tls() => self.outbox.start_tls(id),
                     Ok(None) => {}
@@ -142,7 +142,7 @@ impl Generator<'_> {
         let State::LoggingIn { connection, login } = &mut self.connections[number as usize].state else {
             return;
         };
-        let credentials = &self.credentials;
+        let credentials = &self.crowd.member(number);
         if let Err(failure) = self.outbox.send(*connection, |out| login.secured(credentials, out)) {
             self.login_refused(now, number, failure);
         }

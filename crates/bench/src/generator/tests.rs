@@ -12,7 +12,9 @@ use rustix::io::Errno;
 use wire::{Capabilities, Greeting, StatusFlags};
 
 use super::*;
+use crate::crowd::Crowd;
 use crate::distribution::{Distribution, Random};
+use crate::login::Credentials;
 use crate::options::{Action, CommandLine};
 use crate::report::interval_line;
 
@@ -70,7 +72,7 @@ impl<'a, F: FnMut(u32, &str) -> Answer> World<'a, F> {
         let tables = &options.tables;
         let rows = Distribution::new(tables.shape(), tables.table_size);
         let source = Source::new(Random::new(1), rows, tables.tables, 0xabc);
-        let credentials = Credentials::new("root", "", None, false);
+        let crowd = Crowd::drawn(Credentials::new("root", "", None, false), None, None, tables.shape(), 1);
         let address = Address::Unix("/server".into());
         let news = Rc::new(RefCell::new(Vec::new()));
         let told = Rc::clone(&news);
@@ -80,7 +82,7 @@ impl<'a, F: FnMut(u32, &str) -> Answer> World<'a, F> {
                 other => format!("{other:?}"),
             });
         };
-        let generator = Generator::new(options, credentials, vec![address], source, tell);
+        let generator = Generator::new(options, crowd, vec![address], source, tell);
         Self {
             generator,
             now: Instant::START,

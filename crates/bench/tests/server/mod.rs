@@ -83,8 +83,8 @@ impl Server {
     }
 
     fn wait_until_it_answers(&self) {
-        // A watchdog only: a server takes a second or two, on a busy machine ten.
-        for _ in 0..600 {
+        // A watchdog of five minutes: a server takes a second or two, on a busy machine ten.
+        for _ in 0..3000 {
             let answered = self.client("SELECT 1").stderr(Stdio::null()).stdout(Stdio::null()).status();
             if answered.expect(INSTALL).success() {
                 return;

@@ -4,6 +4,7 @@ mod turn;
 
 use std::collections::BTreeMap;
 
+use engine::{Finding, Task, Work};
 use seam::{ConnectionId, Signal};
 
 use crate::checkers::Checkers;
@@ -57,6 +58,9 @@ pub struct World<P> {
     link_keys: BTreeMap<Link, ClientKey>,
     /// Inputs about connections that came about, for the next turn.
     news: Vec<News>,
+    /// What the program has others do, with the worker that wants it.
+    tasks: BTreeMap<u64, (usize, Task)>,
+    last_task: u64,
     next_turn: Option<u64>,
     turn: u64,
     idle_turns: u32,
@@ -74,6 +78,8 @@ enum News {
     Connected(u64, ConnectionId),
     ConnectFailed(u64),
     Signal(Signal),
+    /// What came of a task of a worker.
+    Found(usize, u64, Finding),
 }
 
 impl<P: Subject> World<P> {
@@ -110,6 +116,8 @@ impl<P: Subject> World<P> {
             client_links: BTreeMap::new(),
             link_keys: BTreeMap::new(),
             news: Vec::new(),
+            tasks: BTreeMap::new(),
+            last_task: 0,
             next_turn: None,
             turn: 0,
             idle_turns: 0,
@@ -244,6 +252,7 @@ impl<P: Subject> World<P> {
                 self.clients[client].wake(self.now, &mut self.checkers);
                 self.carry_out_client(client);
             }
+            Happening::TaskDone(number) => self.task_done(number),
             Happening::Fault => self.fault(),
             Happening::ServerUp => {
                 self.note(format_args!("server up"));
@@ -255,6 +264,17 @@ impl<P: Subject> World<P> {
             self.note(format_args!("VIOLATION {text}"));
         }
         self.checkers.found().is_none()
+    }
+
+    /// Some thread has done what the program wanted done.
+    fn task_done(&mut self, number: u64) {
+        let Some((worker, task)) = self.tasks.remove(&number).filter(|(_, task)| task.is_wanted()) else {
+            return;
+        };
+        // Nobody logs in here with what takes long to check.
+        let Work::Read(text) = task.work else { return };
+        self.news.push(News::Found(worker, task.number, Finding::Text(text.read())));
+        self.wake_program(0);
     }
 
     fn arrive_at_peer(&mut self, link: Link) {

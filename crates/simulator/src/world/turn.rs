@@ -16,6 +16,9 @@ const REFUSED: i32 = 111;
 /// Turns without a tick of the clock, an input or an output that count as spinning.
 const IDLE_TURNS: u32 = 50;
 
+/// In microseconds: longer than most statements take here, and much shorter than any client's patience.
+const LONGEST_TASK: u64 = 3_000;
+
 /// Outputs in one turn that count as never ending.
 const OUTPUTS_PER_TURN: u32 = 100_000;
 
@@ -33,6 +36,7 @@ impl<P: Subject> World<P> {
         }
         self.program.handle(now, Input::TurnEnd);
         busy |= self.poll_outputs();
+        self.hand_out_tasks();
         for event in self.program.events() {
             self.note(format_args!("event: {event}"));
         }
@@ -59,10 +63,24 @@ impl<P: Subject> World<P> {
                     self.note(format_args!("connect failed for token {token}"));
                     self.program.handle(now, Input::ConnectFailed { token, errno: REFUSED });
                 }
+                News::Found(worker, number, finding) => {
+                    self.note(format_args!("task {number} of worker {worker} is done"));
+                    self.program.found(worker, number, finding);
+                }
                 News::Signal(signal) => self.program.handle(now, Input::Signal(signal)),
             }
         }
         busy
+    }
+
+    /// Other threads take as long for what they are given as they like.
+    fn hand_out_tasks(&mut self) {
+        for (worker, task) in self.program.tasks() {
+            self.last_task += 1;
+            let delay = self.random.below(LONGEST_TASK);
+            self.schedule.at(self.now + delay, Happening::TaskDone(self.last_task));
+            self.tasks.insert(self.last_task, (worker, task));
+        }
     }
 
     fn tell(&mut self, now: Instant, link: Link, connection: ConnectionId, owner: Owner, event: &Event) {
