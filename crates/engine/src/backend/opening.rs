@@ -100,15 +100,22 @@ impl Engine {
             if room == 0 || !self.may_open_as(login.0) {
                 continue;
             }
-            if let Some(origin) = self.place_for(key, login, waiting) {
+            if let Some(origin) = self.place_for(key, login, waiting, &mut to_come) {
                 room -= 1;
                 self.open_backend(key, origin);
             }
         }
     }
 
-    /// A place for a backend of this login: a free one, or that of an idle backend of another login, or of another worker's.
-    fn place_for(&mut self, key: usize, login: Login, waiting: &[u32]) -> Option<Origin> {
+    /// A place for a backend of this login: a free one, or that of an idle backend of another login, which does not come for
+    /// anybody then, or of another worker's.
+    fn place_for(
+        &mut self,
+        key: usize,
+        login: Login,
+        waiting: &[u32],
+        to_come: &mut Vec<usize>,
+    ) -> Option<Origin> {
         if let Some(origin) = self.take_place() {
             return Some(origin);
         }
@@ -127,6 +134,7 @@ impl Engine {
         });
         match taken {
             Some(taken) => {
+                to_come.retain(|&own| own != taken);
                 self.quit_backend(taken);
                 self.take_place()
             }
