@@ -64,6 +64,27 @@ def test_versions(own_onramp, server, authority, context, version, rsa):
     connection.quit()
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_show_status_tells_of_the_clients_own_tls(own_onramp, server, authority, context, version):
+    certificate, key = authority.sign("shown")
+    onramp = own_onramp(server, tls_certificate=certificate, tls_key=key, max_backends=1, workers=1)
+    context.minimum_version = context.maximum_version = VERSIONS[version]
+    connection, answer = tls_login(onramp, context)
+    assert isinstance(answer, Ok), answer
+    cipher = connection.socket.cipher()[0].encode()
+
+    def told(asks, condition="LIKE 'Ssl%'"):
+        rows = dict(asks.query(f"SHOW SESSION STATUS {condition}").rows)
+        return rows.get(b"Ssl_version"), rows.get(b"Ssl_cipher")
+
+    with raw.connect(onramp) as plain:
+        for _ in range(2):
+            assert told(connection) == (f"TLSv{version}".encode(), cipher)
+            assert told(plain) == (b"", b"")
+            assert told(connection, "LIKE 'ssl_version'") == (f"TLSv{version}".encode(), None)
+    connection.quit()
+
+
 def test_the_request_and_the_handshake_in_one_write(secured, context):
     """Clients that do not wait between the two, cut in the worst ways."""
     for piece in (1, 7, 1 << 20):

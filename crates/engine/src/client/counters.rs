@@ -1,4 +1,4 @@
-//! How often a client has sent each command about prepared statements, as SHOW STATUS tells it of a session.
+//! How often a client has sent each command about prepared statements, and its TLS, as SHOW STATUS tells them of a session.
 //!
 //! The server counts for its own sessions, which are backends. Drivers, and who writes them, look there at what becomes of their
 //! statements. What counts where has been tried on MariaDB 10.11 and MySQL 8.0 and 9.7: preparing with or without success, closing
@@ -7,6 +7,7 @@
 
 use sql::{Holding, Kind};
 
+use super::Client;
 use crate::backend::Summary;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
@@ -41,16 +42,47 @@ impl Counters {
     }
 }
 
-/// A row of SHOW STATUS with the client's own count in it; `None` where it shows something else. What ends the rows does not
+/// What SHOW STATUS tells of a client itself.
+#[derive(Default)]
+pub(super) struct Own {
+    counters: Counters,
+    /// `Ssl_version` and `Ssl_cipher` of its connection; without TLS empty, as the servers have it.
+    version: String,
+    cipher: &'static str,
+}
+
+impl Own {
+    pub(super) fn of(client: &Client) -> Self {
+        let tls = client.tls();
+        Self {
+            counters: client.statements.as_ref().map(|statements| statements.counters).unwrap_or_default(),
+            version: tls.map(|session| session.version.to_string()).unwrap_or_default(),
+            cipher: tls.map(|session| session.cipher).unwrap_or_default(),
+        }
+    }
+
+    fn value(&self, name: &[u8]) -> Option<String> {
+        match name {
+            b"Ssl_version" => Some(self.version.clone()),
+            b"Ssl_cipher" => Some(self.cipher.to_owned()),
+            _ => {
+                let counted = name.strip_prefix(b"Com_stmt_")?;
+                let place = NAMES.iter().position(|known| *known == counted)?;
+                Some(self.counters.0[place].to_string())
+            }
+        }
+    }
+}
+
+/// A row of SHOW STATUS with the client's own value in it; `None` where it shows something else. What ends the rows does not
 /// begin with a name.
-pub(super) fn row_of_client(row: &[u8], own: Counters) -> Option<Vec<u8>> {
+pub(super) fn row_of_client(row: &[u8], own: &Own) -> Option<Vec<u8>> {
     let fields = wire::parse_text_row(row).ok()?;
     let [Some(name), Some(_)] = fields[..] else { return None };
-    let counted = name.strip_prefix(b"Com_stmt_")?;
-    let place = NAMES.iter().position(|known| *known == counted)?;
-    let mut out = Vec::with_capacity(row.len() + 20);
+    let value = own.value(name)?;
+    let mut out = Vec::with_capacity(row.len() + value.len());
     wire::put_lenenc_bytes(&mut out, name);
-    wire::put_lenenc_bytes(&mut out, own.0[place].to_string().as_bytes());
+    wire::put_lenenc_bytes(&mut out, value.as_bytes());
     Some(out)
 }
 
@@ -130,19 +162,28 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_the_clients_own() {
-        let mut own = Counters::default();
-        *own.of(Counter::Close) = u64::MAX;
-        *own.of(Counter::Fetch) = 3;
-        let rewritten = |answer: &[u8]| with_rows(answer, |row| row_of_client(row, own));
+    fn counters_and_tls_are_the_clients_own() {
+        let mut own =
+            Own { version: "TLSv1.3".to_owned(), cipher: "TLS_AES_256_GCM_SHA384", ..Own::default() };
+        *own.counters.of(Counter::Close) = u64::MAX;
+        *own.counters.of(Counter::Fetch) = 3;
+        let rewritten = |answer: &[u8]| with_rows(answer, |row| row_of_client(row, &own));
         for capabilities in [Capabilities::NONE, Capabilities::DEPRECATE_EOF, Capabilities::CACHE_METADATA] {
             let others =
                 [("Com_stmt_reprepare", "5"), ("Com_stmt_closed", "6"), ("Uptime", "7"), ("Com_stmt_", "8")];
-            let counted = [("Com_stmt_close", "1"), ("Com_stmt_fetch", "12"), ("Com_stmt_prepare", "345")];
+            let counted = [
+                ("Com_stmt_close", "1"),
+                ("Com_stmt_fetch", "12"),
+                ("Com_stmt_prepare", "345"),
+                ("Ssl_version", ""),
+                ("Ssl_cipher", "ECDHE-RSA-AES128-GCM-SHA256"),
+            ];
             let theirs = [
                 ("Com_stmt_close", "18446744073709551615"),
                 ("Com_stmt_fetch", "3"),
                 ("Com_stmt_prepare", "0"),
+                ("Ssl_version", "TLSv1.3"),
+                ("Ssl_cipher", "TLS_AES_256_GCM_SHA384"),
             ];
             let before = answer(&[&counted[..], &others].concat(), capabilities);
             assert_eq!(rewritten(&before), answer(&[&theirs[..], &others].concat(), capabilities));

@@ -70,8 +70,8 @@ impl Engine {
                 with_rows(answer, |row| process_list::row_of_client(row, &stayed))
             }
             Held::Counters => {
-                let own = self.clients[client].statements.as_ref().map(|statements| statements.counters);
-                with_rows(answer, |row| counters::row_of_client(row, own.unwrap_or_default()))
+                let own = counters::Own::of(&self.clients[client]);
+                with_rows(answer, |row| counters::row_of_client(row, &own))
             }
             Held::NoCounters => {
                 if let Some(statements) = self.clients[client].statements.as_mut().filter(|_| !failed) {
