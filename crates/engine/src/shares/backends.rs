@@ -39,12 +39,14 @@ impl Engine {
         true
     }
 
-    /// Whether the user of a client may use one more backend. What asks for the schema of logins is everybody's.
+    /// Whether the user of a client may use one more backend. What asks for the schema of logins is everybody's; reads that may share
+    /// a backend keep none, and have a bound of their own (`shared_backends`).
     pub(crate) fn user_may_use_one_more(&self, key: usize) -> bool {
         let Some(identity) = self.clients[key].identity else { return true };
         let usage = self.identities.usage(identity, &self.workers.users);
         usage.may_have_one_more(self.workers.places.limit(), self.settings.user_backends_share)
             || self.checks_schema(key)
+            || self.client_may_share(key)
     }
 
     /// Users of whose backends some are free again are held up no more.

@@ -149,11 +149,12 @@ impl Engine {
         self.scheduler.waiting_of(class) + self.shares.waiting(class)
     }
 
-    /// Whether a client's user uses as many backends as it may, and work of it waits for that already.
+    /// Whether a client's user uses as many backends as it may, and work of it waits for that already, as this has to.
     fn is_held_up(&self, key: usize) -> bool {
         let identity = self.clients[key].identity.filter(|_| !self.shares.held_up.is_empty());
         identity.is_some_and(|identity| {
             self.shares.holds_up(&text(&self.identities.identity(identity).account.user))
+                && !self.client_may_share(key)
         })
     }
 
