@@ -69,14 +69,13 @@ fn readers_go_on_where_there_are_as_many_permits_as_backends() {
         (scenarios::flush_tables_few_backends as fn(Scale) -> Scenario, "read"),
         (scenarios::lock_tables_other_schema, "other"),
     ] {
-        for (seed, permits, workers, disk) in [(4, 128, 1, 60_000)] {
+        for (seed, permits, workers, disk) in
+            [(1, 128, 1, 300), (4, 128, 1, 60_000), (5, 64, 2, 60_000), (16, 128, 2, 60_000)]
+        {
             let mut scenario = Scenario {
                 adjust: match permits {
                     64 => |_, settings| (settings.max_backends, settings.permits) = (128, 64),
-                    _ => |_, settings| {
-                        settings.user_backends_share = 100;
-                        (settings.max_backends, settings.permits) = (128, 128)
-                    },
+                    _ => |_, settings| (settings.max_backends, settings.permits) = (128, 128),
                 },
                 workers,
                 ..scenario(Scale::Small)
