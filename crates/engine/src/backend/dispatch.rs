@@ -233,11 +233,6 @@ impl Engine {
         }
     }
 
-    /// Whether what a client waits for may share a backend with others.
-    pub(crate) fn client_may_share(&self, key: usize) -> bool {
-        self.clients[key].request.as_ref().is_some_and(|request| self.may_share(key, request))
-    }
-
     /// Reads whose like have been short lately, hardly one aside, of a client whose reads open no transaction and leave nothing behind.
     fn may_share(&self, key: usize, request: &Request) -> bool {
         request.statement.plain_read

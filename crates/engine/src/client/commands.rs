@@ -431,7 +431,7 @@ impl Engine {
         let arrival = self.holdups.arrival(self.now, long);
         let client = &mut self.clients[key];
         let mut request = Request { urgent, arrival, ..request };
-        let mut phase = Phase::Queued;
+        let (mut phase, mut enters) = (Phase::Queued, None);
         if urgent {
             self.urgent.push((key, client.id, self.now));
         } else {
@@ -447,12 +447,15 @@ impl Engine {
             request.lane = Some(lane);
             match self.settings.coalescing.reads.then(|| self.join_group(key, &mut request)).flatten() {
                 Some(group) => phase = Phase::Following { group },
-                None => self.enqueue(key, lane, standing),
+                None => enters = Some(lane),
             }
         }
         let client = &mut self.clients[key];
         client.request = Some(Box::new(request));
         client.phase = phase;
+        if let Some(lane) = enters {
+            self.enqueue(key, lane, standing);
+        }
         if self.lacks_statement_memory() {
             let limit = self.settings.statement_memory;
             self.cancel_queued(key, &MySqlError::statement_memory(limit));

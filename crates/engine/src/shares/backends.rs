@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use seam::Instant;
+use wire::StatusFlags;
 
 use super::Shares;
 use crate::client::commands::key_u32;
@@ -39,14 +40,28 @@ impl Engine {
         true
     }
 
-    /// Whether the user of a client may use one more backend. What asks for the schema of logins is everybody's; reads that may share
-    /// a backend keep none, and have a bound of their own (`shared_backends`).
+    /// Whether the user of a client may use one more backend. What asks for the schema of logins is everybody's.
     pub(crate) fn user_may_use_one_more(&self, key: usize) -> bool {
         let Some(identity) = self.clients[key].identity else { return true };
         let usage = self.identities.usage(identity, &self.workers.users);
         usage.may_have_one_more(self.workers.places.limit(), self.settings.user_backends_share)
             || self.checks_schema(key)
-            || self.client_may_share(key)
+            || self.keeps_no_backend(key)
+    }
+
+    /// Whether what a client waits for gives its backend back at its end. How many of such statements run is what permits are for, and
+    /// those that wait for locks have lanes of their own.
+    pub(super) fn keeps_no_backend(&self, key: usize) -> bool {
+        let client = &self.clients[key];
+        client.request.as_ref().is_some_and(|request| {
+            let statement = &request.statement;
+            client.status.contains(StatusFlags::AUTOCOMMIT)
+                && !client.in_transaction()
+                && client.unstarted.is_none()
+                && !statement.several
+                && statement.transaction.is_none()
+                && self.pins_of(key, request).is_empty()
+        })
     }
 
     /// Users of whose backends some are free again are held up no more.

@@ -154,7 +154,7 @@ impl Engine {
         let identity = self.clients[key].identity.filter(|_| !self.shares.held_up.is_empty());
         identity.is_some_and(|identity| {
             self.shares.holds_up(&text(&self.identities.identity(identity).account.user))
-                && !self.client_may_share(key)
+                && !self.keeps_no_backend(key)
         })
     }
 
