@@ -122,7 +122,9 @@ def test_found_rows_count_what_was_passed_over(client, note, numbers, text, begi
     if begin:
         connection.query(begin)
     note("answer", connection.query_all(text))
-    other.query("SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6")
+    if not begin:
+        # In a transaction the backend is nobody else's, and where it is the only one they would wait.
+        other.query("SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6")
     note("found", connection.value("SELECT FOUND_ROWS()"))
     note("found again", connection.value("SELECT FOUND_ROWS()"))
 
