@@ -70,7 +70,7 @@ pub struct Settings {
     pub shared_backends: u32,
     /// Connections to the server, the service account's aside, from 1.
     pub max_backends: u32,
-    /// How many percent of the backends that other users do not use one user may use, from 1 to 100.
+    /// How many percent of the backends that other users do not use one user may use for what keeps one, from 1 to 100.
     pub user_backends_share: u32,
     /// Clients at the same time; one more gets error 1040.
     pub max_connections: u32,

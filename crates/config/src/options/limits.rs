@@ -31,10 +31,11 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         // Of 128 backends twelve are left: enough for others' statements one after the other, little to do without.
         default: "90",
         example: "50",
-        doc: "How many percent of the backends that other users do not use one user may use, whatever for: statements that run, \
-              transactions, pins. Alone it has that much of max_backends; a second user then that much of the rest, and so on. \
-              New work (see queue_limit) of a user who has as many waits until one is free, and others' goes on; after \
-              backend_connect_timeout it gets error 1205, which names this option. Parts of a backend are rounded up, so that \
+        doc: "How many percent of the backends that other users do not use one user may use. Alone it has that much of \
+              max_backends; a second user then that much of the rest, and so on. New work (see queue_limit) of a user who uses as \
+              many waits until one is free where it would keep a backend (it begins a transaction, runs in one, or pins), and \
+              others' goes on; after backend_connect_timeout it gets error 1205, which names this option. A statement that gives \
+              its backend back at its end does not wait: permits bound how many of these run. Parts of a backend are rounded up, so that \
               of fewer than ten none is kept. 100 for no such bound.",
         section: Section::Limits,
     },

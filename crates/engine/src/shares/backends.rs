@@ -1,5 +1,5 @@
-//! Users who use as many backends as they may (`user_backends_share`): their new work waits in front of the scheduler's queues, where it
-//! is in nobody's way, until one of theirs is free.
+//! Users who use as many backends as they may (`user_backends_share`): new work of theirs that would keep one more waits in front of the
+//! scheduler's queues, where it is in nobody's way, until one is free.
 
 use std::collections::BTreeMap;
 
