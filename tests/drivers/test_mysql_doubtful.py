@@ -5,24 +5,14 @@ As test_mysql: skipped unless MYSQL_HOME names a server's folder.
 
 import pytest
 
-from conftest import site_through
 from harness import mysql as private_mysql
 from harness import raw
-from harness.onramp import Onramp
 from harness.server import ADMIN
 from test_doubtful import LOCK_IS_FREE, NO_VARIABLE, ON_BOTH, STEALS, give_role, play
 from test_mysql import server  # noqa: F401 (a fixture)
+from test_mysql_left_behind import single_mysql, site  # noqa: F401 (the same here)
 
 pytestmark = private_mysql.needed
-
-site = site_through("single_mysql")
-
-
-@pytest.fixture(scope="module")
-def single_mysql(folder, server):  # noqa: F811
-    onramp = Onramp(server, folder, max_backends=1).start()
-    yield onramp
-    assert onramp.stop() == 0
 
 
 @pytest.fixture(scope="module")
