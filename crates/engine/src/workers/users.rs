@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// More names than this are looked through for those that nobody uses a backend for any more.
+/// More names than this are looked through for those that nobody uses a backend for any more, and again when they have doubled: a
+/// login costs the same however many users there are.
 const MANY_NAMES: usize = 1_000;
 
 /// All users.
@@ -18,7 +19,20 @@ pub(crate) struct Users {
     /// Backends in use, by whomever.
     all: Arc<AtomicU32>,
     /// Looked into by logins alone.
-    by_name: Mutex<BTreeMap<Box<[u8]>, Arc<AtomicU32>>>,
+    names: Mutex<Names>,
+}
+
+#[derive(Debug)]
+struct Names {
+    by_name: BTreeMap<Box<[u8]>, Arc<AtomicU32>>,
+    /// With more of them than this, those go that nobody uses.
+    most: usize,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { by_name: BTreeMap::new(), most: MANY_NAMES }
+    }
 }
 
 /// What one user uses.
@@ -35,11 +49,13 @@ pub(crate) struct Used(Usage);
 impl Users {
     /// What this user uses, under whatever accounts.
     pub(crate) fn usage_of(&self, user: &[u8]) -> Usage {
-        let mut names = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        if names.len() > MANY_NAMES && !names.contains_key(user) {
-            names.retain(|_, own| Arc::strong_count(own) > 1);
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let Names { by_name, most } = &mut *names;
+        if by_name.len() > *most && !by_name.contains_key(user) {
+            by_name.retain(|_, own| Arc::strong_count(own) > 1);
+            *most = MANY_NAMES.max(2 * by_name.len());
         }
-        let own = Arc::clone(names.entry(user.into()).or_default());
+        let own = Arc::clone(by_name.entry(user.into()).or_default());
         Usage { own, all: Arc::clone(&self.all) }
     }
 }
@@ -116,7 +132,16 @@ mod tests {
         for number in 0..5 * MANY_NAMES {
             users.usage_of(number.to_string().as_bytes());
         }
-        assert!(users.by_name.lock().unwrap().len() <= MANY_NAMES + 1);
+        let known = || users.names.lock().unwrap().by_name.len();
+        assert!(known() <= MANY_NAMES + 1);
+        let crowd: Vec<_> =
+            (0..5 * MANY_NAMES).map(|number| users.usage_of(number.to_string().as_bytes())).collect();
+        assert_eq!(known(), 5 * MANY_NAMES + 1);
+        drop(crowd);
+        for number in 0..20 * MANY_NAMES {
+            users.usage_of(format!("later {number}").as_bytes());
+        }
+        assert!(known() <= MANY_NAMES + 1);
         let used = kept.begin();
         assert_eq!(users.usage_of(b"kept").backends(), 1);
         drop(used);
