@@ -1,5 +1,8 @@
 """Clients that take what is for all: memory for half a statement, or for answers that they do not read."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from harness import raw
@@ -149,3 +152,25 @@ def test_peers_that_have_not_logged_in(own_onramp, server):
         for _ in range(1000):
             modest.sequence = 1
             assert modest.receive()[:1] == b"\0"
+
+def peak(onramp, act):
+    """By how many bytes the process grows meanwhile, at its largest."""
+    Path(f"/proc/{onramp.process.pid}/clear_refs").write_text("5")
+    before = onramp.memory()
+    act()
+    status = Path(f"/proc/{onramp.process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) * 1024 - before
+
+
+@pytest.mark.parametrize("driver", ["epoll", "uring"])
+def test_a_large_statement_takes_its_bytes_once(own_onramp, server, schema, driver):
+    """It is handed on from where it has arrived to where it is sent from, and goes back to the system behind that."""
+    onramp = own_onramp(server, driver=driver, max_allowed_packet="64MiB", workers=1)
+    client = raw.connect(onramp)
+    assert isinstance(client.query("SET @@session.sql_mode = ''"), Ok)
+    length = 20_000_000  # two packets
+    statement = f"SELECT LENGTH('{'x' * length}')"
+    before = onramp.memory()
+    grown = peak(onramp, lambda: client.value(statement) == str(length).encode() or pytest.fail("another length"))
+    assert grown < 1.6 * length, f"{grown} bytes"
+    until(lambda: onramp.memory() - before < length // 2, "the memory stays")

@@ -269,6 +269,14 @@ impl<P: Program> Program for Compressed<P> {
                 entry.count(&mut self.held);
                 Some(Output::Send { connection, bytes: &self.packed })
             }
+            Output::SendWhole { connection, bytes } => {
+                let Some(entry) = entry(&mut self.entries, connection) else {
+                    return Some(Output::SendWhole { connection, bytes });
+                };
+                entry.stream.put(&mut self.codec, &bytes, &mut self.packed);
+                entry.count(&mut self.held);
+                Some(Output::Send { connection, bytes: &self.packed })
+            }
             Output::Unread { connection, bytes } => {
                 let Some(entry) = entry(&mut self.entries, connection) else { return Some(output) };
                 entry.stream.keep(bytes);

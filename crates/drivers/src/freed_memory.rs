@@ -12,6 +12,28 @@ pub fn give_back_freed_memory() {
     }
 }
 
+/// From this size on a block of memory is a mapping of its own, which goes back to the system when it is freed, and grows without being
+/// copied. The GNU allocator begins with 128 KiB, and takes the size of the largest that was ever freed instead, up to 32 MiB
+/// (mallopt(3), "M_MMAP_THRESHOLD"): after one large statement all further ones would stay in the resident size. Smaller ones are not
+/// worth the page faults.
+#[cfg(target_env = "gnu")]
+const OWN_MAPPING: i32 = 1 << 20;
+
+/// What is free at the end of a heap goes back from this size on: twice the other, as the allocator itself has it.
+#[cfg(target_env = "gnu")]
+const FREE_AT_END: i32 = 2 * OWN_MAPPING;
+
+/// Has memory of large blocks go back to the system when they are freed. To be called before there are threads.
+pub fn give_large_blocks_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointer (mallopt(3)); nobody else allocates meanwhile.
+    #[allow(unsafe_code, reason = "no safe wrapper is known")]
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, OWN_MAPPING);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, FREE_AT_END);
+    }
+}
+
 #[cfg(all(test, target_env = "gnu"))]
 mod tests {
     use super::*;

@@ -29,7 +29,7 @@ mod uring;
 pub use counters::Counters;
 pub use driver::{Driver, DriverChoice, DriverKind, Opened, probe_uring};
 pub use epoll::EpollDriver;
-pub use freed_memory::give_back_freed_memory;
+pub use freed_memory::{give_back_freed_memory, give_large_blocks_back};
 pub use listen_address::ListenAddress;
 pub use listen_socket::ListenSocket;
 pub use settings::Settings;

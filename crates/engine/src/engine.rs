@@ -413,6 +413,7 @@ impl Engine {
             (Role::Backend(key), false) => {
                 if let Some(client) = self.backends[key].holder {
                     self.server_keeps_up(client);
+                    self.has_arrived(client);
                 }
             }
             (Role::Control | Role::Free, _) => {}

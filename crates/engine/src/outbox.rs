@@ -15,12 +15,15 @@ pub(crate) struct Outbox {
     asked_last: Option<Arc<str>>,
     /// What the layer below holds that compresses, as it has said.
     pub(crate) compression_bytes: usize,
+    /// Bytes of the records that have their own.
+    whole: usize,
     /// The connections whose compression is among the records: few, as logins are.
     about_to_compress: Vec<ConnectionId>,
 }
 
 enum Record {
     Send { connection: ConnectionId, start: usize, end: usize },
+    SendWhole { connection: ConnectionId, bytes: Vec<u8> },
     Connect { token: u64, address: Address },
     Close { connection: ConnectionId },
     PauseReading { connection: ConnectionId },
@@ -54,6 +57,14 @@ impl Outbox {
             return;
         }
         self.records.push_back(Record::Send { connection, start, end });
+    }
+
+    /// The same with bytes that nobody needs afterwards: they are handed on, and not copied.
+    pub(crate) fn send_whole(&mut self, connection: ConnectionId, bytes: Vec<u8>) {
+        if !bytes.is_empty() {
+            self.whole += bytes.capacity();
+            self.records.push_back(Record::SendWhole { connection, bytes });
+        }
     }
 
     pub(crate) fn connect(&mut self, token: u64, address: Address) {
@@ -121,7 +132,7 @@ impl Outbox {
 
     /// Bytes held, used or not.
     pub(crate) fn bytes(&self) -> usize {
-        self.arena.capacity() + self.records.capacity() * size_of::<Record>()
+        self.whole + self.arena.capacity() + self.records.capacity() * size_of::<Record>()
     }
 
     /// The oldest request. Once all are taken the arena is empty again.
@@ -136,6 +147,10 @@ impl Outbox {
         Some(match record {
             Record::Send { connection, start, end } => {
                 Output::Send { connection, bytes: &self.arena[start..end] }
+            }
+            Record::SendWhole { connection, bytes } => {
+                self.whole -= bytes.capacity();
+                Output::SendWhole { connection, bytes }
             }
             Record::Connect { token, address } => Output::Connect { token, address },
             Record::Close { connection } => Output::Close { connection },
@@ -180,6 +195,27 @@ mod tests {
         assert_eq!(outbox.poll(), Some(Output::Send { connection: connection(2), bytes: b"ef" }));
         assert_eq!(outbox.poll(), Some(Output::Send { connection: connection(1), bytes: b"gh" }));
         assert_eq!(outbox.poll(), None);
+    }
+
+    #[test]
+    fn what_is_handed_on_keeps_its_place_and_its_memory() {
+        let mut outbox = Outbox::default();
+        let whole = b"whole".to_vec();
+        let (place, empty) = (whole.as_ptr(), outbox.bytes());
+        outbox.send(connection(1), b"ab");
+        outbox.send_whole(connection(1), whole);
+        outbox.send(connection(1), b"cd");
+        assert!(outbox.bytes() > empty + 5);
+        assert_eq!(outbox.poll(), Some(Output::Send { connection: connection(1), bytes: b"ab" }));
+        match outbox.poll() {
+            Some(Output::SendWhole { bytes, .. }) => {
+                assert_eq!((bytes.as_ptr(), &bytes[..]), (place, &b"whole"[..]));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(outbox.poll(), Some(Output::Send { connection: connection(1), bytes: b"cd" }));
+        assert_eq!(outbox.poll(), None);
+        assert_eq!(outbox.whole, 0);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) struct Request {
     pub(crate) raw: Vec<u8>,
     /// Bytes that literals in the place of calls will add to it.
     pub(crate) growth: usize,
+    /// Bytes of it that are on their way to the server, until that has taken them or answers.
+    pub(crate) on_its_way: usize,
     /// How its reply ends.
     pub(crate) expect: Expect,
     /// Which command it is.
@@ -267,6 +269,7 @@ impl Request {
         Self {
             raw,
             growth: 0,
+            on_its_way: 0,
             expect,
             command,
             statement,
@@ -438,7 +441,7 @@ impl Request {
     pub(crate) fn bytes(&self) -> usize {
         let template = self.template.as_ref().map_or(0, |template| template.statement.bytes());
         let parsed = self.statement.bytes() + template + variables_bytes(self.variables.as_deref());
-        self.raw.len() + self.growth + self.attributes.bytes() + parsed
+        self.raw.len() + self.growth + self.on_its_way + self.attributes.bytes() + parsed
     }
 
     /// It has been sent, and will not be again.

@@ -159,6 +159,14 @@ pub enum Output<'a> {
         /// Copied by the driver if the system does not take them at once. May be none.
         bytes: &'a [u8],
     },
+    /// As [`Output::Send`], of many bytes (a large statement), which go to whoever carries it out: who has to keep them keeps
+    /// these, and makes no copy.
+    SendWhole {
+        /// On this connection.
+        connection: ConnectionId,
+        /// At least one byte.
+        bytes: Vec<u8>,
+    },
     /// Close the connection once everything sent so far is with the system. The id is dead from here on.
     Close {
         /// This connection.
@@ -204,6 +212,17 @@ pub enum Output<'a> {
     StopListening,
     /// The program has nothing left to do; the driver's `run` returns.
     Finished,
+}
+
+impl Output<'_> {
+    /// What is to be sent, and on which connection, whoever has the bytes.
+    pub fn sent(&self) -> Option<(ConnectionId, &[u8])> {
+        match self {
+            Output::Send { connection, bytes } => Some((*connection, bytes)),
+            Output::SendWhole { connection, bytes } => Some((*connection, bytes)),
+            _ => None,
+        }
+    }
 }
 
 /// A state machine that a driver runs. The calling contract is the turn in the [crate's documentation](crate).

@@ -35,6 +35,7 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
         Ok(configuration) => configuration,
         Err(error) => return crate::usage_error(&error.to_string()),
     };
+    drivers::give_large_blocks_back();
     let (log, lines) = match logging::start(configuration.log_level) {
         Ok(started) => started,
         Err(message) => {

@@ -90,6 +90,7 @@ impl Owned {
         match output {
             Output::Connect { token, address } => Self::Connect(*token, address.clone()),
             Output::Send { connection, bytes } => Self::Send(*connection, bytes.to_vec()),
+            Output::SendWhole { connection, bytes } => Self::Send(*connection, bytes.clone()),
             Output::Close { connection } => Self::Close(*connection),
             Output::PauseReading { connection } => Self::Pause(*connection),
             Output::ResumeReading { connection } => Self::Resume(*connection),

@@ -284,6 +284,25 @@ impl Table {
         }
     }
 
+    /// What is encrypted of many bytes is handed on as they are, and the buffer with it.
+    fn send_whole(
+        &mut self,
+        connection: ConnectionId,
+        bytes: Vec<u8>,
+        buffers: &mut Buffers,
+    ) -> Output<'static> {
+        let Some(entry) = self.entry(connection) else { return Output::SendWhole { connection, bytes } };
+        let written = match &mut entry.state {
+            State::Up(session) => session.write(&bytes, buffers),
+            State::Away(_) => Err(Error::HandshakeNotComplete),
+            State::Broken(_) | State::Over => return Output::Send { connection, bytes: &[] },
+        };
+        if let Err(error) = written {
+            self.break_off(connection, error.to_string());
+        }
+        Output::SendWhole { connection, bytes: std::mem::take(&mut buffers.sealed) }
+    }
+
     /// To be told to the program in the next turn.
     fn break_off(&mut self, connection: ConnectionId, reason: String) {
         if let Some(entry) = self.entry(connection) {
@@ -384,6 +403,9 @@ impl<P: Program> Program for Tls<P> {
                     self.table.break_off(connection, error.to_string());
                 }
                 Some(Output::Send { connection, bytes: &self.buffers.sealed })
+            }
+            Output::SendWhole { connection, bytes } => {
+                Some(self.table.send_whole(connection, bytes, &mut self.buffers))
             }
             Output::Unread { connection, bytes } => {
                 if self.table.entry(connection).is_none() {

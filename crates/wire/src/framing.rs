@@ -37,6 +37,35 @@ pub struct Message<'a> {
 /// [`WireError::WrongSequence`] as soon as a header shows it, and [`WireError::TooLarge`] as soon as the headers seen
 /// add up to a payload above `limit` bytes, long before the payload is there.
 pub fn read_message(bytes: &[u8], sequence: u8, limit: usize) -> Result<Option<Message<'_>>, WireError> {
+    let Some(Extent { consumed, length, last_sequence }) = message_extent(bytes, sequence, limit)? else {
+        return Ok(None);
+    };
+    let raw = &bytes[..consumed];
+    let payload = if length == consumed - HEADER_LEN {
+        Cow::Borrowed(&raw[HEADER_LEN..])
+    } else {
+        Cow::Owned(join(raw, length))
+    };
+    Ok(Some(Message { payload, raw, consumed, last_sequence }))
+}
+
+/// How far a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes of all its packets, headers included.
+    pub consumed: usize,
+    /// Bytes of its payload.
+    pub length: usize,
+    /// The sequence number of its last packet.
+    pub last_sequence: u8,
+}
+
+/// What [`read_message`] does, without the payload: nothing is copied, however many packets there are.
+///
+/// # Errors
+///
+/// As [`read_message`].
+pub fn message_extent(bytes: &[u8], sequence: u8, limit: usize) -> Result<Option<Extent>, WireError> {
     let mut at = 0;
     let mut length = 0;
     let mut expected = sequence;
@@ -56,13 +85,47 @@ pub fn read_message(bytes: &[u8], sequence: u8, limit: usize) -> Result<Option<M
         }
         expected = expected.wrapping_add(1);
     }
-    let raw = &bytes[..at];
-    let payload = if length == at - HEADER_LEN {
-        Cow::Borrowed(&raw[HEADER_LEN..])
-    } else {
-        Cow::Owned(join(raw, length))
-    };
-    Ok(Some(Message { payload, raw, consumed: at, last_sequence: expected }))
+    Ok(Some(Extent { consumed: at, length, last_sequence: expected }))
+}
+
+/// Takes the headers out of a whole message, which leaves its payload in the same memory. What is no whole message stays as it is.
+pub fn unpack_message(message: &mut Vec<u8>) {
+    let first = message.get(HEADER_LEN - 1).copied().unwrap_or(0);
+    let whole = matches!(message_extent(message, first, usize::MAX),
+        Ok(Some(extent)) if extent.consumed == message.len());
+    if !whole {
+        return;
+    }
+    let (mut from, mut to) = (0, 0);
+    while let Some(header) = message.get(from..).and_then(Header::parse) {
+        let begins = from + HEADER_LEN;
+        message.copy_within(begins..begins + header.length, to);
+        from = begins + header.length;
+        to += header.length;
+    }
+    message.truncate(to);
+}
+
+/// Makes a payload a message in the same memory, as [`put_message`] would append it elsewhere.
+pub fn pack_message(payload: &mut Vec<u8>, sequence: &mut u8) {
+    let length = payload.len();
+    let packets = length / MAX_PAYLOAD + 1;
+    // No more than there is need for: a vector would double.
+    payload.reserve_exact(packets * HEADER_LEN);
+    payload.resize(length + packets * HEADER_LEN, 0);
+    for packet in (0..packets).rev() {
+        let begins = packet * MAX_PAYLOAD;
+        let ends = length.min(begins + MAX_PAYLOAD);
+        let place = begins + packet * HEADER_LEN;
+        payload.copy_within(begins..ends, place + HEADER_LEN);
+        #[allow(clippy::cast_possible_truncation, reason = "they are counted modulo 256")]
+        let number = sequence.wrapping_add(packet as u8);
+        let header = Header { length: ends - begins, sequence: number };
+        payload[place..place + HEADER_LEN].copy_from_slice(&header.to_bytes());
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "they are counted modulo 256")]
+    let counted = packets as u8;
+    *sequence = sequence.wrapping_add(counted);
 }
 
 /// Bytes that the first message needs in all, headers included, as far as the headers seen so far tell; it may grow
@@ -229,6 +292,29 @@ mod tests {
             assert_eq!(message.last_sequence.wrapping_add(1), sequence);
             assert_eq!(message.consumed, bytes.len());
             assert_eq!(read_message(&bytes[..bytes.len() - 1], 255, NO_LIMIT), Ok(None));
+        }
+    }
+
+    #[test]
+    fn headers_go_and_come_in_place() {
+        for length in
+            [0, 1, 5, MAX_PAYLOAD - 1, MAX_PAYLOAD, MAX_PAYLOAD + 1, 2 * MAX_PAYLOAD, 2 * MAX_PAYLOAD + 7]
+        {
+            let payload: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
+            let (mut message, mut sequence) = (Vec::new(), 254);
+            put_message(&mut message, &mut sequence, &payload);
+            let mut packed = message.clone();
+            unpack_message(&mut packed);
+            assert!(packed == payload, "{length}");
+            let mut counted = 254;
+            pack_message(&mut packed, &mut counted);
+            assert!(packed == message && counted == sequence, "{length}");
+            // A part of a message, and more than one, are none.
+            for other in [&message[..message.len() - 1], &[&message[..], &[0, 0, 0, 0]].concat()] {
+                let mut same = other.to_vec();
+                unpack_message(&mut same);
+                assert!(same == other, "{length}");
+            }
         }
     }
 

@@ -304,13 +304,15 @@ impl World {
         let mut hang_up = Vec::new();
         while let Some(output) = self.engine.poll_output() {
             asked = true;
+            if let Some((connection, bytes)) = output.sent() {
+                if let Some(found) = find_mut(&mut self.slots, connection) {
+                    found.end.receive(bytes);
+                }
+                continue;
+            }
             match output {
                 Output::Connect { token, .. } => self.connects.push_back(token),
-                Output::Send { connection, bytes } => {
-                    if let Some(found) = find_mut(&mut self.slots, connection) {
-                        found.end.receive(bytes);
-                    }
-                }
+                Output::Send { .. } | Output::SendWhole { .. } => unreachable!("sent above"),
                 Output::Close { connection } => {
                     if let Some(slot) = slot_mut(&mut self.slots, connection) {
                         slot.close();

@@ -65,7 +65,7 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         kind: Kind::Size(1 << 20..=1 << 40, |configuration| &mut configuration.engine.statement_memory),
         default: "256MiB",
         example: "1GiB",
-        doc: "Memory for the waiting statements of all clients together, and for what is found in them; beyond it new ones get error 1041. Before that those \
+        doc: "Memory for the waiting statements of all clients together, for what is found in them, and for large ones that the server has not taken yet; beyond it new ones get error 1041. Before that those \
               clients do, and are closed, that hold most of it with half a statement, or with long data for one. At least \
               max_allowed_packet. What compressed clients have sent of packets that are not whole has a bound of its own, of the \
               same size, and 32 MiB at least on each worker.",

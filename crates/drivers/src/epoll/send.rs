@@ -4,28 +4,56 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, send};
 use seam::{ConnectionId, Input, Program};
 
-use super::connection::Connection;
+use super::connection::{Connection, Unsent};
 use super::{EpollDriver, Notice};
 use crate::Counters;
 
 impl EpollDriver {
     /// Sends at once if nothing waits before it; keeps what is left.
     pub(super) fn send(&mut self, id: ConnectionId, bytes: &[u8]) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        if bytes.is_empty() || !connection.is_open() {
-            return;
+        if let Some(sent) = self.send_now(id, bytes) {
+            self.keep(id, |unsent| unsent.bytes.extend(&bytes[sent..]));
         }
-        let mut rest = bytes;
-        if connection.unsent.is_none() {
-            match send_once(connection, bytes, &mut self.counters) {
-                Ok(sent) if sent == bytes.len() => return,
-                Ok(sent) => rest = &bytes[sent..],
-                Err(Errno::AGAIN) => {}
-                Err(errno) => return self.fail(id, errno),
+    }
+
+    /// The same with bytes that are ours to keep.
+    pub(super) fn send_whole(&mut self, id: ConnectionId, bytes: Vec<u8>) {
+        let Some(sent) = self.send_now(id, &bytes) else { return };
+        self.keep(id, |unsent| {
+            if unsent.bytes.is_empty() {
+                // No copy: a vector becomes a ring as it is, and its front goes by moving the beginning.
+                unsent.bytes = bytes.into();
+                unsent.bytes.drain(..sent);
+            } else {
+                unsent.bytes.extend(&bytes[sent..]);
+            }
+        });
+    }
+
+    /// How many bytes the system has taken at once, where some are left to be kept.
+    fn send_now(&mut self, id: ConnectionId, bytes: &[u8]) -> Option<usize> {
+        let connection = self.connections.get_mut(id).filter(|connection| connection.is_open())?;
+        if bytes.is_empty() {
+            return None;
+        }
+        if connection.unsent.is_some() {
+            return Some(0);
+        }
+        match send_once(connection, bytes, &mut self.counters) {
+            Ok(sent) if sent == bytes.len() => None,
+            Ok(sent) => Some(sent),
+            Err(Errno::AGAIN) => Some(0),
+            Err(errno) => {
+                self.fail(id, errno);
+                None
             }
         }
+    }
+
+    fn keep(&mut self, id: ConnectionId, keep: impl FnOnce(&mut Unsent)) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
         let unsent = connection.unsent.get_or_insert_default();
-        unsent.bytes.extend(rest);
+        keep(unsent);
         if !unsent.stalled && unsent.bytes.len() > self.settings.high_water {
             unsent.stalled = true;
             self.notices.push_back(Notice::Stalled { connection: id });

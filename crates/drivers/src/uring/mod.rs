@@ -278,6 +278,7 @@ impl UringDriver {
             match output {
                 Output::Connect { token, address } => self.connect(token, &address),
                 Output::Send { connection, bytes } => self.send(connection, bytes),
+                Output::SendWhole { connection, bytes } => self.send_whole(connection, bytes),
                 Output::Close { connection } => self.close(connection),
                 Output::PauseReading { connection } => self.pause_reading(connection),
                 Output::ResumeReading { connection } => self.resume_reading(connection),

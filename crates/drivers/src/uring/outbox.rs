@@ -33,8 +33,19 @@ impl Outbox {
     /// Adds bytes behind all others.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         match self.asked {
-            Asked::Nothing => self.sending.extend_from_slice(bytes),
-            Asked::Silently | Asked::Aloud => self.waiting.extend_from_slice(bytes),
+            Asked::Nothing if self.waiting.is_empty() => self.sending.extend_from_slice(bytes),
+            _ => self.waiting.extend_from_slice(bytes),
+        }
+    }
+
+    /// The same; where no more than one request's bytes stand before them, these very bytes are kept.
+    pub(super) fn push_whole(&mut self, bytes: Vec<u8>) {
+        if self.sending.is_empty() && self.asked == Asked::Nothing {
+            self.sending = bytes;
+        } else if self.waiting.is_empty() {
+            self.waiting = bytes;
+        } else {
+            self.waiting.extend_from_slice(&bytes);
         }
     }
 
@@ -157,6 +168,28 @@ mod tests {
         outbox.asked = Asked::Aloud;
         outbox.advance(1);
         assert_eq!(outbox.unsent(), 0);
+    }
+
+    #[test]
+    fn whole_bytes_are_kept_where_nothing_waits() {
+        let mut outbox = Outbox::default();
+        let large = vec![7; 100];
+        let place = large.as_ptr();
+        outbox.push_whole(large);
+        assert_eq!((outbox.next().as_ptr(), outbox.unsent()), (place, 100));
+        outbox.push_whole(vec![9; 50]);
+        outbox.push(&[8; 2]);
+        assert_eq!((outbox.next(), outbox.unsent()), (&[7; 100][..], 152));
+        outbox.asked = Asked::Aloud;
+        outbox.advance(100);
+        assert_eq!(outbox.next(), [&[9; 50][..], &[8; 2]].concat());
+        outbox.advance(52);
+        assert_eq!(outbox.unsent(), 0);
+        outbox.push_whole(vec![1]);
+        outbox.asked = Asked::Silently;
+        outbox.push_whole(vec![2; 3]);
+        outbox.advance(1);
+        assert_eq!(outbox.next(), [2; 3]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use seam::{ConnectionId, Input, Program};
 
 use super::UringDriver;
 use super::connection::Phase;
-use super::outbox::Asked;
+use super::outbox::{Asked, Outbox};
 
 /// Bytes that are sent without a completion at most. They are kept as long as the wait lasts, of no more connections than
 /// a turn has, and nearly all answers are smaller; to be woken for more than this is little beside copying it.
@@ -14,13 +14,25 @@ const MOST_SILENTLY: usize = 16 << 10;
 impl UringDriver {
     /// Keeps the bytes until the turn is over; what a connection sends in one turn is one request.
     pub(super) fn send(&mut self, id: ConnectionId, bytes: &[u8]) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        if bytes.is_empty() || !connection.is_open() {
-            return;
+        if !bytes.is_empty() {
+            self.add(id, |outbox| outbox.push(bytes));
         }
+    }
+
+    /// The same with bytes that are ours to keep.
+    pub(super) fn send_whole(&mut self, id: ConnectionId, bytes: Vec<u8>) {
+        if !bytes.is_empty() {
+            self.add(id, |outbox| outbox.push_whole(bytes));
+        }
+    }
+
+    fn add(&mut self, id: ConnectionId, push: impl FnOnce(&mut Outbox)) {
+        let Some(connection) = self.connections.get_mut(id).filter(|connection| connection.is_open()) else {
+            return;
+        };
         let outbox = connection.outbox.get_or_insert_with(|| self.outboxes.take());
         let before = outbox.unsent();
-        outbox.push(bytes);
+        push(outbox);
         // Only those that pass the mark: the system may take them all before the program has to know.
         let high_water = self.settings.high_water;
         if !outbox.stalled && before <= high_water && outbox.unsent() > high_water {

@@ -290,15 +290,15 @@ impl Engine {
             let id = self.prepared_statement_id(backend_key, about).expect("it is prepared there");
             put_statement_id(&mut request.raw, id);
         }
-        self.put_request(key, backend_key, &request, &ahead, shared);
+        // What shares a backend may have to be sent once more, see `rescue.rs`, and a text that is prepared is remembered.
+        let kept = (shared && self.settings.rescue_reads) || request.command == RequestKind::Prepare;
+        self.put_request(key, backend_key, &mut request, &ahead, shared, kept);
         if let Some(statement) = self.backends[backend_key].in_flight.back_mut() {
             statement.group = group;
         }
         let dumps = request.command == RequestKind::BinlogDump;
         self.clients[key].phase =
             Phase::Running(if dumps { Running::Replicating { begun: false } } else { Running::OnServer });
-        // What shares a backend may have to be sent once more, see `rescue.rs`, and a text that is prepared is remembered.
-        let kept = (shared && self.settings.rescue_reads) || request.command == RequestKind::Prepare;
         if !kept {
             request.forget_bytes();
         }
@@ -434,16 +434,19 @@ impl Engine {
         &mut self,
         key: usize,
         backend_key: usize,
-        request: &Request,
+        request: &mut Request,
         ahead: &Ahead,
         shared: bool,
+        kept: bool,
     ) {
         let Client { capabilities, .. } = self.clients[key];
         let status = self.clients[key].reader().status();
         let known_metadata = self.known_metadata(key, request);
-        let first_sequence = self.put_message(backend_key, request, &ahead.texts);
-        self.note_last(backend_key, key);
         let code_change = self.code_change(key, request);
+        let handed_on = if kept { None } else { self.hand_on(backend_key, request, &ahead.texts) };
+        let first_sequence =
+            handed_on.unwrap_or_else(|| self.put_message(backend_key, request, &ahead.texts));
+        self.note_last(backend_key, key);
         self.wait_timeout_goes_ahead(key, backend_key, ahead);
         let backend = &mut self.backends[backend_key];
         let preludes = ahead.count();

@@ -23,6 +23,10 @@ impl Engine {
         for key in std::mem::take(&mut self.dirty) {
             let backend = &mut self.backends[key];
             if let Some(connection) = backend.connection {
+                if backend.is_ready() && backend.out.len() > BUFFER_KEPT {
+                    self.outbox.send_whole(connection, std::mem::take(&mut backend.out));
+                    continue;
+                }
                 self.outbox.send(connection, &backend.out);
                 if !backend.is_ready() {
                     // Its password may be among it.
@@ -67,6 +71,48 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// A large request that is not needed here any more goes to the driver as it is, behind what is sent to its backend already. Gives the
+    /// number of the answer's first packet; `None` where it has to be put together first.
+    pub(super) fn hand_on(
+        &mut self,
+        backend_key: usize,
+        request: &mut Request,
+        ahead: &[Vec<u8>],
+    ) -> Option<u8> {
+        let backend = &self.backends[backend_key];
+        let (takes, among_values) =
+            (backend.takes_attributes(), request.attributes == QueryAttributes::AmongValues);
+        let as_it_is = match request.command {
+            RequestKind::Query | RequestKind::Other => true,
+            RequestKind::Execute => takes == among_values,
+            _ => false,
+        };
+        let large = request.raw.len() > BUFFER_KEPT && ahead.is_empty() && as_it_is;
+        let connection = backend.connection.filter(|_| large && backend.is_ready())?;
+        if takes && request.command == RequestKind::Query {
+            wire::unpack_message(&mut request.raw);
+            request.raw.splice(1..1, in_front(&request.attributes).iter().copied());
+            wire::pack_message(&mut request.raw, &mut 0);
+        }
+        let answer = request.server_answer();
+        let raw = std::mem::take(&mut request.raw);
+        let backend = &mut self.backends[backend_key];
+        self.outbox.send(connection, &backend.out);
+        backend.out.clear();
+        request.on_its_way = raw.len();
+        self.outbox.send_whole(connection, raw);
+        Some(answer)
+    }
+
+    /// The server takes what is sent to it: what was on its way there is so no more.
+    pub(crate) fn has_arrived(&mut self, client: usize) {
+        if let Some(request) = self.clients[client].request.as_mut() {
+            self.buffered -= std::mem::take(&mut request.on_its_way);
+        }
+    }
+}
+
 impl Backend {
     fn takes_attributes(&self) -> bool {
         self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
@@ -75,10 +121,7 @@ impl Backend {
     /// What goes in front of the text of a COM_QUERY.
     pub(super) fn put_attributes(&mut self, attributes: &QueryAttributes) {
         if self.takes_attributes() {
-            self.out.extend_from_slice(match attributes {
-                QueryAttributes::OfText(attributes) => attributes,
-                QueryAttributes::None | QueryAttributes::AmongValues => &NO_QUERY_ATTRIBUTES,
-            });
+            self.out.extend_from_slice(in_front(attributes));
         }
     }
 
@@ -130,6 +173,14 @@ impl Backend {
             rest = &rest[message.consumed..];
         }
         sequence
+    }
+}
+
+/// What a backend that takes attributes finds in front of a text.
+fn in_front(attributes: &QueryAttributes) -> &[u8] {
+    match attributes {
+        QueryAttributes::OfText(attributes) => attributes,
+        QueryAttributes::None | QueryAttributes::AmongValues => &NO_QUERY_ATTRIBUTES,
     }
 }
 

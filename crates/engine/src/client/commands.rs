@@ -87,6 +87,7 @@ impl Engine {
         } else {
             let mut input = std::mem::take(&mut self.clients[key].input);
             self.buffered -= std::mem::take(&mut self.clients[key].counted);
+            make_room(&mut input, bytes.len());
             input.extend_from_slice(bytes);
             self.work_off(key, input);
         }
@@ -104,6 +105,14 @@ impl Engine {
     }
 
     fn work_off(&mut self, key: usize, mut input: Vec<u8>) {
+        while let Some(extent) = self.large_text(key, &input) {
+            let behind = input.split_off(extent.consumed);
+            self.take_large_text(key, input, extent.last_sequence.wrapping_add(1));
+            if behind.is_empty() || !self.clients.contains(key) {
+                return;
+            }
+            input = behind;
+        }
         let logs_in = matches!(self.clients[key].phase, Phase::Login(_));
         let used = self.client_messages(key, &input);
         if logs_in {
@@ -300,7 +309,7 @@ impl Engine {
         attributes: QueryAttributes,
     ) {
         if text.len() > self.settings.large_statement_size {
-            return self.read_elsewhere(key, RequestKind::Query, raw, answer, attributes);
+            return self.read_elsewhere(key, RequestKind::Query, raw.to_vec(), answer, attributes);
         }
         let mut request = Request::of_query(text, self.lex_mode(key), self.wants(key), answer);
         if self.is_for_the_server(key, &mut request, text) {
@@ -344,7 +353,13 @@ impl Engine {
 
     fn prepare(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
         if text.len() > self.settings.large_statement_size {
-            return self.read_elsewhere(key, RequestKind::Prepare, raw, answer, QueryAttributes::None);
+            return self.read_elsewhere(
+                key,
+                RequestKind::Prepare,
+                raw.to_vec(),
+                answer,
+                QueryAttributes::None,
+            );
         }
         let request = Request::of_prepare(text, self.lex_mode(key), answer);
         if self.may_prepare(key, &request, text) {
@@ -540,6 +555,20 @@ impl Engine {
         let said = self.clients[key].status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);
         sql::LexMode { no_backslash_escapes: said || mode.no_backslash_escapes, ..mode }
     }
+}
+
+/// From here on what is kept of a command grows by a part of itself, and does not double: the allocator moves so much without copying it.
+const DOUBLES_UP_TO: usize = 1 << 20;
+const GROWS_BY: usize = 8;
+
+/// Makes room for what has come of a command, and for no more than what its headers say will come.
+fn make_room(input: &mut Vec<u8>, more: usize) {
+    if input.capacity() - input.len() >= more {
+        return;
+    }
+    let room = if input.len() < DOUBLES_UP_TO { input.len() } else { input.len() / GROWS_BY };
+    let to_come = wire::message_len_hint(input).map_or(more, |needed| needed.saturating_sub(input.len()));
+    input.reserve_exact(more.max(room.min(to_come)));
 }
 
 /// Clients are slots of a slab, bounded by `max_connections`, which is a u32; so are backends, by `max_backends`.

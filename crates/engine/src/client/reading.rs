@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sql::{Definitions, Holding, Kind, LexMode};
-use wire::{Command, Expect};
+use wire::{Capabilities, CommandKind, Expect, Extent};
 
 use super::Phase;
 use super::held::Held;
@@ -74,9 +74,10 @@ impl std::fmt::Debug for ReadText {
 
 impl LargeText {
     /// Reads it, which takes some ten milliseconds for each megabyte.
-    pub fn read(self) -> ReadText {
-        let mut request = with_text_of(&self.raw, |text| self.read_text(text));
-        request.raw = self.raw;
+    pub fn read(mut self) -> ReadText {
+        let mut raw = std::mem::take(&mut self.raw);
+        let mut request = with_text_of(&mut raw, |text| self.read_text(text));
+        request.raw = raw;
         request.attributes = self.attributes;
         ReadText(Box::new(request))
     }
@@ -153,12 +154,49 @@ impl Request {
 }
 
 impl Engine {
+    /// How far the first command goes, where it is a whole one with a large text: its memory goes with it from then on.
+    pub(super) fn large_text(&self, key: usize, input: &[u8]) -> Option<Extent> {
+        let client = &self.clients[key];
+        let has_text =
+            [CommandKind::Query as u8, CommandKind::StmtPrepare as u8].contains(input.get(wire::HEADER_LEN)?);
+        let large = has_text
+            && input.len() > self.settings.large_statement_size
+            && matches!(client.phase, Phase::Idle)
+            && client.stalled_since.is_none()
+            && client.lost.is_none()
+            && !self.outbox.is_about_to_compress(client.connection);
+        if !large {
+            return None;
+        }
+        // What is wrong with it is said elsewhere.
+        let extent = wire::message_extent(input, 0, self.max_allowed_packet()).ok().flatten();
+        extent.filter(|extent| extent.length > self.settings.large_statement_size + 1)
+    }
+
+    /// One of those.
+    pub(super) fn take_large_text(&mut self, key: usize, mut raw: Vec<u8>, answer: u8) {
+        let client = &self.clients[key];
+        let (command, attributes) = match raw[wire::HEADER_LEN] {
+            prepare if prepare == CommandKind::StmtPrepare as u8 => {
+                (RequestKind::Prepare, QueryAttributes::None)
+            }
+            _ if client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) => {
+                match take_attributes(&mut raw) {
+                    Some(attributes) => (RequestKind::Query, attributes),
+                    None => return self.answer_error(key, answer, &MySqlError::malformed_packet()),
+                }
+            }
+            _ => (RequestKind::Query, QueryAttributes::None),
+        };
+        self.read_elsewhere(key, command, raw, answer, attributes);
+    }
+
     /// Has a large text read elsewhere; what was found comes to [`Self::text_is_read`].
     pub(super) fn read_elsewhere(
         &mut self,
         key: usize,
         command: RequestKind,
-        raw: &[u8],
+        raw: Vec<u8>,
         answer: u8,
         attributes: QueryAttributes,
     ) {
@@ -168,7 +206,7 @@ impl Engine {
         let schema = client.session.and_then(|session| self.sessions.state(session).schema.clone());
         let bytes = raw.len() + attributes.bytes();
         let (mode, wants) = (self.lex_mode(key), self.wants(key));
-        let text = LargeText { command, raw: raw.to_vec(), answer, attributes, mode, wants, schema, code };
+        let text = LargeText { command, raw, answer, attributes, mode, wants, schema, code };
         let task = self.give_task(asker, Work::Read(Box::new(text)), network);
         self.buffered += bytes;
         self.clients[key].phase = Phase::Reading(Box::new(Reading { task, bytes, answer }));
@@ -207,8 +245,8 @@ impl Engine {
         if let Some(lost) = self.clients[key].lost {
             return self.answer_lost(key, lost, answer);
         }
-        let raw = std::mem::take(&mut request.raw);
-        let goes_on = with_text_of(&raw, |text| match request.command {
+        let mut raw = std::mem::take(&mut request.raw);
+        let goes_on = with_text_of(&mut raw, |text| match request.command {
             RequestKind::Prepare => self.may_prepare(key, &request, text),
             _ => self.is_for_the_server(key, &mut request, text),
         });
@@ -222,13 +260,25 @@ impl Engine {
     }
 }
 
-/// Looks at the text of a command, of however many packets.
-fn with_text_of<T>(raw: &[u8], look: impl FnOnce(&[u8]) -> T) -> T {
-    let message = wire::read_message(raw, 0, usize::MAX).ok().flatten();
-    match message.as_ref().map(|message| Command::parse(&message.payload)) {
-        Some(Ok(Command::Query(text) | Command::StmtPrepare(text))) => look(text),
-        _ => look(b""), // it has been read once, when it came
+/// Looks at the text of a command, of however many packets, whose headers are away meanwhile.
+fn with_text_of<T>(raw: &mut Vec<u8>, look: impl FnOnce(&[u8]) -> T) -> T {
+    if raw.len() < wire::HEADER_LEN + wire::MAX_PAYLOAD {
+        return look(raw.get(wire::HEADER_LEN + 1..).unwrap_or_default());
     }
+    wire::unpack_message(raw);
+    let found = look(raw.get(1..).unwrap_or_default());
+    wire::pack_message(raw, &mut 0);
+    found
+}
+
+/// Takes its query attributes off a COM_QUERY; `None` where they cannot be read.
+fn take_attributes(raw: &mut Vec<u8>) -> Option<QueryAttributes> {
+    wire::unpack_message(raw);
+    let (attributes, text) = wire::split_query_attributes(&raw[1..]).ok()?;
+    let before = raw.len() - text.len();
+    raw.drain(1..before);
+    wire::pack_message(raw, &mut 0);
+    Some(attributes.map_or(QueryAttributes::None, |attributes| QueryAttributes::OfText(attributes.into())))
 }
 
 /// As far as it matters for diagnostics that are kept.

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use engine::Settings;
-use seam::{Address, CloseReason, Input, Instant, ListenerId, Output, Peer, Program};
+use seam::{Address, CloseReason, ConnectionId, Input, Instant, ListenerId, Output, Peer, Program};
 
 use super::client::{Client, Phase};
 use super::figures::{Class, Outcome};
@@ -104,7 +104,7 @@ pub struct World<'a> {
     pub(super) clients: Vec<Client>,
     server: Server,
     /// At which worker each session of the server has its other end.
-    session_ends: Vec<(u16, seam::ConnectionId)>,
+    session_ends: Vec<(u16, ConnectionId)>,
     /// Counts clients that connected, to spread them.
     pub(super) accepted: u32,
     /// The first statements are sent from here on.
@@ -295,7 +295,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn log_in(&mut self, number: usize, engine: &mut engine::Engine, connection: seam::ConnectionId) {
+    fn log_in(&mut self, number: usize, engine: &mut engine::Engine, connection: ConnectionId) {
         let End::Client(client) = self.workers[number].end(connection) else { return };
         let (now, peer) = (Instant::from_micros(self.now), Peer::Tcp(address_of(client)));
         engine.handle(now, Input::Accepted { connection, listener: ListenerId(0), peer });
@@ -320,19 +320,15 @@ impl<'a> World<'a> {
     }
 
     fn carry_out(&mut self, number: usize, output: &Output<'_>) {
+        if let Some((connection, bytes)) = output.sent() {
+            return self.carry(number, connection, bytes);
+        }
         match *output {
             Output::Connect { token, .. } => {
                 let worker = u16::try_from(number).expect("few workers");
                 self.plan(self.now + 2 * LATENCY, Happening::Connect { worker, token });
             }
-            Output::Send { connection, bytes } => match self.workers[number].end(connection) {
-                End::Client(client) => self.client_hears(client, bytes),
-                End::Session(session) => {
-                    let bytes = bytes.to_vec();
-                    self.plan(self.now + LATENCY, Happening::Receive { session, bytes });
-                }
-                End::Gone | End::Free => {}
-            },
+            Output::Send { .. } | Output::SendWhole { .. } => unreachable!("sent above"),
             Output::Close { connection } => {
                 let end = self.workers[number].end(connection);
                 self.workers[number].close(connection);
@@ -347,6 +343,17 @@ impl<'a> World<'a> {
             // No TLS here.
             Output::StartTls { .. } | Output::StartCompression { .. } | Output::Unread { .. } => {}
             Output::StopListening | Output::Finished => {}
+        }
+    }
+
+    fn carry(&mut self, number: usize, connection: ConnectionId, bytes: &[u8]) {
+        match self.workers[number].end(connection) {
+            End::Client(client) => self.client_hears(client, bytes),
+            End::Session(session) => {
+                let bytes = bytes.to_vec();
+                self.plan(self.now + LATENCY, Happening::Receive { session, bytes });
+            }
+            End::Gone | End::Free => {}
         }
     }
 

@@ -112,19 +112,21 @@ impl<P: Subject> World<P> {
         for count in 0..OUTPUTS_PER_TURN {
             // The output borrows the program, so what it asks for is carried out on the other fields.
             let Some(output) = self.program.poll_output() else { return count > 0 };
+            if let Some((connection, bytes)) = output.sent() {
+                if let Some(link) = self.network.link_of(connection) {
+                    let name = name(&self.link_keys, link, self.network.owner(link));
+                    self.trace.line(self.now, format_args!("{name} <- {}", Shown(bytes)));
+                    self.network.program_sends(self.now, &mut self.schedule, self.turn, link, bytes);
+                }
+                continue;
+            }
             match output {
+                Output::Send { .. } | Output::SendWhole { .. } => unreachable!("sent above"),
                 Output::Connect { token, address } => {
                     let delay = 1 + self.random.below(self.parameters.conditions.delay + 100);
                     self.trace.line(self.now, format_args!("program connects to {address}, token {token}"));
                     self.schedule.at(self.now + delay, Happening::ConnectDone { token });
                     self.checkers.connects();
-                }
-                Output::Send { connection, bytes } => {
-                    if let Some(link) = self.network.link_of(connection) {
-                        let name = name(&self.link_keys, link, self.network.owner(link));
-                        self.trace.line(self.now, format_args!("{name} <- {}", Shown(bytes)));
-                        self.network.program_sends(self.now, &mut self.schedule, self.turn, link, bytes);
-                    }
                 }
                 Output::Close { connection } => {
                     if let Some(link) = self.network.link_of(connection) {
