@@ -3,7 +3,7 @@
 use sql::{Effects, Kind};
 use wire::Expect;
 
-use super::{InFlight, Summary};
+use super::{InFlight, Owner, Summary};
 use crate::client::commands::key_u32;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
@@ -53,6 +53,20 @@ impl Engine {
         self.note_diagnostics(key, client, request, statement);
     }
 
+    /// Of a read that others may follow at once, and none has: what it has left is still there. The backend is its client's alone
+    /// until that has been asked for.
+    pub(super) fn take_over_emptied(&mut self, key: usize, statement: &mut InFlight) {
+        let summary = &statement.summary;
+        let leaves = summary.error.is_some() || summary.warnings > 0;
+        let Owner::Client { client, .. } = statement.owner else { return };
+        if leaves && self.backends[key].in_flight.is_empty() {
+            statement.shared = false;
+            let backend = &mut self.backends[key];
+            backend.holder = Some(client);
+            backend.serves.set(self.clients[client].id);
+        }
+    }
+
     fn note_diagnostics(&mut self, key: usize, client: usize, request: &Request, statement: &InFlight) {
         let summary = &statement.summary;
         let nothing_new = summary.error.is_none() && summary.warnings == 0;
@@ -76,10 +90,10 @@ impl Engine {
         }
         let diagnostics = match (&summary.error, summary.warnings) {
             (Some(error), _) if statement.shared => Diagnostics::of_error(error, reader),
-            // Short reads of other clients were behind it, so that the texts could not be fetched. Statements that
-            // have ever warned are not shared, which leaves the first warning of a kind.
+            // Short reads of other clients were behind it, so that the texts are gone. It is not run again for them: by
+            // now it might be told of other rows than its client has seen. Its kind goes alone for long, see `history.rs`.
             (None, warnings) if statement.shared && warnings > 0 => {
-                Diagnostics::uncollected(warnings, reader)
+                Diagnostics::Counted { warnings, errors: 0 }
             }
             (Some(_), warnings) => Diagnostics::OnBackend { warnings: warnings.max(1), errors: 1 },
             (None, 0) => Diagnostics::None,

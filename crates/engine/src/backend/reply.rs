@@ -286,6 +286,7 @@ impl Engine {
         self.note_history(&statement, took);
         if statement.shared {
             self.rescues.answered();
+            self.take_over_emptied(key, &mut statement);
         }
         self.note_long(key, &statement, took);
         self.note_leftovers(key, &statement);

@@ -14,6 +14,7 @@ use crate::client::priority::Priority;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::learned::digests::Execution;
+use crate::learned::history::Left;
 use crate::request::{Request, RequestKind};
 use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, OF_SQL_MODE};
 use crate::session::pins::Pins;
@@ -449,8 +450,12 @@ impl Engine {
         }
         let summary = &statement.summary;
         self.count_execution(statement, took, summary.error.is_some());
-        let diagnostics = summary.error.is_some() || summary.warnings > 0 || !summary.changes.is_empty();
-        self.history.record(statement.fingerprint, took, summary.relayed, diagnostics);
+        let left = match summary.warnings {
+            1.. => Left::Warnings,
+            0 if summary.error.is_some() || !summary.changes.is_empty() => Left::Something,
+            0 => Left::Nothing,
+        };
+        self.history.record(statement.fingerprint, took, summary.relayed, left);
     }
 
     /// Counts an execution under its digest.

@@ -9,6 +9,10 @@ const KINDS: usize = 4096;
 /// So many executions in a row must have been harmless before statements of a kind are sent several at a time.
 const TRIALS: u16 = 8;
 
+/// And so many behind one that had warnings. Where others are behind it already, the texts of those are lost: that comes to no
+/// more than one in as many, and a kind of ten thousand a second is back in half a second.
+const TRIALS_BEHIND_WARNINGS: u16 = 4096;
+
 /// A statement slower than this on the server would hold up those behind it noticeably: ten times what a point select
 /// takes with a loaded machine's scheduling delays.
 pub(crate) const SHORT: Duration = Duration::from_millis(5);
@@ -32,8 +36,20 @@ const LARGE_FOR: u8 = 64;
 struct Kind {
     fingerprint: u64,
     harmless_in_a_row: u16,
+    /// Executions without warnings to come before it is sent behind others again.
+    warned: u16,
     /// Executions to come before large replies are forgotten.
     large: u8,
+}
+
+/// What an execution has left on its backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Nothing,
+    /// An error, whose packet tells of it, or a change of session state.
+    Something,
+    /// Warnings, of which only the next question can tell.
+    Warnings,
 }
 
 /// Remembers kinds of statements by fingerprint in a table of fixed size.
@@ -48,10 +64,11 @@ impl Default for History {
 }
 
 impl History {
-    /// Whether the latest statements of this kind were all short, small and without errors or warnings.
+    /// Whether the latest statements of this kind were all short, small and without errors, and even more of them without
+    /// warnings.
     pub(crate) fn is_harmless(&self, fingerprint: u64) -> bool {
         let kind = &self.kinds[slot(fingerprint)];
-        kind.fingerprint == fingerprint && kind.harmless_in_a_row >= TRIALS
+        kind.fingerprint == fingerprint && kind.harmless_in_a_row >= TRIALS && kind.warned == 0
     }
 
     /// Whether one of the latest replies to statements of this kind was too large to be collected for many clients.
@@ -69,17 +86,21 @@ impl History {
         kind.large = LARGE_FOR;
     }
 
-    /// Takes in one execution: the time from its start on the server to its end, the bytes of its reply, and whether
-    /// it left warnings or an error.
-    pub(crate) fn record(&mut self, fingerprint: u64, time: Duration, reply: u64, diagnostics: bool) {
+    /// Takes in one execution: the time from its start on the server to its end, the bytes of its reply, and what it left.
+    pub(crate) fn record(&mut self, fingerprint: u64, time: Duration, reply: u64, left: Left) {
         let kind = &mut self.kinds[slot(fingerprint)];
         if kind.fingerprint != fingerprint {
             *kind = Kind { fingerprint, ..Kind::default() };
         }
         kind.large = kind.large.saturating_sub(1);
-        let harmless = time <= SHORT && reply <= SMALL && !diagnostics;
+        kind.warned = match left {
+            Left::Warnings => TRIALS_BEHIND_WARNINGS,
+            Left::Nothing | Left::Something => kind.warned.saturating_sub(1),
+        };
+        let leaves = left != Left::Nothing;
+        let harmless = time <= SHORT && reply <= SMALL && !leaves;
         // One slow execution may be the machine's: it costs half the trust. Size and diagnostics are the statement's.
-        kind.harmless_in_a_row = match (harmless, reply > SMALL || diagnostics) {
+        kind.harmless_in_a_row = match (harmless, reply > SMALL || leaves) {
             (true, _) => kind.harmless_in_a_row.saturating_add(1).min(4 * TRIALS),
             (false, false) => kind.harmless_in_a_row / 2,
             (false, true) => 0,
@@ -105,23 +126,34 @@ mod tests {
         let mut history = History::default();
         for _ in 0..TRIALS {
             assert!(!history.is_harmless(42));
-            history.record(42, FAST, 100, false);
+            history.record(42, FAST, 100, Left::Nothing);
         }
         assert!(history.is_harmless(42));
-        history.record(42, FAST, 100, true);
+        history.record(42, FAST, 100, Left::Something);
         assert!(!history.is_harmless(42));
+    }
+
+    #[test]
+    fn a_kind_that_has_warned_goes_alone_for_long() {
+        let mut history = History::default();
+        history.record(42, FAST, 100, Left::Warnings);
+        for _ in 0..TRIALS_BEHIND_WARNINGS {
+            assert!(!history.is_harmless(42));
+            history.record(42, FAST, 100, Left::Nothing);
+        }
+        assert!(history.is_harmless(42));
     }
 
     #[test]
     fn one_slow_execution_does_not_end_long_trust_but_two_do() {
         let mut history = History::default();
         for _ in 0..100 {
-            history.record(7, FAST, 100, false);
+            history.record(7, FAST, 100, Left::Nothing);
         }
-        history.record(7, Duration::from_secs(1), 100, false);
+        history.record(7, Duration::from_secs(1), 100, Left::Nothing);
         assert!(history.is_harmless(7));
-        history.record(7, Duration::from_secs(1), 100, false);
-        history.record(7, Duration::from_secs(1), 100, false);
+        history.record(7, Duration::from_secs(1), 100, Left::Nothing);
+        history.record(7, Duration::from_secs(1), 100, Left::Nothing);
         assert!(!history.is_harmless(7));
     }
 
@@ -129,9 +161,9 @@ mod tests {
     fn a_large_reply_ends_trust() {
         let mut history = History::default();
         for _ in 0..100 {
-            history.record(7, FAST, 100, false);
+            history.record(7, FAST, 100, Left::Nothing);
         }
-        history.record(7, FAST, SMALL + 1, false);
+        history.record(7, FAST, SMALL + 1, Left::Nothing);
         assert!(!history.is_harmless(7));
     }
 }

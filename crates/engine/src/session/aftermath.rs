@@ -100,7 +100,8 @@ pub(crate) enum Diagnostics {
     OnBackend { warnings: u16, errors: u16 },
     /// The server's answer to SHOW WARNINGS, in packets as this client reads them.
     Saved { warnings: u16, errors: u16, reply: Box<[u8]> },
-    /// That was not kept: it was too long, those of all clients were too many, or the backend that had it was lost.
+    /// That was not kept: it was too long, those of all clients were too many, the backend that had it was lost, or others were behind
+    /// the statement.
     Counted { warnings: u16, errors: u16 },
 }
 
@@ -123,7 +124,7 @@ impl Diagnostics {
             Self::Counted { warnings, errors } => {
                 let text = format!(
                     "{warnings} warnings; their texts were not kept: they were too long, or too many, or lost with \
-                     the server's connection"
+                     the server's connection, or other statements were behind theirs (statements_in_flight)"
                 );
                 let level = if *errors > 0 { "Error" } else { "Warning" };
                 Some(Cow::Owned(warnings_reply(level, UNKNOWN, text.as_bytes(), reader).into_vec()))
@@ -152,13 +153,6 @@ impl Diagnostics {
     pub(crate) fn of_error(error: &ServerError, reader: Reader) -> Self {
         let reply = warnings_reply("Error", error.code, &error.message, reader);
         Self::Saved { warnings: 1, errors: 1, reply }
-    }
-
-    /// Of a short read that others had followed: how many warnings there were is all that is known.
-    pub(crate) fn uncollected(warnings: u16, reader: Reader) -> Self {
-        let text = format!("{warnings} warnings; their texts were not kept (statements_in_flight > 1)");
-        let reply = warnings_reply("Warning", UNKNOWN, text.as_bytes(), reader);
-        Self::Saved { warnings, errors: 0, reply }
     }
 }
 
@@ -269,7 +263,6 @@ impl Selection {
 
     /// These rows alone of a saved answer to SHOW WARNINGS.
     pub(crate) fn from(self, reply: &[u8]) -> Vec<u8> {
-        const LEVELS: [&[u8]; 3] = [ERROR, b"\x07Warning", b"\x04Note"];
         let mut out = Vec::with_capacity(reply.len());
         let mut sequence = reply.get(wire::HEADER_LEN - 1).copied().unwrap_or_default();
         let (mut at, mut passed, mut shown) = (0, 0, 0);
@@ -292,11 +285,14 @@ impl Selection {
     }
 }
 
+/// How rows begin, those that are errors first.
+pub(super) const LEVELS: [&[u8]; 3] = [ERROR, b"\x07Warning", b"\x04Note"];
+
 /// How a row begins that is an error: its first column is the level. Definitions of columns begin with a catalog's name.
 const ERROR: &[u8] = b"\x05Error";
 
 /// Where the payload of the packet at a place begins and ends; `None` after the last one.
-fn packet_at(packets: &[u8], at: usize) -> Option<(usize, usize)> {
+pub(super) fn packet_at(packets: &[u8], at: usize) -> Option<(usize, usize)> {
     let &[a, b, c, _] = packets.get(at..at + wire::HEADER_LEN)? else { return None };
     let payload_at = at + wire::HEADER_LEN;
     let end = payload_at + u32::from_le_bytes([a, b, c, 0]) as usize;
