@@ -178,6 +178,9 @@ const DIAGNOSTICS: &[&str] = &[
     "SHOW COUNT(*) WARNINGS",
     "SELECT @@warning_count",
     "SELECT @@error_count, @@warning_count",
+    "GET DIAGNOSTICS @n = NUMBER, @m = ROW_COUNT",
+    "GET DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT, @n = MYSQL_ERRNO",
+    "GET CURRENT DIAGNOSTICS CONDITION 2 @m = MESSAGE_TEXT;",
 ];
 
 /// Those that fail in some modes only use a table, so that they leave no list of those before them.

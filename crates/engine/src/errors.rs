@@ -164,8 +164,8 @@ impl MySqlError {
         Self::new(
             1235,
             b"42000",
-            "Onramp kept the answer to SHOW WARNINGS only: GET DIAGNOSTICS and selections from the warnings need an \
-             open transaction or the same multi-statement",
+            "Onramp kept the answer to SHOW WARNINGS only: what that does not tell of GET DIAGNOSTICS, and other selections from \
+             the warnings, need an open transaction or the same multi-statement",
         )
     }
 

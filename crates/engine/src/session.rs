@@ -1,10 +1,12 @@
 //! Session state: what SET, USE and the login leave behind, comparable by id and movable from backend to backend.
 
 pub(crate) mod aftermath;
+pub(crate) mod conditions;
 pub(crate) mod literals;
 pub(crate) mod pin_counts;
 pub(crate) mod pins;
 mod preparing;
+pub(crate) mod sql_states;
 pub(crate) mod statements;
 mod table;
 

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::found::Found;
 use crate::request::{Request, RequestKind};
 use crate::session::aftermath::{Diagnostics, InsertId};
+use crate::session::sql_states::SqlState;
 
 /// Effects of statements whose rows FOUND_ROWS() counts like those of any other.
 const COUNT_NOTHING: Effects = Effects::NAMED_LOCK.union(Effects::USER_VARIABLE);
@@ -99,6 +100,7 @@ impl Engine {
             (None, 0) => Diagnostics::None,
             (None, warnings) => Diagnostics::OnBackend { warnings, errors: 0 },
         };
+        state.sql_state = summary.error.as_ref().and_then(|error| SqlState::of(error.sql_state));
         self.keep_diagnostics(client, diagnostics);
     }
 }

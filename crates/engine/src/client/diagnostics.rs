@@ -1,11 +1,18 @@
 //! What a client asks about the warnings and errors of its statement before, once its backend has been given back.
 
+use sql::{Assignment, VariableUse};
+use wire::OkPacket;
+
 use super::Client;
+use super::reading::Wants;
+use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::Request;
 use crate::session::aftermath::{self, Diagnostics, Selection};
+use crate::session::conditions::{self, Answer, GetDiagnostics, Left};
 use crate::session::literals;
+use crate::session::sql_states::SqlState;
 
 impl Engine {
     /// What a client's statement has left, within the bound of what is kept for all.
@@ -57,12 +64,21 @@ impl Engine {
         true
     }
 
-    /// The other statements about diagnostics: counts become literals, and of the saved rows those are shown that are asked
-    /// for. GET DIAGNOSTICS, of which nothing is saved, is refused.
+    /// The other statements about diagnostics: counts become literals, of the saved rows those are shown that are asked
+    /// for, and GET DIAGNOSTICS sets its variables to what they say. What they do not say is refused.
     pub(super) fn show_saved_diagnostics(&mut self, key: usize, text: &[u8], answer: u8) -> bool {
         let client = &mut self.clients[key];
         let asks_server = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
-        if client.backend.is_some() && (asks_server || text.to_ascii_uppercase().starts_with(b"GET")) {
+        if client.backend.is_some() && asks_server {
+            return false;
+        }
+        if let Some(asked) = GetDiagnostics::of(text)
+            && self.get_saved_diagnostics(key, &asked, answer)
+        {
+            return true;
+        }
+        let client = &mut self.clients[key];
+        if client.backend.is_some() && text.to_ascii_uppercase().starts_with(b"GET") {
             return false;
         }
         let (warnings, errors) = client.aftermath.diagnostics.counts();
@@ -93,6 +109,66 @@ impl Engine {
         request.counts_rows = true;
         self.queue_request(key, request);
         true
+    }
+}
+
+impl Engine {
+    /// False where what is kept does not tell.
+    fn get_saved_diagnostics(&mut self, key: usize, asked: &GetDiagnostics, answer: u8) -> bool {
+        let client = &self.clients[key];
+        let session = client.session.expect("a client with commands has logged in");
+        let aftermath = &client.aftermath;
+        let reply = match &aftermath.diagnostics {
+            Diagnostics::None => None,
+            Diagnostics::Saved { reply, .. } => Some(&**reply),
+            Diagnostics::OnBackend { .. } | Diagnostics::Counted { .. } => return false,
+        };
+        let left = Left {
+            reply,
+            sql_state: client.sql_state,
+            row_count: aftermath.row_count,
+            charset: &self.sessions.state(session).charset,
+            is_mariadb: self.facts.as_ref().is_some_and(Facts::is_mariadb),
+        };
+        match asked.answer(&left) {
+            None => return false,
+            Some(Answer::Sets(sets)) => self.set_to_diagnostics(key, sets, answer),
+            Some(Answer::NoSuchCondition) => self.note_no_such_condition(key, answer),
+        }
+        true
+    }
+
+    /// The server sets the variables, as it would have done. That leaves what is asked for as it is.
+    fn set_to_diagnostics(&mut self, key: usize, sets: Vec<Assignment>, answer: u8) {
+        let text = conditions::set_text(&sets);
+        let wants = Wants { variables: false, ..self.wants(key) };
+        let mut request = Request::of_query(&text, self.lex_mode(key), wants, answer);
+        let mut payload = vec![wire::CommandKind::Query as u8];
+        payload.extend_from_slice(&text);
+        wire::put_message(&mut request.raw, &mut 0, &payload);
+        request.statement.kind = sql::Kind::ShowDiagnostics;
+        request.statement.reads = sql::Reads::DIAGNOSTICS;
+        request.variables = self.settings.carry_user_variables.then(|| Box::new(VariableUse::Sets(sets)));
+        self.queue_request(key, request);
+    }
+
+    fn note_no_such_condition(&mut self, key: usize, answer: u8) {
+        let error = conditions::no_such_condition();
+        let client = &self.clients[key];
+        let reader = client.reader();
+        let diagnostics = match &client.aftermath.diagnostics {
+            Diagnostics::Saved { warnings, errors, reply } => Diagnostics::Saved {
+                warnings: warnings.saturating_add(1),
+                errors: errors.saturating_add(1),
+                reply: conditions::with_error(reply, &error),
+            },
+            _ => Diagnostics::of_error(&error, reader),
+        };
+        let row_count = client.aftermath.row_count;
+        self.clients[key].sql_state = SqlState::of(error.sql_state);
+        self.answer_this_ok(key, answer, &OkPacket { warnings: 1, ..OkPacket::plain(reader.status()) });
+        self.clients[key].aftermath.row_count = row_count;
+        self.keep_diagnostics(key, diagnostics);
     }
 }
 

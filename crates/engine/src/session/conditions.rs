@@ -1,0 +1,329 @@
+//! `GET DIAGNOSTICS`, answered from the server's own answer to SHOW WARNINGS, which is kept for the client.
+
+use sql::Assignment;
+
+use super::Charset;
+use super::aftermath::{LEVELS, packet_at};
+use super::sql_states::{SqlState, state_of};
+use crate::backend::ServerError;
+
+/// ER_DA_INVALID_CONDITION_NUMBER: the statement succeeds, and leaves it behind what was there.
+const NO_SUCH_CONDITION: (u16, &str) = (1758, "Invalid condition number");
+
+/// Which of all that can be asked for is answered here. The rest (CLASS_ORIGIN, ROW_NUMBER, COLUMN_NAME and their like) SHOW WARNINGS
+/// does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Item {
+    Number,
+    RowCount,
+    State,
+    Code,
+    Message,
+}
+
+impl Item {
+    fn named(name: &[u8], of_condition: bool) -> Option<Self> {
+        let item = match &name.to_ascii_uppercase()[..] {
+            b"NUMBER" => Self::Number,
+            b"ROW_COUNT" => Self::RowCount,
+            b"RETURNED_SQLSTATE" => Self::State,
+            b"MYSQL_ERRNO" => Self::Code,
+            b"MESSAGE_TEXT" => Self::Message,
+            _ => return None,
+        };
+        let is_of_condition = !matches!(item, Self::Number | Self::RowCount);
+        (is_of_condition == of_condition).then_some(item)
+    }
+}
+
+/// A `GET DIAGNOSTICS` of the plain form: `[CURRENT]`, a condition by a number in digits, user variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GetDiagnostics {
+    /// From 1 on; `None` where it asks for the statement.
+    condition: Option<u16>,
+    /// Variables, in lower case, and what they are to hold.
+    targets: Vec<(Box<[u8]>, Item)>,
+}
+
+/// One row of an answer to SHOW WARNINGS.
+struct Condition {
+    is_error: bool,
+    code: u16,
+    message: Vec<u8>,
+}
+
+/// What the client's last statement has left, see [`super::aftermath::Aftermath`].
+pub(crate) struct Left<'a> {
+    /// The answer to SHOW WARNINGS; `None` where there is nothing.
+    pub(crate) reply: Option<&'a [u8]>,
+    /// The SQLSTATE of the last error there.
+    pub(crate) sql_state: Option<SqlState>,
+    pub(crate) row_count: i64,
+    pub(crate) charset: &'a Charset,
+    pub(crate) is_mariadb: bool,
+}
+
+/// See [`GetDiagnostics::answer`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Variables and the expressions that they are to be set to.
+    Sets(Vec<Assignment>),
+    /// There is no such condition.
+    NoSuchCondition,
+}
+
+impl GetDiagnostics {
+    /// `None` for any other form, and anything else.
+    pub(crate) fn of(text: &[u8]) -> Option<Self> {
+        let mut words = Words(text);
+        words.word(b"GET")?;
+        let _ = words.word(b"CURRENT");
+        words.word(b"DIAGNOSTICS")?;
+        let condition = match words.word(b"CONDITION") {
+            Some(()) => Some(std::str::from_utf8(words.name()?).ok()?.parse().ok()?),
+            None => None,
+        };
+        let mut targets = Vec::new();
+        loop {
+            words.sign(b'@')?;
+            let name = words.variable()?.to_ascii_lowercase().into();
+            words.sign(b'=')?;
+            targets.push((name, Item::named(words.name()?, condition.is_some())?));
+            if words.sign(b',').is_none() {
+                break;
+            }
+        }
+        let _ = words.sign(b';');
+        words.0.trim_ascii().is_empty().then_some(Self { condition, targets })
+    }
+
+    /// `None` where what is kept does not tell.
+    pub(crate) fn answer(&self, left: &Left<'_>) -> Option<Answer> {
+        let conditions = left.reply.map_or_else(|| Some(Vec::new()), conditions)?;
+        let condition = match self.condition {
+            None => None,
+            Some(number) => match usize::from(number).checked_sub(1).and_then(|at| conditions.get(at)) {
+                None => return Some(Answer::NoSuchCondition),
+                found => found,
+            },
+        };
+        let last_error = conditions.iter().rfind(|condition| condition.is_error);
+        let is_last = |condition: &Condition| last_error.is_some_and(|last| std::ptr::eq(last, condition));
+        let state = |condition: &Condition| {
+            let told = left.sql_state.filter(|_| is_last(condition));
+            told.map(SqlState::text).or_else(|| state_of(condition.code, left.is_mariadb).copied())
+        };
+        let mut sets = Vec::with_capacity(self.targets.len());
+        for (name, item) in &self.targets {
+            let value = match (item, condition) {
+                (Item::RowCount, _) => left.row_count.to_string(),
+                (Item::Number, _) | (_, None) => unsigned(conditions.len()),
+                (Item::Code, Some(condition)) => unsigned(condition.code.into()),
+                (Item::State, Some(condition)) => string(&state(condition)?),
+                (Item::Message, Some(condition)) => string(condition.text(left.charset)?),
+            };
+            sets.push((name.clone(), value.into_bytes().into()));
+        }
+        Some(Answer::Sets(sets))
+    }
+}
+
+impl Condition {
+    /// Its message, where that is known to be in UTF-8 as the server's own, which has no characters of four bytes.
+    fn text(&self, charset: &Charset) -> Option<&[u8]> {
+        let is_utf8 = matches!(&*charset.results, b"" | b"utf8" | b"utf8mb3" | b"utf8mb4");
+        let text = std::str::from_utf8(&self.message).ok()?;
+        let told = text.is_ascii() || (is_utf8 && text.chars().all(|letter| letter.len_utf8() < 4));
+        told.then_some(&self.message)
+    }
+}
+
+/// As the servers set a variable to a number there.
+fn unsigned(number: usize) -> String {
+    format!("CAST({number} AS UNSIGNED)")
+}
+
+/// In the character set of the servers' own names, as they set a variable there; MySQL warns of whoever calls that by its name.
+fn string(text: &[u8]) -> String {
+    let mut literal = String::from("CONCAT(LEFT(VERSION(),0),_utf8mb4 X'");
+    for byte in text {
+        literal.push_str(&format!("{byte:02x}"));
+    }
+    literal.push_str("')");
+    literal
+}
+
+/// The text that sets variables so.
+pub(crate) fn set_text(sets: &[Assignment]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (name, value) in sets {
+        text.extend_from_slice(if text.is_empty() { b"SET @" } else { b",@" });
+        text.extend_from_slice(name); // letters, digits, and signs that need no quotes
+        text.push(b'=');
+        text.extend_from_slice(value);
+    }
+    text
+}
+
+/// What is left of an answer to SHOW WARNINGS, or of none, behind a question for a condition that there is not.
+pub(crate) fn no_such_condition() -> ServerError {
+    let (code, message) = NO_SUCH_CONDITION;
+    ServerError { code, sql_state: *b"35000", message: message.into() }
+}
+
+/// An answer to SHOW WARNINGS with one error more.
+pub(crate) fn with_error(reply: &[u8], error: &ServerError) -> Box<[u8]> {
+    let mut row = Vec::new();
+    for field in [b"Error", error.code.to_string().as_bytes(), &error.message] {
+        wire::put_lenenc_bytes(&mut row, field);
+    }
+    let (mut out, mut at) = (Vec::with_capacity(reply.len() + row.len() + wire::HEADER_LEN), 0);
+    let mut sequence = reply.get(wire::HEADER_LEN - 1).copied().unwrap_or_default();
+    while let Some((payload_at, end)) = packet_at(reply, at) {
+        at = end;
+        if end == reply.len() {
+            wire::put_message(&mut out, &mut sequence, &row);
+        }
+        wire::put_message(&mut out, &mut sequence, &reply[payload_at..end]);
+    }
+    out.into_boxed_slice()
+}
+
+/// `None` where one cannot be read.
+fn conditions(reply: &[u8]) -> Option<Vec<Condition>> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some((payload_at, end)) = packet_at(reply, at) {
+        at = end;
+        let payload = &reply[payload_at..end];
+        let Some(level) = LEVELS.iter().position(|level| payload.starts_with(level)) else { continue };
+        let row = wire::parse_text_row(payload).ok()?;
+        let &[_, Some(code), Some(message)] = &row[..] else { return None };
+        let code = std::str::from_utf8(code).ok()?.parse().ok()?;
+        found.push(Condition { is_error: level == 0, code, message: message.to_vec() });
+    }
+    Some(found)
+}
+
+/// What is left of a text.
+struct Words<'t>(&'t [u8]);
+
+impl<'t> Words<'t> {
+    fn sign(&mut self, sign: u8) -> Option<()> {
+        self.0 = self.0.trim_ascii_start().strip_prefix(&[sign])?;
+        Some(())
+    }
+
+    fn word(&mut self, word: &[u8]) -> Option<()> {
+        let rest = self.0;
+        if self.name().is_some_and(|name| name.eq_ignore_ascii_case(word)) {
+            return Some(());
+        }
+        self.0 = rest;
+        None
+    }
+
+    /// A word or a number.
+    fn name(&mut self) -> Option<&'t [u8]> {
+        self.0 = self.0.trim_ascii_start();
+        self.run(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    }
+
+    /// The name of a user variable, right behind its sign.
+    fn variable(&mut self) -> Option<&'t [u8]> {
+        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.$".contains(&byte);
+        let Some(rest) = self.0.strip_prefix(b"`") else { return self.run(is_of_name) };
+        self.0 = rest;
+        let name = self.run(is_of_name)?;
+        self.0 = self.0.strip_prefix(b"`")?;
+        Some(name)
+    }
+
+    fn run(&mut self, belongs: impl Fn(u8) -> bool) -> Option<&'t [u8]> {
+        let length = self.0.iter().take_while(|&&byte| belongs(byte)).count();
+        let (run, rest) = self.0.split_at(length);
+        self.0 = rest;
+        (!run.is_empty()).then_some(run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{Capabilities, StatusFlags};
+
+    use super::*;
+    use crate::session::aftermath::{Diagnostics, Reader};
+
+    const READER: Reader =
+        Reader { status: StatusFlags::AUTOCOMMIT, collation: 45, capabilities: Capabilities::NONE };
+
+    fn error(code: u16, message: &str) -> ServerError {
+        ServerError { code, sql_state: *b"45001", message: message.into() }
+    }
+
+    /// What two errors have left, the second one the statement's.
+    fn two_errors() -> Box<[u8]> {
+        let Diagnostics::Saved { reply, .. } = Diagnostics::of_error(&error(1366, "first"), READER) else {
+            panic!("an error is kept")
+        };
+        with_error(&reply, &error(1644, "zweiter F\u{e4}ller"))
+    }
+
+    fn answer(text: &str, reply: Option<&[u8]>, results: &str) -> Option<String> {
+        let charset = Charset { results: results.as_bytes().into(), ..Charset::default() };
+        let sql_state = SqlState::of(*b"45001");
+        let left = Left { reply, sql_state, row_count: -1, charset: &charset, is_mariadb: true };
+        Some(match GetDiagnostics::of(text.as_bytes())?.answer(&left)? {
+            Answer::Sets(sets) => String::from_utf8(set_text(&sets)).unwrap(),
+            Answer::NoSuchCondition => String::from("no such condition"),
+        })
+    }
+
+    #[test]
+    fn variables_are_set_to_what_is_kept() {
+        let reply = two_errors();
+        let asked = |text: &str| answer(text, Some(&reply), "utf8mb4").unwrap();
+        assert_eq!(
+            asked("get diagnostics @N = number , @`b.c`=ROW_COUNT ;"),
+            "SET @n=CAST(2 AS UNSIGNED),@b.c=-1"
+        );
+        assert_eq!(
+            asked("GET CURRENT DIAGNOSTICS CONDITION 1 @s = RETURNED_SQLSTATE, @e = MYSQL_ERRNO"),
+            "SET @s=CONCAT(LEFT(VERSION(),0),_utf8mb4 X'3232303037'),@e=CAST(1366 AS UNSIGNED)"
+        );
+        assert_eq!(
+            asked("GET DIAGNOSTICS CONDITION 2 @s = RETURNED_SQLSTATE"),
+            "SET @s=CONCAT(LEFT(VERSION(),0),_utf8mb4 X'3435303031')",
+            "as its error packet says"
+        );
+        assert!(asked("GET DIAGNOSTICS CONDITION 2 @m = MESSAGE_TEXT").contains("46c3a46c6c6572"));
+        for number in ["0", "3"] {
+            let text = format!("GET DIAGNOSTICS CONDITION {number} @m = MESSAGE_TEXT");
+            assert_eq!(asked(&text), "no such condition");
+        }
+        assert_eq!(answer("GET DIAGNOSTICS @n = NUMBER", None, "").unwrap(), "SET @n=CAST(0 AS UNSIGNED)");
+    }
+
+    #[test]
+    fn what_is_not_kept_is_not_told() {
+        let reply = two_errors();
+        let in_latin1 = |text: &str| answer(text, Some(&reply), "latin1");
+        assert_eq!(in_latin1("GET DIAGNOSTICS CONDITION 2 @m = MESSAGE_TEXT"), None);
+        assert!(in_latin1("GET DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT").is_some());
+        for text in [
+            "GET STACKED DIAGNOSTICS @n = NUMBER",
+            "GET DIAGNOSTICS CONDITION @i @m = MESSAGE_TEXT",
+            "GET DIAGNOSTICS CONDITION 1 @m = COLUMN_NAME",
+            "GET DIAGNOSTICS CONDITION 1 @m = NUMBER",
+            "GET DIAGNOSTICS @m = MESSAGE_TEXT",
+            "GET DIAGNOSTICS n = NUMBER",
+            "GET DIAGNOSTICS @'a b' = NUMBER",
+            "GET DIAGNOSTICS @n = NUMBER, ",
+            "GET DIAGNOSTICS @n = NUMBER; SELECT 1",
+            "GET DIAGNOSTICS /* */ @n = NUMBER",
+            "GET DIAGNOSTICS",
+            "SHOW WARNINGS",
+        ] {
+            assert_eq!(GetDiagnostics::of(text.as_bytes()), None, "{text}");
+        }
+    }
+}
