@@ -411,7 +411,10 @@ impl Draft<'_> {
         // those that write it.
         if !self.several && self.random.chance(12) {
             let kind = *self.random.one_of(&[Kind::Failing, Kind::Write]);
-            self.next[client] = Some(query(&draw(Kind::Diagnostics, client, &mut self.random)));
+            let asked = draw(Kind::Diagnostics, client, &mut self.random);
+            // In a transaction the server sets the variables by itself, and their client is pinned from then on.
+            let pins = self.sections[client].is_some() && !pinned && asked.starts_with("GET");
+            self.next[client] = Some(query(if pins { "SHOW WARNINGS" } else { &asked }));
             let text = draw(kind, client, &mut self.random);
             return query(&self.described_once(text));
         }

@@ -164,10 +164,9 @@ impl Engine {
             },
             _ => Diagnostics::of_error(&error, reader),
         };
-        let row_count = client.aftermath.row_count;
         self.clients[key].sql_state = SqlState::of(error.sql_state);
         self.answer_this_ok(key, answer, &OkPacket { warnings: 1, ..OkPacket::plain(reader.status()) });
-        self.clients[key].aftermath.row_count = row_count;
+        self.clients[key].aftermath.row_count = -1;
         self.keep_diagnostics(key, diagnostics);
     }
 }
