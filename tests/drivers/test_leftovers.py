@@ -1,5 +1,7 @@
 """What a statement leaves on its backend is for its own client only, and every statement of a text is run."""
 
+import struct
+
 import pytest
 
 from harness import raw
@@ -127,6 +129,29 @@ def test_found_rows_count_what_was_passed_over(client, note, numbers, text, begi
         other.query("SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6")
     note("found", connection.value("SELECT FOUND_ROWS()"))
     note("found again", connection.value("SELECT FOUND_ROWS()"))
+
+
+LIMITED_BY_PARAMETERS = {
+    "LIMIT ?, ?": (2, 1), "LIMIT ? OFFSET ?": (1, 2), "LIMIT ?": (3,), "LIMIT ?, 2": (1,), "LIMIT 1, ?": (2,), "LIMIT 2 OFFSET ?": (7,), "LIMIT ?, 1": (0,),
+}
+
+
+@pytest.mark.parametrize("kinds", ["q", "i", "B", "text"])
+@pytest.mark.parametrize("limit", LIMITED_BY_PARAMETERS)
+def test_found_rows_count_what_parameters_pass_over(client, note, numbers, limit, kinds):
+    connection, other = client(schema=numbers), client(schema=numbers)
+    statement = connection.prepare(f"SELECT c FROM n WHERE id > ? ORDER BY c {limit}")
+    for values in ((0, *LIMITED_BY_PARAMETERS[limit]), (1, *LIMITED_BY_PARAMETERS[limit])):
+        if kinds == "text":
+            note("rows", connection.execute(statement.statement, [str(value).encode() for value in values]))
+        else:
+            code = {"q": b"\x08\0", "i": b"\x03\0", "B": b"\x01\x80"}[kinds]  # BIGINT, INT, TINYINT UNSIGNED
+            nulls = bytes((len(values) + 7) // 8)
+            body = nulls + b"\x01" + code * len(values) + b"".join(struct.pack("<" + kinds, value) for value in values)
+            connection.command(raw.STMT_EXECUTE, struct.pack("<IBI", statement.statement, 0, 1) + body)
+            note("rows", connection.results(binary=True))
+        other.query("SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6")
+        note("found", connection.value("SELECT FOUND_ROWS()"))
 
 
 def test_found_rows_behind_a_reset(client, note):

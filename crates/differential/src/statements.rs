@@ -468,6 +468,8 @@ pub(crate) fn prepared(client: usize, random: &mut Random) -> String {
         "SELECT LAST_INSERT_ID(), ?",
         "SELECT ROW_COUNT(), ?",
         "SELECT * FROM {t} WHERE id > ? ORDER BY id LIMIT 3",
+        "SELECT id FROM words ORDER BY id LIMIT ?, 2",
+        "SELECT id FROM words ORDER BY id LIMIT 2 OFFSET ?",
         "INSERT INTO {t} (v) VALUES (?)",
         "INSERT INTO {t} (v, n) VALUES (?, ?)",
         "INSERT INTO {t} (n) VALUES (?) RETURNING id, n",

@@ -6,10 +6,10 @@ pub(crate) enum Found {
     /// They are the same.
     #[default]
     Sent,
-    /// It ends with a LIMIT in numbers: the rows that were passed over count as well.
+    /// It ends with a LIMIT in numbers or parameters: the rows that were passed over count as well.
     Limited {
         /// How many were to be passed over. There may be fewer than that, where none was sent.
-        offset: u64,
+        offset: Offset,
         /// Whether it may be a UNION and its like, of which MariaDB counts all rows, as if without the LIMIT.
         united: bool,
     },
@@ -17,7 +17,38 @@ pub(crate) enum Found {
     Values,
 }
 
+/// An offset of LIMIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offset {
+    Of(u64),
+    /// The value of a parameter: of the last one, or of the one before that.
+    Last,
+    LastButOne,
+}
+
 impl Found {
+    /// Where the values of parameters are known.
+    pub(crate) fn given(self, last: impl Fn(usize) -> Option<u64>) -> Self {
+        let Self::Limited { offset, united } = self else { return self };
+        let offset = match offset {
+            Offset::Of(_) => Some(offset),
+            Offset::Last => last(0).map(Offset::Of),
+            Offset::LastButOne => last(1).map(Offset::Of),
+        };
+        Self::Limited { offset: offset.unwrap_or(Offset::Last), united }
+    }
+
+    /// Whether only the server knows, since the offset is a parameter that cannot be read.
+    pub(crate) fn is_unknown(self) -> bool {
+        matches!(self, Self::Limited { offset: Offset::Last | Offset::LastButOne, .. })
+    }
+
+    /// Whether only the server knows behind an answer of so many rows.
+    pub(crate) fn is_unsure(self, rows: u64, is_mariadb: bool) -> bool {
+        let Self::Limited { offset, united } = self else { return false };
+        self.is_unknown() || (united && is_mariadb) || (rows == 0 && offset != Offset::Of(0))
+    }
+
     /// Of the text of a SELECT or VALUES, the last of its statements. What has comments, or anything else behind its LIMIT, counts as
     /// without one.
     pub(crate) fn of_text(text: &[u8]) -> Self {
@@ -36,28 +67,34 @@ impl Found {
 }
 
 /// The offset of the `LIMIT n`, `LIMIT m, n` or `LIMIT n OFFSET m` that a text ends with.
-fn offset_at_end(text: &[u8]) -> Option<u64> {
+fn offset_at_end(text: &[u8]) -> Option<Offset> {
     let text = text.trim_ascii_end();
     let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();
-    let (text, last) = number_at_end(text)?;
+    let (text, last) = value_at_end(text)?;
     if let Some(text) = text.strip_suffix(b",") {
-        let (text, offset) = number_at_end(text.trim_ascii_end())?;
-        return word_at_end(text, b"limit").map(|_| offset);
+        let (text, offset) = value_at_end(text.trim_ascii_end())?;
+        word_at_end(text, b"limit")?;
+        let behind = offset == Offset::Last && last == Offset::Last;
+        return Some(if behind { Offset::LastButOne } else { offset });
     }
     match word_at_end(text, b"offset") {
         Some(text) => {
-            let (text, _) = number_at_end(text.trim_ascii_end())?;
+            let (text, _) = value_at_end(text.trim_ascii_end())?;
             word_at_end(text, b"limit").map(|_| last)
         }
-        None => word_at_end(text, b"limit").map(|_| 0),
+        None => word_at_end(text, b"limit").map(|_| Offset::Of(0)),
     }
 }
 
-/// The text in front of a number, without blanks at its end, and the number.
-fn number_at_end(text: &[u8]) -> Option<(&[u8], u64)> {
+/// The text in front of a number or a parameter's sign, without blanks at its end, and the number.
+fn value_at_end(text: &[u8]) -> Option<(&[u8], Offset)> {
+    if let Some(text) = text.strip_suffix(b"?") {
+        return Some((text.trim_ascii_end(), Offset::Last));
+    }
     let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (text, digits) = text.split_at(text.len() - digits);
-    Some((text.trim_ascii_end(), std::str::from_utf8(digits).ok()?.parse().ok()?))
+    let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    Some((text.trim_ascii_end(), Offset::Of(number)))
 }
 
 /// The text in front of a word.
@@ -72,8 +109,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn offsets_are_the_values_of_parameters() {
+        let found = |text: &str| Found::of_text(text.as_bytes());
+        let given = |text, values: [Option<u64>; 2]| found(text).given(|place| values[place]);
+        let of = |offset| Found::Limited { offset: Offset::Of(offset), united: false };
+        assert_eq!(given("SELECT a FROM t LIMIT ?, ?", [Some(10), Some(40)]), of(40));
+        assert_eq!(given("SELECT a FROM t LIMIT ? OFFSET ?", [Some(10), Some(40)]), of(10));
+        assert_eq!(given("SELECT a FROM t LIMIT 3, ?", [None, None]), of(3));
+        let unknown = given("SELECT a FROM t LIMIT ?, ?", [Some(10), None]);
+        assert!(unknown.is_unknown() && !of(10).is_unknown());
+        assert_eq!(given("SELECT a FROM t", [None, None]), Found::Sent);
+    }
+
+    #[test]
     fn limits_at_the_end_are_read() {
-        let limited = |offset, united| Found::Limited { offset, united };
+        let limited = |offset, united| Found::Limited { offset: Offset::Of(offset), united };
+        let by_parameter = |offset| Found::Limited { offset, united: false };
         for (text, found) in [
             ("SELECT * FROM t ORDER BY c LIMIT 2,1", limited(2, false)),
             ("select * from t limit 20 , 10 ; ", limited(20, false)),
@@ -82,7 +133,12 @@ mod tests {
             ("SELECT a FROM t UNION SELECT b FROM t LIMIT 1", limited(0, true)),
             ("VALUES (1),(2)", Found::Values),
             ("SELECT a FROM t", Found::Sent),
-            ("SELECT a FROM t LIMIT ?,?", Found::Sent),
+            ("SELECT a FROM t LIMIT ?", limited(0, false)),
+            ("SELECT a FROM t LIMIT ?,?", by_parameter(Offset::LastButOne)),
+            ("SELECT a FROM t LIMIT ?, 5", by_parameter(Offset::Last)),
+            ("SELECT a FROM t LIMIT 5,?;", limited(5, false)),
+            ("SELECT a FROM t LIMIT ? OFFSET ?", by_parameter(Offset::Last)),
+            ("SELECT a FROM t LIMIT ? OFFSET 3", limited(3, false)),
             ("SELECT a FROM t WHERE b = (SELECT c FROM u LIMIT 2,1)", Found::Sent),
             ("SELECT a FROM t -- LIMIT 2,1", Found::Sent),
             ("SELECT a FROM t ORDER BY my_limit 2,1", Found::Sent),

@@ -7,7 +7,7 @@ use super::{InFlight, Owner, Summary};
 use crate::client::commands::key_u32;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
-use crate::found::Found;
+use crate::found::{Found, Offset};
 use crate::request::{Request, RequestKind};
 use crate::session::aftermath::{Diagnostics, InsertId};
 use crate::session::sql_states::SqlState;
@@ -58,8 +58,11 @@ impl Engine {
     /// until that has been asked for.
     pub(super) fn take_over_emptied(&mut self, key: usize, statement: &mut InFlight) {
         let summary = &statement.summary;
-        let leaves = summary.error.is_some() || summary.warnings > 0;
         let Owner::Client { client, .. } = statement.owner else { return };
+        let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
+        let request = self.clients[client].request.as_ref();
+        let found = |rows| request.is_some_and(|request| request.found.is_unsure(rows, is_mariadb));
+        let leaves = summary.error.is_some() || summary.warnings > 0 || summary.found_rows.is_some_and(found);
         if leaves && self.backends[key].in_flight.is_empty() {
             statement.shared = false;
             let backend = &mut self.backends[key];
@@ -153,11 +156,11 @@ fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool, shared: bo
     let counts = if several { request.statement.rows_of_select } else { request.counts_rows };
     let found = match (summary.found_rows.filter(|_| counts), request.found) {
         (Some(_), Found::Values) if is_mariadb && !several => return FoundRows::AsBefore,
-        (Some(rows), Found::Limited { offset, united }) => {
-            let unsure = (united && is_mariadb) || (rows == 0 && offset > 0);
-            if unsure && !shared && summary.error.is_none() {
+        (Some(rows), Found::Limited { offset, .. }) => {
+            if request.found.is_unsure(rows, is_mariadb) && !shared && summary.error.is_none() {
                 return FoundRows::OnServer;
             }
+            let offset = if let Offset::Of(offset) = offset { offset } else { 0 };
             Some(if rows == 0 { 0 } else { rows.saturating_add(offset) })
         }
         (found, _) => found,

@@ -246,6 +246,8 @@ impl Engine {
             // One that waits for a lock now and then would hold up those behind it for as long.
             && !self.digests.is_long(request.statement.fingerprint, self.settings.stall_limit)
             && !self.was_contended(key, request)
+            // What others share cannot be asked.
+            && !request.found.is_unknown()
     }
 
     /// With which kind of reads alone this one may share a backend; `None` for all that are not stuck now and then. One of

@@ -87,6 +87,36 @@ impl<'a> Execution<'a> {
         }
     }
 
+    /// The value of the last of the parameters, or of one so many before it, where these are integers that are not negative.
+    pub(crate) fn last_number(self, parameters: usize, before: usize, known: Option<&[u8]>) -> Option<u64> {
+        let parts = self.split(parameters).filter(|_| matches!(self, Self::Once { .. }))?;
+        let types = parts.types.or(known)?;
+        let nulls = parts.head.get(ITERATIONS..)?;
+        let mut values = parts.values;
+        for place in (0..parameters).rev().take(before + 1) {
+            let (kind, is_unsigned) = (*types.get(2 * place)?, *types.get(2 * place + 1)? != 0);
+            let width = match kind {
+                1 => 1, // MYSQL_TYPE_TINY, SHORT, LONG and LONGLONG
+                2 => 2,
+                3 => 4,
+                8 => 8,
+                _ => return None,
+            };
+            if nulls[place / 8] >> (place % 8) & 1 == 1 {
+                return None;
+            }
+            let (rest, value) = values.split_at(values.len().checked_sub(width)?);
+            values = rest;
+            let mut bytes = [0; 8];
+            bytes[..width].copy_from_slice(value);
+            if place + before + 1 == parameters {
+                let negative = !is_unsigned && value.last().is_some_and(|&byte| byte >= 0x80);
+                return (!negative).then_some(u64::from_le_bytes(bytes));
+            }
+        }
+        None
+    }
+
     /// `None` where there are no parameters, or too little is there.
     fn split(self, parameters: usize) -> Option<Parts<'a>> {
         if parameters == 0 {
@@ -222,6 +252,24 @@ mod tests {
 
         assert!(once.split(0).is_none() && Execution::Once { flags: 0, body: &[1, 0] }.split(1).is_none());
         assert!(Execution::Bulk { flags: BULK_SENDS_TYPES, body: &[3] }.split(1).is_none());
+    }
+
+    #[test]
+    fn the_last_values_are_read() {
+        // A string, an INT and a BIGINT.
+        let types = [0xfd, 0, 3, 0, 8, 0];
+        let values = [&b"\x02it"[..], &7_u32.to_le_bytes(), &40_u64.to_le_bytes()].concat();
+        let body = |nulls, values: &[u8]| [&[1, 0, 0, 0, nulls, 0][..], values].concat();
+        let number =
+            |body: &[u8], before| Execution::Once { flags: 0, body }.last_number(3, before, Some(&types));
+        let whole = body(0, &values);
+        assert_eq!([0, 1, 2].map(|before| number(&whole, before)), [Some(40), Some(7), None]);
+        assert_eq!(number(&body(0b100, &values[..7]), 0), None, "NULL");
+        let negative = [&values[..7], &(-1_i64).to_le_bytes()].concat();
+        assert_eq!(number(&body(0, &negative), 0), None);
+        assert_eq!(number(&body(0, &negative), 1), Some(7));
+        assert_eq!(number(&body(0, b"\x02it"), 0), None, "cut short");
+        assert_eq!(Execution::Once { flags: 0, body: &whole }.last_number(3, 0, None), None);
     }
 
     #[test]

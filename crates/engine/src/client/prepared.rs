@@ -19,6 +19,7 @@ use crate::client::execution::Execution;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::found::Found;
 use crate::request::{About, Action, QueryAttributes, Request, RequestKind};
 use crate::session::literals::Literals;
 use crate::session::pins::Pins;
@@ -203,6 +204,7 @@ impl Engine {
             serves = Serves::Own(number);
         }
         let template = self.definitions.get(definition).template.clone();
+        let found = self.found_by(key, number, execution, template.found, long_data);
         if answered.is_some() {
             serves = Serves::All;
             // It would have to be kept for the cursor; without one the rows come at once, as clients expect it of statements
@@ -217,7 +219,7 @@ impl Engine {
             statement: template.statement,
             collation: template.collation,
             counts_rows: template.counts_rows,
-            found: template.found,
+            found,
             inserts_selection: template.inserts_selection,
             without_tables: template.without_tables,
             about: Some(Box::new(About { number, definition, serves, action })),
@@ -228,6 +230,23 @@ impl Engine {
             ..Request::plain(message, Expect::ResultSets, RequestKind::Execute)
         };
         self.queue_request(key, request);
+    }
+
+    /// What an execution's rows tell of FOUND_ROWS(): by its values, where its LIMIT has parameters. Those in long data are elsewhere.
+    fn found_by(
+        &mut self,
+        key: usize,
+        number: u32,
+        execution: Execution<'_>,
+        found: Found,
+        long_data: bool,
+    ) -> Found {
+        let Some(statement) = self.client_statement(key, number) else { return found };
+        let (definition, types) = (statement.definition, statement.types.clone());
+        let parameters = usize::from(self.definitions.get(definition).parameters);
+        let last =
+            |before| execution.last_number(parameters, before, types.as_deref()).filter(|_| !long_data);
+        found.given(last)
     }
 
     /// A server that prepares a statement again by itself, with an execution (MySQL behind other types, both behind DDL), does so in
@@ -531,7 +550,7 @@ mod tests {
             statement,
             collation: None,
             counts_rows: false,
-            found: crate::found::Found::default(),
+            found: Found::default(),
             inserts_selection: false,
             without_tables: false,
         };
