@@ -185,6 +185,8 @@ pub(crate) struct Statement {
     pub(crate) without_tables: bool,
     /// More than one statement, or not sure.
     pub(crate) several: bool,
+    /// See [`sql::Classification::statements`].
+    pub(crate) statements: u32,
     /// It begins or ends a transaction, and does nothing else.
     pub(crate) transaction: Option<TransactionCommand>,
 }
@@ -212,6 +214,7 @@ impl Statement {
             sets_for_itself: false,
             without_tables: false,
             several: false,
+            statements: 1,
             transaction: None,
         }
     }
@@ -247,6 +250,7 @@ impl Statement {
             sets_for_itself: found.sets_for_itself,
             without_tables: found.without_tables,
             several: found.several,
+            statements: found.statements,
             transaction: plain.then(|| sql::transaction_command(text)).flatten(),
         }
     }

@@ -45,6 +45,8 @@ pub struct Classification {
     pub reads: Reads,
     /// More than one statement, or not sure.
     pub several: bool,
+    /// How many they are, without one that is only a comment at the end; 0 where that is not sure.
+    pub statements: u32,
     /// One [`Kind::Select`] that only reads: no effects, no reads of session state, no locking clause, nothing written to
     /// a file, and no function that is there to wait.
     pub plain_read: bool,
@@ -234,9 +236,8 @@ pub enum CharsetSetting {
 pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     let mut scanner = Scanner::new(text, mode);
     let mut first: Option<Statement> = None;
-    let (mut left, mut rows_of_select) = (Left::default(), false);
+    let (mut left, mut reading, mut rows_of_select) = (Left::default(), Reading::default(), false);
     let mut several = scanner.current.is(b';'); // an empty first statement is an error of its own
-    let mut reading = Reading::default();
     let (mut releases_connection, mut inserts, mut without_tables) = (false, false, true);
     let mut last_semicolon = None;
     while scanner.current.kind() != TokenKind::End {
@@ -265,15 +266,15 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     scanner.bump(); // the end settles what waits for it
     if scanner.is_doubtful() || (several && reading.may_differ(text)) {
         scanner.add_effect(Effects::UNKNOWN);
+        reading.statements = 0;
     }
     several |= scanner.is_doubtful();
     let first = first.unwrap_or(Statement::EMPTY);
-    let fingerprint = scanner.fingerprint();
     if several && scanner.findings.sets_trackers {
         // What the others do then goes unreported.
         scanner.add_effect(Effects::SESSION_VARIABLE);
     }
-    let findings = scanner.findings;
+    let (fingerprint, findings) = (scanner.fingerprint(), scanner.findings);
     let (effects, reads, mut calls) = (findings.effects, findings.reads, findings.calls);
     calls.shrink_to_fit();
     let plain_read = !several
@@ -287,6 +288,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         effects,
         reads,
         several,
+        statements: reading.statements,
         plain_read,
         repeatable: plain_read && first.repeatable,
         fingerprint,
@@ -308,6 +310,8 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
 /// What the statements of a text change of how the servers read those behind them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reading {
+    /// How many there are, where that is sure.
+    statements: u32,
     charset: bool,
     /// To one that is not named.
     unsure_charset: bool,
@@ -316,6 +320,7 @@ struct Reading {
 
 impl Reading {
     fn take(&mut self, statement: &Statement) {
+        self.statements = self.statements.saturating_add(1);
         self.charset |= statement.charset != CharsetSetting::Untouched;
         self.unsure_charset |= statement.charset == CharsetSetting::Unsure;
         self.sql_mode |= statement.sets_lex_mode;

@@ -988,3 +988,18 @@ fn names_of_variables_are_kept_once_and_up_to_a_bound() {
     assert!(many.effects.contains(Effects::UNKNOWN));
     assert!(many.assigned.contains(&b"session_track_system_variables"[..]));
 }
+
+#[test]
+fn statements_are_counted_where_that_is_sure() {
+    for (text, statements) in [
+        ("SELECT 1", 1),
+        ("SELECT 1;", 1),
+        ("SELECT ';'; ; SELECT 2; -- the end", 2),
+        ("CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END; SELECT 3", 2),
+        ("SELECT 1; SELECT 'unterminated", 0),
+        ("SET sql_mode = 'ANSI'; SELECT 1", 0),
+        ("", 0),
+    ] {
+        assert_eq!(plain(text).statements, statements, "{text}");
+    }
+}

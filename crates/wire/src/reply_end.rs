@@ -195,6 +195,10 @@ pub struct ReplyReader {
     prelude_left: u8,
     /// The last status that was seen, for EOFs of our own.
     status: StatusFlags,
+    /// See [`Self::with_foreseen`].
+    foreseen: StatusFlags,
+    /// See [`Self::with_results`].
+    results_to_come: u32,
     /// The front of a packet of which too little is there to decide.
     carry: Vec<u8>,
     /// Head and column definitions of a result set, until it is known whether the client has these.
@@ -289,6 +293,8 @@ impl ReplyReader {
             shift: 0,
             prelude_left: if expect == Expect::ResultSets { options.skip_results } else { 0 },
             status: StatusFlags::AUTOCOMMIT,
+            foreseen: StatusFlags::NONE,
+            results_to_come: 0,
             carry: Vec::new(),
             held: None,
             held_rows: None,
@@ -301,6 +307,21 @@ impl ReplyReader {
     #[must_use]
     pub fn with_status(mut self, status: StatusFlags) -> Self {
         self.status = status;
+        self
+    }
+
+    /// What an EOF in front of a result set has beside the status before it, where that set is too large to wait for its end.
+    #[must_use]
+    pub fn with_foreseen(mut self, foreseen: StatusFlags) -> Self {
+        self.foreseen = foreseen;
+        self
+    }
+
+    /// There will be so many results at least, unless one of them is an error: those before the last one say so in front of
+    /// their rows.
+    #[must_use]
+    pub fn with_results(mut self, results: u32) -> Self {
+        self.results_to_come = results.saturating_sub(1);
         self
     }
 

@@ -443,6 +443,7 @@ impl Engine {
     ) {
         let Client { capabilities, .. } = self.clients[key];
         let status = self.clients[key].reader().status();
+        let foreseen = self.foreseen(key, request);
         let known_metadata = self.known_metadata(key, request);
         let code_change = self.code_change(key, request);
         let handed_on = if kept { None } else { self.hand_on(backend_key, request, &ahead.texts) };
@@ -463,6 +464,8 @@ impl Engine {
                 owner: Owner::Client { client: key, command: request.command },
                 reader: ReplyReader::new(request.expect, options)
                     .with_status(status)
+                    .with_foreseen(foreseen)
+                    .with_results(request.results())
                     .with_client_sequence(request.answer),
                 summary: Summary::default(),
                 preludes,

@@ -3,7 +3,8 @@
 //! Query attributes are agreed on at a login. Backends have the capability wherever the server has it; clients' commands are
 //! kept without it, but for attributes that there are.
 
-use wire::{Capabilities, ClientMetadata, CommandKind, NO_QUERY_ATTRIBUTES, ReplyOptions};
+use sql::Kind;
+use wire::{Capabilities, ClientMetadata, CommandKind, NO_QUERY_ATTRIBUTES, ReplyOptions, StatusFlags};
 use zeroize::Zeroize;
 
 use super::Backend;
@@ -110,6 +111,26 @@ impl Engine {
         if let Some(request) = self.clients[client].request.as_mut() {
             self.buffered -= std::mem::take(&mut request.on_its_way);
         }
+    }
+
+    /// The flags that stand in front of a result set of this request's beside those from before it, as far as they can be known
+    /// there: the rest the server tells at the end.
+    pub(super) fn foreseen(&self, key: usize, request: &Request) -> StatusFlags {
+        let statement = &request.statement;
+        let autocommit = self.clients[key].status.contains(StatusFlags::AUTOCOMMIT);
+        // Reading a table begins a transaction then, unless its engine has none.
+        let reads_tables = !request.without_tables && !matches!(statement.kind, Kind::Show | Kind::Explain);
+        let begins = if !autocommit && reads_tables { StatusFlags::IN_TRANS } else { StatusFlags::NONE };
+        // An OK follows the result sets of a procedure.
+        let calls = statement.kind == Kind::Call && !statement.several;
+        begins | if calls { StatusFlags::MORE_RESULTS_EXISTS } else { StatusFlags::NONE }
+    }
+}
+
+impl Request {
+    /// The fewest results that its text has where none of them is an error; 0 where that is not known.
+    pub(super) fn results(&self) -> u32 {
+        self.statement.statements + u32::from(self.statement.comment_at_end)
     }
 }
 

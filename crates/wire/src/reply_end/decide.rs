@@ -144,7 +144,7 @@ impl ReplyReader {
             outlet.event(ReplyEvent::PreludeErr(err));
         } else {
             if let Stage::Rows { middle, .. } = self.stage {
-                self.put_middle(middle, front.sequence, self.before_rows(), 0, outlet);
+                self.put_middle(middle, front.sequence, self.foreseen_before_rows(), 0, outlet);
             }
             outlet.packet(front, self.shift);
             outlet.event(ReplyEvent::Err(err));
@@ -227,6 +227,7 @@ impl ReplyReader {
 
     fn result_ends(&mut self, status: StatusFlags) {
         self.status = status;
+        self.results_to_come = self.results_to_come.saturating_sub(1);
         let more = self.expect == Expect::ResultSets && status.contains(StatusFlags::MORE_RESULTS_EXISTS);
         self.stage = if more { Stage::Head } else { Stage::Done };
     }
@@ -319,6 +320,12 @@ impl ReplyReader {
         without_cursor(self.status).without(StatusFlags::MORE_RESULTS_EXISTS)
     }
 
+    /// The same with what can be foreseen, and without what the result before says of itself.
+    fn foreseen_before_rows(&self) -> StatusFlags {
+        let status = self.before_rows().without(OF_STATEMENT) | self.foreseen;
+        if self.results_to_come > 0 { status | StatusFlags::MORE_RESULTS_EXISTS } else { status }
+    }
+
     /// A row of this length begins. A status from before the statement is all that there is for the EOF in front of a large result set.
     pub(super) fn note_row<S: ReplySink>(&mut self, length: usize, sequence: u8, outlet: &mut Outlet<'_, S>) {
         let Stage::Rows { middle, .. } = &mut self.stage else { return };
@@ -329,11 +336,7 @@ impl ReplyReader {
         }
         if *middle == Middle::Waiting && outlet.is_too_much(length) {
             *middle = Middle::Settled;
-            let mut status = self.before_rows();
-            if !status.contains(StatusFlags::AUTOCOMMIT) {
-                // So many rows come from a table, most likely, and reading that has begun a transaction.
-                status |= StatusFlags::IN_TRANS;
-            }
+            let status = self.foreseen_before_rows();
             self.put_middle(Middle::Waiting, sequence, status, 0, outlet);
         }
     }
@@ -385,6 +388,11 @@ impl End<'_> {
         self
     }
 }
+
+/// Flags that tell of one statement.
+const OF_STATEMENT: StatusFlags = StatusFlags(
+    StatusFlags::NO_GOOD_INDEX_USED.0 | StatusFlags::NO_INDEX_USED.0 | StatusFlags::PS_OUT_PARAMS.0,
+);
 
 /// A status for a packet in front of rows, where a cursor's flags would announce one.
 fn without_cursor(status: StatusFlags) -> StatusFlags {
