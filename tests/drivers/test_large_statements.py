@@ -89,3 +89,29 @@ def test_a_client_that_leaves_before_its_text_is_read(own_onramp, server):
         assert witness.value("SELECT 1") == b"1"
         assert isinstance(witness.query("DO RELEASE_ALL_LOCKS()"), Ok)
         assert witness.value("SELECT COALESCE(GET_LOCK('onramp_left', 60), 0)") == b"1"
+
+
+def test_texts_around_the_length_of_a_packet(client, note, server):
+    """They are sent on in the buffer that they came in, whatever the packets."""
+    connection = client()
+    for more in (-2, -1, 0, 1, 70_000):
+        text = "SELECT LENGTH('{}')"
+        length = raw.MAX_PAYLOAD + more - 1 - len(text.format(""))
+        note(more, [seen(answer) for answer in connection.query_all(text.format("x" * length))])
+        prepared = connection.prepare(text.format("x" * length) + ", ?")
+        note(f"{more}, prepared", [seen(answer) for answer in connection.execute(prepared.statement, (b"1",))])
+        connection.forget(prepared.statement)
+
+
+def test_a_large_prepared_text_runs_stored_code(client, note, schema, admin):
+    """What it names is known, so that it is not read again with each execution; what has been defined since is found by that."""
+    connection, other = client(schema=schema), client(schema=schema)
+    for text in ["CREATE TABLE t (a INT)", "CREATE TABLE other (a INT)"]:
+        connection.query(text)
+    prepared = [connection.prepare(PADDING + f"INSERT INTO {table} VALUES (?)") for table in ("t", "other")]
+    admin.query(f"CREATE TRIGGER {schema}.runs BEFORE INSERT ON {schema}.t FOR EACH ROW SET @set_by_trigger = NEW.a")
+    for value in (b"1", b"2"):
+        for statement in prepared:
+            note(value, [seen(answer) for answer in connection.execute(statement.statement, (value,))])
+        note("seen by its own client", connection.value("SELECT @set_by_trigger"))
+        note("seen by another", other.value("SELECT @set_by_trigger"))

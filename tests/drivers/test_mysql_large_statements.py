@@ -9,7 +9,8 @@ import pytest
 from harness import mysql as private_mysql
 from harness import raw
 from harness.onramp import Onramp
-from test_mysql import server  # noqa: F401 (a fixture)
+from test_mysql import onramp, server  # noqa: F401 (fixtures)
+from test_mysql_attributes import ask, attributes, client  # noqa: F401 (a fixture)
 
 pytestmark = [private_mysql.needed, private_mysql.since(8, 0, 23)]
 
@@ -36,3 +37,12 @@ def test_lengths_around_a_packet(large, attributes):
             client.send(bytes([raw.QUERY]) + (attributes or b"") + f"{FRONT}{'x' * length}{BACK}".encode())
             assert client.result().rows == [(str(length).encode(),)], payload
         assert client.value((attributes or b"") + b"SELECT 'still here'") == b"still here"
+
+
+@pytest.mark.parametrize("length", [70_000, raw.MAX_PAYLOAD - 80, raw.MAX_PAYLOAD - 25, raw.MAX_PAYLOAD, 17 << 20])
+def test_a_large_text(client, note, length):  # noqa: F811
+    connection = client()
+    for block in (attributes([("n", "value"), ("other", None)]), NONE):
+        note(length, ask(connection, f"SELECT LENGTH('{'x' * length}')", block))
+        note("behind it", ask(connection, "SELECT 1", block))
+        note("an error", ask(connection, f"SELECT missing, '{'x' * length}'", block))

@@ -195,6 +195,29 @@ impl MySqlError {
         Self::new(1235, b"42000", message)
     }
 
+    /// ER_NOT_SUPPORTED_YET: too many calls whose answer the client carries with it.
+    pub(crate) fn too_many_calls(limit: usize) -> Self {
+        let message = format!(
+            "Onramp takes statements with up to {limit} calls of CONNECTION_ID(), ROW_COUNT() and their like only"
+        );
+        Self::new(1235, b"42000", message)
+    }
+
+    /// ER_NOT_SUPPORTED_YET: with the one in its place the others would have to be looked for again.
+    pub(crate) fn large_and_mixed() -> Self {
+        let message = "Onramp prepares no statement above large_statement_size that asks for CONNECTION_ID() and for \
+                       ROW_COUNT(), FOUND_ROWS() or their like";
+        Self::new(1235, b"42000", message)
+    }
+
+    /// ER_NOT_SUPPORTED_YET: a SET of the thread pool's variables is read on the spot.
+    pub(crate) fn pool_variable_too_long(limit: usize) -> Self {
+        let message = format!(
+            "Onramp takes SET of the thread pool's variables up to large_statement_size ({limit} bytes) only"
+        );
+        Self::new(1235, b"42000", message)
+    }
+
     /// ER_UNSUPPORTED_PS: libraries send such a statement as a text then.
     pub(crate) fn not_to_be_prepared() -> Self {
         Self::new(1295, b"HY000", "This command is not supported in the prepared statement protocol yet")

@@ -1,5 +1,7 @@
 //! What the text of a SELECT tells of FOUND_ROWS() behind it, beyond the rows that its answer has.
 
+use crate::steps;
+
 /// How the number of rows in the answer leads to that of FOUND_ROWS(). Seen with MariaDB 10.11 and MySQL 8.0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -57,7 +59,8 @@ impl Found {
             return Self::Values;
         }
         let Some(offset) = offset_at_end(text) else { return Self::Sent };
-        let has = |part: &[u8]| text.windows(part.len()).any(|bytes| bytes.eq_ignore_ascii_case(part));
+        let has =
+            |part: &[u8]| steps::all(text).windows(part.len()).any(|bytes| bytes.eq_ignore_ascii_case(part));
         if has(b"--") || has(b"#") || has(b"/*") {
             return Self::Sent;
         }

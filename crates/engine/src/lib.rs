@@ -42,6 +42,7 @@ mod server_login;
 mod session;
 mod settings;
 mod shares;
+mod steps;
 mod stored_code;
 mod workers;
 

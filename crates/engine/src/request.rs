@@ -19,6 +19,7 @@ use crate::found::Found;
 use crate::outside::waits::Arrival;
 use crate::scheduler::Lane;
 use crate::session::statements::{DefinitionId, Template};
+use crate::steps;
 use crate::stored_code::Hidden;
 
 /// A command that waits for its turn, or is under way.
@@ -443,7 +444,7 @@ impl Request {
 
     /// What it takes of `statement_memory`.
     pub(crate) fn bytes(&self) -> usize {
-        let template = self.template.as_ref().map_or(0, |template| template.statement.bytes());
+        let template = self.template.as_ref().map_or(0, |template| template.bytes());
         let parsed = self.statement.bytes() + template + variables_bytes(self.variables.as_deref());
         self.raw.len() + self.growth + self.on_its_way + self.attributes.bytes() + parsed
     }
@@ -499,7 +500,7 @@ fn counts_rows(kind: Kind, text: &[u8]) -> bool {
         b"processlist",
         b"privileges",
     ];
-    let mut words = text.split(|b| !b.is_ascii_alphabetic()).filter(|word| !word.is_empty());
+    let mut words = steps::all(text).split(|b| !b.is_ascii_alphabetic()).filter(|word| !word.is_empty());
     match kind {
         Kind::Select => true,
         Kind::Show => {
@@ -527,7 +528,7 @@ fn is_one_of(word: &[u8], list: &[&[u8]]) -> bool {
 pub(crate) fn may_be_several(text: &[u8]) -> bool {
     let end =
         text.iter().rposition(|b| !b.is_ascii_whitespace() && !matches!(b, b';' | 0)).map_or(0, |at| at + 1);
-    text[..end].contains(&b';')
+    steps::all(&text[..end]).contains(&b';')
 }
 
 #[cfg(test)]

@@ -71,6 +71,9 @@ pub struct TableName {
 /// No name that the servers accept is longer, in bytes: 64 characters (`NAME_CHAR_LEN`), here of ASCII.
 const LONGEST_NAME: usize = 64;
 
+/// More tables in one DROP are not told apart: nobody keeps the names of as many (`MOST_NAMES` of the engine's holdings).
+const MOST_DROPPED: usize = 1024;
+
 /// What `text`, the argument of a COM_QUERY, does to what its client holds; `None` where it is not a single statement in one
 /// of the forms of [`Holding`]. `mode` must be the session's.
 ///
@@ -164,6 +167,7 @@ fn drop(reader: &mut Reader<'_>) -> Option<Holding> {
     }
     let mut names = vec![reader.table_name()?];
     while reader.punctuation(b',') {
+        (names.len() < MOST_DROPPED).then_some(())?;
         names.push(reader.table_name()?);
     }
     let _ = reader.word("restrict") || reader.word("cascade");

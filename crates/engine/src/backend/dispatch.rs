@@ -236,6 +236,7 @@ impl Engine {
     /// Reads whose like have been short lately, hardly one aside, of a client whose reads open no transaction and leave nothing behind.
     fn may_share(&self, key: usize, request: &Request) -> bool {
         request.statement.plain_read
+            && request.raw.len() <= LARGEST_JOINED // it would be kept, see `rescue.rs`
             && !matches!(request.lane, Some(Lane::Long | Lane::Contended))
             && self.clients[key].status.contains(StatusFlags::AUTOCOMMIT)
             && self.clients[key].unstarted.is_none()
@@ -294,7 +295,7 @@ impl Engine {
         }
         // What shares a backend may have to be sent once more, see `rescue.rs`, and a text that is prepared is remembered.
         let kept = (shared && self.settings.rescue_reads) || request.command == RequestKind::Prepare;
-        self.put_request(key, backend_key, &mut request, &ahead, shared, kept);
+        self.put_request(key, backend_key, &mut request, &ahead, (shared, kept));
         if let Some(statement) = self.backends[backend_key].in_flight.back_mut() {
             statement.group = group;
         }
@@ -438,13 +439,13 @@ impl Engine {
         backend_key: usize,
         request: &mut Request,
         ahead: &Ahead,
-        shared: bool,
-        kept: bool,
+        (shared, kept): (bool, bool),
     ) {
         let Client { capabilities, .. } = self.clients[key];
         let status = self.clients[key].reader().status();
         let foreseen = self.foreseen(key, request);
         let known_metadata = self.known_metadata(key, request);
+        // It looks at the text.
         let code_change = self.code_change(key, request);
         let handed_on = if kept { None } else { self.hand_on(backend_key, request, &ahead.texts) };
         let first_sequence =

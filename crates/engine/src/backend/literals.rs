@@ -3,12 +3,18 @@
 //! How long the text becomes is known when the statement arrives: what it asks for changes with statements of the same client
 //! alone, of which there is no other on its way. So it is refused then, or counts with its new length from then on.
 
+use sql::{SessionCall, SessionFunction};
+
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind};
 use crate::session::aftermath::Diagnostics;
 use crate::session::literals::{Literals, Rewriting};
+
+/// So many calls of one text become literals: with each some ten nanoseconds go by several times, in which a worker does nothing else. No
+/// insert of many rows has more that asks for CONNECTION_ID() in each.
+const MOST_CALLS: usize = 1 << 17;
 
 impl Engine {
     /// Counts what a request grows by. An error where it would be longer than any statement may be.
@@ -18,9 +24,18 @@ impl Engine {
             RequestKind::Prepare => Literals::ConnectionId,
             _ => Literals::All,
         };
+        // It is set ahead of a statement, however often that asks for it.
+        let others = |call: &&SessionCall| call.function != SessionFunction::LastInsertId;
+        if request.statement.calls.iter().filter(others).nth(MOST_CALLS).is_some() {
+            return Err(MySqlError::too_many_calls(MOST_CALLS));
+        }
         let (Some(rewriting), Some(text)) = (self.rewriting(key, request, which), request.text()) else {
             return Ok(());
         };
+        let is_large = request.template.as_ref().is_some_and(|template| template.large.is_some());
+        if is_large && request.statement.calls.iter().any(|call| Literals::OfPrepared.has(call.function)) {
+            return Err(MySqlError::large_and_mixed());
+        }
         let length = rewriting.length();
         // The command's byte, and what goes ahead of a text.
         self.check_length(length + 1 + request.attributes.bytes())?;
@@ -61,14 +76,12 @@ impl Engine {
         request.raw = raw;
         request.growth = 0;
         // They were places in the text as the client has sent it. Executions ask for the others.
-        request.statement.calls = if prepares {
+        let others = |call: &SessionCall| Literals::OfPrepared.has(call.function);
+        request.statement.calls = if prepares && request.statement.calls.iter().any(others) {
             sql::classify(&request.whole_text(), self.lex_mode(key)).calls
         } else {
             Vec::new()
         };
-        if let Some(template) = &mut request.template {
-            template.statement.calls.clone_from(&request.statement.calls);
-        }
     }
 
     fn rewriting<'a>(&self, key: usize, request: &'a Request, which: Literals) -> Option<Rewriting<'a>> {

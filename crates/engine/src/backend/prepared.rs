@@ -127,14 +127,7 @@ mod tests {
         let session = sessions.hold(SessionState::default());
         [&b"SELECT 1"[..], b"SELECT 2", b"SELECT 3"].map(|text| {
             let statement = Statement::none();
-            let template = Template {
-                statement,
-                collation: None,
-                counts_rows: true,
-                found: crate::found::Found::default(),
-                inserts_selection: false,
-                without_tables: true,
-            };
+            let template = Template::plain(statement);
             definitions.hold(session, text.into(), 0, template).0
         })
     }

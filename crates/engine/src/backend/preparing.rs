@@ -284,11 +284,12 @@ impl Engine {
     /// The definition that a client has prepared, held for the client.
     fn definition_of(&mut self, client: usize, request: &Request, parameters: u16) -> DefinitionId {
         let session = self.clients[client].session.expect("a client with requests has logged in");
-        let template = request.template.as_deref().expect("what prepares has one").clone();
+        let mut template = request.template.as_deref().expect("what prepares has one").clone();
+        template.calls.clone_from(&request.statement.calls);
         let state = self.sessions.state(session).for_preparing(template.defines());
         let session = self.sessions.hold(state);
-        let (definition, unused) =
-            self.definitions.hold(session, request.whole_text().into(), parameters, template);
+        let text = request.text().map_or_else(|| request.whole_text().into(), Into::into);
+        let (definition, unused) = self.definitions.hold(session, text, parameters, template);
         if let Some(session) = unused {
             self.sessions.release(session);
         }
@@ -497,14 +498,13 @@ pub(crate) fn stays(request: &Request, in_schema: bool, keeps_types: bool) -> bo
     // Calls become literals when it is executed.
     let moved = [Reads::ROW_COUNT, Reads::FOUND_ROWS, Reads::DIAGNOSTICS];
     let calls = request.statement.calls.iter().any(|call| Literals::OfPrepared.has(call.function));
-    let mentions = |word: &[u8]| request.raw.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
     let template = request.template.as_ref();
     let names_variables =
         template.is_some_and(|template| template.statement.effects.contains(Effects::USER_VARIABLE));
     // No backend can be left without a schema once it has one.
     (keeps_types && names_variables)
         || (!calls && moved.into_iter().any(|read| reads.contains(read)))
-        || (!in_schema && (mentions(b"database") || mentions(b"schema")))
+        || (!in_schema && template.is_some_and(|template| template.mentions_schema))
 }
 
 /// An execution's values did not fit its statement, or there was more than one for what takes one

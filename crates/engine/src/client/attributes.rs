@@ -12,7 +12,7 @@ use crate::request::QueryAttributes;
 const ITERATIONS: usize = 4;
 
 impl Engine {
-    fn sends_attributes(&self, key: usize) -> bool {
+    pub(super) fn sends_attributes(&self, key: usize) -> bool {
         self.clients[key].capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
     }
 

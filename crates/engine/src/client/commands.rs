@@ -330,50 +330,53 @@ impl Engine {
         }
     }
 
-    /// False where a text has been answered here.
+    /// False where a text has been answered here. Of a large one, which has been read elsewhere, only KILL needs the text here.
     pub(super) fn is_for_the_server(&mut self, key: usize, request: &mut Request, text: &[u8]) -> bool {
         let (statement, answer) = (&request.statement, request.answer);
+        let is_large = request.found_ahead.is_some();
         match statement.kind {
             Kind::Kill(target) if !statement.several && self.kill_statement(key, target, answer, None) => {
                 false
             }
             Kind::Kill(_) if self.kill_and_go_on(key, text, answer) => false,
+            _ if statement.sets_pool_variable && is_large => {
+                let error = MySqlError::pool_variable_too_long(self.settings.large_statement_size);
+                self.answer_error(key, answer, &error);
+                false
+            }
             _ if statement.sets_pool_variable => {
                 self.set_pool_variables(key, text, statement.several, answer);
                 false
             }
             _ if self.answer_transaction_command(key, statement, answer) => false,
-            _ if self.answer_known(key, statement, text, answer, &mut request.remember) => false,
+            _ if !is_large && self.answer_known(key, statement, text, answer, &mut request.remember) => false,
             // What stands behind them in the same text has to be run as well.
             Kind::ShowWarnings if !statement.several && self.show_saved_warnings(key) => false,
-            Kind::ShowDiagnostics if !statement.several => !self.show_saved_diagnostics(key, text, answer),
+            Kind::ShowDiagnostics if !statement.several => {
+                !self.show_saved_diagnostics(key, Some(text).filter(|_| !is_large), answer)
+            }
             _ => true,
         }
     }
 
     fn prepare(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
         if text.len() > self.settings.large_statement_size {
-            return self.read_elsewhere(
-                key,
-                RequestKind::Prepare,
-                raw.to_vec(),
-                answer,
-                QueryAttributes::None,
-            );
+            let (command, raw) = (RequestKind::Prepare, raw.to_vec());
+            return self.read_elsewhere(key, command, raw, answer, QueryAttributes::None);
         }
         let request = Request::of_prepare(text, self.lex_mode(key), answer);
-        if self.may_prepare(key, &request, text) {
+        if self.may_prepare(key, &request, text.len()) {
             self.queue_request(key, Request { raw: raw.to_vec(), ..request });
         }
     }
 
     /// False where a statement may not be prepared, which its client has been told.
-    pub(super) fn may_prepare(&mut self, key: usize, request: &Request, text: &[u8]) -> bool {
+    pub(super) fn may_prepare(&mut self, key: usize, request: &Request, length: usize) -> bool {
         let error = if request.template.as_ref().is_some_and(|template| template.statement.sets_pool_variable)
         {
             Some(MySqlError::not_to_be_prepared())
         } else {
-            self.lack_of_room_to_prepare(request, text)
+            self.lack_of_room_to_prepare(request, length)
         };
         match &error {
             Some(error) => self.answer_error(key, request.answer, error),
@@ -382,15 +385,15 @@ impl Engine {
         error.is_none()
     }
 
-    fn lack_of_room_to_prepare(&mut self, request: &Request, text: &[u8]) -> Option<MySqlError> {
+    fn lack_of_room_to_prepare(&mut self, request: &Request, length: usize) -> Option<MySqlError> {
         let most = self.settings.max_prepared_stmt_count.div_ceil(self.workers.count());
         if self.statement_count >= most {
             let limit = self.settings.max_prepared_stmt_count;
             self.limit_reached("max_prepared_stmt_count", u64::from(limit));
             return Some(MySqlError::too_many_prepared_statements(limit));
         }
-        let found = request.template.as_ref().map_or(0, |template| template.statement.bytes());
-        self.make_room_for_text(text.len() + found).err()
+        let found = request.template.as_ref().map_or(0, |template| template.bytes());
+        self.make_room_for_text(length + found + request.statement.bytes()).err()
     }
 
     /// Answered here: it asks whether we are there. On a connection of its own it would also reset ROW_COUNT().

@@ -65,13 +65,18 @@ impl Engine {
     }
 
     /// The other statements about diagnostics: counts become literals, of the saved rows those are shown that are asked
-    /// for, and GET DIAGNOSTICS sets its variables to what they say. What they do not say is refused.
-    pub(super) fn show_saved_diagnostics(&mut self, key: usize, text: &[u8], answer: u8) -> bool {
+    /// for, and GET DIAGNOSTICS sets its variables to what they say. What they do not say is refused, and so are texts that are too
+    /// long to be looked at (`None`).
+    pub(super) fn show_saved_diagnostics(&mut self, key: usize, text: Option<&[u8]>, answer: u8) -> bool {
         let client = &mut self.clients[key];
         let asks_server = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
         if client.backend.is_some() && asks_server {
             return false;
         }
+        let Some(text) = text else {
+            self.answer_error(key, answer, &MySqlError::diagnostics_moved());
+            return true;
+        };
         if let Some(asked) = GetDiagnostics::of(text)
             && self.get_saved_diagnostics(key, &asked, answer)
         {

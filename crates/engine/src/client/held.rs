@@ -7,6 +7,7 @@ use super::counters;
 use super::process_list::{self, Served};
 use crate::engine::Engine;
 use crate::request::{Request, Statement};
+use crate::steps;
 
 /// Longer answers are passed on as they come: so much are some thousand threads, or the whole SHOW STATUS thirty times.
 pub(crate) const LARGEST_HELD: usize = 1 << 20;
@@ -48,7 +49,7 @@ impl Held {
 
 /// What stands between spaces and semicolons, in lower case.
 pub(super) fn words_of(text: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let words = text.split(|byte| byte.is_ascii_whitespace() || *byte == b';');
+    let words = steps::all(text).split(|byte| byte.is_ascii_whitespace() || *byte == b';');
     words.filter(|word| !word.is_empty()).map(<[u8]>::to_ascii_lowercase)
 }
 

@@ -28,7 +28,7 @@ const MOST_NAMES: usize = 128;
 
 /// So many bytes of the texts of prepared statements are kept of one client. Whoever executes one of another text keeps its
 /// backend.
-const MOST_TEXT: usize = 16 << 10;
+pub(super) const MOST_TEXT: usize = 16 << 10;
 
 /// ER_PARSE_ERROR.
 const PARSE_ERROR: u16 = 1064;

@@ -10,11 +10,13 @@ use seam::Instant;
 use sql::{KillTarget, Kind, LexMode, Whom};
 use wire::{Capabilities, CommandKind, OkPacket, StatusFlags};
 
+use super::reading::TEXT_AT;
 use super::{Phase, Running};
 use crate::backend::{Afterwards, Owner, Summary};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::request::{QueryAttributes, Request};
+use crate::request::{QueryAttributes, Request, RequestKind};
+use crate::steps;
 use crate::workers::letter::{Ending, Kill, Killed, Letter, Outcome, Rights};
 
 /// The id of the first client. Behind it there are as many ids as in front of it: together what a signed INT can hold, in which
@@ -29,6 +31,9 @@ const STUCK: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// So many KILLs at the beginning of a text are done; any further one is the server's, which knows no clients.
 const MOST_KILLS: u32 = 64;
+
+/// A KILL in front of others takes a few dozen bytes. What is longer is the server's, too.
+const LONGEST_KILL: usize = 4 << 10;
 
 /// ER_NO_SUCH_THREAD.
 const NO_SUCH_THREAD: u16 = 1094;
@@ -73,13 +78,14 @@ fn named(target: KillTarget) -> Option<u32> {
 
 /// The KILL that a text of several statements begins with, and where the rest begins.
 fn first_kill(text: &[u8], mode: LexMode) -> Option<(KillTarget, usize)> {
-    let end = text.iter().position(|&byte| byte == b';')?;
+    let end = steps::all(&text[..text.len().min(LONGEST_KILL)]).iter().position(|&byte| byte == b';')?;
     let first = &text[..end];
     // A semicolon in a string or a comment in two signs leaves that open, and that is not plain; these end with the line.
     if first.contains(&b'#') || first.windows(2).any(|pair| pair == b"--") {
         return None;
     }
     let target = only_kill(first, mode)?;
+    steps::add(first.len());
     let rest = text[end + 1..].trim_ascii_start();
     (!rest.is_empty()).then_some((target, text.len() - rest.len()))
 }
@@ -252,13 +258,18 @@ impl Engine {
 
     /// The server answers the whole text: what was done here is nothing for it to do, with the same answer.
     fn query_behind_kill(&mut self, key: usize, behind: &Behind, first: &[u8], answer: u8) {
-        let mut text = b"DO 0;".repeat(behind.killed as usize);
-        text.extend_from_slice(first);
-        text.extend_from_slice(behind.rest());
-        let payload = [&[CommandKind::Query as u8], &text[..]].concat();
-        let mut raw = Vec::with_capacity(wire::HEADER_LEN + payload.len());
-        wire::put_message(&mut raw, &mut 0, &payload);
-        self.query(key, &text, &raw, answer, QueryAttributes::None);
+        let done = b"DO 0;".repeat(behind.killed as usize);
+        let mut raw = Vec::with_capacity(TEXT_AT + done.len() + first.len() + behind.rest().len());
+        let start = wire::begin_packet(&mut raw);
+        raw.push(CommandKind::Query as u8);
+        for part in [&done, first, behind.rest()] {
+            raw.extend_from_slice(part);
+        }
+        wire::end_packet(&mut raw, start, &mut 0);
+        if raw.len() > TEXT_AT + self.settings.large_statement_size {
+            return self.read_elsewhere(key, RequestKind::Query, raw, answer, QueryAttributes::None);
+        }
+        self.query(key, &raw[TEXT_AT..], &raw, answer, QueryAttributes::None);
     }
 
     /// The text ends with this error, behind the answers to the KILLs before it.

@@ -203,7 +203,7 @@ impl Engine {
         if self.is_in_another_state(key, definition) {
             serves = Serves::Own(number);
         }
-        let template = self.definitions.get(definition).template.clone();
+        let template = self.definitions.get(definition).template.without_calls();
         let found = self.found_by(key, number, execution, template.found, long_data);
         if answered.is_some() {
             serves = Serves::All;
@@ -268,7 +268,7 @@ impl Engine {
         let asked = self.definitions.get(definition);
         let client = &self.clients[key];
         let own = |function| self.own_literal(key, function);
-        let calls = &asked.template.statement.calls;
+        let calls = &asked.template.calls;
         let (text, which) = (Rc::clone(&asked.text), Literals::OfPrepared);
         let Some(rewriting) = client.aftermath.rewriting(&text, calls, client.id, own, which) else {
             return Ok(None);
@@ -279,8 +279,8 @@ impl Engine {
         rewriting.put(&mut text);
         self.make_room_for_text(length)?;
         let asked = self.definitions.get(definition);
-        let (session, parameters, mut template) = (asked.session, asked.parameters, asked.template.clone());
-        template.statement.calls = Vec::new();
+        let (session, parameters, template) =
+            (asked.session, asked.parameters, asked.template.without_calls());
         let session = self.sessions.hold_again(session);
         let (answered, unused) = self.definitions.hold(session, text.into(), parameters, template);
         if let Some(session) = unused {
@@ -546,14 +546,7 @@ mod tests {
     fn numbers_begin_anew_behind_the_last_one_and_none_is_given_twice() {
         let session = Sessions::default().hold(SessionState::default());
         let statement = Statement::none();
-        let template = Template {
-            statement,
-            collation: None,
-            counts_rows: false,
-            found: Found::default(),
-            inserts_selection: false,
-            without_tables: false,
-        };
+        let template = Template::plain(statement);
         let (definition, _) = Definitions::default().hold(session, (*b"DO 1").into(), 0, template);
         let mut statements = ClientStatements::default();
         assert_eq!([statements.add(definition), statements.add(definition)], [1, 2]);

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use sql::{Definitions, Holding, Kind, LexMode};
+use sql::{Holding, Kind, LexMode};
 use wire::{Capabilities, CommandKind, Expect, Extent};
 
 use super::Phase;
 use super::held::Held;
-use super::holdings::holding_of;
+use super::holdings::{MOST_TEXT, holding_of};
 use super::variables::variable_use;
 use crate::accounts::failed_logins::network;
 use crate::accounts::task::{Asker, Work};
@@ -18,7 +18,13 @@ use crate::errors::MySqlError;
 use crate::learned::digests;
 use crate::request::{QueryAttributes, Request, RequestKind, Statement};
 use crate::session::statements::Template;
-use crate::stored_code::{Hidden, Library};
+use crate::steps;
+use crate::stored_code::{Defined, Hidden, LargeDefinition, Library};
+
+/// The first bytes of the commands that have texts, and where these begin in a packet.
+const QUERY: u8 = CommandKind::Query as u8;
+const PREPARE: u8 = CommandKind::StmtPrepare as u8;
+pub(super) const TEXT_AT: usize = wire::HEADER_LEN + 1;
 
 /// What has to be known of a text beside what it does, for the client that sends it.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +39,7 @@ pub(crate) struct Wants {
 
 /// What later looks at a large text would find.
 pub(crate) struct FoundAhead {
-    /// See [`sql::definitions`].
-    pub(crate) defines: Option<Definitions>,
+    pub(crate) defines: Defined,
     /// What operators may see of it.
     pub(crate) digest: Option<String>,
 }
@@ -87,12 +92,18 @@ impl LargeText {
             let mut request = Request::of_prepare(text, self.mode, self.answer);
             let statement = request.template.as_ref().map_or(&request.statement, |found| &found.statement);
             let digest = digests::text::shown(text, statement, self.mode);
-            request.found_ahead = Some(Box::new(FoundAhead { defines: None, digest }));
+            request.found_ahead = Some(Box::new(FoundAhead { defines: Defined::Nothing, digest }));
+            if let Some(template) = &mut request.template {
+                template.large = Some(Arc::new(LargeDefinition::of_text(text, self.mode)));
+            }
             return request;
         }
         let mut request = Request::of_query(text, self.mode, self.wants, self.answer);
         let digest = digests::text::shown(text, &request.statement, self.mode);
-        let defines = request.may_define().then(|| sql::definitions(text, self.mode)).flatten();
+        let defines = match request.may_define() {
+            true => Defined::of_text(text, self.mode),
+            false => Defined::Nothing,
+        };
         request.found_ahead = Some(Box::new(FoundAhead { defines, digest }));
         if let Some((library, version)) = &self.code {
             let schema = self.schema.as_deref();
@@ -103,6 +114,13 @@ impl LargeText {
                 _ => library.hidden(text, self.mode, request.statement.may_write(), schema),
             };
             request.take_hidden(hidden, *version);
+        }
+        // Nobody keeps a text that is as long, or looks at it again.
+        if let Some(Holding::Prepares { text: inner, .. }) = request.holding.as_deref_mut() {
+            inner.take_if(|inner| inner.text.len() > MOST_TEXT);
+        }
+        if let Some(Holding::ExecutesHarmless(inner)) = request.holding.as_deref_mut() {
+            inner.text = Box::default();
         }
         request
     }
@@ -131,7 +149,10 @@ impl Request {
     pub(crate) fn of_prepare(text: &[u8], mode: LexMode, answer: u8) -> Self {
         let statement = Statement::of_text(text, mode);
         let (expect, command) = (Expect::Prepare, RequestKind::Prepare);
-        let found = Self::with_text(Vec::new(), expect, command, text, statement, answer);
+        let mut found = Self::with_text(Vec::new(), expect, command, text, statement, answer);
+        let calls = std::mem::take(&mut found.statement.calls);
+        let mentions =
+            |word: &[u8]| steps::all(text).windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
         let template = Template {
             collation: found.collation,
             counts_rows: found.counts_rows,
@@ -139,10 +160,13 @@ impl Request {
             inserts_selection: inserts_selection(&found.statement, text),
             without_tables: uses_no_table(&found.statement, text),
             statement: found.statement,
+            // They are places in the text, which may change until it is sent.
+            calls: Vec::new(),
+            mentions_schema: mentions(b"database") || mentions(b"schema"),
+            large: None,
         };
         // The rest is what its executions do, which come without a text.
         let Statement { reads, fingerprint, .. } = template.statement;
-        let calls = template.statement.calls.clone();
         let statement = Statement { reads, fingerprint, calls, ..Statement::none() };
         Self {
             answer,
@@ -157,8 +181,7 @@ impl Engine {
     /// How far the first command goes, where it is a whole one with a large text: its memory goes with it from then on.
     pub(super) fn large_text(&self, key: usize, input: &[u8]) -> Option<Extent> {
         let client = &self.clients[key];
-        let has_text =
-            [CommandKind::Query as u8, CommandKind::StmtPrepare as u8].contains(input.get(wire::HEADER_LEN)?);
+        let has_text = [QUERY, PREPARE].contains(input.get(wire::HEADER_LEN)?);
         let large = has_text
             && input.len() > self.settings.large_statement_size
             && matches!(client.phase, Phase::Idle)
@@ -177,9 +200,7 @@ impl Engine {
     pub(super) fn take_large_text(&mut self, key: usize, mut raw: Vec<u8>, answer: u8) {
         let client = &self.clients[key];
         let (command, attributes) = match raw[wire::HEADER_LEN] {
-            prepare if prepare == CommandKind::StmtPrepare as u8 => {
-                (RequestKind::Prepare, QueryAttributes::None)
-            }
+            PREPARE => (RequestKind::Prepare, QueryAttributes::None),
             _ if client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) => {
                 match take_attributes(&mut raw) {
                     Some(attributes) => (RequestKind::Query, attributes),
@@ -246,10 +267,14 @@ impl Engine {
             return self.answer_lost(key, lost, answer);
         }
         let mut raw = std::mem::take(&mut request.raw);
-        let goes_on = with_text_of(&mut raw, |text| match request.command {
-            RequestKind::Prepare => self.may_prepare(key, &request, text),
-            _ => self.is_for_the_server(key, &mut request, text),
-        });
+        let goes_on = match (request.command, request.statement.kind) {
+            (RequestKind::Prepare, _) => self.may_prepare(key, &request, raw.len()),
+            (_, Kind::Kill(_)) => {
+                with_text_of(&mut raw, |text| self.is_for_the_server(key, &mut request, text))
+            }
+            // Nobody else looks at a large text any more, which may have to be put together for that.
+            _ => self.is_for_the_server(key, &mut request, b""),
+        };
         if goes_on {
             request.raw = raw;
             self.queue_request(key, request);
@@ -285,7 +310,7 @@ fn take_attributes(raw: &mut Vec<u8>) -> Option<QueryAttributes> {
 fn uses_no_table(statement: &Statement, text: &[u8]) -> bool {
     matches!(statement.kind, Kind::Select | Kind::Do)
         // A word, and not a part of FROM_UNIXTIME().
-        && !text
+        && !steps::all(text)
             .split(|&byte| !(byte.is_ascii_alphanumeric() || byte == b'_'))
             .any(|word| word.eq_ignore_ascii_case(b"from"))
 }
@@ -293,7 +318,7 @@ fn uses_no_table(statement: &Statement, text: &[u8]) -> bool {
 /// `INSERT ... SELECT` and the like.
 fn inserts_selection(statement: &Statement, text: &[u8]) -> bool {
     matches!(statement.kind, Kind::Insert | Kind::Replace | Kind::Ddl)
-        && text.windows(6).any(|word| word.eq_ignore_ascii_case(b"select"))
+        && steps::all(text).windows(6).any(|word| word.eq_ignore_ascii_case(b"select"))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::backend::kept::rows_of;
 use crate::engine::Engine;
 use crate::outside::event::Event;
 use crate::request::Statement;
+use crate::steps;
 use crate::workers::letter::Letter;
 
 /// Asks for the variables whose global value begins a session, which everybody may set for a session of their own, and which
@@ -102,7 +103,7 @@ fn values(answer: &[u8]) -> Values {
 pub(crate) fn may_be_set(statement: &Statement, text: &[u8]) -> bool {
     let word =
         |word: &[u8]| [&b"global"[..], b"persist"].iter().any(|scope| word.eq_ignore_ascii_case(scope));
-    statement.kind == Kind::Set && text.split(|byte| !byte.is_ascii_alphabetic()).any(word)
+    statement.kind == Kind::Set && steps::all(text).split(|byte| !byte.is_ascii_alphabetic()).any(word)
 }
 
 impl Engine {

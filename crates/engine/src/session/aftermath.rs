@@ -7,6 +7,7 @@ use wire::{Capabilities, Column, ColumnDescription, ColumnType, ResultSetWriter,
 
 use crate::backend::ServerError;
 use crate::client::last_gtid::Gtid;
+use crate::steps;
 
 /// A client's latest results, kept from one statement to the next.
 #[derive(Clone, Debug)]
@@ -241,8 +242,9 @@ impl Selection {
     /// Of `SHOW WARNINGS` and `SHOW ERRORS`, with a LIMIT in numbers or without; `None` for any other text (the grammar's
     /// `opt_limit_clause` in sql_yacc.yy of both servers).
     pub(crate) fn of(text: &[u8]) -> Option<Self> {
-        let text =
-            std::str::from_utf8(text).ok()?.trim_end_matches(|c: char| c == ';' || c.is_ascii_whitespace());
+        let text = std::str::from_utf8(steps::all(text))
+            .ok()?
+            .trim_end_matches(|c: char| c == ';' || c.is_ascii_whitespace());
         let text = text.to_ascii_uppercase().replace(',', " , ");
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let (only_errors, limit) = match words.as_slice() {

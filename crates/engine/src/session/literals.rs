@@ -7,6 +7,7 @@ use std::ops::Range;
 use sql::{SessionCall, SessionFunction};
 
 use super::aftermath::Aftermath;
+use crate::steps;
 
 /// Which calls become literals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,7 @@ impl Aftermath {
         let mut rewriting = Rewriting { text, calls, literals: Vec::new() };
         for call in calls.iter().filter(|call| which.has(call.function)) {
             let name = rewriting.name(call);
+            steps::add(1 + rewriting.literals.len());
             if rewriting.literals.iter().all(|(known, _)| *known != name) {
                 let literal = self.literal(&text[call.span.clone()], call.function, client_id, &own);
                 rewriting.literals.push((name, literal));
@@ -124,6 +126,7 @@ impl Rewriting<'_> {
 
     fn write(&self, sink: &mut impl Sink) {
         let mut rewritten = Rewritten { text: self.text, sink, copied: 0, unnamed: None };
+        steps::add(self.text.len() + self.calls.len());
         for call in self.calls {
             if let Some(literal) = self.literal(call) {
                 rewritten.put(call, literal);
@@ -225,6 +228,7 @@ impl<S: Sink> Rewritten<'_, S> {
 /// Whether an expression gives its column its own text for a name: the servers leave out comments, and have other rules for long ones
 /// (`Item::set_name`, 64 characters in a table); bytes outside of ASCII may be converted.
 fn is_a_name(expression: &[u8]) -> bool {
+    steps::add(expression.len().min(64));
     let has = |pair: &[u8]| expression.windows(2).any(|two| two == pair);
     expression.len() <= 64
         && expression.is_ascii()

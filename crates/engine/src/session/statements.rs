@@ -6,11 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use sql::Kind;
+use sql::{Kind, SessionCall};
 
 use crate::request::Statement;
 use crate::session::SessionId;
+use crate::stored_code::LargeDefinition;
 
 /// The number of a stored definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,9 +47,42 @@ pub(crate) struct Template {
     pub(crate) found: crate::found::Found,
     pub(crate) inserts_selection: bool,
     pub(crate) without_tables: bool,
+    /// Where its text asks for what the client carries; the statement, which each execution has a copy of, does not say it again.
+    pub(crate) calls: Vec<SessionCall>,
+    /// Its text has the word DATABASE or SCHEMA in it.
+    pub(crate) mentions_schema: bool,
+    /// Of a large text.
+    pub(crate) large: Option<Arc<LargeDefinition>>,
 }
 
 impl Template {
+    /// One without calls, of a text that has been read.
+    #[cfg(test)]
+    pub(crate) fn plain(statement: Statement) -> Self {
+        Self {
+            statement,
+            collation: None,
+            counts_rows: false,
+            found: crate::found::Found::default(),
+            inserts_selection: false,
+            without_tables: false,
+            calls: Vec::new(),
+            mentions_schema: false,
+            large: None,
+        }
+    }
+
+    /// What its executions do, which come without a text.
+    pub(crate) fn without_calls(&self) -> Self {
+        let (statement, collation) = (self.statement.clone(), self.collation.clone());
+        Self { statement, collation, calls: Vec::new(), large: self.large.clone(), ..*self }
+    }
+
+    /// On the heap: what has been found in the text.
+    pub(crate) fn bytes(&self) -> usize {
+        self.statement.bytes() + self.calls.len() * size_of::<SessionCall>()
+    }
+
     /// Whether it defines tables, or anything else.
     pub(crate) fn defines(&self) -> bool {
         self.statement.kind == Kind::Ddl
@@ -82,7 +117,7 @@ impl Definitions {
             return (self.hold_again(id), Some(session));
         }
         let (_, text) = &name;
-        self.text_bytes += text.len() + template.statement.bytes();
+        self.text_bytes += text.len() + template.bytes();
         let text = Rc::clone(text);
         let types = Vec::new();
         let definition = Definition { text, session, parameters, template, types, holders: 1 };
@@ -107,7 +142,7 @@ impl Definitions {
         }
         let entry = self.entries.remove(id.0 as usize);
         let types = entry.types.iter().map(|types| types.len()).sum::<usize>();
-        self.text_bytes -= entry.text.len() + entry.template.statement.bytes() + types;
+        self.text_bytes -= entry.text.len() + entry.template.bytes() + types;
         let session = entry.session;
         self.ids.remove(&(session, entry.text));
         Some(session)
@@ -176,14 +211,7 @@ mod tests {
     use crate::session::{SessionState, Sessions};
 
     fn template() -> Template {
-        Template {
-            statement: Statement::none(),
-            collation: None,
-            counts_rows: false,
-            found: crate::found::Found::default(),
-            inserts_selection: false,
-            without_tables: false,
-        }
+        Template::plain(Statement::none())
     }
 
     #[test]

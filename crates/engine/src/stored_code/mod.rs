@@ -9,13 +9,14 @@
 pub(crate) mod questions;
 pub(crate) mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sql::{CodeEffects, LexMode, PreparedText, Reads, StoredCode};
+use sql::{CodeEffects, Definitions, LexMode, PreparedText, Reads, StoredCode};
 
 use crate::request::{Request, Statement};
+use crate::steps;
 use crate::workers::Workers;
 
 /// The schema whose objects are the servers' own. They are not read: what they do is known.
@@ -31,6 +32,10 @@ const SYS_EFFECTS: CodeEffects = CodeEffects::REPORTED.union(CodeEffects::READS_
 
 /// More definitions at a time than this are not told apart: then nothing counts as known until the server has been read again.
 const MOST_CHANGES: usize = 1000;
+
+/// Nor are they where these have more names in them, counted for each definition: all are looked at, again and again, while any is
+/// under way. It takes a worker ten milliseconds.
+const MOST_NAMES: usize = 100_000;
 
 /// When a piece of stored code runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +85,63 @@ pub(crate) struct Known {
     pub(crate) columns: bool,
 }
 
+/// All names in a text, so that it need not be looked through again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Names(BTreeSet<Box<[u8]>>);
+
+impl Names {
+    /// So many bytes of them are kept: what is long repeats a few, as rows of values do.
+    const MOST: usize = 16 << 10;
+
+    /// `None` where there are too many.
+    pub(crate) fn of_text(text: &[u8], mode: LexMode) -> Option<Self> {
+        let (mut names, mut bytes) = (BTreeSet::new(), 0);
+        sql::names(text, mode, |name| {
+            if bytes <= Self::MOST && !names.contains(name) {
+                bytes += name.len() + 2 * size_of::<Box<[u8]>>();
+                names.insert(name.into());
+            }
+        });
+        (bytes <= Self::MOST).then_some(Self(names))
+    }
+}
+
+/// What a text defines that stored code can be in.
+#[derive(Debug)]
+pub(crate) enum Defined {
+    Nothing,
+    These(Definitions),
+    /// More than is told apart.
+    TooMuch,
+}
+
+impl Defined {
+    pub(crate) fn of_text(text: &[u8], mode: LexMode) -> Self {
+        let Some(found) = sql::definitions(text, mode) else { return Self::Nothing };
+        let names = [&found.triggered, &found.relations, &found.routines]
+            .iter()
+            .map(|names| names.len())
+            .sum::<usize>();
+        match names.saturating_mul(1 + found.code.names.len()) {
+            0..=MOST_NAMES => Self::These(found),
+            _ => Self::TooMuch,
+        }
+    }
+}
+
+/// What each execution of a large prepared text would look for in it.
+#[derive(Debug)]
+pub(crate) struct LargeDefinition {
+    pub(crate) names: Option<Names>,
+    pub(crate) defines: Defined,
+}
+
+impl LargeDefinition {
+    pub(crate) fn of_text(text: &[u8], mode: LexMode) -> Self {
+        Self { names: Names::of_text(text, mode), defines: Defined::of_text(text, mode) }
+    }
+}
+
 /// What a statement may have done through stored code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hidden {
@@ -121,6 +183,41 @@ impl Request {
     }
 }
 
+/// Takes in what a piece of code leads to, by what is known of the names in it. Whether its own name leads to more now.
+fn take_in<'a>(
+    object: &'a Object,
+    relations: &mut BTreeMap<Box<[u8]>, Reach>,
+    routines: &mut BTreeMap<&'a [u8], CodeEffects>,
+) -> bool {
+    let own = object.code.effects;
+    let mut reach = Reach { reads: own, writes: own };
+    for name in &object.code.names {
+        reach = reach.with(relations.get(name).copied().unwrap_or_default());
+        let called = routines.get(&**name).copied().unwrap_or_default();
+        reach = reach.with(Reach { reads: called, writes: called });
+    }
+    let all = reach.all();
+    if all.is_empty() {
+        return false;
+    }
+    let mut more = false;
+    if matches!(object.runs, Runs::Called | Runs::Anyhow) {
+        let effects = routines.entry(&object.name).or_default();
+        more |= *effects != *effects | all;
+        *effects |= all;
+    }
+    let reach = match object.runs {
+        Runs::Called => return more,
+        Runs::Written => Reach { reads: CodeEffects::NONE, writes: all },
+        Runs::Used => Reach { reads: reach.reads, writes: all },
+        Runs::Anyhow => Reach { reads: all, writes: all },
+    };
+    let known = relations.entry(object.name.clone()).or_default();
+    more |= *known != known.with(reach);
+    *known = known.with(reach);
+    more
+}
+
 /// Which names lead to code that does more than read and write tables.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Library {
@@ -131,39 +228,33 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    fn new<'a>(objects: &(impl Iterator<Item = &'a Object> + Clone), known: Known) -> Self {
+    fn new<'a>(objects: impl Iterator<Item = &'a Object>, known: Known) -> Self {
+        let objects: Vec<_> = objects.collect();
         let mut relations = BTreeMap::from([(SYS.into(), Reach { reads: SYS_EFFECTS, writes: SYS_EFFECTS })]);
         let mut routines: BTreeMap<&[u8], CodeEffects> = BTreeMap::new();
-        // What a piece does goes on to what names it, until nothing changes: as often as calls are nested.
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for object in objects.clone() {
-                let own = object.code.effects;
-                let mut reach = Reach { reads: own, writes: own };
-                for name in &object.code.names {
-                    reach = reach.with(relations.get(name).copied().unwrap_or_default());
-                    let called = routines.get(&**name).copied().unwrap_or_default();
-                    reach = reach.with(Reach { reads: called, writes: called });
+        let mut mentions: BTreeMap<&[u8], Vec<usize>> =
+            objects.iter().map(|object| (&*object.name, Vec::new())).collect();
+        for (place, object) in objects.iter().enumerate() {
+            for name in &object.code.names {
+                if let Some(mentioning) = mentions.get_mut(&**name) {
+                    mentioning.push(place);
                 }
-                let all = reach.all();
-                if all.is_empty() {
-                    continue;
+            }
+        }
+        // What a piece does goes on to what names it. So that is looked at again behind each change, of which there are as many as kinds
+        // of effects, however deep calls are nested.
+        let mut waiting: Vec<_> = (0..objects.len()).rev().collect();
+        let mut waits = vec![true; objects.len()];
+        while let Some(place) = waiting.pop() {
+            waits[place] = false;
+            let object = objects[place];
+            steps::add(1 + object.code.names.len());
+            if take_in(object, &mut relations, &mut routines) {
+                for &mentioning in mentions.get(&*object.name).into_iter().flatten() {
+                    if !std::mem::replace(&mut waits[mentioning], true) {
+                        waiting.push(mentioning);
+                    }
                 }
-                if matches!(object.runs, Runs::Called | Runs::Anyhow) {
-                    let effects = routines.entry(&object.name).or_default();
-                    changed |= *effects != *effects | all;
-                    *effects |= all;
-                }
-                let reach = match object.runs {
-                    Runs::Called => continue,
-                    Runs::Written => Reach { reads: CodeEffects::NONE, writes: all },
-                    Runs::Used => Reach { reads: reach.reads, writes: all },
-                    Runs::Anyhow => Reach { reads: all, writes: all },
-                };
-                let known = relations.entry(object.name.clone()).or_default();
-                changed |= *known != known.with(reach);
-                *known = known.with(reach);
             }
         }
         let routines_change = routines.values().any(|effects| effects.changes_session());
@@ -172,6 +263,25 @@ impl Library {
 
     /// What a statement of this text may do by stored code. `writes`: it may write to tables.
     pub(crate) fn hidden(&self, text: &[u8], mode: LexMode, writes: bool, schema: Option<&[u8]>) -> Hidden {
+        self.hidden_by(writes, schema, |add| {
+            // On most servers there is no such code, and looking for one word is much less than cutting the text into all.
+            if self.relations.len() > 1 || sql::has_letters_of(SYS, text) {
+                sql::names(text, mode, add);
+            }
+        })
+    }
+
+    /// The same of a text with these names in it.
+    pub(crate) fn hidden_by_names(&self, names: &Names, writes: bool, schema: Option<&[u8]>) -> Hidden {
+        self.hidden_by(writes, schema, |add| names.0.iter().for_each(|name| add(name)))
+    }
+
+    fn hidden_by(
+        &self,
+        writes: bool,
+        schema: Option<&[u8]>,
+        names: impl FnOnce(&mut dyn FnMut(&[u8])),
+    ) -> Hidden {
         let mut effects = CodeEffects::NONE;
         let mut add = |name: &[u8]| {
             if let Some(reach) = self.relations.get(name) {
@@ -181,10 +291,7 @@ impl Library {
         if is_sys(schema) {
             add(SYS);
         }
-        // On most servers there is no such code, and looking for one word is much less than cutting the text into all.
-        if self.relations.len() > 1 || sql::has_letters_of(SYS, text) {
-            sql::names(text, mode, add);
-        }
+        names(&mut add);
         let Known { routines, triggers, views, .. } = self.known;
         let certain = routines && (views || !self.routines_change) && (triggers || !writes);
         Hidden { effects, certain }
@@ -199,6 +306,11 @@ impl Library {
     /// Whether a name leads to something.
     fn has(&self, name: &[u8]) -> bool {
         self.relations.contains_key(name)
+    }
+
+    /// What statements may do by any name.
+    fn any(&self) -> CodeEffects {
+        self.beyond(&Self::default())
     }
 
     /// What statements may do by names that lead to more here than in `before`.
@@ -251,6 +363,18 @@ struct Change {
     ended: bool,
 }
 
+impl State {
+    /// The names in all changes.
+    fn names(&self) -> usize {
+        self.changes.values().map(|change| names_of(&change.objects)).sum()
+    }
+}
+
+/// The names of pieces of code, and in them.
+fn names_of(objects: &[Object]) -> usize {
+    objects.iter().map(|object| 1 + object.code.names.len()).sum()
+}
+
 impl SharedCode {
     /// The number of the latest library.
     pub(crate) fn version(&self) -> u64 {
@@ -294,11 +418,12 @@ impl SharedCode {
     }
 
     fn renew(&self, state: &mut State) {
-        let told_apart =
-            state.changes.len() < MOST_CHANGES && !state.changes.values().any(|change| change.unknown);
+        let told_apart = state.changes.len() < MOST_CHANGES
+            && state.names() <= MOST_NAMES
+            && !state.changes.values().any(|change| change.unknown);
         let known = if told_apart { state.known } else { Known::default() };
         let objects = state.read.iter().chain(state.changes.values().flat_map(|change| &change.objects));
-        let library = Library::new(&objects, known);
+        let library = Library::new(objects, known);
         if library != *state.library {
             state.beyond = library.beyond(&state.library);
             state.library = Arc::new(library);
@@ -342,7 +467,8 @@ impl CodeChange {
         state.last_change += 1;
         let number = state.last_change;
         // Beyond the bound nothing is told apart any more, so that what it is does not matter.
-        let objects = if state.changes.len() < MOST_CHANGES { objects } else { Vec::new() };
+        let few = state.changes.len() < MOST_CHANGES && state.names() + names_of(&objects) <= MOST_NAMES;
+        let (objects, unknown) = if few { (objects, unknown) } else { (Vec::new(), true) };
         state.changes.insert(number, Change { objects, unknown, ended: false });
         shared.renew(&mut state);
         drop(state);

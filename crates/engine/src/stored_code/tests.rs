@@ -13,7 +13,7 @@ fn object(runs: Runs, name: &str, body: &str) -> Object {
 }
 
 fn library(objects: &[Object], known: Known) -> Library {
-    Library::new(&objects.iter(), known)
+    Library::new(objects.iter(), known)
 }
 
 fn effects(library: &Library, text: &str, writes: bool) -> CodeEffects {
@@ -134,5 +134,26 @@ fn counts_are_added_up_where_the_server_does_not() {
     assert_eq!(questions::counts(&[row("7", "37")], true), Some([b"7".to_vec(), b"37".to_vec()]));
     for (nothing, is_mariadb) in [(vec![], false), (vec![], true), (vec![vec![None, None]], true)] {
         assert_eq!(questions::counts(&nothing, is_mariadb), None, "no counters are no count of 0");
+    }
+}
+
+/// Each routine calls the next one, and the last one does something: in whatever order they come, one look at each is not repeated for
+/// each level of calls.
+#[test]
+fn what_nested_calls_do_is_found_in_linear_time() {
+    const DEPTH: usize = 500;
+    let mut objects: Vec<_> = (0..DEPTH)
+        .map(|number| object(Runs::Called, &format!("p{number}"), &format!("CALL p{}()", number + 1)))
+        .collect();
+    objects.push(object(Runs::Called, &format!("p{DEPTH}"), "DO GET_LOCK('a', 1)"));
+    objects.push(object(Runs::Written, "t", "CALL p0()"));
+    for _ in 0..2 {
+        let before = steps::taken();
+        let library = Library::new(objects.iter(), ALL_KNOWN);
+        let taken = steps::taken() - before;
+        assert!(library.hidden(b"INSERT INTO t", LexMode::default(), true, None).is_silent());
+        let names = objects.iter().map(|object| 1 + object.code.names.len()).sum::<usize>() as u64;
+        assert!(taken <= 8 * names, "{taken} steps for {names} names");
+        objects.reverse();
     }
 }

@@ -7,7 +7,7 @@ use seam::Instant;
 use sql::{CodeEffects, Holding, Kind, PreparedText};
 
 use super::questions::{self, CodeQuestion, Rights};
-use super::{CodeChange, Hidden, Known, Library, Object, Runs};
+use super::{CodeChange, Defined, Hidden, Known, LargeDefinition, Library, Object, Runs};
 use crate::backend::Afterwards;
 use crate::backend::kept::{Row, rows_of};
 use crate::engine::Engine;
@@ -30,10 +30,6 @@ const PAUSE_OF_TABLES: Duration = Duration::from_secs(5);
 
 /// Where the server does not tell how many definitions there have been, it is asked again after this long.
 const PAUSE_OF_REFUSAL: Duration = Duration::from_secs(60);
-
-/// A text's definitions are not told apart that have more names in them, counted for each definition: all are looked at, again and
-/// again, while any is under way.
-const MOST_NAMES: usize = 100_000;
 
 /// What a worker knows of stored code; one of them reads it.
 #[derive(Debug)]
@@ -255,18 +251,23 @@ impl Engine {
         if request.library == Some(watch.version) {
             return;
         }
+        let library = &watch.library;
         let schema =
             self.clients[key].session.and_then(|session| self.sessions.state(session).schema.as_deref());
-        let hidden = match self.text_by_name(key, request) {
+        let writes = request.statement.may_write();
+        let hidden = match (self.text_by_name(key, request), self.large_definition(request)) {
             // It is too long to be looked at once more, here: it may do whatever any code does.
             _ if request.found_ahead.is_some() => {
-                let any = watch.library.beyond(&Library::default());
-                Hidden { effects: request.hidden.effects | any, certain: false }
+                Hidden { effects: request.hidden.effects | library.any(), certain: false }
             }
-            Some(prepared) => watch.library.hidden_in_text(prepared, schema),
-            None => self.with_text(key, request, |text, mode| {
-                watch.library.hidden(text, mode, request.statement.may_write(), schema)
-            }),
+            (_, Some(LargeDefinition { names: Some(names), .. })) => {
+                library.hidden_by_names(names, writes, schema)
+            }
+            (_, Some(_)) => Hidden { effects: library.any(), certain: false },
+            (Some(prepared), None) => library.hidden_in_text(prepared, schema),
+            (None, None) => {
+                self.with_text(key, request, |text, mode| library.hidden(text, mode, writes, schema))
+            }
         };
         request.take_hidden(hidden, watch.version);
     }
@@ -287,7 +288,7 @@ impl Engine {
             return;
         };
         let (latest, library, beyond) = self.workers.stored_code.library();
-        let more = if version + 1 == latest { beyond } else { library.beyond(&Library::default()) };
+        let more = if version + 1 == latest { beyond } else { library.any() };
         request.hidden.certain = false;
         if defines && request.statement.several {
             request.hidden.effects |= more;
@@ -304,6 +305,12 @@ impl Engine {
             Holding::Executes(name) => self.clients[key].holdings.as_ref()?.text(name),
             _ => None,
         }
+    }
+
+    /// What has been found out about a large text that is executed by its number.
+    fn large_definition<'a>(&'a self, request: &'a Request) -> Option<&'a LargeDefinition> {
+        let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
+        self.definitions.get(about.definition).template.large.as_deref()
     }
 
     /// The text that a request executes.
@@ -326,20 +333,21 @@ impl Engine {
             return None;
         }
         let own;
-        let found = match &request.found_ahead {
-            Some(ahead) => ahead.defines.as_ref()?,
-            None => {
-                own = self.with_text(key, request, sql::definitions)?;
+        let found = match (&request.found_ahead, self.large_definition(request)) {
+            (Some(ahead), _) => &ahead.defines,
+            (None, Some(definition)) => &definition.defines,
+            (None, None) => {
+                own = self.with_text(key, request, Defined::of_text);
                 &own
             }
         };
+        let found = match found {
+            Defined::Nothing => return None,
+            Defined::TooMuch => return Some(CodeChange::begin_of_unknown(&self.workers)),
+            Defined::These(found) => found.clone(),
+        };
         self.take_up_library();
-        let defined = [&found.triggered, &found.relations, &found.routines];
-        let count: usize = defined.iter().map(|names| names.len()).sum();
-        if count.saturating_mul(1 + found.code.names.len()) > MOST_NAMES {
-            return Some(CodeChange::begin_of_unknown(&self.workers));
-        }
-        let mut code = found.code.clone();
+        let mut code = found.code;
         if found.only_tables {
             // A temporary table is the session's own affair.
             code.effects = code.effects.without(CodeEffects::REPORTED);
@@ -351,10 +359,10 @@ impl Engine {
             let code = code.clone();
             move |name| Object { runs, name, code: code.clone() }
         };
-        let triggered = found.triggered.iter().cloned().map(object(Runs::Written));
+        let triggered = found.triggered.into_iter().map(object(Runs::Written));
         let objects = triggered
-            .chain(found.relations.iter().cloned().map(object(Runs::Anyhow)))
-            .chain(found.routines.iter().cloned().map(object(Runs::Called)));
+            .chain(found.relations.into_iter().map(object(Runs::Anyhow)))
+            .chain(found.routines.into_iter().map(object(Runs::Called)));
         Some(CodeChange::begin(&self.workers, objects.collect()))
     }
 

@@ -104,3 +104,52 @@ fn a_kill_ends_a_statement_that_is_being_read() {
     assert_eq!(turn(&mut engine, &[]), b"", "one answer");
     assert_ne!(turn(&mut engine, &command(0x0e, "")), b"", "and its client goes on");
 }
+
+/// Sent in pieces, so that its buffer is the one that is read: of one packet or two, and with attributes that come off it.
+#[test]
+fn a_text_that_comes_in_pieces_is_whole() {
+    for (length, attributes) in [
+        (100_000, None),
+        (100_000, Some(&b"\0\x01"[..])),
+        (wire::MAX_PAYLOAD + 5, None),
+        (wire::MAX_PAYLOAD - 1, None),
+    ] {
+        let settings = Settings { max_allowed_packet: 2 * wire::MAX_PAYLOAD, ..Settings::default() };
+        let mut engine = engine(1, settings);
+        engine.facts.as_mut().expect("clients have logged in").max_allowed_packet = usize::MAX;
+        if attributes.is_some() {
+            engine.clients[0].capabilities |= Capabilities::QUERY_ATTRIBUTES;
+        }
+        let text = format!("SELECT '{}'", "x".repeat(length - 9));
+        let mut sent = Vec::new();
+        let payload = [&[3], attributes.unwrap_or_default(), text.as_bytes()].concat();
+        wire::put_message(&mut sent, &mut 0, &payload);
+        for piece in sent.chunks(60_000) {
+            assert!(engine.poll_task().is_none());
+            engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: piece });
+        }
+        assert_eq!(engine.buffered, command(3, &text).len(), "once");
+        let task = engine.poll_task().expect("it is read elsewhere");
+        read(&mut engine, task);
+        turn(&mut engine, &[]);
+        let request = engine.clients[0].request.as_ref().expect("it waits");
+        assert!(request.raw == command(3, &text), "{length}, {attributes:?}");
+        assert_eq!(request.answer, if length < wire::MAX_PAYLOAD - 1 { 1 } else { 2 });
+    }
+}
+
+#[test]
+fn what_a_large_text_asks_for_here_is_refused() {
+    let mut engine = engine_that_reads();
+    for (text, code) in [
+        (format!("SET thread_pool_priority='high'{}", " ".repeat(100)), 1235),
+        (format!("SHOW COUNT(*) {}WARNINGS", " ".repeat(100)), 1235),
+    ] {
+        turn(&mut engine, &command(3, &text));
+        let task = engine.poll_task().expect("its text is read elsewhere");
+        read(&mut engine, task);
+        let answer = turn(&mut engine, &[]);
+        assert_eq!(answer.get(4..7), Some(&[&[0xff], &u16::to_le_bytes(code)[..]].concat()[..]), "{text}");
+        assert_eq!(engine.buffered, 0);
+    }
+}

@@ -4,6 +4,7 @@ use sql::{Effects, Kind, LexMode};
 
 use super::LONGEST_TEXT;
 use crate::request::{Statement, may_be_several};
+use crate::steps;
 
 /// The normalised form of `text`, without literals. `None` where the lexer is not sure where they begin and end. A statement
 /// that may be about accounts ends where its password would follow, since a password that somebody forgot to quote is no
@@ -24,6 +25,7 @@ pub(crate) fn shown(text: &[u8], statement: &Statement, mode: LexMode) -> Option
 /// `SOURCE_PASSWORD` and their like.
 pub(crate) fn end_before_password(shown: &str) -> Option<usize> {
     let mut start = 0;
+    steps::add(shown.len());
     for word in shown.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
         let name = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         if name == "identified" || name.ends_with("password") {
