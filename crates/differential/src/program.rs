@@ -407,8 +407,7 @@ impl Draft<'_> {
             let texts: Vec<String> = (0..count).map(|_| self.text(client)).collect();
             return query(&texts.join(";"));
         }
-        // Which statements leave the list of those before them is the server's secret: it is looked at right behind
-        // those that write it.
+        // Which statements leave the list of those before them, only the server knows: it is looked at behind those that write it.
         if !self.several && self.random.chance(12) {
             let kind = *self.random.one_of(&[Kind::Failing, Kind::Write]);
             let asked = draw(Kind::Diagnostics, client, &mut self.random);
