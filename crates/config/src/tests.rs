@@ -127,6 +127,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         max_allowed_packet,
         large_statement_size,
         statement_memory,
+        login_memory,
         max_prepared_stmt_count,
         prepared_statement_memory,
         kept_warnings_memory,

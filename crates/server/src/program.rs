@@ -29,6 +29,20 @@ pub(crate) struct Post {
     pub(crate) help: HelpDesk,
 }
 
+/// Bytes that the layers around hold for connections.
+pub(crate) struct Held {
+    pub(crate) compression: Rc<Cell<usize>>,
+    /// Of clients' TLS handshakes that are not over.
+    pub(crate) handshakes: Rc<Cell<usize>>,
+}
+
+impl Held {
+    fn note(&self, engine: &mut Engine) {
+        engine.note_compression(self.compression.get());
+        engine.note_handshakes(self.handshakes.get());
+    }
+}
+
 /// Runs the engine and passes its events on, without ever waiting for whoever logs them.
 pub(crate) struct Reporting {
     engine: Engine,
@@ -37,8 +51,7 @@ pub(crate) struct Reporting {
     addressees: Vec<(Sender<Letter>, Signaller)>,
     desk: Desk,
     help: HelpDesk,
-    /// Bytes that the layer around this one holds.
-    compression: Rc<Cell<usize>>,
+    held: Held,
     /// When the turn that is under way has begun, and how long the last one has taken.
     turn_began: Option<std::time::Instant>,
     turn_took: Option<Duration>,
@@ -50,13 +63,8 @@ pub(crate) struct Reporting {
 }
 
 impl Reporting {
-    /// Around `engine`; `compression` tells how many bytes the layer around holds for its connections.
-    pub(crate) fn new(
-        engine: Engine,
-        post: Post,
-        happenings: SyncSender<Happening>,
-        compression: Rc<Cell<usize>>,
-    ) -> Self {
+    /// Around `engine`.
+    pub(crate) fn new(engine: Engine, post: Post, happenings: SyncSender<Happening>, held: Held) -> Self {
         let Post { number, letters, asks, addressees, help } = post;
         let desk = Desk::new(number, asks, addressees[number].1.clone());
         Self {
@@ -66,7 +74,7 @@ impl Reporting {
             addressees,
             desk,
             help,
-            compression,
+            held,
             turn_began: None,
             turn_took: None,
             asked: false,
@@ -129,14 +137,14 @@ impl Program for Reporting {
             Input::Signal(Signal::Report) => {
                 #[cfg(debug_assertions)]
                 crate::injected::panic_in("worker");
-                self.engine.note_compression(self.compression.get());
+                self.held.note(&mut self.engine);
                 // Where the queue is full the question can be asked again.
                 let _ = self.happenings.try_send(Happening::Memory(self.number, self.engine.memory()));
                 self.asked = true;
             }
             // Before the turn ends, so that it can act on orders. Once a turn, whoever woke us.
             Input::TurnEnd if std::mem::take(&mut self.asked) => {
-                self.engine.note_compression(self.compression.get());
+                self.held.note(&mut self.engine);
                 self.desk.attend(&mut self.engine);
             }
             _ => {}

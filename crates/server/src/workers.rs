@@ -20,7 +20,7 @@ use crate::ask::Ask;
 use crate::handshakes::Handshakes;
 use crate::happening::Happening;
 use crate::helpers::{HandshakeDesk, Helpers};
-use crate::program::{Post, Reporting};
+use crate::program::{Held, Post, Reporting};
 use crate::tls_files::TlsFiles;
 
 /// Event loops that listen. They serve once they are told to; dropped before that, they close their listeners and end.
@@ -214,12 +214,15 @@ fn serve(mut driver: Driver, begun: &Receiver<Begin>, happenings: &SyncSender<Ha
     let ended = catch_unwind(AssertUnwindSafe(|| {
         // Of what is not whole yet, compressed clients may hold as much as the others.
         let of_clients = settings.statement_memory / pool.count() as usize;
+        let of_logins = settings.login_memory / pool.count() as usize;
         let engine = Engine::join(settings, pool, number);
         // From the outside in: what is said ahead of all, what is encrypted, what is compressed, the engine.
         let compression = Rc::new(Cell::new(0));
-        let reporting = Reporting::new(engine, post, happenings.clone(), compression.clone());
+        let unfinished = Rc::new(Cell::new(0));
+        let held = Held { compression: compression.clone(), handshakes: unfinished.clone() };
+        let reporting = Reporting::new(engine, post, happenings.clone(), held);
         let compressed = Compressed::new(reporting, compression, of_clients);
-        let encrypted = Handshakes::new(tls.around(compressed), handshakes);
+        let encrypted = Handshakes::new(tls.around(compressed).bounded(unfinished, of_logins), handshakes);
         let mut program = ProxyProtocol::new(encrypted, trusted);
         let result = driver.run(&mut program);
         program.inner_mut().inner_mut().inner_mut().inner_mut().report();

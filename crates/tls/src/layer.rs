@@ -1,6 +1,9 @@
 //! The layer itself: which connections have TLS, and what of theirs goes where.
 
+use std::cell::Cell;
+use std::cmp::Reverse;
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rustls::Error;
@@ -22,6 +25,10 @@ const ENDLESS: &str = "its handshake has no end";
 
 /// Said of one that was not worked out.
 const LOST: &str = "its handshake met a defect of onramp";
+
+/// A client's first message in TLS has no more, those with keys against quantum computers included; who keeps more than this goes
+/// first where there is no memory left.
+const USUAL: usize = 2 << 10;
 
 /// A program, with TLS on those of its connections for which it asks.
 ///
@@ -47,6 +54,9 @@ struct Table {
     entries: Vec<Option<Box<Entry>>>,
     /// Handshakes of clients that have something to answer.
     waiting: Turns<ConnectionId>,
+    /// Bytes that are kept of clients' handshakes, and the most that there may be.
+    held: Rc<Cell<usize>>,
+    most: usize,
     /// Handshakes that were handed out and not brought back.
     away: usize,
     /// Those of which the program is to be told in the next turn that they are of no more use.
@@ -61,6 +71,10 @@ struct Entry {
     state: State,
     /// It is in `waiting`.
     waits: bool,
+    /// When it began.
+    since: Instant,
+    /// Of its bytes, what has been added to the sum.
+    counted: usize,
     /// Where the peer is, if it is a client.
     network: Option<IpAddr>,
 }
@@ -87,6 +101,8 @@ impl<P: Program> Tls<P> {
                 connector,
                 entries: Vec::new(),
                 waiting: Turns::default(),
+                held: Rc::default(),
+                most: usize::MAX,
                 away: 0,
                 broken: Vec::new(),
                 closed: Vec::new(),
@@ -95,6 +111,15 @@ impl<P: Program> Tls<P> {
             buffers: Buffers::default(),
             now: Instant::START,
         }
+    }
+
+    /// With a bound on the bytes that are kept of clients' handshakes, which `held` tells: beyond it those end that hold most
+    /// ([`CloseReason::TooMuchHeld`](seam::CloseReason::TooMuchHeld)).
+    #[must_use]
+    pub fn bounded(mut self, held: Rc<Cell<usize>>, most: usize) -> Self {
+        self.table.held = held;
+        self.table.most = most;
+        self
     }
 
     /// The program inside.
@@ -118,6 +143,7 @@ impl<P: Program> Tls<P> {
             let state = std::mem::replace(&mut entry.state, State::Away(Vec::new()));
             if let State::Up(session) = state {
                 *away += 1;
+                self.table.count(connection);
                 return Some(Handshake::new(connection, session));
             }
             entry.state = state;
@@ -137,6 +163,7 @@ impl<P: Program> Tls<P> {
             return self.fail(now, connection, LOST);
         };
         entry.state = State::Up(session);
+        self.table.count(connection);
         self.buffers = buffers;
         self.deliver(now, connection, secured, read);
         if !arrived.is_empty() {
@@ -147,7 +174,7 @@ impl<P: Program> Tls<P> {
     /// Bytes of a connection that has TLS.
     fn received(&mut self, now: Instant, connection: ConnectionId, bytes: &[u8]) {
         match self.table.keep(connection, bytes) {
-            Kept::Yes => {}
+            Kept::Yes => self.keep_to_memory(now),
             Kept::TooMuch => self.fail(now, connection, ENDLESS),
             Kept::No => self.decrypt(now, connection, bytes),
         }
@@ -196,6 +223,7 @@ impl<P: Program> Tls<P> {
             self.outbox.send(connection, &self.buffers.sealed);
         }
         entry.state = State::Over;
+        self.table.count(connection);
         self.outbox.close(connection);
         self.inner.handle(now, Input::Closed { connection, reason: seam::CloseReason::EndOfStream });
     }
@@ -204,8 +232,28 @@ impl<P: Program> Tls<P> {
     fn fail(&mut self, now: Instant, connection: ConnectionId, reason: &str) {
         let Some(entry) = self.table.entry(connection) else { return };
         entry.state = State::Over;
+        self.table.count(connection);
         self.outbox.close(connection);
         self.inner.handle(now, Input::TlsFailed { connection, reason });
+    }
+
+    /// Ends handshakes where they hold too much together, until a quarter is free, so that all of them are gone through seldom: those
+    /// that hold most, and of the usual ones those that began first.
+    fn keep_to_memory(&mut self, now: Instant) {
+        let Table { held, most, .. } = &self.table;
+        if held.get() <= *most {
+            return;
+        }
+        let mut holders = self.table.holders();
+        while self.table.held.get() > self.table.most / 4 * 3 {
+            let Some((.., connection)) = holders.pop() else { return };
+            let Some(entry) = self.table.entry(connection) else { continue };
+            entry.state = State::Over;
+            self.table.count(connection);
+            self.outbox.close(connection);
+            let reason = seam::CloseReason::TooMuchHeld;
+            self.inner.handle(now, Input::Closed { connection, reason });
+        }
     }
 
     /// Tells the program what has broken since the last turn.
@@ -231,6 +279,17 @@ enum Kept {
     No,
 }
 
+impl Entry {
+    /// Bytes of a client's handshake that wait.
+    fn kept(&self) -> usize {
+        match &self.state {
+            State::Up(session) if session.is_server() && session.is_handshaking() => session.kept(),
+            State::Away(arrived) => arrived.capacity(),
+            State::Up(_) | State::Broken(_) | State::Over => 0,
+        }
+    }
+}
+
 fn find(entries: &mut [Option<Box<Entry>>], connection: ConnectionId) -> Option<&mut Entry> {
     let entry = entries.get_mut(connection.index as usize)?.as_deref_mut()?;
     (entry.generation == connection.generation).then_some(entry)
@@ -241,8 +300,30 @@ impl Table {
         find(&mut self.entries, connection)
     }
 
+    /// Brings the sum up to date.
+    fn count(&mut self, connection: ConnectionId) {
+        let Some(entry) = find(&mut self.entries, connection) else { return };
+        let bytes = entry.kept();
+        self.held.set(self.held.get() - entry.counted + bytes);
+        entry.counted = bytes;
+    }
+
+    /// Those of which something is kept, who is to go first last.
+    fn holders(&self) -> Vec<(usize, Reverse<Instant>, ConnectionId)> {
+        let entries = self.entries.iter().zip(0_u32..);
+        let holders = entries.filter_map(|(entry, index)| {
+            let entry = entry.as_deref().filter(|entry| entry.counted > 0)?;
+            let connection = ConnectionId { index, generation: entry.generation };
+            Some((entry.counted.max(USUAL), Reverse(entry.since), connection))
+        });
+        let mut holders: Vec<_> = holders.collect();
+        holders.sort_unstable();
+        holders
+    }
+
     fn remove(&mut self, connection: ConnectionId) {
-        if self.entry(connection).is_some() {
+        if let Some(entry) = find(&mut self.entries, connection) {
+            self.held.set(self.held.get() - entry.counted);
             self.entries[connection.index as usize] = None;
         }
     }
@@ -272,6 +353,7 @@ impl Table {
             }
             State::Broken(_) | State::Over => true,
         };
+        self.count(connection);
         if fits { Kept::Yes } else { Kept::TooMuch }
     }
 
@@ -307,12 +389,13 @@ impl Table {
     fn break_off(&mut self, connection: ConnectionId, reason: String) {
         if let Some(entry) = self.entry(connection) {
             entry.state = State::Broken(reason);
+            self.count(connection);
             self.broken.push(connection);
         }
     }
 
     /// The program wants TLS from here on. What that sends first is put into the buffers.
-    fn start(&mut self, connection: ConnectionId, side: TlsSide<'_>, buffers: &mut Buffers) {
+    fn start(&mut self, now: Instant, connection: ConnectionId, side: TlsSide<'_>, buffers: &mut Buffers) {
         let (made, network) = match side {
             TlsSide::Server { network } => (self.server_session(), network),
             TlsSide::Client { server_name } => (self.client_session(server_name, buffers), None),
@@ -325,8 +408,14 @@ impl Table {
             Ok(session) => (State::Up(session), None),
             Err(reason) => (State::Over, Some(reason)),
         };
-        self.entries[index] =
-            Some(Box::new(Entry { generation: connection.generation, state, waits: false, network }));
+        self.entries[index] = Some(Box::new(Entry {
+            generation: connection.generation,
+            state,
+            waits: false,
+            since: now,
+            counted: 0,
+            network,
+        }));
         if let Some(reason) = broken {
             self.break_off(connection, reason);
         }
@@ -360,6 +449,7 @@ impl<P: Program> Program for Tls<P> {
             }
             Input::TurnEnd => {
                 self.tell_broken(now);
+                self.keep_to_memory(now);
                 self.inner.handle(now, Input::TurnEnd);
             }
             input => self.inner.handle(now, input),
@@ -386,7 +476,7 @@ impl<P: Program> Program for Tls<P> {
         let nothing = |connection| Some(Output::Send { connection, bytes: &[] });
         match output {
             Output::StartTls { connection, side } => {
-                self.table.start(connection, side, &mut self.buffers);
+                self.table.start(self.now, connection, side, &mut self.buffers);
                 Some(Output::Send { connection, bytes: &self.buffers.sealed })
             }
             Output::Send { connection, bytes } => {
@@ -425,6 +515,7 @@ impl<P: Program> Program for Tls<P> {
                     session.close(&mut self.buffers);
                 }
                 entry.state = State::Over;
+                self.table.count(connection);
                 self.outbox.close(connection);
                 Some(Output::Send { connection, bytes: &self.buffers.sealed })
             }

@@ -66,6 +66,11 @@ impl Session {
         self.common().is_handshaking()
     }
 
+    /// Bytes that are kept.
+    pub(crate) fn kept(&self) -> usize {
+        self.partial.capacity()
+    }
+
     /// Keeps bytes for [`Self::read`] to begin with. False where they are too many for a handshake.
     pub(crate) fn keep(&mut self, bytes: &[u8]) -> bool {
         self.partial.extend_from_slice(bytes);

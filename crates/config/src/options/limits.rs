@@ -72,6 +72,19 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         section: Section::Limits,
     },
     OptionSpec {
+        name: "login_memory",
+        kind: Kind::Size(1 << 20..=1 << 40, |configuration| &mut configuration.engine.login_memory),
+        // 100,000 connections of 2.6 KiB each. A login request has some 200 bytes, and is kept only where it comes in pieces; what a client says
+        // first in TLS has up to 2 KiB.
+        default: "256MiB",
+        example: "64MiB",
+        doc: "Memory for what clients have sent that have not logged in: the beginning of a login request, and with TLS, as much again, \
+              handshakes that are not over. Each worker has an even share. Beyond it those end that hold most, with error 1041 where TLS has \
+              not begun: of those with 2 KiB at most, which is more than a usual login keeps, the ones that have been at it for the \
+              longest time.",
+        section: Section::Limits,
+    },
+    OptionSpec {
         name: "queue_limit",
         // Each client has one statement waiting at most, so no more than max_connections can be reached.
         kind: Kind::Count(0..=1_000_000, |configuration| &mut configuration.engine.overload.queue_limit),

@@ -2,7 +2,7 @@
 
 use seam::CloseReason;
 
-use super::hoards::MEMORY_USED_UP;
+use super::hoards::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
 use super::login::Login;
 use super::{Lost, Phase, Running};
 use crate::backend::{Afterwards, Owner};
@@ -29,6 +29,10 @@ impl Engine {
 
     /// A client's connection has ended.
     pub(crate) fn client_ended(&mut self, key: usize, reason: CloseReason) {
+        if reason == CloseReason::TooMuchHeld && self.clients[key].identity.is_none() {
+            self.limit_reached("login_memory", self.settings.login_memory as u64);
+            return self.close_client(key, LOGIN_MEMORY_USED_UP);
+        }
         if reason == CloseReason::TooMuchHeld {
             self.limit_reached("statement_memory", self.settings.statement_memory as u64);
             return self.close_client(key, MEMORY_USED_UP);
@@ -74,6 +78,7 @@ impl Engine {
         self.forget_session(key);
         let client = self.clients.remove(key);
         self.buffered -= client.counted;
+        self.hoards.logins -= usize::from(client.counted_for_login);
         self.client_ids.remove(&client.id);
         self.workers.give_client();
         self.set_role(client.connection, Role::Free);

@@ -86,7 +86,7 @@ impl Engine {
             }
         } else {
             let mut input = std::mem::take(&mut self.clients[key].input);
-            self.buffered -= std::mem::take(&mut self.clients[key].counted);
+            self.count_off_input(key);
             make_room(&mut input, bytes.len());
             input.extend_from_slice(bytes);
             self.work_off(key, input);
@@ -96,7 +96,7 @@ impl Engine {
     /// Goes on with what a client had sent ahead.
     pub(crate) fn continue_client(&mut self, key: usize) {
         let input = std::mem::take(&mut self.clients[key].input);
-        self.buffered -= std::mem::take(&mut self.clients[key].counted);
+        self.count_off_input(key);
         self.clients[key].too_far_ahead = false;
         self.work_off(key, input);
         if self.clients.contains(key) {
@@ -149,9 +149,16 @@ impl Engine {
             client.identity.is_some() && !matches!(client.phase, Phase::Running(Running::Uploading { .. }));
         client.counted = if counts { input.len() } else { 0 };
         self.buffered += client.counted;
+        let of_login = if client.identity.is_none() { input.capacity() } else { 0 };
+        client.counted_for_login = u16::try_from(of_login).unwrap_or(u16::MAX);
+        self.hoards.logins += usize::from(client.counted_for_login);
         client.input = input;
         self.update_reading(key);
-        if self.lacks_statement_memory() && self.clients.contains(key) {
+        self.keep_to_login_memory();
+        if !self.clients.contains(key) {
+            return;
+        }
+        if counts && self.lacks_statement_memory() && self.clients.contains(key) {
             let limit = self.settings.statement_memory;
             if matches!(self.clients[key].phase, Phase::Idle) {
                 self.answer_error(key, 1, &MySqlError::statement_memory(limit));

@@ -4,10 +4,12 @@
 //! want nothing could have everybody else's statements refused until `wait_timeout`. So where the memory is used up, those go that
 //! hold most of it in this way.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use seam::Instant;
 
+use super::login::Login;
 use super::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -15,6 +17,13 @@ use crate::errors::MySqlError;
 /// Said of a client that has to go.
 pub(super) const MEMORY_USED_UP: &str =
     "statement_memory is used up, and it holds most of that with half a statement";
+
+/// Said of one that has not logged in.
+pub(super) const LOGIN_MEMORY_USED_UP: &str =
+    "login_memory is used up, and it holds most of that without having logged in";
+
+/// Whoever logs in keeps no more than this: a request has some hundred bytes, and comes in one piece.
+const USUAL_LOGIN: u16 = 2 << 10;
 
 /// As many bytes as a statement of the usual size has, which nobody is closed for.
 const USUAL: usize = 4 << 10;
@@ -30,6 +39,10 @@ const QUIET: Duration = Duration::from_secs(1);
 pub(crate) struct Hoards {
     /// When nobody was found the last time.
     nobody_at: Option<Instant>,
+    /// What clients have sent that have not logged in.
+    pub(crate) logins: usize,
+    /// What the layer below holds of clients' TLS handshakes, as it has said.
+    pub(crate) handshakes: usize,
     /// No fewer bytes than the warnings have that are kept for clients.
     pub(super) diagnostics: usize,
 }
@@ -47,6 +60,48 @@ impl Client {
 }
 
 impl Engine {
+    /// What has come of a client is with its owner, or gone.
+    pub(super) fn count_off_input(&mut self, key: usize) {
+        let client = &mut self.clients[key];
+        self.buffered -= std::mem::take(&mut client.counted);
+        self.hoards.logins -= usize::from(std::mem::take(&mut client.counted_for_login));
+    }
+
+    /// This worker's share of `login_memory`.
+    pub(crate) fn login_memory(&self) -> usize {
+        self.settings.login_memory / self.workers.count() as usize
+    }
+
+    /// Ends logins where they hold too much together, until a quarter is free, so that all of them are gone through seldom: those that hold
+    /// most, and of the usual ones those that began first. Who is quick is so the last to go.
+    pub(super) fn keep_to_login_memory(&mut self) {
+        let most = self.login_memory();
+        if self.hoards.logins <= most {
+            return;
+        }
+        self.limit_reached("login_memory", self.settings.login_memory as u64);
+        let holders = self.clients.iter().filter(|(_, client)| client.counted_for_login > 0);
+        let mut holders: Vec<_> = holders
+            .map(|(key, client)| (client.counted_for_login.max(USUAL_LOGIN), Reverse(client.id), key))
+            .collect();
+        holders.sort_unstable();
+        while self.hoards.logins > most / 4 * 3 {
+            let Some((.., key)) = holders.pop() else { return };
+            let error = MySqlError::login_memory(self.settings.login_memory);
+            let client = &self.clients[key];
+            match client.phase {
+                Phase::AwaitingServer => self.send_early_error(client.connection, &error),
+                Phase::Login(Login::StartingTls) => {}
+                // The number that the packet has of which this is the beginning.
+                _ => {
+                    let next = client.input.get(wire::HEADER_LEN - 1).map_or(1, |last| last.wrapping_add(1));
+                    self.answer_error(key, next, &error);
+                }
+            }
+            self.close_client(key, LOGIN_MEMORY_USED_UP);
+        }
+    }
+
     /// Whether one more statement is too much, whoever has to go for it: there is no room where this says so. `key` may have gone.
     pub(crate) fn lacks_statement_memory(&mut self) -> bool {
         if !self.statement_memory_is_used_up() {

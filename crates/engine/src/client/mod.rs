@@ -112,6 +112,8 @@ pub(crate) struct Client {
     pub(crate) input: Vec<u8>,
     /// How much of it counts against `statement_memory`.
     pub(crate) counted: usize,
+    /// And how much against `login_memory`: no more than a login has.
+    pub(crate) counted_for_login: u16,
     /// It has sent more than its turn allows.
     pub(crate) too_far_ahead: bool,
     /// The server does not take its statement or file as fast as it comes.
@@ -227,6 +229,7 @@ impl Client {
             request: None,
             input: Vec::new(),
             counted: 0,
+            counted_for_login: 0,
             too_far_ahead: false,
             server_is_slow: false,
             reading_paused: false,

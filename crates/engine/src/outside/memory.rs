@@ -16,6 +16,10 @@ pub struct Memory {
     pub client_tables: usize,
     /// Statements that wait, and bytes of clients that are not a whole statement yet.
     pub statements: usize,
+    /// What clients have sent that have not logged in.
+    pub logins: usize,
+    /// What is kept of clients' TLS handshakes that are not over: [`Engine::note_handshakes`].
+    pub handshakes: usize,
     /// What clients have prepared, and what that means.
     pub prepared_statements: usize,
     /// Warnings kept for clients whose backend has been given back.
@@ -39,6 +43,8 @@ impl Memory {
     pub fn total(&self) -> usize {
         self.client_tables
             + self.statements
+            + self.logins
+            + self.handshakes
             + self.prepared_statements
             + self.diagnostics
             + self.backends
@@ -55,6 +61,8 @@ impl AddAssign for Memory {
         self.clients += other.clients;
         self.client_tables += other.client_tables;
         self.statements += other.statements;
+        self.logins += other.logins;
+        self.handshakes += other.handshakes;
         self.prepared_statements += other.prepared_statements;
         self.diagnostics += other.diagnostics;
         self.backends += other.backends;
@@ -79,7 +87,7 @@ impl Engine {
         let mut prepared_statements = self.definitions.bytes();
         let mut holdings = 0;
         for (_, client) in &self.clients {
-            statements += client.input.capacity();
+            statements += client.input.capacity().saturating_sub(client.counted_for_login.into());
             if let Some(request) = &client.request {
                 statements += size_of_val(&**request) + request.raw.capacity() + request.attributes.bytes();
             }
@@ -100,6 +108,8 @@ impl Engine {
                 + self.client_ids.len() * 2 * size_of::<(u32, usize)>()
                 + self.scheduler.table_bytes(),
             statements: statements + self.coalescer.bytes(),
+            logins: self.hoards.logins,
+            handshakes: self.hoards.handshakes,
             prepared_statements,
             diagnostics,
             backends: self.backends.capacity() * size_of::<Backend>() + backends,
@@ -109,6 +119,11 @@ impl Engine {
             outputs: self.outbox.bytes(),
             compression: self.outbox.compression_bytes,
         }
+    }
+
+    /// The layer of TLS holds so many bytes of unfinished handshakes, likewise.
+    pub fn note_handshakes(&mut self, bytes: usize) {
+        self.hoards.handshakes = bytes;
     }
 
     /// The layer that compresses holds so many bytes for connections of this engine, which [`Self::memory`] is to tell too.

@@ -117,6 +117,8 @@ pub(super) fn put_memory(rows: &mut Rows<'_>, worker: usize, memory: &Memory, co
     let parts = [
         ("client_tables", memory.client_tables as u64),
         ("statements", memory.statements as u64),
+        ("logins", memory.logins as u64),
+        ("handshakes", memory.handshakes as u64),
         ("prepared_statements", memory.prepared_statements as u64),
         ("kept_warnings", memory.diagnostics as u64),
         ("backends", memory.backends as u64),

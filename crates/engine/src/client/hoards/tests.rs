@@ -4,7 +4,9 @@ use seam::{Input, Instant, Output, Program};
 use wire::Capabilities;
 
 use crate::client::commands::tests::{connection, engine};
+use crate::control::facts::Facts;
 use crate::engine::Engine;
+use crate::server_login::Established;
 use crate::settings::Settings;
 
 const LIMIT: usize = 1 << 20;
@@ -133,4 +135,66 @@ fn the_quiet_go_before_those_that_hold_more() {
         say(&mut engine, client, &half(370_000));
     }
     assert_eq!(ended(&mut engine), (vec![0], vec![0]));
+}
+
+/// One that greets whoever comes.
+fn greeting(settings: Settings) -> Engine {
+    let server = vec![seam::Address::Unix("/nowhere".into())];
+    let mut engine = Engine::new(Settings { server, ..settings });
+    engine.facts = Some(Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX))));
+    engine
+}
+
+/// A client that comes and sends so many bytes of a login request.
+fn begin_login(engine: &mut Engine, client: u32, bytes: usize) {
+    let (now, peer) = (engine.now, seam::Peer::Unix { uid: 0 });
+    let listener = seam::ListenerId(0);
+    engine.handle(now, Input::Accepted { connection: connection(client), listener, peer });
+    let request = [&[0x00, 0x3e, 0, 1][..], &vec![b'x'; bytes - 4]].concat();
+    say(engine, client, &request);
+}
+
+#[test]
+fn unfinished_logins_that_hold_most_and_longest_have_to_go() {
+    let mut engine = greeting(Settings { login_memory: 100_000, ..Settings::default() });
+    for client in 1..=30 {
+        begin_login(&mut engine, client, 100);
+    }
+    for (client, bytes) in
+        [(31, 12_000), (32, 15_000), (33, 14_000), (34, 5000), (35, 14_000), (36, 13_000), (37, 12_000)]
+    {
+        begin_login(&mut engine, client, bytes);
+    }
+    assert_eq!(ended(&mut engine), (vec![], vec![]));
+    begin_login(&mut engine, 38, 13_000);
+    assert_eq!(ended(&mut engine), (vec![32, 33], vec![32, 33]), "until a quarter is free");
+    // Of small ones those that began first, who have had their time.
+    for client in 40..140 {
+        begin_login(&mut engine, client, 1900);
+    }
+    let (told, closed) = ended(&mut engine);
+    assert_eq!(told, closed);
+    let large = [35, 36, 38, 31, 37, 34];
+    assert_eq!(closed[..6], large);
+    assert!(
+        closed[6..].is_sorted() && closed[6] == 1 && closed.iter().all(|&client| client < 120),
+        "{closed:?}"
+    );
+    assert!(engine.hoards.logins <= 100_000);
+    assert_eq!(engine.buffered, 0);
+}
+
+#[test]
+fn what_goes_is_counted_off() {
+    let mut engine = greeting(Settings::default());
+    for client in 1..=3 {
+        begin_login(&mut engine, client, 5000);
+    }
+    assert!(engine.hoards.logins >= 15_000 && engine.memory().logins == engine.hoards.logins);
+    let reason = seam::CloseReason::EndOfStream;
+    engine.handle(Instant::START, Input::Closed { connection: connection(1), reason });
+    // The rest of a request that cannot be read.
+    say(&mut engine, 2, &vec![b'x'; 0x3e00 - 5000 + 4]);
+    say(&mut engine, 3, &vec![b'x'; 20_000]);
+    assert_eq!(engine.hoards.logins, 0);
 }

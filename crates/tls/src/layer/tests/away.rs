@@ -15,7 +15,7 @@ fn greeted_from(networks: &[u8]) -> Tls<Echo> {
     for (index, &last) in (0..).zip(networks) {
         let network = Some(IpAddr::from([10, 0, 0, last]));
         let connection = ConnectionId { index, generation: 0 };
-        layer.table.start(connection, TlsSide::Server { network }, &mut Buffers::default());
+        layer.table.start(Instant::START, connection, TlsSide::Server { network }, &mut Buffers::default());
         let name = ServerName::try_from("db.example").unwrap();
         let mut hello = Vec::new();
         ClientConnection::new(Arc::clone(&config), name).unwrap().write_tls(&mut hello).unwrap();
@@ -67,7 +67,7 @@ fn a_client_that_goes_while_its_handshake_is_away_is_forgotten() {
     }
     // In the place of one of them there is another connection by now.
     let newcomer = ConnectionId { index: 0, generation: 1 };
-    layer.table.start(newcomer, TlsSide::Server { network: None }, &mut Buffers::default());
+    layer.table.start(Instant::START, newcomer, TlsSide::Server { network: None }, &mut Buffers::default());
     for handshake in away {
         layer.take_outcome(Instant::START, handshake.carry_out());
     }
@@ -121,4 +121,49 @@ fn a_handshake_that_is_lost_ends_its_connection_alone() {
     let last = layer.poll_handshake().expect("there is room again");
     layer.take_outcome(Instant::START, last.carry_out());
     assert_eq!(answered(&mut layer), [MOST_AWAY as u32]);
+}
+
+#[test]
+fn handshakes_that_hold_most_and_longest_end_for_others() {
+    let held = Rc::new(Cell::new(0));
+    let most = 100_000;
+    let mut layer = greeted(0).bounded(Rc::clone(&held), most);
+    let begin = |layer: &mut Tls<Echo>, at: u64, index: u32, bytes: usize| {
+        let connection = ConnectionId { index, generation: 0 };
+        let side = TlsSide::Server { network: None };
+        let now = Instant::from_micros(at);
+        layer.table.start(now, connection, side, &mut Buffers::default());
+        layer.handle(now, Input::Bytes { connection, bytes: &vec![22; bytes] });
+        assert!(held.get() <= most);
+    };
+    for (at, index, bytes) in
+        [(1, 1, 30_000), (2, 2, 500), (3, 3, 400), (4, 4, 31_000), (5, 5, 30_000), (6, 6, 9000)]
+    {
+        begin(&mut layer, at, index, bytes);
+    }
+    assert_eq!(closed(&mut layer), [4]);
+    for index in 10..220 {
+        begin(&mut layer, u64::from(index), index, 600);
+    }
+    let closed = closed(&mut layer);
+    assert_eq!(closed[..5], [1, 5, 6, 2, 3]);
+    assert!(closed[5..].is_sorted() && closed.iter().all(|&index| index < 200), "{closed:?}");
+    for index in 0..220 {
+        let reason = CloseReason::EndOfStream;
+        layer.handle(
+            Instant::from_micros(300),
+            Input::Closed { connection: ConnectionId { index, generation: 0 }, reason },
+        );
+    }
+    assert_eq!(held.get(), 0);
+}
+
+fn closed(layer: &mut Tls<Echo>) -> Vec<u32> {
+    let mut closed = Vec::new();
+    while let Some(output) = layer.poll_output() {
+        if let Output::Close { connection } = output {
+            closed.push(connection.index);
+        }
+    }
+    closed
 }
