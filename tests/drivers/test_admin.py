@@ -65,9 +65,8 @@ class Client(threading.Thread):
 
 def test_values_have_types(through):
     with connect(through, database="onramp") as admin:
-        [(option, in_use, bound, reached)] = rows(
-            admin, "SELECT * FROM limits WHERE `option` = %s", ("permits",))
-        assert (option, in_use, bound, reached) == ("permits", 0, 2, 0)
+        [row] = rows(admin, "SELECT * FROM limits WHERE `option` = %s", ("permits",))
+        assert row == ("permits", "statements that execute", "permits", "process", 0, 2, 0)
         [row] = rows(admin, "SELECT 1 AS a, 1.5 AS b, 'it''s' AS c, NULL AS d, AVG(bound) IS NOT NULL FROM limits")
         assert row == (1, 1.5, "it's", None, 1)
         assert rows(admin, "SELECT DATABASE(), CONNECTION_ID() > 0") == [("onramp", 1)]

@@ -225,7 +225,15 @@ mod tests {
 
     fn fill(rows: &mut Rows<'_>) {
         for (option, bound) in [("permits", 16), ("max_connections", 100)] {
-            rows.put(&LimitRow { option, in_use: Some(bound / 2), bound: Some(bound), reached: 1 });
+            rows.put(&LimitRow {
+                option,
+                bounds: "",
+                unit: "",
+                scope: "",
+                in_use: Some(bound / 2),
+                bound: Some(bound),
+                reached: 1,
+            });
         }
         if rows.wants::<Pin>() {
             rows.warn("worker 1 does not answer");

@@ -128,11 +128,19 @@ mod tests {
 
     #[test]
     fn rows_have_a_value_for_each_column() {
-        let row = Limit { option: "permits", in_use: Some(3), bound: Some(u64::MAX), reached: 0 };
+        let row = Limit {
+            option: "permits",
+            bounds: "statements that execute",
+            unit: "things",
+            scope: "process",
+            in_use: Some(3),
+            bound: Some(u64::MAX),
+            reached: 0,
+        };
         let mut values = Vec::new();
         row.values(&mut values);
         assert_eq!(values.len(), Limit::TABLE.columns.len());
-        assert_eq!(values[2], crate::Value::Integer(i64::MAX), "as far as SQL's numbers go");
+        assert_eq!(values[5], crate::Value::Integer(i64::MAX), "as far as SQL's numbers go");
     }
 
     #[test]

@@ -130,13 +130,19 @@ table! {
 }
 
 table! {
-    /// A bound, with how near it is.
+    /// A bound, with how near it is: all bounds of memory, and those others that were reached or can be counted.
     Limit in Onramp as "limits" {
         /// The option that sets it.
         option: &'static str,
-        /// How much of it is used now; NULL where that is not a number that is kept.
+        /// Of what there may be no more.
+        bounds: &'static str,
+        /// What is counted: `bytes`, `ms`, `s`, `percent`, or things.
+        unit: &'static str,
+        /// What has the bound: the `process` as a whole, each `worker`, each `backend`, `client` or `user`, or each `statement`.
+        scope: &'static str,
+        /// How much of it is used now, of a worker's or backend's bound where it is most; NULL where that is not a number that is kept.
         in_use: Option<u64>,
-        /// The bound: a number of things, bytes or, of a time, milliseconds. NULL where there is none.
+        /// The bound, in this unit. NULL where there is none.
         bound: Option<u64>,
         /// How often it was reached: something had to wait, or was refused.
         reached: u64,

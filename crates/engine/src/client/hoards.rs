@@ -44,7 +44,7 @@ pub(crate) struct Hoards {
     /// What the layer below holds of clients' TLS handshakes, as it has said.
     pub(crate) handshakes: usize,
     /// No fewer bytes than the warnings have that are kept for clients.
-    pub(super) diagnostics: usize,
+    pub(crate) diagnostics: usize,
 }
 
 impl Client {

@@ -181,6 +181,8 @@ pub struct WorkerView {
     pub blockers: Vec<(u32, Blocker)>,
     /// What is known of the server's stored code; one worker does that for all, and the others know nothing.
     pub stored_code: StoredCodeView,
+    /// How much is in use of what each worker bounds for itself, or its part of what all have in common, by option.
+    pub in_use: [(&'static str, u64); 6],
     /// The options whose bound was reached, with the bound and how often.
     pub limits_reached: Vec<(&'static str, u64, u64)>,
 }
@@ -307,12 +309,26 @@ impl Engine {
             statements: WHOLE_WAITS.iter().map(|&queue| self.waits.of(queue).count()).sum(),
             waited_for_permit: self.waits.of(WaitReason::Permit).count(),
             blockers: self.blockers.iter().map(|(&client, &blocker)| (client, blocker)).collect(),
+            in_use: self.in_use(),
             limits_reached: self
                 .limits_reached
                 .iter()
                 .map(|(&option, reached)| (option, reached.limit, reached.times))
                 .collect(),
         }
+    }
+
+    fn in_use(&self) -> [(&'static str, u64); 6] {
+        let hoards = &self.hoards;
+        [
+            ("statement_memory", self.buffered as u64),
+            // Each of the two has the bound.
+            ("login_memory", hoards.logins.max(hoards.handshakes) as u64),
+            ("prepared_statement_memory", self.definitions.text_bytes() as u64),
+            ("kept_warnings_memory", hoards.diagnostics as u64),
+            ("max_prepared_stmt_count", u64::from(self.statement_count)),
+            ("digests_size", self.digests.len() as u64),
+        ]
     }
 
     fn slots(&self, from: usize, count: usize) -> std::ops::Range<usize> {

@@ -2,6 +2,7 @@
 
 mod answers;
 mod fill;
+mod limits;
 mod people;
 mod pins;
 mod status;

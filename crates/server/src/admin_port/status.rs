@@ -8,8 +8,8 @@ use drivers::Counters;
 use engine::{Memory, WorkerView};
 use seam::Signal;
 
-use super::Control;
 use super::values::micros;
+use super::{Control, limits};
 use crate::ask::{Ask, Look, Sight, Whole};
 
 /// Adds a worker to all tables that show workers.
@@ -143,53 +143,13 @@ pub(super) fn put_process(control: &Control, rows: &mut Rows<'_>, wholes: &BTree
         rows.put(&MemoryPart { worker: None, part: "resident", bytes });
     }
     if rows.wants::<Limit>() {
-        put_limits(control, rows, wholes);
+        limits::put(control, rows, wholes);
     }
     if rows.wants::<Status>() {
         for (variable_name, value) in values(control, wholes) {
             rows.put(&Status { variable_name, variable_value: value.to_string() });
         }
     }
-}
-
-fn put_limits(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usize, Box<Whole>>) {
-    let views = || wholes.values().map(|whole| &whole.view);
-    let mut limits: BTreeMap<&'static str, Limit> = BTreeMap::new();
-    let mut add = |option, in_use, bound: u64| {
-        // No bound is 0 for some and more than there can be for others.
-        let bound = Some(bound).filter(|&bound| bound > 0 && bound < u64::MAX);
-        limits.insert(option, Limit { option, in_use, bound, reached: 0 });
-    };
-    // All but the last are common to the workers; of what is in flight on one backend the most counts.
-    let in_flight = wholes.values().map(|whole| whole.shares[4].1).max();
-    for &(option, in_use, bound) in wholes.values().next().iter().flat_map(|whole| &whole.shares) {
-        add(option, if option == "statements_in_flight" { in_flight } else { Some(in_use) }, bound);
-    }
-    add(
-        "admin_max_connections",
-        Some(u64::from(rows.connections())),
-        u64::from(control.configuration().admin_max_connections),
-    );
-    let buffered: usize = views().map(|view| view.buffered).sum();
-    let long: u64 = views().map(|view| queued(view, "long")).sum();
-    let short = views().map(waiting).sum::<u64>() - long;
-    {
-        let engine = &control.configuration().engine;
-        add("statement_memory", Some(buffered as u64), engine.statement_memory as u64);
-        add("max_allowed_packet", None, engine.max_allowed_packet as u64);
-        add("queue_limit", Some(short), u64::from(engine.overload.queue_limit));
-        add("long_queue_limit", Some(long), u64::from(engine.overload.long_queue_limit));
-    }
-    for view in views() {
-        for &(option, bound, times) in &view.limits_reached {
-            let fresh = Limit { option, in_use: None, bound: Some(bound), reached: 0 };
-            limits.entry(option).or_insert(fresh).reached += times;
-        }
-    }
-    if let Some(permits) = limits.get_mut("permits") {
-        permits.reached = views().map(|view| view.waited_for_permit).sum();
-    }
-    limits.values().for_each(|limit| rows.put(limit));
 }
 
 /// What SHOW STATUS shows: under the servers' names what they have, under names of our own the rest.
@@ -280,12 +240,12 @@ fn before_low(view: &WorkerView) -> u64 {
     waiting(view) - queued(view, "low") - queued(view, "long") - queued(view, "contended")
 }
 
-fn queued(view: &WorkerView, queue: &str) -> u64 {
+pub(super) fn queued(view: &WorkerView, queue: &str) -> u64 {
     let found = view.queued.iter().find(|(name, _)| *name == queue);
     found.map_or(0, |&(_, count)| count as u64)
 }
 
 /// Statements that wait in any queue.
-fn waiting(view: &WorkerView) -> u64 {
+pub(super) fn waiting(view: &WorkerView) -> u64 {
     view.queued.iter().map(|&(_, count)| count as u64).sum()
 }
