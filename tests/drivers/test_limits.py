@@ -22,7 +22,7 @@ CROWD = int(os.environ.get("ONRAMP_TEST_CROWD", "640"))
 MIB = 1 << 20
 
 # A third of what the crowd would take, or less, and 1 MiB at least, which the options want.
-LOGIN, STATEMENT, PREPARED, WARNINGS = (max(MIB, CROWD * each) for each in (500, 20_000, 1500, 1500))
+LOGIN, STATEMENT, SESSION, PREPARED, WARNINGS = (max(MIB, CROWD * each) for each in (500, 20_000, 500, 1500, 1500))
 # Apart from the bounds: client and connection tables, TLS handshakes that are kept, buffers, backends with what they answer.
 BESIDE = 64 * MIB + CROWD * 14_000
 
@@ -78,7 +78,8 @@ def kept_warnings(onramp, _):
 def session_state(onramp, number):
     client = raw.connect(onramp)
     client.query(f"SET @a = '{'x' * 1900}{number}'")
-    client.query(f"SET @@session.session_track_system_variables = '{','.join(['autocommit', 'time_zone'] * 500)}'")
+    names = ",".join(row[0].decode() for row in client.query("SHOW VARIABLES").rows)
+    client.query(f"SET @@session.session_track_system_variables = '{names}'")
     client.query(f"SET time_zone = '+{number % 13:02}:{number % 60:02}', lc_time_names = 'de_DE', @@session.sql_mode = 'ANSI'")
     return client
 
@@ -91,7 +92,7 @@ def answers_unread(onramp, _):
 
 ATTEMPTS = [half_login, half_handshake, half_statement, long_data, prepared_texts, kept_warnings, session_state,
             answers_unread]
-REACHED = ["login_memory", "statement_memory", "prepared_statement_memory", "kept_warnings_memory"]
+REACHED = ["login_memory", "statement_memory", "session_memory", "prepared_statement_memory", "kept_warnings_memory"]
 
 
 class Honest(threading.Thread):
@@ -143,10 +144,10 @@ def test_a_crowd_tries_every_bound(own_onramp, server, authority, monkeypatch):
     onramp = own_onramp(
         server, admin_listen=f"127.0.0.1:{port}", tls_certificate=certificate, tls_key=key, connect_timeout="10m",
         max_allowed_packet=MIB, login_memory=LOGIN, statement_memory=STATEMENT, prepared_statement_memory=PREPARED,
-        kept_warnings_memory=WARNINGS, max_connections=CROWD + 100, workers=1)
+        session_memory=SESSION, kept_warnings_memory=WARNINGS, max_connections=CROWD + 100, workers=1)
     # A login's worth of everything is there, so that what is added is the crowd's.
     raw.connect(onramp).close()
-    bounds = 2 * LOGIN + STATEMENT + PREPARED + WARNINGS
+    bounds = 2 * LOGIN + STATEMENT + SESSION + PREPARED + WARNINGS
     most = status(onramp, "VmData") + bounds + BESIDE
     resource.prlimit(onramp.process.pid, resource.RLIMIT_DATA, (most, most))
     resident = onramp.memory()

@@ -54,6 +54,7 @@ const LIVE: &[&str] = &[
     "queue_wait_limit",
     "rescue_reads",
     "schema_permits",
+    "session_memory",
     "shared_backends",
     "shutdown_timeout",
     "statement_memory",

@@ -128,6 +128,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         large_statement_size,
         statement_memory,
         login_memory,
+        session_memory,
         max_prepared_stmt_count,
         prepared_statement_memory,
         kept_warnings_memory,

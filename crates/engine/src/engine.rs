@@ -451,6 +451,7 @@ impl Engine {
             self.drain_client(key);
         }
         self.resume.begin_later();
+        self.keep_to_session_memory();
         self.end_overdue();
         self.carry_out_kills();
         if self.paused {

@@ -46,6 +46,15 @@ impl MySqlError {
         )
     }
 
+    /// ER_OUT_OF_RESOURCES.
+    pub(crate) fn session_memory(limit: usize) -> Self {
+        Self::new(
+            1041,
+            b"HY000",
+            format!("Out of memory: what sessions have set exceeds session_memory = {limit} bytes"),
+        )
+    }
+
     /// ER_HANDSHAKE_ERROR.
     pub(crate) fn handshake() -> Self {
         Self::new(1043, b"08S01", "Bad handshake")

@@ -137,6 +137,8 @@ pub struct Settings {
     pub statement_memory: usize,
     /// Bytes of unfinished logins of all clients together; beyond it those end that hold most. TLS handshakes have as much of their own.
     pub login_memory: usize,
+    /// Bytes of what is kept of clients' sessions, of all together; beyond it those end that hold most.
+    pub session_memory: usize,
     /// Prepared statements of all clients at the same time; one more gets error 1461. Each worker has an even share.
     pub max_prepared_stmt_count: u32,
     /// Bytes of the texts of different prepared statements, on each worker; beyond it new ones get error 1041.
@@ -392,6 +394,7 @@ impl Default for Settings {
             large_statement_size: 64 << 10,
             statement_memory: 256 << 20,
             login_memory: 256 << 20,
+            session_memory: 256 << 20,
             max_prepared_stmt_count: 4_000_000,
             prepared_statement_memory: 64 << 20,
             kept_warnings_memory: 64 << 20,

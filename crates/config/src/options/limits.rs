@@ -85,6 +85,17 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         section: Section::Limits,
     },
     OptionSpec {
+        name: "session_memory",
+        kind: Kind::Size(1 << 20..=1 << 40, |configuration| &mut configuration.engine.session_memory),
+        // 100,000 clients with 2.6 KiB each. Of usual sessions hundreds have the same state, which is stored once.
+        default: "256MiB",
+        example: "1GiB",
+        doc: "Memory for what clients have set and hold: session states that differ, user variables, what they want to hear of their \
+              sessions (session_track_system_variables), names of temporary tables and locks. Each worker has an even share. \
+              Beyond it those clients get error 1041, and are closed, that hold most; of one client nobody keeps more than 1 MiB.",
+        section: Section::Limits,
+    },
+    OptionSpec {
         name: "queue_limit",
         // Each client has one statement waiting at most, so no more than max_connections can be reached.
         kind: Kind::Count(0..=1_000_000, |configuration| &mut configuration.engine.overload.queue_limit),

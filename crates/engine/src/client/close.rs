@@ -77,7 +77,8 @@ impl Engine {
         self.schema_check_left(key);
         self.forget_session(key);
         let client = self.clients.remove(key);
-        self.buffered -= client.counted;
+        self.buffered -= client.counted as usize;
+        self.hoards.sessions -= client.counted_for_session as usize;
         self.hoards.logins -= usize::from(client.counted_for_login);
         self.client_ids.remove(&client.id);
         self.workers.give_client();

@@ -147,8 +147,9 @@ impl Engine {
         // Nor is a file: it goes on packet by packet.
         let counts =
             client.identity.is_some() && !matches!(client.phase, Phase::Running(Running::Uploading { .. }));
-        client.counted = if counts { input.len() } else { 0 };
-        self.buffered += client.counted;
+        // A command has 1 GiB at most.
+        client.counted = if counts { u32::try_from(input.len()).unwrap_or(u32::MAX) } else { 0 };
+        self.buffered += client.counted as usize;
         let of_login = if client.identity.is_none() { input.capacity() } else { 0 };
         client.counted_for_login = u16::try_from(of_login).unwrap_or(u16::MAX);
         self.hoards.logins += usize::from(client.counted_for_login);

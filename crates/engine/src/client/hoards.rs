@@ -43,8 +43,25 @@ pub(crate) struct Hoards {
     pub(crate) logins: usize,
     /// What the layer below holds of clients' TLS handshakes, as it has said.
     pub(crate) handshakes: usize,
+    /// What clients have set and hold, the states of their sessions aside.
+    pub(crate) sessions: usize,
+    /// Clients of which that is more than one may have.
+    pub(super) beyond_share: Vec<(usize, u32)>,
+    /// When clients were last looked through for who holds most of it.
+    sessions_looked_at: Option<Instant>,
     /// No fewer bytes than the warnings have that are kept for clients.
     pub(crate) diagnostics: usize,
+}
+
+impl Hoards {
+    /// All clients are not gone through again at once where those that hold most are in the middle of something.
+    pub(super) fn may_look_for_sessions(&mut self, now: Instant) -> bool {
+        let may = self.sessions_looked_at.is_none_or(|at| now == at || now.since(at) >= LOOK_AGAIN / 10);
+        if may {
+            self.sessions_looked_at = Some(now);
+        }
+        may
+    }
 }
 
 impl Client {
@@ -52,7 +69,8 @@ impl Client {
     fn hoard(&self) -> usize {
         match self.phase {
             Phase::Idle => {
-                self.counted + self.statements.as_ref().map_or(0, |statements| statements.long_data_bytes())
+                self.counted as usize
+                    + self.statements.as_ref().map_or(0, |statements| statements.long_data_bytes())
             }
             _ => 0,
         }
@@ -63,7 +81,7 @@ impl Engine {
     /// What has come of a client is with its owner, or gone.
     pub(super) fn count_off_input(&mut self, key: usize) {
         let client = &mut self.clients[key];
-        self.buffered -= std::mem::take(&mut client.counted);
+        self.buffered -= std::mem::take(&mut client.counted) as usize;
         self.hoards.logins -= usize::from(std::mem::take(&mut client.counted_for_login));
     }
 
@@ -114,16 +132,19 @@ impl Engine {
 
     /// Now and then: other workers' clients cannot be closed from where they are missed.
     pub(crate) fn sweep_hoards(&mut self) {
-        if self.statement_memory_held() > self.settings.statement_memory / 8 * 7 {
-            self.close_hoarders(false);
+        let limit = self.settings.statement_memory;
+        if self.statement_memory_held() > limit / 8 * 7 && self.close_hoarders(false) {
+            self.limit_reached("statement_memory", limit as u64);
         }
     }
 
     /// Closes those that hold most, until a quarter is free: first those that have been quiet for a while, then the others, or not.
-    fn close_hoarders(&mut self, others_too: bool) {
+    /// Whether there were any.
+    fn close_hoarders(&mut self, others_too: bool) -> bool {
         if self.hoards.nobody_at.is_some_and(|at| self.now.since(at) < LOOK_AGAIN) {
-            return;
+            return false;
         }
+        let mut closed = false;
         let hoard = |(key, client): (usize, &Client)| {
             let hoard = Some(client.hoard()).filter(|&hoard| hoard > USUAL)?;
             let is_quiet = self.now.since(client.last_heard) >= QUIET;
@@ -136,11 +157,13 @@ impl Engine {
             let Some((.., key)) = hoarders.pop() else {
                 // Those that are still heard of can be closed as soon as they are missed.
                 self.hoards.nobody_at = others_too.then_some(self.now);
-                return;
+                break;
             };
+            closed = true;
             self.answer_error(key, 1, &MySqlError::statement_memory(limit));
             self.close_client(key, MEMORY_USED_UP);
         }
+        closed
     }
 }
 

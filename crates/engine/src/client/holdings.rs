@@ -322,7 +322,7 @@ impl Engine {
         let succeeded = summary.error.is_none();
         let over = succeeded && self.transaction_is_over(key, statement, summary);
         let client = &mut self.clients[key];
-        let before = client.pins;
+        let (before, mut noted) = (client.pins, false);
         if !refused {
             // FOUND_ROWS() is asked for before the backend goes to anybody else.
             client.pins |= pins.without(Pins::from(BY_NAME.union(Effects::FOUND_ROWS)));
@@ -349,6 +349,7 @@ impl Engine {
                 if held.is_empty() {
                     client.holdings = None;
                 }
+                noted = true;
             }
         }
         // One that chains hands it on to the next transaction (AND CHAIN, completion_type), whose end may be another.
@@ -362,6 +363,9 @@ impl Engine {
         }
         let new = client.pins.without(before.with(Pins::THREAD_HANDLING));
         self.pin_counts.pinned(new, statement.fingerprint);
+        if noted {
+            self.count_session(key);
+        }
     }
 }
 

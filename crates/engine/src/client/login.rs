@@ -446,6 +446,7 @@ impl Engine {
         client.variables = None;
         client.wait_timeout = None;
         client.trackers = None;
+        self.hoards.sessions -= std::mem::take(&mut client.counted_for_session) as usize;
         client.doubts = None;
         let (identity, session) = (client.identity.take(), client.session.take());
         if let Some(identity) = identity {

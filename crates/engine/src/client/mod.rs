@@ -37,6 +37,7 @@ pub(crate) mod priority;
 pub(crate) mod process_list;
 pub(crate) mod reading;
 pub(crate) mod security;
+mod session_hoards;
 pub(crate) mod trackers;
 pub(crate) mod transaction;
 pub(crate) mod variables;
@@ -111,9 +112,11 @@ pub(crate) struct Client {
     /// Bytes that are not a whole command yet, or came while another one was under way.
     pub(crate) input: Vec<u8>,
     /// How much of it counts against `statement_memory`.
-    pub(crate) counted: usize,
+    pub(crate) counted: u32,
     /// And how much against `login_memory`: no more than a login has.
     pub(crate) counted_for_login: u16,
+    /// How much of what it has set and holds counts against `session_memory`, the state of its session aside.
+    pub(crate) counted_for_session: u32,
     /// It has sent more than its turn allows.
     pub(crate) too_far_ahead: bool,
     /// The server does not take its statement or file as fast as it comes.
@@ -230,6 +233,7 @@ impl Client {
             input: Vec::new(),
             counted: 0,
             counted_for_login: 0,
+            counted_for_session: 0,
             too_far_ahead: false,
             server_is_slow: false,
             reading_paused: false,

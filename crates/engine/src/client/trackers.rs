@@ -215,6 +215,7 @@ impl Engine {
         state.trackers = (trackers != facts.trackers).then(|| Box::new(trackers));
         let as_ours = tracker != TrackerVariable::SystemVariables && is_on(value);
         self.backends[backend].trackers &= as_ours;
+        self.count_session(client);
     }
 
     /// A variable of which a client has a value that no backend knows, as a literal.

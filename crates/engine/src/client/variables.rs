@@ -218,6 +218,7 @@ impl Engine {
         let variables = Some(Rc::new(variables));
         self.backends[backend].variables = variables.clone();
         self.clients[client].variables = variables;
+        self.count_session(client);
         true
     }
 

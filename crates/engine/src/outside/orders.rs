@@ -69,6 +69,7 @@ impl Engine {
         now.failed_logins.clone_from(&new.failed_logins);
         now.max_allowed_packet = new.max_allowed_packet;
         now.statement_memory = new.statement_memory;
+        now.session_memory = new.session_memory;
         now.max_prepared_stmt_count = new.max_prepared_stmt_count;
         now.prepared_statement_memory = new.prepared_statement_memory;
         now.kept_warnings_memory = new.kept_warnings_memory;

@@ -21,6 +21,8 @@ impl SessionId {
 pub(crate) struct Sessions {
     entries: slab::Slab<Entry>,
     ids: BTreeMap<Rc<SessionState>, SessionId>,
+    /// Bytes of all states.
+    bytes: usize,
 }
 
 struct Entry {
@@ -47,6 +49,7 @@ impl Sessions {
             return self.hold_again(id);
         }
         let entry = Entry::new(state, 1);
+        self.bytes += entry.state.bytes();
         let state = Rc::clone(&entry.state);
         let index = self.entries.insert(entry);
         let id = SessionId(u32::try_from(index).expect("fewer states than clients and backends"));
@@ -66,6 +69,7 @@ impl Sessions {
         entry.holders -= 1;
         if entry.holders == 0 {
             let entry = self.entries.remove(id.0 as usize);
+            self.bytes -= entry.state.bytes();
             // Of two that have become equal (`keep_values`) one has the place.
             if self.ids.get(&entry.state) == Some(&id) {
                 self.ids.remove(&entry.state);
@@ -84,7 +88,9 @@ impl Sessions {
                     state.set_variable(name, value);
                 }
             }
+            self.bytes -= entry.state.bytes();
             *entry = Entry::new(state, entry.holders);
+            self.bytes += entry.state.bytes();
             let id = SessionId(u32::try_from(index).expect("fewer states than clients and backends"));
             self.ids.entry(Rc::clone(&entry.state)).or_insert(id);
         }
@@ -102,10 +108,20 @@ impl Sessions {
         sql::LexMode { high_blank: entry.high_blank, server: servers.server, ..mode }
     }
 
-    /// Bytes of all states.
+    /// Bytes of all states, and of their table.
     pub(crate) fn bytes(&self) -> usize {
-        let states = self.entries.iter().map(|(_, entry)| entry.state.bytes()).sum::<usize>();
-        self.entries.capacity() * size_of::<Entry>() + states
+        self.entries.capacity() * size_of::<Entry>() + self.bytes
+    }
+
+    /// Bytes of all states.
+    pub(crate) fn state_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What of a state's bytes is each holder's.
+    pub(crate) fn share_of_each(&self, id: SessionId) -> usize {
+        let entry = &self.entries[id.0 as usize];
+        entry.state.bytes() / entry.holders.max(1) as usize
     }
 
     /// How many different states are in use.
@@ -133,7 +149,7 @@ mod tests {
         for id in [plain, has_it, fresh] {
             sessions.release(id);
         }
-        assert_eq!((sessions.len(), sessions.ids.len()), (0, 0));
+        assert_eq!((sessions.len(), sessions.ids.len(), sessions.bytes), (0, 0, 0));
     }
 
     #[test]

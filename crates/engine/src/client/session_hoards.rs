@@ -1,0 +1,148 @@
+//! What clients have set and hold, of all together (`session_memory`): session states that differ, user variables, trackers' lists, names
+//! of what they hold.
+//!
+//! It is known when the server has told of it. So who has set something more keeps it, and at the end of the turn those go that hold most:
+//! whoever has set what everybody sets shares his state with the others, and is none of them.
+
+use super::{Client, Phase};
+use crate::engine::Engine;
+use crate::errors::MySqlError;
+
+/// Of one client: some thousand names of temporary tables, or all variables of a server sixty times in a tracker's list.
+const MOST_OF_ONE: u32 = 1 << 20;
+
+/// Whoever holds no more is never closed for it, since little would come of that: 100,000 of them do not reach the default.
+const NOTHING_TO_GAIN: usize = 1 << 10;
+
+/// Said of a client that has to go.
+const USED_UP: &str = "session_memory is used up, and what it has set and holds takes most of that";
+const ONES_SHARE: &str = "what it has set and holds takes more than a client's share of session_memory";
+
+impl Client {
+    /// On the heap, but for the session state.
+    fn session_bytes(&self) -> usize {
+        self.holdings.as_ref().map_or(0, |held| held.bytes())
+            + self.variables.as_ref().map_or(0, |variables| variables.bytes())
+            + self.trackers.as_ref().map_or(0, |trackers| trackers.bytes())
+    }
+}
+
+impl Engine {
+    /// Something has changed of what a client has set or holds.
+    pub(crate) fn count_session(&mut self, key: usize) {
+        let client = &mut self.clients[key];
+        let bytes = u32::try_from(client.session_bytes()).unwrap_or(u32::MAX);
+        let before = std::mem::replace(&mut client.counted_for_session, bytes);
+        self.hoards.sessions = self.hoards.sessions - before as usize + bytes as usize;
+        if bytes > MOST_OF_ONE {
+            self.hoards.beyond_share.push((key, client.id));
+        }
+    }
+
+    /// Bytes of this worker's clients.
+    pub(crate) fn session_memory_held(&self) -> usize {
+        self.hoards.sessions + self.sessions.state_bytes()
+    }
+
+    /// Ends clients where they hold too much together, until a quarter of this worker's share is free, so that all are gone through seldom;
+    /// and those that hold too much alone. Who is in the middle of something has his turn behind it.
+    pub(crate) fn keep_to_session_memory(&mut self) {
+        for (key, id) in std::mem::take(&mut self.hoards.beyond_share) {
+            let Some(client) = self.clients.get(key).filter(|client| client.id == id) else { continue };
+            if !matches!(client.phase, Phase::Idle) {
+                self.hoards.beyond_share.push((key, id));
+            } else if client.counted_for_session > MOST_OF_ONE {
+                self.end_for_session(key, ONES_SHARE);
+            }
+        }
+        let most = self.settings.session_memory / self.workers.count() as usize;
+        if self.session_memory_held() <= most || !self.hoards.may_look_for_sessions(self.now) {
+            return;
+        }
+        let idle = self.clients.iter().filter(|(_, client)| matches!(client.phase, Phase::Idle));
+        let holds = |(key, client): (usize, &Client)| {
+            let state = client.session.map_or(0, |session| self.sessions.share_of_each(session));
+            (client.counted_for_session as usize + state, key)
+        };
+        let mut holders: Vec<_> = idle.map(holds).filter(|&(held, _)| held > NOTHING_TO_GAIN).collect();
+        holders.sort_unstable();
+        while self.session_memory_held() > most / 4 * 3 {
+            let Some((_, key)) = holders.pop() else { return };
+            self.end_for_session(key, USED_UP);
+        }
+    }
+
+    fn end_for_session(&mut self, key: usize, reason: &str) {
+        let limit = self.settings.session_memory;
+        self.limit_reached("session_memory", limit as u64);
+        self.answer_error(key, 1, &MySqlError::session_memory(limit));
+        self.close_client(key, reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seam::{Input, Output, Program as _};
+
+    use super::*;
+    use crate::client::commands::tests::engine;
+    use crate::client::trackers::Trackers;
+    use crate::session::SessionState;
+    use crate::settings::Settings;
+
+    fn track(engine: &mut Engine, key: usize, bytes: usize) {
+        let mut trackers = Trackers::default();
+        trackers.set(sql::TrackerVariable::SystemVariables, &vec![b'x'; bytes]);
+        engine.clients[key].trackers = Some(Box::new(trackers));
+        engine.count_session(key);
+    }
+
+    fn set(engine: &mut Engine, key: usize, bytes: usize) {
+        let mut state = SessionState::default();
+        state.set_variable(b"time_zone", &vec![b'x'; bytes]);
+        let held = engine.sessions.hold(state);
+        let before = engine.clients[key].session.replace(held).unwrap();
+        engine.sessions.release(before);
+    }
+
+    /// Who is told of it at the end of the turn.
+    fn told(engine: &mut Engine) -> Vec<u32> {
+        let now = engine.now;
+        engine.handle(now, Input::TurnEnd);
+        let mut told = Vec::new();
+        while let Some(output) = engine.poll_output() {
+            match output {
+                Output::Send { connection, bytes } if bytes.get(4..7) == Some(&[0xff, 0x11, 0x04]) => {
+                    told.push(connection.index);
+                }
+                _ => {}
+            }
+        }
+        told
+    }
+
+    #[test]
+    fn who_holds_most_has_to_go_and_who_holds_too_much_alone() {
+        let mut engine = engine(8, Settings { session_memory: 1 << 20, ..Settings::default() });
+        track(&mut engine, 0, 300_000);
+        set(&mut engine, 1, 200_000);
+        set(&mut engine, 2, 250_000);
+        set(&mut engine, 3, 250_000); // the same
+        set(&mut engine, 4, 200_001);
+        assert_eq!(told(&mut engine), []);
+        track(&mut engine, 5, 120_000);
+        assert_eq!(
+            told(&mut engine),
+            [0],
+            "until a quarter is free, and those with a common state have half of it each"
+        );
+        track(&mut engine, 6, (1 << 20) + 1);
+        engine.clients[6].phase = Phase::Settling;
+        assert_eq!(told(&mut engine), [4, 1, 3, 2, 5], "it is about to become idle");
+        engine.clients[6].phase = Phase::Idle;
+        assert_eq!(told(&mut engine), [6]);
+        assert!(engine.session_memory_held() < 10_000 && engine.hoards.beyond_share.is_empty());
+        assert!(engine.clients.contains(7), "who holds nothing has done nothing");
+        assert_eq!(engine.hoards.sessions, 0);
+    }
+}
