@@ -45,7 +45,7 @@ pub struct Classification {
     pub reads: Reads,
     /// More than one statement, or not sure.
     pub several: bool,
-    /// How many they are, without one that is only a comment at the end; 0 where that is not sure.
+    /// How many they are at least, without one that is only a comment at the end.
     pub statements: u32,
     /// One [`Kind::Select`] that only reads: no effects, no reads of session state, no locking clause, nothing written to
     /// a file, and no function that is there to wait.
@@ -248,6 +248,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         }
         last_semicolon = None;
         let calls_before = scanner.findings.calls.len();
+        reading.statements += u32::from(!scanner.is_doubtful());
         let next = statement::read(&mut scanner);
         for call in &mut scanner.findings.calls[calls_before..] {
             call.left_by_text = left.holds(call.function);
@@ -266,7 +267,6 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     scanner.bump(); // the end settles what waits for it
     if scanner.is_doubtful() || (several && reading.may_differ(text)) {
         scanner.add_effect(Effects::UNKNOWN);
-        reading.statements = 0;
     }
     several |= scanner.is_doubtful();
     let first = first.unwrap_or(Statement::EMPTY);
@@ -288,7 +288,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         effects,
         reads,
         several,
-        statements: reading.statements,
+        statements: if reading.may_differ(text) { 0 } else { reading.statements },
         plain_read,
         repeatable: plain_read && first.repeatable,
         fingerprint,
@@ -310,7 +310,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
 /// What the statements of a text change of how the servers read those behind them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reading {
-    /// How many there are, where that is sure.
+    /// How many there are, up to where that is not sure any more. A text has fewer than its bytes, of which it has less than 2^32.
     statements: u32,
     charset: bool,
     /// To one that is not named.
@@ -320,7 +320,6 @@ struct Reading {
 
 impl Reading {
     fn take(&mut self, statement: &Statement) {
-        self.statements = self.statements.saturating_add(1);
         self.charset |= statement.charset != CharsetSetting::Untouched;
         self.unsure_charset |= statement.charset == CharsetSetting::Unsure;
         self.sql_mode |= statement.sets_lex_mode;

@@ -990,13 +990,14 @@ fn names_of_variables_are_kept_once_and_up_to_a_bound() {
 }
 
 #[test]
-fn statements_are_counted_where_that_is_sure() {
+fn statements_are_counted_as_far_as_that_is_sure() {
     for (text, statements) in [
         ("SELECT 1", 1),
         ("SELECT 1;", 1),
         ("SELECT ';'; ; SELECT 2; -- the end", 2),
         ("CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END; SELECT 3", 2),
-        ("SELECT 1; SELECT 'unterminated", 0),
+        ("SELECT 1; SELECT 'unterminated", 2),
+        ("SELECT 1 /* unterminated ; SELECT 2", 1),
         ("SET sql_mode = 'ANSI'; SELECT 1", 0),
         ("", 0),
     ] {

@@ -308,11 +308,14 @@ fn take_attributes(raw: &mut Vec<u8>) -> Option<QueryAttributes> {
 
 /// As far as it matters for diagnostics that are kept.
 fn uses_no_table(statement: &Statement, text: &[u8]) -> bool {
-    matches!(statement.kind, Kind::Select | Kind::Do)
-        // A word, and not a part of FROM_UNIXTIME().
-        && !steps::all(text)
-            .split(|&byte| !(byte.is_ascii_alphanumeric() || byte == b'_'))
-            .any(|word| word.eq_ignore_ascii_case(b"from"))
+    matches!(statement.kind, Kind::Select | Kind::Do) && !says_from(text)
+}
+
+/// The word, and not a part of FROM_UNIXTIME().
+pub(crate) fn says_from(text: &[u8]) -> bool {
+    steps::all(text)
+        .split(|&byte| !(byte.is_ascii_alphanumeric() || byte == b'_'))
+        .any(|word| word.eq_ignore_ascii_case(b"from"))
 }
 
 /// `INSERT ... SELECT` and the like.
