@@ -35,8 +35,6 @@ pub(crate) enum Reason {
     KnownAtTheEnd,
     /// Uptime and counters are the server's, not the client's.
     Statistics,
-    /// Row "SHOW WARNINGS, SHOW ERRORS where there is nothing to show, or the server is not asked".
-    WidthsOfWarnings,
     /// Row "The column length (MySQL: and type) of a user variable that was never set".
     NeverSet,
     /// COM_FIELD_LIST without a default schema: whether it is an error, MariaDB sees from the statement before
@@ -179,8 +177,8 @@ fn knows_no_schema(reply: &Reply) -> bool {
 /// Whether ends differ in nothing but their warnings: of the statement before, a replaced function, a level without snapshots, or
 /// what is prepared again.
 fn counts_other_warnings(step: &Step, ends: Ends, direct: &[u8], through: &[u8]) -> bool {
-    let of_before =
-        matches!(step, Step::Ping | Step::InitDb(_) | Step::SetOption(_) | Step::ResetStatement(_));
+    let of_before = is_mysql(ends)
+        && matches!(step, Step::Ping | Step::InitDb(_) | Step::SetOption(_) | Step::ResetStatement(_));
     let without = |payload: &[u8]| match *payload {
         // An EOF: the warnings come first, then the status.
         [0xfe, one, two, three, four] => Some((u16::from_le_bytes([one, two]), vec![three, four])),
@@ -242,9 +240,6 @@ fn column(step: &Step, ends: Ends, direct: &[u8], through: &[u8]) -> Option<Reas
     };
     if names(&one) != names(&two) {
         return None;
-    }
-    if is_expression && [&b"Level"[..], b"Code", b"Message"].contains(&one.name) {
-        return Some(Reason::WidthsOfWarnings);
     }
     let rest = |column: &wire::ColumnDefinition<'_>| {
         // BINARY_FLAG is about the collation.

@@ -223,7 +223,6 @@ impl Session<'_> {
             Reason::ChangesToldLater,
             Reason::KnownAtTheEnd,
             Reason::Statistics,
-            Reason::WidthsOfWarnings,
             Reason::NeverSet,
             Reason::FieldsOfNoSchema,
             Reason::RefusedBeforeItsValues,

@@ -78,7 +78,6 @@ impl Engine {
             self.backends[key].note_replaced_list(&request.statement);
         }
         let state = &mut self.clients[client];
-        let reader = state.reader();
         let diagnostics = &state.aftermath.diagnostics;
         // Which statements leave the list of those before them, the server knows best.
         let kept = matches!(diagnostics, Diagnostics::OnBackend { .. }) && !state.pins.is_empty();
@@ -93,7 +92,7 @@ impl Engine {
             return;
         }
         let diagnostics = match (&summary.error, summary.warnings) {
-            (Some(error), _) if statement.shared => Diagnostics::of_error(error, reader),
+            (Some(error), _) if statement.shared => Diagnostics::of_error(error, self.reader(client)),
             // Short reads of other clients were behind it, so that the texts are gone. It is not run again for them: by
             // now it might be told of other rows than its client has seen. Its kind goes alone for long, see `history.rs`.
             (None, warnings) if statement.shared && warnings > 0 => {
@@ -103,7 +102,8 @@ impl Engine {
             (None, 0) => Diagnostics::None,
             (None, warnings) => Diagnostics::OnBackend { warnings, errors: 0 },
         };
-        state.sql_state = summary.error.as_ref().and_then(|error| SqlState::of(error.sql_state));
+        self.clients[client].sql_state =
+            summary.error.as_ref().and_then(|error| SqlState::of(error.sql_state));
         self.keep_diagnostics(client, diagnostics);
     }
 }

@@ -7,7 +7,7 @@ use crate::backend::ServerError;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
-use crate::session::aftermath::Diagnostics;
+use crate::session::aftermath::{Diagnostics, Reader};
 use crate::session::sql_states::SqlState;
 
 impl Engine {
@@ -70,8 +70,18 @@ impl Engine {
         self.send_packet_to(client.connection, sequence, &payload);
     }
 
+    /// How a client reads warnings that are told here.
+    pub(crate) fn reader(&self, client: usize) -> Reader {
+        let client = &self.clients[client];
+        let reader = client.reader();
+        let Some((session, facts)) = client.session.zip(self.facts.as_ref()) else { return reader };
+        let (collation, width) = facts.collation_of_results(&self.sessions.state(session).charset);
+        Reader { collation, width, is_mysql: !facts.is_mariadb(), ..reader }
+    }
+
     /// An error packet with this sequence number.
     pub(crate) fn answer_error(&mut self, client: usize, sequence: u8, error: &MySqlError) {
+        let reader = self.reader(client);
         let state = &mut self.clients[client];
         let connection = state.connection;
         // What the server would remember of an error of its own.
@@ -79,7 +89,7 @@ impl Engine {
         let kept = ServerError { code, sql_state, message: error.message.clone().into_bytes() };
         state.aftermath.row_count = -1;
         state.sql_state = SqlState::of(sql_state);
-        let diagnostics = Diagnostics::of_error(&kept, state.reader());
+        let diagnostics = Diagnostics::of_error(&kept, reader);
         self.keep_diagnostics(client, diagnostics);
         self.send_packet_to(connection, sequence, &error.packet());
     }

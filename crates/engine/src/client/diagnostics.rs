@@ -50,8 +50,9 @@ impl Engine {
     /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then. The server
     /// is asked only about what it is known to keep for this client: anything else would be another's.
     pub(super) fn show_saved_warnings(&mut self, key: usize) -> bool {
+        let reader = self.reader(key);
         let client = &mut self.clients[key];
-        let (diagnostics, reader) = (&client.aftermath.diagnostics, client.reader());
+        let diagnostics = &client.aftermath.diagnostics;
         if matches!(diagnostics, Diagnostics::OnBackend { .. }) && client.backend.is_some() {
             return false;
         }
@@ -95,7 +96,8 @@ impl Engine {
             self.answer_error(key, answer, &MySqlError::diagnostics_moved());
             return true;
         }
-        let reader = client.reader();
+        let reader = self.reader(key);
+        let client = &mut self.clients[key];
         if let (Some(selection), Some(reply)) = (selection, client.aftermath.diagnostics.reply(reader)) {
             let reply = aftermath::with_status(&selection.from(&reply), reader.status());
             self.outbox.send(client.connection, &reply);
@@ -160,7 +162,7 @@ impl Engine {
     fn note_no_such_condition(&mut self, key: usize, answer: u8) {
         let error = conditions::no_such_condition();
         let client = &self.clients[key];
-        let reader = client.reader();
+        let reader = self.reader(key);
         let diagnostics = match &client.aftermath.diagnostics {
             Diagnostics::Saved { warnings, errors, reply } => Diagnostics::Saved {
                 warnings: warnings.saturating_add(1),
@@ -261,7 +263,7 @@ mod tests {
             assert!(has(&answer, b"64 warnings; their texts were not kept"), "{text}");
         }
         assert!(!has(&said(&mut engine, "SHOW WARNINGS LIMIT 0"), b"their texts"));
-        let reader: Reader = engine.clients[0].reader();
+        let reader: Reader = engine.reader(0);
         let only_warnings = Diagnostics::Counted { warnings: 3, errors: 0 };
         assert!(has(&only_warnings.reply(reader).unwrap(), b"\x07Warning\x041105"));
     }

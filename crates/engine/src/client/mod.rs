@@ -260,11 +260,17 @@ impl Client {
         self.capabilities.contains(Capabilities::DEPRECATE_EOF)
     }
 
-    /// How it reads answers of our own.
+    /// How it reads answers of our own, as far as no character set of it matters.
     pub(crate) fn reader(&self) -> Reader {
         let begun = self.unstarted.map_or(StatusFlags::NONE, Unstarted::status);
         let status = self.status.with(begun);
-        Reader { status, collation: self.collation, capabilities: self.capabilities }
+        Reader {
+            status,
+            collation: self.collation,
+            width: 4,
+            is_mysql: false,
+            capabilities: self.capabilities,
+        }
     }
 
     /// The capabilities that are fixed at a connection's login and change what statements do: a backend serves only

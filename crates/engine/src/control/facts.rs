@@ -67,6 +67,9 @@ pub(crate) const NO_LIMITS: &str =
 pub(crate) const COLLATIONS_QUERY: &str = "SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME \
     FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND ID < 256";
 
+/// The collation of the servers' own names, on all of them.
+const UTF8MB3_GENERAL_CI: u8 = 33;
+
 /// A row of a control query, and what was wrong with it.
 type Row<'a> = [Option<&'a [u8]>];
 
@@ -244,6 +247,43 @@ impl Facts {
         }
     }
 
+    /// The collation of texts in results under these character sets, as far as its number fits one byte, and the most bytes that a
+    /// character has there.
+    pub(crate) fn collation_of_results(&self, charset: &Charset) -> (u8, u8) {
+        // Without conversion names are sent as they are on the server.
+        let results = if charset.results.is_empty() { &b"utf8mb3"[..] } else { &charset.results };
+        let own = (charset.connection == charset.results).then(|| self.number_of(&charset.collation));
+        let number = own.flatten().or_else(|| self.default_collation_of(results));
+        (number.unwrap_or(UTF8MB3_GENERAL_CI), widest_character(results))
+    }
+
+    fn number_of(&self, collation: &[u8]) -> Option<u8> {
+        self.collations.iter().find(|(_, (name, _))| **name == *collation).map(|(&number, _)| number)
+    }
+
+    /// What `SET NAMES` with this name gives: for most character sets the only one with the name of a language that is not that of a
+    /// country.
+    fn default_collation_of(&self, charset: &[u8]) -> Option<u8> {
+        const DEFAULTS: [&[u8]; 10] = [
+            b"_0900_ai_ci", // MySQL's utf8mb4
+            b"_swedish_ci", // before general_ci: latin1 has both
+            b"_general_ci",
+            b"_chinese_ci",
+            b"_japanese_ci",
+            b"_korean_ci",
+            b"_english_ci",
+            b"_turkish_ci",
+            b"_thai_ci",
+            b"", // binary
+        ];
+        let of_unicode = charset.starts_with(b"utf") || charset == b"ucs2";
+        let defaults = DEFAULTS.into_iter().filter(|&end| {
+            // Those of Unicode have a collation of each language beside it.
+            !of_unicode || end == b"_general_ci" || (end == b"_0900_ai_ci" && !self.is_mariadb())
+        });
+        defaults.into_iter().find_map(|end| self.number_of(&[charset, end].concat()))
+    }
+
     /// The character set of a collation's number, where no client may talk in it: its characters have two bytes at least
     /// (is_supported_parser_charset).
     pub(crate) fn unusable_charset(&self, collation: u8) -> Option<&str> {
@@ -261,6 +301,16 @@ impl Facts {
         let name = &self.collation_server;
         let charset = name.split(|&byte| byte == b'_').next().unwrap_or_default();
         Charset::of_login(charset, name)
+    }
+}
+
+/// The most bytes of a character (information_schema.CHARACTER_SETS, MAXLEN).
+fn widest_character(charset: &[u8]) -> u8 {
+    match charset {
+        b"utf8mb4" | b"gb18030" | b"utf16" | b"utf16le" | b"utf32" => 4,
+        b"utf8" | b"utf8mb3" | b"ujis" | b"eucjpms" => 3,
+        b"big5" | b"cp932" | b"euckr" | b"gb2312" | b"gbk" | b"sjis" | b"ucs2" => 2,
+        _ => 1,
     }
 }
 

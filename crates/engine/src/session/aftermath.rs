@@ -160,17 +160,18 @@ impl Diagnostics {
 /// ER_UNKNOWN_ERROR: no code of the server's own would be true.
 const UNKNOWN: u16 = 1105;
 
-/// As the servers describe them (mysqld_show_warnings): 7 and 512 characters of at most four bytes, not null.
-fn warning_columns(collation: u8) -> [Column<'static>; 3] {
-    let text = |name, length| {
-        let description =
-            ColumnDescription { collation: u16::from(collation), length, flags: NOT_NULL, decimals: 39 };
+/// As the servers describe them (mysqld_show_warnings): 7 and 512 characters, not null.
+fn warning_columns(reader: Reader) -> [Column<'static>; 3] {
+    let text = |name, characters: u32| {
+        let decimals = if reader.is_mysql { 31 } else { 39 }; // NOT_FIXED_DEC
+        let (collation, length) = (u16::from(reader.collation), characters * u32::from(reader.width));
+        let description = ColumnDescription { collation, length, flags: NOT_NULL, decimals };
         Column { name, kind: ColumnType::VarString, description: Some(description) }
     };
-    let code =
-        ColumnDescription { collation: 63, length: 4, flags: NOT_NULL | UNSIGNED | BINARY, decimals: 0 };
+    let (length, flags) = (if reader.is_mysql { 5 } else { 4 }, NOT_NULL | UNSIGNED | BINARY);
+    let code = ColumnDescription { collation: 63, length, flags, decimals: 0 };
     let code = Column { name: "Code", kind: ColumnType::Long, description: Some(code) };
-    [text("Level", 7 * 4), code, text("Message", 512 * 4)]
+    [text("Level", 7), code, text("Message", 512)]
 }
 
 const NOT_NULL: u16 = 1;
@@ -181,7 +182,10 @@ const BINARY: u16 = 128;
 #[derive(Clone, Copy)]
 pub(crate) struct Reader {
     pub(crate) status: StatusFlags,
+    /// That of results, and the most bytes of a character there.
     pub(crate) collation: u8,
+    pub(crate) width: u8,
+    pub(crate) is_mysql: bool,
     pub(crate) capabilities: Capabilities,
 }
 
@@ -307,7 +311,7 @@ pub(crate) fn no_warnings(reader: Reader) -> Vec<u8> {
     ResultSetWriter::begin(
         &mut out,
         &mut sequence,
-        &warning_columns(reader.collation),
+        &warning_columns(reader),
         reader.status(),
         reader.capabilities,
     )
@@ -321,7 +325,7 @@ fn warnings_reply(level: &str, code: u16, text: &[u8], reader: Reader) -> Box<[u
     let mut rows = ResultSetWriter::begin(
         &mut out,
         &mut sequence,
-        &warning_columns(reader.collation),
+        &warning_columns(reader),
         reader.status(),
         reader.capabilities,
     );
@@ -338,10 +342,16 @@ mod tests {
     fn rows_are_selected_by_level_and_limit() {
         let levels = [("Note", 1051), ("Error", 1064), ("Warning", 1264), ("Error", 1146)];
         for capabilities in [Capabilities::NONE, Capabilities::DEPRECATE_EOF] {
-            let reader = Reader { status: StatusFlags::AUTOCOMMIT, collation: 45, capabilities };
+            let reader = Reader {
+                status: StatusFlags::AUTOCOMMIT,
+                collation: 45,
+                width: 4,
+                is_mysql: false,
+                capabilities,
+            };
             let reply_of = |levels: &[(&str, u16)]| {
                 let (mut out, mut sequence) = (Vec::new(), 1);
-                let columns = warning_columns(reader.collation);
+                let columns = warning_columns(reader);
                 let mut rows =
                     ResultSetWriter::begin(&mut out, &mut sequence, &columns, reader.status(), capabilities);
                 for (level, code) in levels {
@@ -376,8 +386,13 @@ mod tests {
 
     #[test]
     fn errors_are_counted_among_warnings() {
-        let reader =
-            Reader { status: StatusFlags::AUTOCOMMIT, collation: 45, capabilities: Capabilities::NONE };
+        let reader = Reader {
+            status: StatusFlags::AUTOCOMMIT,
+            collation: 45,
+            width: 4,
+            is_mysql: false,
+            capabilities: Capabilities::NONE,
+        };
         assert_eq!(errors_in(&warnings_reply("Error", 1064, b"Error", reader)), 1);
         assert_eq!(errors_in(&warnings_reply("Warning", 1264, b"Error", reader)), 0);
         assert_eq!(errors_in(&no_warnings(reader)), 0);
@@ -389,7 +404,7 @@ mod tests {
         for deprecate_eof in [false, true] {
             let capabilities =
                 if deprecate_eof { Capabilities::DEPRECATE_EOF } else { Capabilities::CACHE_METADATA };
-            let reader = |status| Reader { status, collation: 45, capabilities };
+            let reader = |status| Reader { status, collation: 45, width: 4, is_mysql: false, capabilities };
             let error = b"a text";
             let before = warnings_reply("Error", 1064, error, reader(StatusFlags::AUTOCOMMIT));
             let after = warnings_reply("Error", 1064, error, reader(in_transaction));

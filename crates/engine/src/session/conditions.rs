@@ -253,8 +253,13 @@ mod tests {
     use super::*;
     use crate::session::aftermath::{Diagnostics, Reader};
 
-    const READER: Reader =
-        Reader { status: StatusFlags::AUTOCOMMIT, collation: 45, capabilities: Capabilities::NONE };
+    const READER: Reader = Reader {
+        status: StatusFlags::AUTOCOMMIT,
+        collation: 45,
+        width: 4,
+        is_mysql: false,
+        capabilities: Capabilities::NONE,
+    };
 
     fn error(code: u16, message: &str) -> ServerError {
         ServerError { code, sql_state: *b"45001", message: message.into() }
