@@ -88,7 +88,7 @@ impl Engine {
         }
         if nothing_new && kept {
             // Most empty it: how many there are, the list itself says where it has to be saved.
-            state.aftermath.diagnostics = Diagnostics::OnBackend { warnings: 0, errors: 0 };
+            state.aftermath.diagnostics = Diagnostics::OnBackend { warnings: 0, errors: 0, sql_state: None };
             return;
         }
         let diagnostics = match (&summary.error, summary.warnings) {
@@ -98,12 +98,14 @@ impl Engine {
             (None, warnings) if statement.shared && warnings > 0 => {
                 Diagnostics::Counted { warnings, errors: 0 }
             }
-            (Some(_), warnings) => Diagnostics::OnBackend { warnings: warnings.max(1), errors: 1 },
+            (Some(error), warnings) => Diagnostics::OnBackend {
+                warnings: warnings.max(1),
+                errors: 1,
+                sql_state: SqlState::of(error.sql_state),
+            },
             (None, 0) => Diagnostics::None,
-            (None, warnings) => Diagnostics::OnBackend { warnings, errors: 0 },
+            (None, warnings) => Diagnostics::OnBackend { warnings, errors: 0, sql_state: None },
         };
-        self.clients[client].sql_state =
-            summary.error.as_ref().and_then(|error| SqlState::of(error.sql_state));
         self.keep_diagnostics(client, diagnostics);
     }
 }

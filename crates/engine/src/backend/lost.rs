@@ -385,12 +385,17 @@ mod tests {
             let reply = diagnostics.reply(engine.clients[0].reader());
             (diagnostics.counts(), reply.map_or(0, |reply| reply.len()))
         };
-        let (counts, answer) = counted(Diagnostics::OnBackend { warnings: 3, errors: 1 });
+        let (counts, answer) = counted(Diagnostics::OnBackend { warnings: 3, errors: 1, sql_state: None });
         assert_eq!(counts, (3, 1));
         assert!(answer > 0);
-        assert_eq!(counted(Diagnostics::OnBackend { warnings: 0, errors: 0 }), ((0, 0), 0));
+        assert_eq!(counted(Diagnostics::OnBackend { warnings: 0, errors: 0, sql_state: None }), ((0, 0), 0));
         // The loss was behind it, with another question of ours.
-        let saved = Diagnostics::Saved { warnings: 2, errors: 0, reply: vec![0; 9].into() };
+        let saved = Diagnostics::Saved {
+            warnings: 2,
+            errors: 0,
+            sql_state: None,
+            reply: crate::session::aftermath::List::new(vec![0; 9].into()),
+        };
         assert_eq!(counted(saved), ((2, 0), 9));
     }
 

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::learned::digests::Execution;
 use crate::learned::history::Left;
 use crate::request::{Request, RequestKind};
-use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, OF_SQL_MODE};
+use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, List, OF_SQL_MODE};
 use crate::session::pins::Pins;
 use crate::session::{Charset, SessionState};
 
@@ -377,6 +377,7 @@ impl Engine {
 
     pub(crate) fn diagnostics_saved(&mut self, key: usize, client: usize, summary: &mut Summary) {
         let state = &mut self.clients[client];
+        let sql_state = state.aftermath.diagnostics.sql_state();
         let (warnings, errors) = state.aftermath.diagnostics.counts();
         let whole = summary.error.is_none() && summary.kept.len() as u64 == summary.relayed;
         if whole {
@@ -385,7 +386,10 @@ impl Engine {
             let warnings =
                 warnings.max(summary.rows.map_or(0, |rows| u16::try_from(rows).unwrap_or(u16::MAX)));
             let errors = errors.max(crate::session::aftermath::errors_in(&reply));
-            self.keep_diagnostics(client, Diagnostics::Saved { warnings, errors, reply });
+            self.keep_diagnostics(
+                client,
+                Diagnostics::Saved { warnings, errors, sql_state, reply: List::new(reply) },
+            );
         } else {
             state.aftermath.diagnostics = Diagnostics::Counted { warnings, errors };
             if summary.error.is_some() {

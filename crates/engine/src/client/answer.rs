@@ -8,7 +8,6 @@ use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::session::aftermath::{Diagnostics, Reader};
-use crate::session::sql_states::SqlState;
 
 impl Engine {
     /// An OK packet with this sequence number.
@@ -88,7 +87,6 @@ impl Engine {
         let (code, sql_state) = (error.code, *error.sql_state);
         let kept = ServerError { code, sql_state, message: error.message.clone().into_bytes() };
         state.aftermath.row_count = -1;
-        state.sql_state = SqlState::of(sql_state);
         let diagnostics = Diagnostics::of_error(&kept, reader);
         self.keep_diagnostics(client, diagnostics);
         self.send_packet_to(connection, sequence, &error.packet());

@@ -9,7 +9,7 @@ use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::Request;
-use crate::session::aftermath::{self, Diagnostics, Selection};
+use crate::session::aftermath::{self, Diagnostics, List, Selection};
 use crate::session::conditions::{self, Answer, GetDiagnostics, Left};
 use crate::session::literals;
 use crate::session::sql_states::SqlState;
@@ -127,12 +127,12 @@ impl Engine {
         let aftermath = &client.aftermath;
         let reply = match &aftermath.diagnostics {
             Diagnostics::None => None,
-            Diagnostics::Saved { reply, .. } => Some(&**reply),
+            Diagnostics::Saved { reply, .. } => Some(&*reply.0),
             Diagnostics::OnBackend { .. } | Diagnostics::Counted { .. } => return false,
         };
         let left = Left {
             reply,
-            sql_state: client.sql_state,
+            sql_state: aftermath.diagnostics.sql_state(),
             row_count: aftermath.row_count,
             charset: &self.sessions.state(session).charset,
             is_mariadb: self.facts.as_ref().is_some_and(Facts::is_mariadb),
@@ -164,14 +164,14 @@ impl Engine {
         let client = &self.clients[key];
         let reader = self.reader(key);
         let diagnostics = match &client.aftermath.diagnostics {
-            Diagnostics::Saved { warnings, errors, reply } => Diagnostics::Saved {
+            Diagnostics::Saved { warnings, errors, reply, .. } => Diagnostics::Saved {
                 warnings: warnings.saturating_add(1),
                 errors: errors.saturating_add(1),
-                reply: conditions::with_error(reply, &error),
+                sql_state: SqlState::of(error.sql_state),
+                reply: List::new(conditions::with_error(&reply.0, &error)),
             },
             _ => Diagnostics::of_error(&error, reader),
         };
-        self.clients[key].sql_state = SqlState::of(error.sql_state);
         self.answer_this_ok(key, answer, &OkPacket { warnings: 1, ..OkPacket::plain(reader.status()) });
         self.clients[key].aftermath.row_count = -1;
         self.keep_diagnostics(key, diagnostics);
@@ -192,7 +192,12 @@ mod tests {
 
     /// A list of so many bytes. It is no answer of a server.
     fn list(bytes: usize) -> Diagnostics {
-        Diagnostics::Saved { warnings: 64, errors: 2, reply: vec![0; bytes].into() }
+        Diagnostics::Saved {
+            warnings: 64,
+            errors: 2,
+            sql_state: None,
+            reply: List::new(vec![0; bytes - size_of::<List>()].into()),
+        }
     }
 
     fn is_counted(engine: &Engine, key: usize) -> bool {

@@ -52,7 +52,6 @@ use crate::request::Request;
 use crate::session::SessionId;
 use crate::session::aftermath::{Aftermath, Reader};
 use crate::session::pins::Pins;
-use crate::session::sql_states::SqlState;
 use holdings::Holdings;
 use prepared::ClientStatements;
 use priority::Priority;
@@ -103,8 +102,6 @@ pub(crate) struct Client {
     /// What of the pool's variables it has set for itself.
     pub(crate) priority: Priority,
     pub(crate) aftermath: Aftermath,
-    /// The SQLSTATE of the last error in its diagnostics; apart from them, since there is room for it here.
-    pub(crate) sql_state: Option<SqlState>,
     /// What it has prepared; none until it does.
     pub(crate) statements: Option<Box<ClientStatements>>,
     /// Its command, from arrival to dispatch.
@@ -227,7 +224,6 @@ impl Client {
             tickets: 0,
             priority: Priority::default(),
             aftermath: Aftermath::default(),
-            sql_state: None,
             statements: None,
             request: None,
             input: Vec::new(),

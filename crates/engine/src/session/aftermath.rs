@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use wire::{Capabilities, Column, ColumnDescription, ColumnType, ResultSetWriter, StatusFlags};
 
+use super::sql_states::SqlState;
 use crate::backend::ServerError;
 use crate::client::last_gtid::Gtid;
 use crate::steps;
@@ -91,6 +92,16 @@ impl Default for Aftermath {
     }
 }
 
+/// An answer to SHOW WARNINGS; apart from what is told of it, since each client has room for that, and few have any.
+#[derive(Clone, Debug)]
+pub(crate) struct List(pub(crate) Box<[u8]>);
+
+impl List {
+    pub(crate) fn new(reply: Box<[u8]>) -> Box<Self> {
+        Box::new(Self(reply))
+    }
+}
+
 /// What SHOW WARNINGS would say.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Diagnostics {
@@ -98,9 +109,9 @@ pub(crate) enum Diagnostics {
     #[default]
     None,
     /// Something, and it is still on the client's backend.
-    OnBackend { warnings: u16, errors: u16 },
+    OnBackend { warnings: u16, errors: u16, sql_state: Option<SqlState> },
     /// The server's answer to SHOW WARNINGS, in packets as this client reads them.
-    Saved { warnings: u16, errors: u16, reply: Box<[u8]> },
+    Saved { warnings: u16, errors: u16, sql_state: Option<SqlState>, reply: Box<List> },
     /// That was not kept: it was too long, those of all clients were too many, the backend that had it was lost, or others were behind
     /// the statement.
     Counted { warnings: u16, errors: u16 },
@@ -111,9 +122,17 @@ impl Diagnostics {
     pub(crate) fn counts(&self) -> (u16, u16) {
         match self {
             Self::None => (0, 0),
-            Self::OnBackend { warnings, errors }
+            Self::OnBackend { warnings, errors, .. }
             | Self::Saved { warnings, errors, .. }
             | Self::Counted { warnings, errors } => (*warnings, *errors),
+        }
+    }
+
+    /// The SQLSTATE of the last error among them, as its packet has told.
+    pub(crate) fn sql_state(&self) -> Option<SqlState> {
+        match self {
+            Self::OnBackend { sql_state, .. } | Self::Saved { sql_state, .. } => *sql_state,
+            Self::None | Self::Counted { .. } => None,
         }
     }
 
@@ -121,7 +140,7 @@ impl Diagnostics {
     pub(crate) fn reply(&self, reader: Reader) -> Option<Cow<'_, [u8]>> {
         match self {
             Self::None | Self::OnBackend { .. } => None,
-            Self::Saved { reply, .. } => Some(Cow::Borrowed(reply)),
+            Self::Saved { reply, .. } => Some(Cow::Borrowed(&reply.0)),
             Self::Counted { warnings, errors } => {
                 let text = format!(
                     "{warnings} warnings; their texts were not kept: they were too long, or too many, or lost with \
@@ -137,7 +156,7 @@ impl Diagnostics {
     pub(crate) fn lose_texts(&mut self) {
         *self = match std::mem::take(self) {
             Self::OnBackend { warnings: 0, .. } => Self::None,
-            Self::OnBackend { warnings, errors } => Self::Counted { warnings, errors },
+            Self::OnBackend { warnings, errors, .. } => Self::Counted { warnings, errors },
             elsewhere => elsewhere,
         }
     }
@@ -145,7 +164,7 @@ impl Diagnostics {
     /// Bytes that it takes beside its own size.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Saved { reply, .. } => reply.len(),
+            Self::Saved { reply, .. } => size_of::<List>() + reply.0.len(),
             Self::None | Self::OnBackend { .. } | Self::Counted { .. } => 0,
         }
     }
@@ -153,7 +172,12 @@ impl Diagnostics {
     /// Of a short read that others had followed, so that only its error packet tells.
     pub(crate) fn of_error(error: &ServerError, reader: Reader) -> Self {
         let reply = warnings_reply("Error", error.code, &error.message, reader);
-        Self::Saved { warnings: 1, errors: 1, reply }
+        Self::Saved {
+            warnings: 1,
+            errors: 1,
+            sql_state: SqlState::of(error.sql_state),
+            reply: List::new(reply),
+        }
     }
 }
 

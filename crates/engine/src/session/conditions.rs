@@ -270,7 +270,7 @@ mod tests {
         let Diagnostics::Saved { reply, .. } = Diagnostics::of_error(&error(1366, "first"), READER) else {
             panic!("an error is kept")
         };
-        with_error(&reply, &error(1644, "zweiter F\u{e4}ller"))
+        with_error(&reply.0, &error(1644, "zweiter F\u{e4}ller"))
     }
 
     fn answer(text: &str, reply: Option<&[u8]>, results: &str) -> Option<String> {
