@@ -20,6 +20,8 @@ pub struct LexMode {
     pub high_blank: Option<u8>,
     /// Whose built-in functions count.
     pub server: ServerKind,
+    /// Its version, 101114 for 10.11.14. With 0 whatever any version has built in counts.
+    pub version: u32,
 }
 
 /// Which kind of server reads a text.

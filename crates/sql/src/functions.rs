@@ -3,7 +3,8 @@
 
 use std::cmp::Ordering;
 
-use crate::ServerKind;
+use crate::versions::lacks;
+use crate::{LexMode, ServerKind};
 
 /// What the call of a name means for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +29,16 @@ pub(crate) enum Function {
 
 /// What a name directly before a parenthesis is. `quoted`: the name stood in quotes, which keywords never do. `glued`:
 /// nothing stands between the name and the parenthesis.
-pub(crate) fn function(name: &[u8], quoted: bool, glued: bool, server: ServerKind) -> Function {
+pub(crate) fn function(name: &[u8], quoted: bool, glued: bool, mode: LexMode) -> Function {
+    let server = mode.server;
     let stored = match server {
         ServerKind::MariaDb => {
             contains(STORED_ON_MARIADB, name) || (!glued && contains(GLUED_ON_MARIADB, name))
         }
-        ServerKind::MySql => contains(STORED_ON_MYSQL, name),
+        ServerKind::MySql => contains(STORED_ON_MYSQL, name) || (!glued && contains(GLUED_ON_MYSQL, name)),
         ServerKind::Unknown => false,
     };
-    if stored {
+    if stored || lacks(name, server, mode.version) {
         return Function::Unknown;
     }
     if let Ok(place) = SPECIAL.binary_search_by(|(known, _)| compare(known, name)) {
@@ -90,12 +92,12 @@ pub(crate) fn varies_without_parenthesis(word: &[u8]) -> bool {
     ) && contains(&WORDS, word)
 }
 
-fn contains(table: &[&str], name: &[u8]) -> bool {
+pub(crate) fn contains(table: &[&str], name: &[u8]) -> bool {
     table.binary_search_by(|known| compare(known, name)).is_ok()
 }
 
 /// Compares a lower-case name of a table with one in any case, without a copy.
-fn compare(known: &str, name: &[u8]) -> Ordering {
+pub(crate) fn compare(known: &str, name: &[u8]) -> Ordering {
     known.bytes().cmp(name.iter().map(u8::to_ascii_lowercase))
 }
 
@@ -300,20 +302,27 @@ static MYSQL: Own = Own {
 /// function of each name on MariaDB 10.11 and calling it.
 #[rustfmt::skip] // as many on a line as fit
 static STORED_ON_MARIADB: &[&str] = &[
-    "any_value", "escape", "fields", "format_pico_time", "geomcollection", "indexes", "json_schema_valid",
-    "lateral", "mbrcoveredby", "minus", "of", "regexp_like", "sql_buffer_result", "sql_cache", "sql_no_cache",
+    "any_value", "escape", "fields", "geomcollection", "indexes", "lateral", "mbrcoveredby", "minus", "of",
+    "regexp_like", "service_get_read_locks", "service_get_write_locks", "service_release_locks",
+    "sql_buffer_result", "sql_cache", "sql_no_cache",
     "st_buffer_strategy", "st_collect", "st_frechetdistance", "st_geohash", "st_geomcollfromtxt",
     "st_hausdorffdistance", "st_isvalid", "st_latfromgeohash", "st_latitude", "st_lineinterpolatepoint",
     "st_lineinterpolatepoints", "st_longfromgeohash", "st_longitude", "st_makeenvelope", "st_numinteriorring",
     "st_perimeter", "st_pointatdistance", "st_pointfromgeohash", "st_simplify", "st_swapxy", "st_transform",
-    "st_validate", "until",
+    "st_validate", "until", "version_tokens_lock_exclusive", "version_tokens_lock_shared", "version_tokens_unlock",
 ];
 
 /// Likewise where a blank stands before the parenthesis, without `IGNORE_SPACE`.
 #[rustfmt::skip] // as many on a line as fit
 static GLUED_ON_MARIADB: &[&str] = &[
-    "cume_dist", "dense_rank", "first_value", "json_arrayagg", "json_objectagg", "lag", "lead", "nth_value",
-    "ntile", "percent_rank", "rank",
+    "cume_dist", "dense_rank", "first_value", "json_arrayagg", "json_objectagg", "lag", "lead", "median",
+    "nth_value", "ntile", "percent_rank", "percentile_cont", "percentile_disc", "rank",
+];
+
+/// The same on MySQL.
+#[rustfmt::skip] // as many on a line as fit
+static GLUED_ON_MYSQL: &[&str] = &[
+    "json_arrayagg", "json_objectagg", "st_collect", "sysdate",
 ];
 
 /// Likewise on MySQL 8.0.31; those that 5.7 has built in still are among them.
@@ -340,7 +349,7 @@ mod tests {
     #[test]
     fn tables_are_sorted() {
         let own = [&MARIADB, &MYSQL].into_iter().flat_map(|own| [own.plain, own.varying, own.waiting]);
-        let stored = [STORED_ON_MARIADB, GLUED_ON_MARIADB, STORED_ON_MYSQL];
+        let stored = [STORED_ON_MARIADB, GLUED_ON_MARIADB, STORED_ON_MYSQL, GLUED_ON_MYSQL];
         for table in [KEYWORDS, GLUED, GLUED_VARYING, PLAIN, VARYING].into_iter().chain(stored).chain(own) {
             assert!(table.is_sorted_by(|a, b| a < b));
         }
@@ -349,7 +358,7 @@ mod tests {
 
     #[test]
     fn look_ups() {
-        let of = |name: &[u8], quoted, glued| function(name, quoted, glued, ServerKind::Unknown);
+        let of = |name: &[u8], quoted, glued| function(name, quoted, glued, LexMode::default());
         assert_eq!(of(b"GET_lock", false, true), Function::NamedLock);
         assert_eq!(of(b"Concat", false, false), Function::Plain);
         assert_eq!(of(b"count", false, true), Function::Plain);
@@ -368,7 +377,9 @@ mod tests {
 
     #[test]
     fn keywords_of_one_kind_are_names_on_the_other() {
-        let of = |name: &[u8], glued, server| function(name, false, glued, server);
+        let of = |name: &[u8], glued, server| {
+            function(name, false, glued, LexMode { server, ..LexMode::default() })
+        };
         let (mariadb, mysql) = (ServerKind::MariaDb, ServerKind::MySql);
         assert_eq!(
             (of(b"Lateral", true, mariadb), of(b"lateral", true, mysql)),
@@ -390,7 +401,7 @@ mod tests {
 
     #[test]
     fn names_of_the_other_kind_are_stored_functions() {
-        let of = |name: &[u8], server| function(name, false, true, server);
+        let of = |name: &[u8], server| function(name, false, true, LexMode { server, ..LexMode::default() });
         for (name, kind, other) in [
             (&b"BIN_TO_UUID"[..], ServerKind::MySql, ServerKind::MariaDb),
             (b"ps_thread_id", ServerKind::MySql, ServerKind::MariaDb),

@@ -39,6 +39,7 @@ mod system_variable;
 mod tracker;
 mod transaction;
 mod user_variables;
+mod versions;
 
 pub use classification::{
     CharsetSetting, Classification, KillTarget, Kind, LexMode, ServerKind, SessionCall, SessionFunction,
@@ -56,3 +57,4 @@ pub use stored_code::{CodeEffects, CodeKind, StoredCode, folded_name, has_letter
 pub use tracker::TrackerVariable;
 pub use transaction::{TransactionCommand, transaction_command};
 pub use user_variables::{Assignment, VariableUse, variable_use};
+pub use versions::may_be_stored_too;

@@ -8,7 +8,7 @@ use crate::keyword::{Keyword, keyword};
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::select_list::SelectList;
 use crate::system_variable::{Scope, SystemVariable, without_quotes};
-use crate::{Effects, LexMode, Reads, ServerKind, SessionCall, SessionFunction, TrackerVariable};
+use crate::{Effects, LexMode, Reads, SessionCall, SessionFunction, TrackerVariable};
 
 /// More names of variables than any server has: MySQL 9.7 and MariaDB 11 have some 700 each.
 const MOST_NAMES: usize = 1024;
@@ -76,7 +76,7 @@ pub(crate) struct Remarks {
 pub(crate) struct Scanner<'a> {
     pub text: &'a [u8],
     lexer: Lexer<'a>,
-    server: ServerKind,
+    mode: LexMode,
     /// The token at hand: seen by callers, not yet taken in.
     pub current: Token,
     /// What it is, if it is one of these.
@@ -111,7 +111,7 @@ impl<'a> Scanner<'a> {
         let mut scanner = Self {
             text,
             lexer,
-            server: mode.server,
+            mode,
             current,
             keyword: Keyword::None,
             findings: Findings {
@@ -465,7 +465,7 @@ impl<'a> Scanner<'a> {
     /// What stands in a definition of tables is mostly no call, and none of a stored function: servers allow none there. What holds
     /// something on its connection counts wherever it stands.
     fn take_call_of_definition(&mut self, name: Name) {
-        match functions::function(without_quotes(self.bytes(name.token)), true, true, self.server) {
+        match functions::function(without_quotes(self.bytes(name.token)), true, true, self.mode) {
             Function::Sequence => self.add_effect(Effects::SEQUENCE),
             Function::NamedLock => self.add_effect(Effects::NAMED_LOCK),
             _ => {}
@@ -479,7 +479,7 @@ impl<'a> Scanner<'a> {
         let function = if name.qualified {
             Function::Unknown
         } else {
-            functions::function(bare, quoted, glued, self.server)
+            functions::function(bare, quoted, glued, self.mode)
         };
         let mut open = |function| self.open_call = Some((function, name.token.start()));
         match function {

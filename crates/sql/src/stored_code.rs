@@ -10,10 +10,10 @@ use std::ops::{BitOr, BitOrAssign};
 
 use memchr::memchr2_iter;
 
+use crate::LexMode;
 use crate::functions::{Function, function};
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::system_variable::{Scope, SystemVariable, without_quotes};
-use crate::{LexMode, ServerKind};
 
 /// What stored code may do beside reading and writing tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -443,7 +443,7 @@ impl<'a> Reader<'a> {
             "version_tokens_unlock",
             "lastval",
         ];
-        self.found.effects |= match function(text, false, true, ServerKind::Unknown) {
+        self.found.effects |= match function(text, false, true, LexMode::default()) {
             Function::NamedLock | Function::Sequence if !frees.iter().any(|word| is_word(text, word)) => {
                 CodeEffects::SILENT
             }

@@ -43,12 +43,14 @@ const MODES: [LexMode; 2] = [
         no_backslash_escapes: false,
         high_blank: None,
         server: ServerKind::Unknown,
+        version: 0,
     },
     LexMode {
         ansi_quotes: true,
         no_backslash_escapes: true,
         high_blank: Some(0xa0),
         server: ServerKind::MySql,
+        version: 80_031,
     },
 ];
 

@@ -178,7 +178,8 @@ impl Facts {
         self.name_resolution = !matches!((*skip_names)?, b"1" | b"ON");
         self.sql_mode = (*sql_mode)?.into();
         let server = if self.is_mariadb() { ServerKind::MariaDb } else { ServerKind::MySql };
-        self.lex_mode = LexMode { server, ..crate::session::lex_mode(&self.sql_mode) };
+        self.lex_mode =
+            LexMode { server, version: self.version.number(), ..crate::session::lex_mode(&self.sql_mode) };
         self.max_connections = number(*connections)?;
         self.max_allowed_packet = number(*packet)?;
         self.max_prepared_stmt_count = number(*prepared)?;

@@ -4,7 +4,8 @@
 pub(crate) struct Version {
     text: Vec<u8>,
     is_mariadb: bool,
-    major: u32,
+    /// The first three numbers.
+    numbers: [u32; 3],
 }
 
 impl Version {
@@ -12,10 +13,11 @@ impl Version {
         let is_mariadb = text.windows(7).any(|part| part.eq_ignore_ascii_case(b"mariadb"));
         // MariaDB up to 10 writes this for replicas of old versions.
         let numbers = text.strip_prefix(b"5.5.5-").unwrap_or(&text);
-        let major =
-            numbers.split(|&byte| byte == b'.').next().and_then(|text| std::str::from_utf8(text).ok());
-        let major = major.and_then(|major| major.parse().ok()).unwrap_or(0);
-        Self { text, is_mariadb, major }
+        let mut digits =
+            numbers.split(|byte| !byte.is_ascii_digit()).map(|digits| std::str::from_utf8(digits));
+        let mut next = || digits.next()?.ok()?.parse().ok();
+        let numbers = [next(), next(), next()].map(Option::unwrap_or_default);
+        Self { text, is_mariadb, numbers }
     }
 
     /// As it was greeted with.
@@ -30,7 +32,13 @@ impl Version {
 
     /// The first number, behind the prefix; 0 where there is none.
     pub(crate) fn major(&self) -> u32 {
-        self.major
+        self.numbers[0]
+    }
+
+    /// As [`sql::LexMode`] has it: 101114 for 10.11.14.
+    pub(crate) fn number(&self) -> u32 {
+        let [major, minor, patch] = self.numbers;
+        major.saturating_mul(10_000).saturating_add(minor.min(99) * 100 + patch.min(99))
     }
 }
 
@@ -40,16 +48,19 @@ mod tests {
 
     #[test]
     fn the_kind_and_the_first_number_are_read() {
-        for (text, is_mariadb, major) in [
-            ("5.5.5-10.11.14-MariaDB-0+deb12u2", true, 10),
-            ("11.4.5-MARIADB", true, 11),
-            ("9.7.4-2", false, 9),
-            ("8.0.11-TiDB-v8.5.0", false, 8),
+        for (text, is_mariadb, number) in [
+            ("5.5.5-10.11.14-MariaDB-0+deb12u2", true, 101_114),
+            ("11.4.5-MARIADB", true, 110_405),
+            ("10.6.9-5-MariaDB-enterprise-log", true, 100_609),
+            ("9.7.4-2", false, 90_704),
+            ("8.0.11-TiDB-v8.5.0", false, 80_011),
+            ("5.7", false, 50_700),
             ("5.5.5-x", false, 0),
             ("", false, 0),
         ] {
             let version = Version::new(text.into());
-            assert_eq!((version.is_mariadb(), version.major()), (is_mariadb, major), "{text}");
+            assert_eq!((version.is_mariadb(), version.number()), (is_mariadb, number), "{text}");
+            assert_eq!(version.major(), number / 10_000);
             assert_eq!(version.text(), text.as_bytes());
         }
     }

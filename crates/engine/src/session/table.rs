@@ -105,7 +105,12 @@ impl Sessions {
     pub(crate) fn lex_mode(&self, id: SessionId, servers: sql::LexMode) -> sql::LexMode {
         let entry = &self.entries[id.0 as usize];
         let mode = entry.lex_mode.unwrap_or(servers);
-        sql::LexMode { high_blank: entry.high_blank, server: servers.server, ..mode }
+        sql::LexMode {
+            high_blank: entry.high_blank,
+            server: servers.server,
+            version: servers.version,
+            ..mode
+        }
     }
 
     /// Bytes of all states, and of their table.

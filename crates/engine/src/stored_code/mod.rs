@@ -207,6 +207,8 @@ fn take_in<'a>(
         *effects |= all;
     }
     let reach = match object.runs {
+        // A text that seems to call a built-in function may call it.
+        Runs::Called if sql::may_be_stored_too(&object.name) => Reach { reads: all, writes: all },
         Runs::Called => return more,
         Runs::Written => Reach { reads: CodeEffects::NONE, writes: all },
         Runs::Used => Reach { reads: reach.reads, writes: all },

@@ -157,3 +157,14 @@ fn what_nested_calls_do_is_found_in_linear_time() {
         objects.reverse();
     }
 }
+
+#[test]
+fn a_function_by_the_name_of_one_that_is_built_in_is_seen_where_it_is_named() {
+    let objects = [
+        object(Runs::Called, "point", "RETURN GET_LOCK('a', 0)"),
+        object(Runs::Called, "other", "RETURN GET_LOCK('a', 0)"),
+    ];
+    let library = library(&objects, ALL_KNOWN);
+    assert_eq!(effects(&library, "SELECT POINT(1)", false), SILENT);
+    assert_eq!(effects(&library, "SELECT other(1)", false), NONE, "its call pins by itself");
+}
