@@ -220,7 +220,25 @@ impl Engine {
             self.set_tracker(key, client, tracker, &value);
         }
         self.backends[key].trackers &= !sets_list;
-        something && !explained
+        let unexplained = something && !explained;
+        if unexplained && tells_schema && self.executes_elsewhere(client, request) {
+            // Nearly always that is all. To pin for what code that nobody can read might have done beside it would take their backends
+            // from all who execute like this, until the server has been read or for good.
+            let backend = &mut self.backends[key];
+            backend.afterwards = backend.afterwards.max(Afterwards::Reset);
+            return false;
+        }
+        unexplained
+    }
+
+    /// Whether it is the execution of a statement that was prepared in another schema, into which the server goes for it, and back.
+    /// Nothing is known of what its code does.
+    fn executes_elsewhere(&self, client: usize, request: &Request) -> bool {
+        let executes = request.command == RequestKind::Execute && !request.hidden.effects.changes_session();
+        let Some(about) = request.about.as_deref().filter(|_| executes) else { return false };
+        let schema_of = |session| self.sessions.state(session).schema.as_deref();
+        let own = self.clients[client].session.expect("a client with requests has logged in");
+        schema_of(self.definitions.get(about.definition).session) != schema_of(own)
     }
 
     /// Whether a change that the server does not name is one of those that are known of the statement.
