@@ -49,6 +49,7 @@ const LIVE: &[&str] = &[
     "prepared_statement_memory",
     "query_timeout",
     "queue_delay_interval",
+    "unfair_wait_limit",
     "queue_delay_target",
     "queue_limit",
     "queue_wait_limit",

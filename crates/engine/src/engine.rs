@@ -41,7 +41,7 @@ use crate::outside::orders::OutsideKill;
 use crate::outside::snapshot::Totals;
 use crate::outside::turns::Turns;
 use crate::outside::waits::{Holdups, WaitReason, Waits};
-use crate::overload::{Abandoned, Delay};
+use crate::overload::{Abandoned, NewWork};
 use crate::scheduler::{Class, Scheduler};
 use crate::session::Sessions;
 use crate::session::pin_counts::PinCounts;
@@ -115,7 +115,7 @@ pub struct Engine {
     /// What statements have taken since the last long one ended.
     pub(crate) others_pace: Pace,
     pub(crate) scheduler: Scheduler,
-    pub(crate) delay: Delay,
+    pub(crate) new_work: NewWork,
     pub(crate) shares: Shares,
     /// Statements whose clients have gone, and that are to be ended.
     pub(crate) abandoned: Vec<Abandoned>,
@@ -248,7 +248,7 @@ impl Engine {
             waits: Waits::default(),
             holdups: Holdups::default(),
             turns: Turns::default(),
-            delay: Delay::NONE,
+            new_work: NewWork::default(),
             shares: Shares::default(),
             abandoned: Vec::new(),
             others_pace: Pace::default(),
@@ -455,8 +455,12 @@ impl Engine {
         self.end_overdue();
         self.carry_out_kills();
         if self.paused {
+            self.new_work.starts_lately.hold(self.now);
             self.holdups.note(self.now, Some(WaitReason::Paused), Some(WaitReason::Paused));
         } else {
+            if self.server.is_down() {
+                self.new_work.starts_lately.hold(self.now);
+            }
             self.dispatch_shares();
             self.refuse_overload();
         }

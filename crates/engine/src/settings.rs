@@ -11,7 +11,7 @@ use crate::accounts::failed_logins::FailedLoginSettings;
 use crate::coalescing::CoalescingSettings;
 use crate::learned::limit::Range;
 use crate::overload::OverloadSettings;
-use crate::shares::SharesSettings;
+use crate::shares::{FairShare, SharesSettings};
 
 /// What the engine is told at its start.
 #[derive(Clone)]
@@ -308,9 +308,14 @@ impl Settings {
         self.adaptive_lifo && self.is_own_pool() && !self.shares.is_on()
     }
 
-    /// Whether it may in front of them, within each share.
+    /// Whether users have shares while one crowds out another.
+    pub(crate) fn shares_by_crowding(&self) -> bool {
+        self.shares.fair_share == FairShare::Crowding && self.is_own_pool() && !self.shares.is_on()
+    }
+
+    /// Whether it may in front of them, within each share, where there are any.
     pub(crate) fn newest_of_share_may_go_first(&self) -> bool {
-        self.adaptive_lifo && self.is_own_pool() && self.shares.is_on()
+        self.adaptive_lifo && self.is_own_pool()
     }
 
     fn is_own_pool(&self) -> bool {
@@ -378,7 +383,7 @@ impl Default for Settings {
             long_permits: 0,
             overload: OverloadSettings::default(),
             long_permits_max: 1,
-            shares: SharesSettings::default(),
+            shares: SharesSettings { fair_share: FairShare::Crowding, ..SharesSettings::default() },
             stall_limit: Duration::from_millis(60),
             transaction_delay: Duration::ZERO,
             lock_wait_interval: Duration::from_millis(100),

@@ -59,6 +59,8 @@ pub struct Workers {
     sharing_meter: Meter<2>,
     /// When the server was last asked who waits for whose locks, in microseconds.
     lock_waits_asked: AtomicU64,
+    /// Until when users have shares, because one crowds out another, in microseconds.
+    crowded_until: AtomicU64,
     /// Counts statements that had to queue: the order of all queues.
     arrivals: AtomicU64,
     seats: Box<[Seat]>,
@@ -138,6 +140,7 @@ impl Workers {
             in_flight: AtomicU32::new(settings.statements_in_flight.max(1)),
             sharing_meter: Meter::new([settings.shared_backends_range(), settings.in_flight_range()]),
             lock_waits_asked: AtomicU64::new(0),
+            crowded_until: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             seats: (0..count).map(|_| seat()).collect(),
         };
@@ -148,6 +151,16 @@ impl Workers {
     /// How many there are.
     pub fn count(&self) -> u32 {
         u32::try_from(self.seats.len()).expect("made from a u32")
+    }
+
+    /// Until when users have shares ([`crate::shares`]).
+    pub(crate) fn crowded_until(&self) -> Instant {
+        Instant::from_micros(self.crowded_until.load(SeqCst))
+    }
+
+    /// Users have shares until then, or longer.
+    pub(crate) fn prolong_crowding(&self, until: Instant) {
+        self.crowded_until.fetch_max(until.as_micros(), SeqCst);
     }
 
     /// How many permits there are.

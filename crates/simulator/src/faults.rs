@@ -170,7 +170,7 @@ impl Parameters {
             drains_early: random.percent(15),
             fault_interval: random.between(20_000, 2_000_000),
             overload: OverloadSettings::default(),
-            shares: SharesSettings::default(),
+            shares: SharesSettings { fair_share: FairShare::Crowding, ..SharesSettings::default() },
         };
         // A statement that waits for a row must lend its permit, or the one that would end the wait may not run.
         parameters.habits.contends = !parameters.counts_permits() && random.percent(60);
@@ -383,6 +383,7 @@ fn draw_overload(random: &mut Random) -> OverloadSettings {
         queue_limit,
         long_queue_limit,
         queue_wait_limit: time(200_000),
+        unfair_wait_limit: Duration::from_millis(50),
         long_queue_wait_limit: time(500_000),
         queue_delay_target: time(20_000),
         queue_delay_interval: Duration::from_millis(20),
@@ -402,7 +403,7 @@ fn draw_shares(random: &mut Random) -> SharesSettings {
     let user_permits = numbers(&["", "*=1", "alice=1,bob=2"]);
     let schema_permits = numbers(&["", "*=2"]);
     let address_permits = numbers(&["", "*=1"]);
-    let fair_share = *random.pick(&[FairShare::Off, FairShare::User, FairShare::Schema]);
+    let fair_share = *random.pick(&[FairShare::Off, FairShare::User, FairShare::Schema, FairShare::Crowding]);
     SharesSettings { fair_share, fair_weights, user_permits, schema_permits, address_permits }
 }
 

@@ -11,12 +11,15 @@ pub(super) const FAIR_SHARES: &[OptionSpec] = &[
         name: "fair_share",
         kind: Kind::Word(&[
             ("off", |configuration| configuration.engine.shares.fair_share = FairShare::Off),
+            ("crowding", |configuration| configuration.engine.shares.fair_share = FairShare::Crowding),
             ("user", |configuration| configuration.engine.shares.fair_share = FairShare::User),
             ("schema", |configuration| configuration.engine.shares.fair_share = FairShare::Schema),
         ]),
-        default: "off",
+        default: "crowding",
         example: "user",
-        doc: "Between whom the server's time is shared out: users, or default schemas. Where more comes than the server can \
+        doc: "Between whom the server's time is shared out: users, or default schemas; or users only while one of them crowds out \
+              another (crowding): new work of many users waits, and of one of them far less than of the others. That one has \
+              twice the weight of the others then, and nobody else is treated otherwise than without shares. Where more comes than the server can \
               do, new work (see queue_limit) of whoever has had the least of the server's time goes first, by time and not \
               by number of statements; who wants less than its share leaves the rest to others. Statements of open \
               transactions do not wait for this, but count. Each worker does this for its own clients.",

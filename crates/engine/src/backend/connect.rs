@@ -85,6 +85,11 @@ impl Server {
         }
     }
 
+    /// Whether the latest attempts have failed.
+    pub(crate) fn is_down(&self) -> bool {
+        matches!(self.state, Reach::Down { .. })
+    }
+
     pub(crate) fn answered(&mut self) {
         self.state = Reach::Up;
     }

@@ -198,6 +198,12 @@ pub struct Totals {
     pub opened_backends: u64,
     /// Backends lost or given up.
     pub closed_backends: u64,
+    /// Statements that `queue_wait_limit = 10s` would have refused, where that is off.
+    pub would_refuse_by_queue_wait_limit: u64,
+    /// Those that `queue_delay_target = 1s` would have.
+    pub would_refuse_by_queue_delay_target: u64,
+    /// Those that `long_queue_wait_limit = 1m` would have.
+    pub would_refuse_by_long_queue_wait_limit: u64,
     /// Statements that were answered with an error of ours while they waited, or whose client went meanwhile.
     pub cancelled: u64,
     /// Statements that were prepared again, on another backend than the client's COM_STMT_PREPARE.
@@ -302,6 +308,9 @@ impl Engine {
                 opened_backends: self.last_token,
                 kick_ups: self.scheduler.kick_ups,
                 newest_starts: self.scheduler.newest_starts,
+                would_refuse_by_queue_wait_limit: self.new_work.would_refuse.queue_wait_limit,
+                would_refuse_by_queue_delay_target: self.new_work.would_refuse.queue_delay_target,
+                would_refuse_by_long_queue_wait_limit: self.new_work.would_refuse.long_queue_wait_limit,
                 ..self.totals
             },
             longest_turn: self.longest_turn(),

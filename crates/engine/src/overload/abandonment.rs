@@ -40,7 +40,7 @@ impl Engine {
     /// How long the oldest new work has waited before which a statement has gone, where the newest go first.
     pub(super) fn passed_over_for(&self, request: &Request) -> Duration {
         let turned = request.lane.is_some_and(|lane| self.scheduler.is_newest_first(lane))
-            || (self.settings.newest_of_share_may_go_first() && self.shares.is_newest_first(self.now));
+            || (self.newest_of_share_may_go_first() && self.shares.is_newest_first(self.now));
         let oldest = turned.then(|| self.oldest_new(Class::Short)).flatten();
         oldest.map_or(Duration::ZERO, |(_, since)| self.now.since(since))
     }

@@ -13,20 +13,24 @@ mod delay;
 mod ending;
 mod idle_holders;
 mod queue_lengths;
+mod unfair;
+mod would_refuse;
 
 use std::time::Duration;
 
 use seam::Instant;
 
-pub(crate) use delay::Delay;
+use delay::Delay;
 pub(crate) use ending::Abandoned;
 pub(crate) use queue_lengths::QueueLengths;
+use unfair::StartsLately;
+use would_refuse::WouldRefuse;
 
 use crate::client::Phase;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind};
-use crate::scheduler::Class;
+use crate::scheduler::{Class, Lane};
 
 /// What is refused or ended rather than waited for. Zero turns each of them off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub struct OverloadSettings {
     pub queue_limit: u32,
     /// New work that has waited this long in the high or low queue is refused.
     pub queue_wait_limit: Duration,
+    /// New work that has waited this long, and twice as long as it takes to serve all that waits, is refused.
+    pub unfair_wait_limit: Duration,
     /// Statements that wait in the long lane of all workers; more are refused.
     pub long_queue_limit: u32,
     /// A statement that has waited this long in the long lane is refused.
@@ -58,12 +64,14 @@ pub struct OverloadSettings {
 }
 
 impl Default for OverloadSettings {
-    /// No bound but `max_connections`: each client has one statement waiting at most, as on a connection of its own, where it
-    /// would wait without an end too. Errors that nobody expects are for the user to ask for.
+    /// No bound but `max_connections` where everybody waits alike: each client has one statement waiting at most, as on a connection of
+    /// its own, where it would wait without an end too. Errors that nobody expects are for the user to ask for. What others go before
+    /// for ten seconds is another thing: that long most clients' own patience is.
     fn default() -> Self {
         Self {
             queue_limit: 0,
             queue_wait_limit: Duration::ZERO,
+            unfair_wait_limit: Duration::from_secs(10),
             long_queue_limit: 0,
             long_queue_wait_limit: Duration::ZERO,
             queue_delay_target: Duration::ZERO,
@@ -77,6 +85,19 @@ impl Default for OverloadSettings {
             idle_transaction_timeout: Duration::ZERO,
             idle_hold_timeout: Duration::from_secs(60),
         }
+    }
+}
+
+/// What is known of how new work waits.
+pub(crate) struct NewWork {
+    delay: Delay,
+    pub(crate) starts_lately: StartsLately,
+    pub(crate) would_refuse: WouldRefuse,
+}
+
+impl Default for NewWork {
+    fn default() -> Self {
+        Self { delay: Delay::NONE, starts_lately: StartsLately::NONE, would_refuse: WouldRefuse::NONE }
     }
 }
 
@@ -111,43 +132,53 @@ impl Engine {
             self.refuse_late(class);
             self.refuse_surplus(class);
         }
+        self.refuse_unfair();
     }
 
     /// When the next statement will have waited too long.
     pub(crate) fn next_refusal(&self) -> Option<Instant> {
         let due = |class| {
             let (time, _) = self.longest_wait(class)?;
-            self.oldest_new(class).map(|(_, since)| since + time)
+            self.oldest_new(class).map(|(_, since)| self.new_work.starts_lately.counted_from(since) + time)
         };
-        Class::ALL.into_iter().filter_map(due).min()
+        Class::ALL.into_iter().filter_map(due).chain(self.next_unfair()).min()
     }
 
-    /// New work of the high or low queue starts: what it has waited tells whether there is a standing delay.
+    /// New work starts: what it has waited tells whether there is a standing delay, and how fast the queues move.
     fn note_queue_delay(&mut self, client: usize, request: &Request) {
-        let overload = &self.settings.overload;
-        let (target, interval) = (overload.queue_delay_target, overload.queue_delay_interval);
-        let short = request.lane.is_some_and(|lane| Class::of(lane) == Class::Short);
         // Who follows another's statement has not come through the queue.
         let queued = !matches!(self.clients[client].phase, Phase::Following { .. });
-        if !target.is_zero() && short && queued && self.clients[client].backend.is_none() {
+        let Some(lane) = request.lane.filter(|_| queued && self.clients[client].backend.is_none()) else {
+            return;
+        };
+        self.note_would_refuse(Class::of(lane), request);
+        if Class::of(lane) == Class::Long {
+            return;
+        }
+        if lane != Lane::Contended {
+            self.new_work.starts_lately.note(self.now);
+        }
+        let overload = &self.settings.overload;
+        let (target, interval) = (overload.queue_delay_target, overload.queue_delay_interval);
+        if !target.is_zero() {
             let waited = request.waited.max(self.passed_over_for(request));
-            self.delay.note_start(self.now, waited > target, interval);
+            self.new_work.delay.note_start(self.now, waited > target, interval);
         }
     }
 
     fn refuse_late(&mut self, class: Class) {
         let Some((time, option)) = self.longest_wait(class) else { return };
         while let Some((client, since)) = self.oldest_new(class) {
-            if since + time > self.now {
+            if self.new_work.starts_lately.counted_from(since) + time > self.now {
                 break;
             }
             if class == Class::Short {
-                self.delay.note_refusal(self.now);
+                self.new_work.delay.note_refusal(self.now);
             }
             self.refuse_new(client as usize, &Bound::time(option, time));
         }
         if class == Class::Short {
-            self.delay.pass(self.now, self.settings.overload.queue_delay_interval);
+            self.new_work.delay.pass(self.now, self.settings.overload.queue_delay_interval);
         }
     }
 
@@ -176,7 +207,7 @@ impl Engine {
             Class::Long => (overload.long_queue_wait_limit, "long_queue_wait_limit"),
         };
         let target = overload.queue_delay_target;
-        let standing = class == Class::Short && !target.is_zero() && self.delay.is_standing();
+        let standing = class == Class::Short && !target.is_zero() && self.new_work.delay.is_standing();
         if standing && (time.is_zero() || target < time) {
             return Some((target, "queue_delay_target"));
         }

@@ -63,4 +63,37 @@ impl Scheduler {
         let both = |lane| [Need::Holds, Need::Any].map(|need| self.lists.len(queue(lane, need))).iter().sum();
         class.lanes().iter().map(|&lane| -> usize { both(lane) }).sum()
     }
+
+    /// New work that takes up the room of short statements: what waits for locks has a lane of its own, in nobody's way.
+    pub(crate) fn takes_room(&self) -> usize {
+        self.new_of(Class::Short) - self.lists.len(queue(Lane::Contended, Need::Any))
+    }
+
+    /// The oldest new work of the low queue, wherever that has moved to, and since when it has waited.
+    pub(crate) fn oldest_low(&self) -> Option<(u32, Instant)> {
+        let heads = LOW.iter().filter_map(|&lane| self.lists.head(queue(lane, Need::Any)));
+        heads.min_by_key(|head| head.since).map(|head| (head.client, head.since))
+    }
+
+    /// So many clients, about, whose new work waits there: those that came first, and those that came last where these are not all.
+    pub(crate) fn some_low(&self, count: usize) -> Vec<u32> {
+        let of = |&lane: &Lane| {
+            let queue = queue(lane, Need::Any);
+            let all = self.lists.len(queue) <= count;
+            let first = self.lists.first(queue, if all { count } else { count / 2 });
+            let last = self.lists.last(queue).map(|head| head.client);
+            first.chain(last.take(if all { 0 } else { count / 2 }))
+        };
+        LOW.iter().flat_map(of).collect()
+    }
+
+    /// Takes a client's new work out of there. Since when it has waited.
+    pub(crate) fn take_low(&mut self, client: u32) -> Option<Instant> {
+        let (from, _) = self.lists.place(client)?;
+        let low = LOW.iter().any(|&lane| from == queue(lane, Need::Any));
+        low.then(|| self.lists.remove(client)).flatten().map(|(_, head)| head.since)
+    }
 }
+
+/// Where new work waits that nothing is known of but when it came.
+const LOW: [Lane; 2] = [Lane::KickedUp, Lane::Low];

@@ -120,6 +120,8 @@ pub(crate) struct Scheduler {
     /// The rules of a server's own pool, in its profile.
     group: Option<Group>,
     adaptive_lifo: bool,
+    /// The order of new work is decided in front of the queues.
+    order_held: bool,
     orders: [Order; order::ORDERS],
     lists: Lists<QUEUES>,
     /// How many statements of contended kinds may still be in work.
@@ -143,6 +145,7 @@ impl Scheduler {
             holders_in_a_row: 0,
             group: Group::new(settings, workers.count()),
             adaptive_lifo: settings.newest_may_go_first(),
+            order_held: false,
             orders: Default::default(),
             workers,
             worker,

@@ -124,9 +124,14 @@ impl Scheduler {
         }
     }
 
+    /// The order of new work is decided in front of the queues from now on, or here again.
+    pub(crate) fn hold_order(&mut self, held: bool) {
+        self.order_held = held;
+    }
+
     /// Whether the newest statement of a lane goes first now.
     pub(crate) fn is_newest_first(&self, lane: Lane) -> bool {
-        let order = order_of(lane).filter(|_| self.group.is_none() && self.adaptive_lifo);
+        let order = order_of(lane).filter(|_| self.group.is_none() && self.adaptive_lifo && !self.order_held);
         order.is_some_and(|order| self.orders[order].is_newest_first(self.now))
     }
 

@@ -15,17 +15,20 @@
 //! ([`crate::scheduler::Order`]): one user's impatience does not turn the others' queues round.
 //!
 //! Only new work waits here. Statements of open transactions and of pinned clients go on at once, but count, and are charged.
-//! Each worker does this for its own clients: of a limit it has an even share, rounded up. Off by default, and then nothing
-//! of it costs anything.
+//! Each worker does this for its own clients: of a limit it has an even share, rounded up. By default there are no limits, and
+//! shares only where few crowd out many or many few ([`crowding`]); without them nothing of it costs anything.
 
 mod backends;
+mod crowding;
 mod named_numbers;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use named_numbers::NamedNumbers;
-pub(crate) use table::{Flow, Shares, Turn};
+pub(crate) use table::{Flow, Parked, Shares, Turn};
+
+use std::time::Duration;
 
 use seam::{Instant, Peer};
 
@@ -54,6 +57,8 @@ pub enum FairShare {
     /// Nobody: who comes first goes first.
     #[default]
     Off,
+    /// Users, by their names, while a user is crowded out by others.
+    Crowding,
     /// Users, by their names.
     User,
     /// Default schemas.
@@ -64,9 +69,11 @@ pub enum FairShare {
 const LOOK_BACK: usize = 32;
 
 impl SharesSettings {
+    /// Whether new work always waits for its share.
     pub(crate) fn is_on(&self) -> bool {
         let limits = [&self.user_permits, &self.schema_permits, &self.address_permits];
-        self.fair_share != FairShare::Off || limits.iter().any(|limits| !limits.is_empty())
+        matches!(self.fair_share, FairShare::User | FairShare::Schema)
+            || limits.iter().any(|limits| !limits.is_empty())
     }
 }
 
@@ -84,10 +91,11 @@ impl Engine {
         let settings = &self.settings.shares;
         let checks_schema = self.checks_schema(key);
         let held_up = need == Need::Any && self.is_held_up(key);
-        if (settings.is_on() || held_up) && !checks_schema {
+        if (self.shares_are_on() || held_up) && !checks_schema {
             let flow = self.flow_of(key);
             if need == Need::Any {
-                return self.shares.park(settings, flow, since, client, lane, standing);
+                self.shares.park(settings, flow, since, client, lane, standing);
+                return self.prolong_crowding(client);
             }
             self.shares.pass(settings, flow, client);
         }
@@ -96,11 +104,12 @@ impl Engine {
 
     /// Dispatches, with as much of what waits for its share as there is room for.
     pub(crate) fn dispatch_shares(&mut self) {
+        self.follow_crowding();
         loop {
             let released = self.release_shares();
-            let before = self.scheduler.new_of(Class::Short);
+            let before = self.scheduler.takes_room();
             self.dispatch();
-            if !released || self.scheduler.new_of(Class::Short) >= before {
+            if !released || self.scheduler.takes_room() >= before {
                 break;
             }
         }
@@ -112,23 +121,31 @@ impl Engine {
         self.let_users_go_on();
         let most = self.workers.permits().div_ceil(self.workers.count()) as usize;
         while Class::ALL.iter().any(|&class| self.shares.waiting(class) > 0) {
-            let turn = Turn {
-                now: self.now,
-                workers: self.workers.count(),
-                room_for_short: self.scheduler.new_of(Class::Short) < most,
-                overdue_after: self
-                    .settings
-                    .newest_of_share_may_go_first()
-                    .then_some(self.settings.prio_kickup_timer),
-            };
-            let next = self.shares.next(&self.settings.shares, &turn);
-            let Some(parked) = next else { break };
+            let room = self.scheduler.takes_room() < most;
+            let overdue_after =
+                self.newest_of_share_may_go_first().then_some(self.settings.prio_kickup_timer);
+            let Some(parked) = self.next_of_shares(room, overdue_after) else { break };
             released = true;
-            // Those that it has been put before may have come first, and must not overtake it in the next queue.
-            let standing = Standing { began: self.scheduler.arrival(), ..parked.standing };
-            self.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, standing);
+            self.enqueue_parked(parked);
         }
         released
+    }
+
+    /// Takes out the one whose turn it is.
+    fn next_of_shares(&mut self, room_for_short: bool, overdue_after: Option<Duration>) -> Option<Parked> {
+        let turn = Turn { now: self.now, workers: self.workers.count(), room_for_short, overdue_after };
+        self.shares.next(&self.settings.shares, &turn)
+    }
+
+    fn enqueue_parked(&mut self, parked: Parked) {
+        // Those that it has been put before may have come first, and must not overtake it in the next queue.
+        let standing = Standing { began: self.scheduler.arrival(), ..parked.standing };
+        self.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, standing);
+    }
+
+    /// Whether the newest of a share may go first.
+    pub(crate) fn newest_of_share_may_go_first(&self) -> bool {
+        self.settings.newest_of_share_may_go_first() && self.shares_are_on()
     }
 
     /// The new work of a class that has waited longest, and since when.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::backends::HeldUp;
+use super::crowding::{self, Crowding, LIGHT_WEIGHT};
 use super::{FairShare, SharesSettings};
 use crate::scheduler::{Class, Lane, Order, Standing};
 
@@ -114,8 +115,12 @@ pub(crate) struct Shares {
     underway: BTreeMap<Limited, u32>,
     /// Users whose new work waits until they use fewer backends.
     pub(super) held_up: HeldUp,
+    pub(super) crowding: Crowding,
     /// What the one that went last had had: who comes back after a pause begins here, and not with what it has saved up.
     clock: u64,
+    /// Statements parked or under way of all users or schemas, and of how many these are.
+    active: u64,
+    active_users: u64,
     arrivals: u64,
     waiting: [usize; Class::ALL.len()],
 }
@@ -155,8 +160,10 @@ impl Shares {
             let meter = self.meters.entry(name.to_owned()).or_default();
             if meter.active == 0 {
                 meter.had = meter.had.max(clock);
+                self.active_users += 1;
             }
             meter.active += 1;
+            self.active += 1;
         }
         let slot = self.ticket_slot(client);
         debug_assert!(slot.is_none(), "a client has one statement at a time");
@@ -189,11 +196,17 @@ impl Shares {
                     || !self.handed_on.contains_key(flow);
                 let meter = settings.fair_share.name_of(flow).and_then(|name| self.meters.get(name));
                 let had = meter.map_or(0, |meter| meter.had);
-                (fits && self.may_have_one_more(settings, flow, turn.workers))
-                    .then(|| (had, first.since, first.number, Rc::clone(flow), end))
+                (fits && self.may_have_one_more(settings, flow, turn.workers)).then_some((
+                    had,
+                    first.since,
+                    first.number,
+                    flow,
+                    end,
+                ))
             });
         let (had, _, number, flow, end) =
             candidates.min_by_key(|&(had, since, number, ..)| (had, since, number))?;
+        let flow = Rc::clone(flow);
         let queue = self.flows.get_mut(&flow).expect("it was found there");
         let parked = queue.take(end, number);
         let overdue = turn.is_overdue(&parked, &queue.order);
@@ -204,11 +217,12 @@ impl Shares {
         self.waiting[Class::of(parked.lane) as usize] -= 1;
         self.clock = self.clock.max(had);
         let counted = self.count(settings, &flow);
+        let light = settings.fair_share == FairShare::Crowding && self.is_light_user(&flow.user);
         let ticket = self.tickets[parked.client as usize].as_mut().expect("it is there");
         let meter =
             ticket.fair_share.name_of(&flow).and_then(|name| Some((name, self.meters.get_mut(name)?)));
         let charged = meter.map_or(0, |(name, meter)| {
-            let charged = by_weight(settings, name, meter.average);
+            let charged = by_weight(settings, name, meter.average, light);
             meter.had += charged;
             charged
         });
@@ -278,12 +292,17 @@ impl Shares {
             }
         };
         let Some(name) = ticket.fair_share.name_of(&ticket.flow) else { return };
+        let light = ticket.fair_share == FairShare::Crowding && self.is_light_user(name);
         let Some(meter) = self.meters.get_mut(name) else { return };
         meter.active = meter.active.saturating_sub(1);
+        self.active = self.active.saturating_sub(1);
+        if meter.active == 0 {
+            self.active_users = self.active_users.saturating_sub(1);
+        }
         if let Some((time, charged)) = used {
             meter.had = meter.had.saturating_sub(charged);
             if let Some(micros) = time {
-                meter.had += by_weight(settings, name, micros);
+                meter.had += by_weight(settings, name, micros, light);
                 // An eighth of the news, as round-trip times are smoothed (RFC 6298).
                 meter.average = if meter.average == 0 { micros } else { (meter.average * 7 + micros) / 8 };
             }
@@ -376,6 +395,17 @@ impl Shares {
         }
     }
 
+    /// Whose statement a client's is, where it counts here.
+    pub(super) fn flow_of_ticket(&self, client: u32) -> Option<&Flow> {
+        self.tickets.get(client as usize).and_then(Option::as_ref).map(|ticket| &*ticket.flow)
+    }
+
+    /// Whether there is much less of this user's than of others'.
+    pub(super) fn is_light_user(&self, name: &str) -> bool {
+        let active = self.meters.get(name).map_or(0, |meter| u64::from(meter.active));
+        crowding::is_light(active, self.active, self.active_users)
+    }
+
     /// Places in all queues, empty ones too.
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
@@ -424,15 +454,16 @@ impl Ticket {
 }
 
 /// What so many microseconds of the server count for a user or schema: at least one, so that nobody works for nothing.
-fn by_weight(settings: &SharesSettings, name: &str, micros: u64) -> u64 {
-    micros.max(1) * MICROSECOND / u64::from(settings.fair_weights.of(name).unwrap_or(1))
+fn by_weight(settings: &SharesSettings, name: &str, micros: u64, light: bool) -> u64 {
+    let weight = u64::from(settings.fair_weights.of(name).unwrap_or(1));
+    micros.max(1) * MICROSECOND / (weight * if light { LIGHT_WEIGHT } else { 1 })
 }
 
 impl FairShare {
-    fn name_of(self, flow: &Flow) -> Option<&str> {
+    pub(super) fn name_of(self, flow: &Flow) -> Option<&str> {
         match self {
             Self::Off => None,
-            Self::User => Some(&flow.user),
+            Self::User | Self::Crowding => Some(&flow.user),
             Self::Schema => Some(flow.schema.as_deref().unwrap_or_default()),
         }
     }

@@ -194,6 +194,15 @@ fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'sta
         ("Onramp_stored_code_names", sum(|view| view.stored_code.changing_names)),
         ("Onramp_stored_code_read", sum(|view| view.stored_code.readings)),
         ("Onramp_stored_code_unreadable", sum(|view| view.stored_code.unreadable)),
+        (
+            "Onramp_would_refuse_long_queue_wait_limit",
+            sum(|view| view.totals.would_refuse_by_long_queue_wait_limit),
+        ),
+        (
+            "Onramp_would_refuse_queue_delay_target",
+            sum(|view| view.totals.would_refuse_by_queue_delay_target),
+        ),
+        ("Onramp_would_refuse_queue_wait_limit", sum(|view| view.totals.would_refuse_by_queue_wait_limit)),
         ("Onramp_workers", control.program.reach.len() as u64),
         ("Queries", sum(|view| view.statements)),
         ("Questions", sum(|view| view.statements)),

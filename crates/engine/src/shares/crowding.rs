@@ -1,0 +1,166 @@
+//! Shares that act only where they have to: `fair_share = crowding`, the default.
+//!
+//! As long as one user is there alone, or users want about as much of each other, first come is first served, and nothing here costs
+//! anything: statements go to the scheduler's queues as if there were no shares. What calls for them is *crowding*: new work
+//! waits, and a user waits of whom much less waits than of others, so that a few crowd it out. That is looked for in the
+//! scheduler's queues, now and then, and only while something stands there. Then what waits moves in front of the queues, users take
+//! turns ([`super`]), and a light user has twice the weight of the others: who brings a crowd gets no more for it than who does not, and
+//! whoever asks for about half of the server has it while a crowd asks for all of it. It ends once no light user has come for a while.
+//!
+//! Crowding is common to all workers, since permits go to the statement that has the earliest place, whoever's it is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use seam::Instant;
+
+use super::FairShare;
+use crate::engine::Engine;
+use crate::scheduler::{Class, Lane, Standing};
+
+/// Somebody has to have waited for so long: what waits for less is no queue that anybody notices, but the order of a turn or two.
+const STANDS: Duration = Duration::from_millis(20);
+
+/// How often the queues are looked into while something stands there.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// So many of those that wait are looked at: among a dozen users who want the same, chance makes none of them look light.
+const LOOKED_AT: usize = 256;
+
+/// Shares last for so long after the last light user has come: users pause between their statements.
+const LASTS: Duration = Duration::from_secs(1);
+
+/// Of a light user there is at most this part of what there is of a user on average.
+pub(super) const LIGHT_PART: u64 = 4;
+
+/// A light user's weight then. A user who asks for half of what the server can is not to lose any of it to what the crowd
+/// itself costs; more would let many light users leave nothing to the others.
+pub(super) const LIGHT_WEIGHT: u64 = 2;
+
+/// What a worker knows of it.
+#[derive(Debug)]
+pub(crate) struct Crowding {
+    /// New work waits for its share, and not with the scheduler.
+    pub(super) engaged: bool,
+    look_at: Instant,
+}
+
+impl Default for Crowding {
+    fn default() -> Self {
+        Self { engaged: false, look_at: Instant::START }
+    }
+}
+
+impl Engine {
+    /// Whether new work waits for its share now.
+    pub(crate) fn shares_are_on(&self) -> bool {
+        self.settings.shares.is_on() || self.shares.crowding.engaged
+    }
+
+    /// Begins and ends it: before dispatching.
+    pub(super) fn follow_crowding(&mut self) {
+        let wanted = self.settings.shares_by_crowding();
+        if wanted && !self.shares.crowding.engaged {
+            self.look_for_crowding();
+        }
+        let engaged = wanted && self.now < self.workers.crowded_until();
+        if engaged != self.shares.crowding.engaged {
+            self.shares.crowding.engaged = engaged;
+            self.scheduler.hold_order(engaged);
+            if engaged {
+                self.park_what_waits();
+            } else if !self.settings.shares.is_on() {
+                self.hand_all_on();
+            }
+        }
+    }
+
+    /// A statement has come that waits for its share.
+    pub(super) fn prolong_crowding(&self, client: u32) {
+        let ends = self.workers.crowded_until();
+        if self.now + LASTS / 2 < ends || !self.shares.is_light(client) {
+            return;
+        }
+        let stands = |(_, since)| self.now.since(since) >= STANDS;
+        if self.shares.oldest(Class::Short).is_some_and(stands) {
+            self.workers.prolong_crowding(self.now + LASTS);
+        }
+    }
+
+    fn look_for_crowding(&mut self) {
+        let oldest = self.scheduler.oldest_low();
+        if self.now < self.shares.crowding.look_at
+            || oldest.is_none_or(|(_, since)| self.now.since(since) < STANDS)
+        {
+            return;
+        }
+        self.shares.crowding.look_at = self.now + LOOK_AGAIN;
+        let looked_at = self.scheduler.some_low(LOOKED_AT);
+        let identities: Vec<_> =
+            looked_at.iter().filter_map(|&client| self.clients[client as usize].identity).collect();
+        if identities.windows(2).all(|two| two[0] == two[1]) {
+            return;
+        }
+        let mut waiting: BTreeMap<&[u8], u64> = BTreeMap::new();
+        for identity in identities {
+            *waiting.entry(&self.identities.identity(identity).account.user).or_default() += 1;
+        }
+        let (all, users) = (waiting.values().sum::<u64>(), waiting.len() as u64);
+        if waiting.values().any(|&of_user| is_light(of_user, all, users)) {
+            self.workers.prolong_crowding(self.now + LASTS);
+        }
+    }
+
+    /// What waits with the scheduler waits for its share from now on.
+    fn park_what_waits(&mut self) {
+        for client in self.scheduler.some_low(usize::MAX) {
+            let key = client as usize;
+            if self.shares.counts(client) || self.checks_schema(key) {
+                continue;
+            }
+            let Some(since) = self.scheduler.take_low(client) else { continue };
+            let flow = self.flow_of(key);
+            let settings = &self.settings.shares;
+            self.shares.park(settings, flow, since, client, Lane::Low, Standing::default());
+        }
+    }
+
+    /// What waits for its share goes back to the scheduler, the oldest first.
+    fn hand_all_on(&mut self) {
+        while let Some(parked) = self.next_of_shares(true, None) {
+            self.enqueue_parked(parked);
+        }
+    }
+}
+
+/// Whether so many of a user's are few, where there are that many in all of so many users.
+pub(super) fn is_light(of_user: u64, all: u64, users: u64) -> bool {
+    of_user * LIGHT_PART * users <= all
+}
+
+impl super::Shares {
+    /// Whether a client's statement counts here.
+    fn counts(&self, client: u32) -> bool {
+        self.flow_of_ticket(client).is_some()
+    }
+
+    /// Whether it is one of a light user's.
+    fn is_light(&self, client: u32) -> bool {
+        let name = self.flow_of_ticket(client).and_then(|flow| FairShare::Crowding.name_of(flow));
+        name.is_some_and(|name| self.is_light_user(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_light_beside_a_crowd_and_not_beside_its_equals() {
+        assert!(is_light(10, 210, 2) && is_light(1, 256, 2));
+        assert!(!is_light(1, 1, 1), "who is alone is not light");
+        assert!(!is_light(1, 100, 100) && !is_light(60, 256, 4) && !is_light(64, 256, 2));
+        // Two crowds do not make each other's share the usual one.
+        assert!(is_light(6, 130, 3));
+    }
+}

@@ -1,0 +1,122 @@
+//! What one user's crowd takes from another user with default settings, over real engines, a modelled server of 2,000 statements a second,
+//! and a virtual clock.
+
+use std::time::Duration;
+
+use engine::{FairShare, Settings};
+use simulator::scheduling::scenario::{Compares, Group, Picture, Row, ServerModel, Step, Table, Time};
+use simulator::scheduling::server::OTHER_USER;
+use simulator::scheduling::statement::Action;
+use simulator::scheduling::{Outcome, Profile, Scenario, run};
+
+fn read(class: &'static str) -> Step {
+    Step::new(class, Action::Read, 0, Row::Own)
+}
+
+/// Two workers in front of a server of four cores, on which each statement takes two milliseconds.
+fn scenario(groups: Vec<Group>, seconds: u64, adjust: fn(Profile, &mut Settings)) -> Scenario {
+    let table = Table { cpu: Time::micros(2_000), wait: Time::NONE };
+    let mut server = ServerModel::of_cores(4, &[table]);
+    server.crowd = u32::MAX;
+    Scenario {
+        name: "crowding",
+        title: "Crowding",
+        story: "",
+        workers: 2,
+        server,
+        groups,
+        ramp: Duration::from_secs(1),
+        length: Duration::from_secs(seconds),
+        warm_up: Duration::ZERO,
+        adjust,
+        without: None,
+        compares: Compares::Pools,
+        picture: Picture::FirstFigure,
+        figures: |_, _| Vec::new(),
+    }
+}
+
+fn exact(_: Profile, settings: &mut Settings) {
+    settings.permits = 8;
+    settings.statements_in_flight = 1;
+}
+
+fn without_shares(profile: Profile, settings: &mut Settings) {
+    exact(profile, settings);
+    settings.shares.fair_share = FairShare::Off;
+}
+
+/// 400 clients of one user, which ask for half of what the server can, and from the second second to the sixth 4,000 of another, which
+/// ask for ten times as much as it can.
+fn flash_crowd(adjust: fn(Profile, &mut Settings)) -> Outcome {
+    let regulars = Group {
+        user: OTHER_USER,
+        think: Time::about(400_000),
+        ..Group::new("regulars", 400, vec![read("regular")])
+    };
+    let crowd = Group {
+        from: Duration::from_secs(2),
+        until: Duration::from_secs(6),
+        spread: Duration::from_millis(100),
+        think: Time::about(200_000),
+        ..Group::new("crowd", 4_000, vec![read("crowd")])
+    };
+    run(&scenario(vec![regulars, crowd], 7, adjust), Profile::Native, 1).outcome
+}
+
+#[test]
+fn a_crowd_of_one_user_leaves_the_others_what_they_ask_for() {
+    let (found, without) = (flash_crowd(exact), flash_crowd(without_shares));
+    let served = |outcome: &Outcome| outcome.class("regular").done_between(3, 6);
+    // A pause of 400 ms, and a statement of two with its way.
+    let undisturbed = 3.0 * 400.0 / 0.4025;
+    assert!(served(&found) as f64 > 0.95 * undisturbed, "{} of {undisturbed}", served(&found));
+    assert!((served(&without) as f64) < 0.25 * undisturbed, "{} without shares", served(&without));
+    let p99 = found.class("regular").response.per_mille(990);
+    assert!(p99 < 150_000, "{p99}");
+    // The server is not idle for it.
+    let good = served(&found) + found.class("crowd").done_between(3, 6);
+    assert!(good as f64 > 0.95 * 3.0 * 2_000.0, "{good}");
+}
+
+#[test]
+fn a_crowd_of_the_only_user_is_served_as_it_comes() {
+    let crowd =
+        || vec![Group { think: Time::about(50_000), ..Group::new("crowd", 2_000, vec![read("crowd")]) }];
+    let of = |adjust| run(&scenario(crowd(), 3, adjust), Profile::Native, 1).outcome;
+    let (found, without) = (of(exact), of(without_shares));
+    assert_eq!(found.class("crowd").done(), without.class("crowd").done(), "nothing has changed for it");
+    assert_eq!(found.class("crowd").refused(), 0);
+}
+
+/// More clients in a closed loop than the server serves in half a minute.
+fn slow_server() -> Vec<Group> {
+    vec![Group::new("heavy", 3_000, vec![read("heavy")])]
+}
+
+#[test]
+fn a_steady_load_is_never_refused_however_long_it_waits() {
+    let mut scenario = scenario(slow_server(), 65, exact);
+    scenario.server.tables[0].cpu = Time::about(40_000);
+    let found = run(&scenario, Profile::Native, 1).outcome;
+    let heavy = found.class("heavy");
+    assert!(heavy.waited.longest() > 25_000_000, "{}", heavy.waited.longest());
+    assert_eq!(heavy.refused(), 0);
+}
+
+#[test]
+fn a_crowd_that_others_go_before_is_told_after_a_while() {
+    // On a server of 200 statements a second the light user takes two thirds, so that the crowd would wait for 15 s.
+    let light = Group { user: OTHER_USER, ..Group::new("light", 100, vec![read("light")]) };
+    let crowd = Group::new("crowd", 1_000, vec![read("crowd")]);
+    let mut scenario = scenario(vec![light, crowd], 25, exact);
+    scenario.server.tables[0].cpu = Time::about(20_000);
+    let found = run(&scenario, Profile::Native, 1).outcome;
+    let (light, crowd) = (found.class("light"), found.class("crowd"));
+    assert_eq!(light.refused(), 0);
+    assert!(crowd.errors.keys().all(|&code| code == 1205), "{:?}", crowd.errors);
+    assert!(crowd.refused() > 50, "{}", crowd.refused());
+    assert!((10_000_000..13_000_000).contains(&crowd.waited.longest()), "{}", crowd.waited.longest());
+    let share = light.done() as f64 / (light.done() + crowd.done()) as f64;
+    assert!((0.55..0.72).contains(&share), "{share}");
+}
