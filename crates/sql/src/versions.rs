@@ -25,7 +25,7 @@ pub(crate) fn lacks(name: &[u8], server: ServerKind, version: u32) -> bool {
 /// Whether a name that is built in, or a keyword, may name a stored function as well: with another number of arguments than the built-in one
 /// takes, or where that is not called. `name` is folded. Whether there is a stored one of the name only the server knows.
 ///
-/// Found by defining a function of each name in [`crate::functions`] with 0 to 5 parameters and calling it, on MariaDB 10.11 and MySQL
+/// Found by defining a function of each name in `functions.rs` with 0 to 5 parameters and calling it, on MariaDB 10.11 and MySQL
 /// 8.0.31; there `mysql_query_attribute_string` comes with a component that need not be there.
 pub fn may_be_stored_too(name: &[u8]) -> bool {
     contains(STORED_TOO, name)
