@@ -21,7 +21,7 @@ pub enum Profile {
     Bounded,
     /// Onramp's own without a change of order where clients hang up.
     OldestFirst,
-    /// Onramp's own with fair shares by user, which are off unless asked for.
+    /// Onramp's own with fair shares by user at all times, and not only while one crowds out another.
     Fair,
     /// Onramp's own, but with this many permits.
     Fixed(u32),
