@@ -161,7 +161,8 @@ pub fn fair_share(scale: Scale) -> Scenario {
         story: "100 clients of one user ask for 900 statements a second, not a quarter of what the server can; 4,000 of another \
             user ask for ten times as much as it can, without a pause worth speaking of. First come, first served, the first \
             user's statements wait in one queue with the crowd's. Where the server's time is shared out between users, a user \
-            that wants less than its share has what it wants, and the crowd the rest.",
+            that wants less than its share has what it wants, and the crowd the rest. `native` shares it out as soon as it sees that \
+            one user crowds out another (`fair_share = crowding`, the default).",
         groups: vec![
             Group {
                 think: Time::about(110_000),
