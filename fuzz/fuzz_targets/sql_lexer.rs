@@ -118,6 +118,14 @@ fn assert_sound(text: &[u8], mode: LexMode) {
         assert!(end <= call.span.start && call.span.end <= text.len(), "calls follow each other in the text");
         end = call.span.end;
         assert_names(call, &text[call.span.clone()]);
+        if let Some(item) = &call.names_item {
+            assert!(
+                item.start <= call.span.start && end <= item.end,
+                "the item holds the call: {item:?}, {:?}",
+                call.span
+            );
+            assert!(item.end <= text.len(), "the item is of the text: {item:?}");
+        }
     }
     if let CharsetSetting::Names { collation: Some(span) } = &found.charset {
         assert!(span.start <= span.end && span.end <= text.len());
@@ -191,6 +199,7 @@ fn assert_comments_say_nothing(input: &Input<'_>, mode: LexMode) {
 fn without_places(mut found: Classification) -> Classification {
     for call in &mut found.calls {
         call.span = 0..0;
+        call.names_item = call.names_item.take().map(|_| 0..0);
     }
     if let CharsetSetting::Names { collation: Some(span) } = &mut found.charset {
         *span = 0..0;
