@@ -78,10 +78,12 @@ fn note_unreported(scanner: &mut Scanner<'_>, name: &[u8]) {
     }
 }
 
-/// The name in lower case, as a question for its value can name it.
+/// The name in lower case, as a question for its value can name it. No server has a variable whose name begins with a digit, and
+/// behind `@@` one would not be read as a name.
 fn plain_variable_name(name: &[u8]) -> Option<Box<[u8]>> {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    let fits = !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(plain);
+    let begins = name.first().is_some_and(|first| !first.is_ascii_digit());
+    let fits = begins && name.len() <= LONGEST_NAME && name.iter().all(plain);
     fits.then(|| name.to_ascii_lowercase().into())
 }
 

@@ -650,6 +650,7 @@ fn what_the_server_does_not_report() {
     assert!(!plain("SET STATEMENT sql_mode = '' FOR SELECT 1; SELECT 2").sets_for_itself);
     check("SET STATEMENT timestamp = 5 FOR UPDATE t SET a = 1", Kind::Update, "", "");
     check("SET STATEMENT optimizer_trace = 'enabled=on' FOR SELECT 1", Kind::Select, "session_variable", "");
+    check("SET STATEMENT 0 = 5 FOR SELECT 1", Kind::Select, "session_variable", ""); // no name of a variable
     check("SET system_versioning_asof = '2021-06-01 00:00:00'", Kind::Set, "session_variable", "");
     check("SET default_collation_for_utf8mb4 = utf8mb4_general_ci", Kind::Set, "session_variable", "");
     check("SELECT /*+ SET_VAR(timestamp = 4) */ NOW()", Kind::Select, "session_variable", "");
