@@ -332,12 +332,13 @@ fn end(step: &Step, ends: Ends, role: Role, direct: &[u8], through: &[u8]) -> Op
 
 /// Whether these flags are others at the end of a statement than before its rows: those of `sql_mode`, which MariaDB's SET STATEMENT
 /// changes, what SHOW STATUS takes back so that it is not logged as slow (`execute_show_status`), and the transaction that CHECKSUM TABLE
-/// begins without autocommit, behind its columns (`mysql_checksum_table`).
+/// begins without autocommit, behind its columns (`mysql_checksum_table`). An execution does not say of what it is.
 fn is_taken_back(step: &Step, flags: StatusFlags) -> bool {
     const OF_SQL_MODE: StatusFlags = StatusFlags(StatusFlags::NO_BACKSLASH_ESCAPES.0 | 1 << 15);
-    (OF_SQL_MODE.contains(flags) && says(step, &["STATEMENT"]))
-        || (flags == StatusFlags::NO_INDEX_USED && says(step, &["STATUS"]))
-        || (flags == StatusFlags::IN_TRANS && says(step, &["CHECKSUM TABLE"]))
+    let may_be = |words: &[&str]| matches!(step, Step::Execute { .. }) || says(step, words);
+    (OF_SQL_MODE.contains(flags) && may_be(&["STATEMENT"]))
+        || (flags == StatusFlags::NO_INDEX_USED && may_be(&["STATUS"]))
+        || (flags == StatusFlags::IN_TRANS && may_be(&["CHECKSUM TABLE"]))
 }
 
 /// Changes of session state, in an order of ours.

@@ -135,9 +135,7 @@ impl Witness {
             let kind = lock.split('|').next().unwrap_or_default();
             return Ok(Some(Finding::new(format!("lock {kind}"), format!("locks are held: {locks:?}"))));
         }
-        // A backend that has been closed takes its time to end.
-        let transactions = wait_for(|| Some(world.ask(TRANSACTIONS)).filter(|rows| rows.len() < 2));
-        let transactions = transactions.unwrap_or_default();
+        let transactions = transaction_of_the_backend(world);
         if transactions != self.transactions {
             let what = format!("the next transaction is {transactions:?} instead of {:?}", self.transactions);
             return Ok(Some(Finding::new("transaction", what)));
@@ -177,7 +175,7 @@ impl Witness {
         }
         let mut through = open(&world.onramp().socket, login)?;
         ask(&mut through, FIRST);
-        self.transactions = world.ask(TRANSACTIONS);
+        self.transactions = transaction_of_the_backend(world);
         let mut direct = open(world.server.socket(), login)?;
         ask(&mut direct, FIRST);
         self.unspoilt.insert(login.collation, (see(&mut through), see(&mut direct)));
@@ -209,6 +207,11 @@ impl Witness {
         let is_known = self.random.contains(number) && !ask(direct, "SELECT RAND()").contains(number);
         is_known.then(|| Finding::new("rand", format!("RAND() gives {number}, from another's seeds")))
     }
+}
+
+/// What [`TRANSACTIONS`] says once the backend is alone: one that has been closed takes its time to end.
+fn transaction_of_the_backend(world: &mut World<'_>) -> Vec<String> {
+    wait_for(|| Some(world.ask(TRANSACTIONS)).filter(|rows| rows.len() < 2)).unwrap_or_default()
 }
 
 fn open(socket: &std::path::Path, login: &Login) -> Result<Connection, String> {

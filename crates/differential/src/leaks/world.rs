@@ -64,10 +64,27 @@ impl<'a> World<'a> {
         let mut trouble = String::new();
         wait_for(|| {
             self.end_branches();
+            self.remove_stray_files();
             self.prepare().map_err(|error| trouble = error).ok()
         })
         .ok_or(trouble)?;
         self.start()
+    }
+
+    /// DROP DATABASE fails while a file of no table is in the schema's folder, and has then dropped the tables.
+    fn remove_stray_files(&mut self) {
+        let [data] = &self.ask("SELECT @@datadir")[..] else { return };
+        for schema in SCHEMAS {
+            let tables = self.ask(&format!(
+                "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{schema}'"
+            ));
+            let folder = Path::new(data).join(schema);
+            let Ok(files) = std::fs::read_dir(&folder) else { continue };
+            for file in files.flatten().filter(|file| tables == ["0"] && file.file_name() != "db.opt") {
+                eprintln!("{} was left by a table that is no more", file.path().display());
+                let _ = std::fs::remove_file(file.path());
+            }
+        }
     }
 
     /// A new Onramp over the schemas as they are.
