@@ -67,7 +67,11 @@ impl<'a> World<'a> {
             self.remove_stray_files();
             self.prepare().map_err(|error| trouble = error).ok()
         })
-        .ok_or(trouble)?;
+        .ok_or_else(|| {
+            let left = ["SHOW FULL PROCESSLIST", "XA RECOVER", "SELECT * FROM information_schema.innodb_trx"];
+            let left = left.map(|question| format!("{question}: {:?}", self.ask(question)));
+            format!("{trouble}\n{}", left.join("\n"))
+        })?;
         self.start()
     }
 
