@@ -256,6 +256,23 @@ def test_what_is_defined_elsewhere_is_found(reading, server, name):
         assert other.result().rows
 
 
+@pytest.fixture(params=[1, 3])
+def seldom(request, folder, server, code):
+    """Asks seldom enough for new code that statements can run it before."""
+    onramp = Reading(server, folder, workers=request.param, accounts_refresh="2s", backend_idle_timeout="10m").start_reading()
+    yield onramp
+    onramp.stop()
+
+
+def test_what_code_has_left_before_it_was_known_goes_when_it_is(seldom, server):
+    """Whoever ran it has gone, and nobody comes behind."""
+    with raw.connect(server, *ADMIN) as admin:
+        with raw.connect(seldom, *ADMIN) as client:
+            defined(admin, ["CREATE VIEW onramp_defined.v AS SELECT GET_LOCK('onramp_defined', 0) AS got"])
+            assert client.query("SELECT got FROM onramp_defined.v").rows == [(b"1",)]
+        until(lambda: admin.query("SELECT IS_FREE_LOCK('onramp_defined')").rows == [(b"1",)], "the lock stays")
+
+
 def test_errors_cost_no_reset_where_no_code_can_have_changed_anything(reading):
     """What is prepared on the backend is still there, which a reset would have thrown away."""
     with raw.connect(reading, schema="onramp_code") as client:

@@ -298,6 +298,7 @@ impl Engine {
             Letter::MakeRoom { from } => self.make_room_for_worker(*from),
             Letter::RoomMade => self.room_was_made(),
             Letter::DefaultsChanged => self.control.defaults.are_wanted(),
+            Letter::CodeFound => self.renew_backends(),
         }
     }
 

@@ -315,6 +315,14 @@ impl Library {
         self.beyond(&Self::default())
     }
 
+    /// Whether some name leads to what no report tells of, and did not before.
+    fn hides_more_than(&self, before: &Self) -> bool {
+        let hides = |reach: &Reach| reach.all().contains(CodeEffects::SILENT);
+        self.relations
+            .iter()
+            .any(|(name, reach)| hides(reach) && !before.relations.get(name).is_some_and(hides))
+    }
+
     /// What statements may do by names that lead to more here than in `before`.
     fn beyond(&self, before: &Self) -> CodeEffects {
         let more = self.relations.iter().filter(|(name, reach)| before.relations.get(*name) != Some(*reach));
@@ -401,15 +409,18 @@ impl SharedCode {
         state.changes.iter().filter(|(_, change)| change.ended).map(|(&number, _)| number).collect()
     }
 
-    /// The server has been read.
-    pub(crate) fn take(&self, read: Vec<Object>, known: Known, covered: &[u64]) {
+    /// The server has been read. Whether some name leads to what no report tells of, and did not for all that was known: whoever has
+    /// named it may have left something.
+    pub(crate) fn take(&self, read: Vec<Object>, known: Known, covered: &[u64]) -> bool {
         let mut state = self.state();
+        let before = Arc::clone(&state.library);
         state.read = read;
         state.known = known;
         for number in covered {
             state.changes.remove(number);
         }
         self.renew(&mut state);
+        state.library.hides_more_than(&before)
     }
 
     /// It is not known any more, or not yet, what the server has.

@@ -112,6 +112,28 @@ fn a_definition_is_known_until_the_server_has_been_read_behind_it() {
     assert_eq!(shared.version(), version, "nothing is new");
 }
 
+/// Its backends are renewed then: statements may have run it.
+#[test]
+fn code_of_which_nobody_knew_is_told() {
+    let workers = workers();
+    let shared = &workers.stored_code;
+    let lock = object(Runs::Used, "v", "SELECT GET_LOCK('a', 1)");
+    let change = CodeChange::begin(&workers, vec![Object { runs: Runs::Anyhow, ..lock.clone() }]);
+    assert!(!shared.take(vec![lock.clone()], ALL_KNOWN, &[]), "it went through here");
+    drop(change);
+    assert!(!shared.take(vec![lock.clone()], ALL_KNOWN, &shared.begin_reading()));
+    let reported = object(Runs::Written, "t", "CALL p()");
+    assert!(
+        !shared.take(vec![lock.clone(), reported.clone()], ALL_KNOWN, &[]),
+        "the server reports what a call leaves"
+    );
+    assert!(shared.take(
+        vec![lock, reported, object(Runs::Used, "w", "SELECT GET_LOCK('a', 1)")],
+        ALL_KNOWN,
+        &[]
+    ));
+}
+
 #[test]
 fn too_many_definitions_at_a_time_leave_nothing_certain() {
     let workers = workers();

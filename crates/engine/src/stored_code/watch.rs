@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::outside::event::Event;
 use crate::outside::snapshot::StoredCodeView;
 use crate::request::{Request, RequestKind};
+use crate::workers::letter::Letter;
 
 /// The servers count a definition before they make it, and it may wait for a lock in between. So a server whose count has
 /// changed is read again after this time, and after four times as long, and so on.
@@ -221,7 +222,13 @@ impl Engine {
             let missing = missing.iter().filter(|(known, _)| !known).map(|&(_, name)| name).collect();
             self.say_what_is_missing(missing, reading.refusal);
         }
-        self.workers.stored_code.take(reading.objects, reading.known, &reading.covered);
+        if self.workers.stored_code.take(reading.objects, reading.known, &reading.covered) {
+            self.renew_backends();
+            let own = self.worker;
+            for worker in (0..self.workers.count() as usize).filter(|&worker| worker != own) {
+                self.write_letter(worker, Letter::CodeFound);
+            }
+        }
     }
 
     /// Once.

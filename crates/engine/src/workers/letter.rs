@@ -32,6 +32,8 @@ pub enum Letter {
     RoomMade,
     /// A client of the sender's has changed global values that sessions begin with.
     DefaultsChanged,
+    /// The server has stored code of which nobody knew, and which may have left something on backends.
+    CodeFound,
 }
 
 /// What a login has proved.
