@@ -78,6 +78,9 @@ pub struct Classification {
     /// One of the statements is [`Kind::Insert`], [`Kind::Replace`] or [`Kind::Load`], or creates a table from a selection: rows may
     /// get numbers that LAST_INSERT_ID() tells.
     pub inserts: bool,
+    /// `EXECUTE`, `PREPARE`, `CALL` or `AGAINST` stands in it: a syntax error may be one of what these have the server parse, behind
+    /// what the text has done before (`BEGIN NOT ATOMIC ... EXECUTE IMMEDIATE ... END`; the search terms of InnoDB's full-text indexes).
+    pub parses_while_it_runs: bool,
     /// Session variables, in lower case, that the text sets without a report of the server that could be relied on:
     /// MariaDB's tracker passes over `SET @@name = value`, and tells of the values in `SET STATEMENT` but not always that they
     /// have gone back; MySQL's tells of those in the hint `SET_VAR`, which have.
@@ -279,12 +282,8 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     let (fingerprint, findings) = (scanner.fingerprint(), scanner.findings);
     let (effects, reads, mut calls) = (findings.effects, findings.reads, findings.calls);
     calls.shrink_to_fit();
-    let plain_read = !several
-        && effects.is_empty()
-        && !findings.sets_last_insert_id
-        && reads.is_empty()
-        && first.kind == Kind::Select
-        && first.only_reads;
+    let nothing_else = effects.is_empty() && reads.is_empty() && !findings.sets_last_insert_id;
+    let plain_read = !several && nothing_else && first.kind == Kind::Select && first.only_reads;
     Classification {
         kind: first.kind,
         effects,
@@ -303,6 +302,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         rows_of_select,
         comment_at_end: last_semicolon.is_some_and(|end| !text[end..].trim_ascii().is_empty()),
         inserts,
+        parses_while_it_runs: findings.parses_while_it_runs,
         unreported: findings.unreported,
         assigned: findings.assigned,
         sets_for_itself: !several && first.sets_for_itself,

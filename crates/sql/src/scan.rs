@@ -51,6 +51,7 @@ pub(crate) struct Findings {
     pub calls: Vec<SessionCall>,
     pub sets_last_insert_id: bool,
     pub sets_pool_variable: bool,
+    pub parses_while_it_runs: bool,
     pub unreported: BTreeSet<Box<[u8]>>,
     pub assigned: BTreeSet<Box<[u8]>>,
     /// A tracker is set to something else than what a backend has.
@@ -120,6 +121,7 @@ impl<'a> Scanner<'a> {
                 calls: Vec::new(),
                 sets_last_insert_id: false,
                 sets_pool_variable: false,
+                parses_while_it_runs: false,
                 unreported: BTreeSet::new(),
                 assigned: BTreeSet::new(),
                 sets_trackers: false,
@@ -346,6 +348,8 @@ impl<'a> Scanner<'a> {
         let previous = self.previous_keyword;
         match keyword {
             Keyword::None => return,
+            // It may be the name of anything, too.
+            Keyword::Parses => return self.findings.parses_while_it_runs = true,
             Keyword::SqlCalcFoundRows => self.add_effect(Effects::FOUND_ROWS),
             Keyword::Value if matches!(previous, Keyword::Next | Keyword::Previous) => {
                 self.add_effect(Effects::SEQUENCE);

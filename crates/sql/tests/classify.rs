@@ -317,6 +317,31 @@ fn reasons_to_pin() {
 }
 
 #[test]
+fn some_syntax_errors_come_late() {
+    let late = [
+        "BEGIN NOT ATOMIC EXECUTE IMMEDIATE GET_LOCK('a', 0); END",
+        "IF 1 THEN DO GET_LOCK('a', 0); PREPARE s FROM 'nonsense'; END IF",
+        "SELECT 1; CALL p()",
+        "SELECT GET_LOCK('a', 0) FROM t WHERE MATCH (a) AGAINST (@a IN BOOLEAN MODE)",
+        "LOOP /*!execute*/ IMMEDIATE 'nonsense'; END LOOP",
+    ];
+    for text in late {
+        assert!(plain(text).parses_while_it_runs, "{text}");
+    }
+    let early =
+        ["SELEC GET_LOCK('a', 0)", "SELECT 'execute', `call`, t.against", "CREATE PROCEDURE p() EXECUTE s"];
+    for text in early {
+        assert!(!plain(text).parses_while_it_runs, "{text}");
+    }
+    assert!(plain("WITH execute (a) AS (SELECT 1) SELECT a FROM execute").effects.is_empty());
+    assert!(
+        plain("WITH execute (a) AS (SELECT 1), prepare (b) AS (SELECT 2) SELECT a, b FROM execute, prepare")
+            .effects
+            .is_empty()
+    );
+}
+
+#[test]
 fn more_reasons_to_pin() {
     effects("text_prepare", Kind::Prepare, &["PREPARE s FROM 'SELECT 1'"]);
     effects("text_prepare", Kind::Execute, &["EXECUTE s", "EXECUTE IMMEDIATE 'SELECT 1'"]);

@@ -41,7 +41,7 @@ pub(crate) fn cannot_wait(doubts: &Doubts) -> bool {
     doubts.as_ref().is_some_and(|names| names.iter().any(|name| cannot(name)))
 }
 
-/// ER_PARSE_ERROR: nothing has run. Those of names that are missing may come from a trigger's body, behind what it has done.
+/// ER_PARSE_ERROR: nothing has run, where nothing is parsed while it runs. Those of names that are missing may come from a trigger's body, behind what it has done.
 const PARSE_ERROR: u16 = 1064;
 
 /// Whether tables' triggers may run in it.
@@ -290,7 +290,8 @@ impl Engine {
         let told = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
             && self.backends[key].capabilities.contains(Capabilities::DEPRECATE_EOF);
         let may_be = may_have_run_code(request) && self.may_have_changed_session(client, request);
-        if !told && may_be && error.code != PARSE_ERROR {
+        let has_run = error.code != PARSE_ERROR || request.statement.parses_while_it_runs;
+        if !told && may_be && has_run {
             let backend = &mut self.backends[key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         }

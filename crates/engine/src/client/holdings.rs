@@ -256,7 +256,7 @@ fn has_done_nothing(request: &Request, holdings: Option<&Holdings>, code: u16, s
             // What is missing may be so to a trigger only.
             code == PARSE_ERROR || NOTHING_DONE.contains(&code) && !request.hidden.is_silent()
         }
-        _ => code == PARSE_ERROR && statement.kind != Kind::Execute,
+        _ => code == PARSE_ERROR && !statement.parses_while_it_runs,
     }
 }
 
