@@ -135,7 +135,7 @@ impl Witness {
             let kind = lock.split('|').next().unwrap_or_default();
             return Ok(Some(Finding::new(format!("lock {kind}"), format!("locks are held: {locks:?}"))));
         }
-        let transactions = transaction_of_the_backend(world);
+        let transactions = transaction_of_the_backend(world, &mut through);
         if transactions != self.transactions {
             let what = format!("the next transaction is {transactions:?} instead of {:?}", self.transactions);
             return Ok(Some(Finding::new("transaction", what)));
@@ -175,7 +175,7 @@ impl Witness {
         }
         let mut through = open(&world.onramp().socket, login)?;
         ask(&mut through, FIRST);
-        self.transactions = transaction_of_the_backend(world);
+        self.transactions = transaction_of_the_backend(world, &mut through);
         let mut direct = open(world.server.socket(), login)?;
         ask(&mut direct, FIRST);
         self.unspoilt.insert(login.collation, (see(&mut through), see(&mut direct)));
@@ -210,10 +210,17 @@ impl Witness {
 }
 
 /// What [`TRANSACTIONS`] says of the one backend: another that has been closed takes its time to end, and the server leaves out a row
-/// that is just being written.
-fn transaction_of_the_backend(world: &mut World<'_>) -> Vec<String> {
-    wait_for(|| Some(world.ask(TRANSACTIONS)).filter(|rows| rows.len() == 1 || world.lost))
-        .unwrap_or_default()
+/// that is just being written. Behind a change of stored code the backend itself is closed, with whatever was left there: then it is
+/// asked anew.
+fn transaction_of_the_backend(world: &mut World<'_>, through: &mut Connection) -> Vec<String> {
+    let seen = wait_for(|| {
+        let rows = world.ask(TRANSACTIONS);
+        if rows.is_empty() {
+            ask(through, FIRST);
+        }
+        (rows.len() == 1 || world.lost).then_some(rows)
+    });
+    seen.unwrap_or_default()
 }
 
 fn open(socket: &std::path::Path, login: &Login) -> Result<Connection, String> {
