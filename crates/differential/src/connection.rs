@@ -434,8 +434,9 @@ impl Connection {
             packets.push(ok_or_err(sequence, payload)?);
             return Ok(());
         }
-        if payload.len() < 12 {
-            return Err(invalid("a short reply to a prepare"));
+        if payload.len() < 12 || payload[9] != 0 {
+            // MySQL's OK to SET GLOBAL, without the right to it, which no client takes for the reply to a prepare.
+            return Err(invalid("the reply to a prepare tells of no statement"));
         }
         self.statements.push(u32::from_le_bytes([payload[1], payload[2], payload[3], payload[4]]));
         let columns = u16::from_le_bytes([payload[5], payload[6]]);

@@ -205,13 +205,13 @@ impl ReplyReader {
     }
 
     /// The head of the reply to a prepare: OK, statement id, columns, parameters, filler, warnings. Or an OK that tells of no
-    /// statement: what MySQL says of `SET GLOBAL` without the right to it (seen with 9.7.4).
+    /// statement: what MySQL says of `SET GLOBAL` without the right to it (seen with 8.0.31 and 9.7.4).
     fn on_prepared<S: ReplySink>(
         &mut self,
         front: Front<'_>,
         outlet: &mut Outlet<'_, S>,
     ) -> Result<(), WireError> {
-        if front.payload().len() < PREPARED_LEN {
+        if !is_prepared_head(front.payload()) {
             return self.on_ok(front, outlet);
         }
         let mut reader = Reader::of("head of a prepare's reply", front.payload());
@@ -387,6 +387,15 @@ impl End<'_> {
         }
         self
     }
+}
+
+/// Whether an OK is the head of a prepare's reply. One with changes of the session is as long, or longer: in the place of the filler it
+/// has the kind of the first change, which is 0 for variables, whose name and value never fit.
+fn is_prepared_head(payload: &[u8]) -> bool {
+    const FILLER: usize = 9; // behind the header, four bytes for the statement, two each for columns and parameters
+    // A byte follows where the server may leave out definitions (CLIENT_OPTIONAL_RESULTSET_METADATA).
+    let fits = (PREPARED_LEN..=PREPARED_LEN + 1).contains(&payload.len());
+    fits && payload[FILLER] == 0
 }
 
 /// Flags that tell of one statement.

@@ -343,6 +343,10 @@ fn prepared_statements() {
     check(Expect::Prepare, NEW, &[ERR], &[ERR], &["err 1054"]);
     let no_statement = b"\x00\x00\x00\x02\x00\x00\x00";
     check(Expect::Prepare, NEW, &[no_statement], &[no_statement], &["ok 0002"]);
+    let with_state = b"\x00\x00\x00\x02\x40\x00\x00\x00\x03\x02\x01\x31";
+    check(Expect::Prepare, NEW, &[with_state], &[with_state], &["ok 4002"]);
+    let with_variable = b"\x00\x00\x00\x02\x40\x00\x00\x00\x06\x00\x04\x01\x61\x01\x62";
+    check(Expect::Prepare, NEW, &[with_variable], &[with_variable], &["ok 4002"]);
 }
 
 #[test]
