@@ -253,7 +253,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         }
         last_semicolon = None;
         let calls_before = scanner.findings.calls.len();
-        reading.statements += u32::from(!scanner.is_doubtful());
+        reading.statements += u32::from(!scanner.is_doubtful() && !reading.may_differ(text));
         let next = statement::read(&mut scanner);
         for call in &mut scanner.findings.calls[calls_before..] {
             call.left_by_text = left.holds(call.function);
@@ -289,7 +289,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         effects,
         reads,
         several,
-        statements: if reading.may_differ(text) { 0 } else { reading.statements },
+        statements: reading.statements,
         plain_read,
         repeatable: plain_read && first.repeatable,
         fingerprint,
@@ -318,6 +318,8 @@ struct Reading {
     /// To one that is not named.
     unsure_charset: bool,
     sql_mode: bool,
+    /// See [`Self::reads_alike`], once it has been asked for.
+    alike: Option<bool>,
 }
 
 impl Reading {
@@ -327,10 +329,15 @@ impl Reading {
         self.sql_mode |= statement.sets_lex_mode;
     }
 
-    /// Whether they may be other statements than the lexer has read. In all character sets but swe7 the bytes of ASCII are the same signs.
-    fn may_differ(self, text: &[u8]) -> bool {
-        let named = text.is_ascii() && !self.unsure_charset && !crate::has_letters_of(b"swe7", text);
-        self.sql_mode || (self.charset && !named)
+    /// Whether what follows may be other statements than the lexer reads. In all character sets but swe7 the bytes of ASCII are the same
+    /// signs.
+    fn may_differ(&mut self, text: &[u8]) -> bool {
+        self.sql_mode || self.unsure_charset || (self.charset && !self.reads_alike(text))
+    }
+
+    /// Whether any named character set has the text read in the same way.
+    fn reads_alike(&mut self, text: &[u8]) -> bool {
+        *self.alike.get_or_insert_with(|| text.is_ascii() && !crate::has_letters_of(b"swe7", text))
     }
 }
 

@@ -1024,7 +1024,9 @@ fn statements_are_counted_as_far_as_that_is_sure() {
         ("CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END; SELECT 3", 2),
         ("SELECT 1; SELECT 'unterminated", 2),
         ("SELECT 1 /* unterminated ; SELECT 2", 1),
-        ("SET sql_mode = 'ANSI'; SELECT 1", 0),
+        ("SET sql_mode = 'ANSI'; SELECT 1", 1),
+        ("SELECT 1; SET NAMES utf8mb4; SELECT 2; SET @@sql_mode = ''; SELECT 3", 4),
+        ("SELECT 1; SET NAMES swe7; SELECT 2; SELECT 3", 2),
         ("", 0),
     ] {
         assert_eq!(plain(text).statements, statements, "{text}");
