@@ -53,6 +53,8 @@ ROLES = {
     "taken by name": ["A: EXECUTE IMMEDIATE 'SET ROLE onramp_powers'", MINE, "A: leaves", YOURS],
     "prepared in text": ["A: PREPARE s FROM 'SET ROLE onramp_powers'", "A: EXECUTE s", MINE, "A: DEALLOCATE PREPARE s", "A: leaves", YOURS],
     "taken in a block": ["A: BEGIN NOT ATOMIC SET ROLE onramp_powers; END", "A: leaves", YOURS],
+    "taken by text outlives a reset": ["A: PREPARE s FROM 'SET ROLE onramp_powers'", "A: EXECUTE s", "A: COM_RESET_CONNECTION", MINE, "A: leaves", YOURS],
+    "taken in a block outlives a reset": ["A: BEGIN NOT ATOMIC SET ROLE onramp_powers; END", "A: COM_RESET_CONNECTION", MINE, "A: leaves", YOURS],
     "outlives a reset": ["A: SET ROLE onramp_powers", "A: COM_RESET_CONNECTION", MINE, "A: SET ROLE NONE", "A: COM_RESET_CONNECTION", MINE, "A: leaves", YOURS],
 }
 

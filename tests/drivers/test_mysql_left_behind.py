@@ -138,3 +138,24 @@ def test_readers_whose_state_cannot_be_set(server, own_onramp, direct):  # noqa:
     for reader in readers:
         assert reader.result().code == 1049
     assert onramp_sees.value("SELECT 2") == b"2"
+
+
+@pytest.fixture
+def rolly(direct):
+    """A user whose right to call a procedure comes from a default role."""
+    for statement in ("CREATE PROCEDURE onramp_a.powers() SELECT 1", "DROP ROLE IF EXISTS onramp_powers", "CREATE ROLE onramp_powers", "GRANT EXECUTE ON onramp_a.* TO onramp_powers",
+                      "DROP USER IF EXISTS rolly", "CREATE USER rolly IDENTIFIED BY 'rolly'", "GRANT SELECT ON onramp_a.* TO rolly", "GRANT onramp_powers TO rolly",
+                      "SET DEFAULT ROLE ALL TO rolly"):
+        assert isinstance(direct.query(statement), raw.Ok), statement
+    yield
+    for statement in ("DROP USER rolly", "DROP ROLE onramp_powers"):
+        direct.query(statement)
+
+
+@pytest.mark.parametrize("gives_up", [["SET ROLE NONE"], ["PREPARE s FROM 'SET ROLE NONE'", "EXECUTE s"]])
+def test_a_role_that_was_given_up_stays_so_behind_a_reset(site, note, rolly, gives_up):
+    with raw.connect(site, "rolly", "rolly", schema="onramp_a") as client:
+        for statement in ["CALL powers()", *gives_up, "CALL powers()"]:
+            note(f"before: {statement}", client.query_all(statement))
+        note("reset", client.reset())
+        note("behind it", client.query_all("CALL powers()"))

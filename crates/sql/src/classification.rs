@@ -270,15 +270,9 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         first.get_or_insert(next);
     }
     scanner.bump(); // the end settles what waits for it
-    if scanner.is_doubtful() || (several && reading.may_differ(text)) {
-        scanner.add_effect(Effects::UNKNOWN);
-    }
     several |= scanner.is_doubtful();
+    add_effects_of_whole(&mut scanner, text, several, reading.may_differ(text));
     let first = first.unwrap_or(Statement::EMPTY);
-    if several && scanner.findings.sets_trackers {
-        // What the others do then goes unreported.
-        scanner.add_effect(Effects::SESSION_VARIABLE);
-    }
     let (fingerprint, findings) = (scanner.fingerprint(), scanner.findings);
     let (effects, reads, mut calls) = (findings.effects, findings.reads, findings.calls);
     calls.shrink_to_fit();
@@ -306,6 +300,22 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         unreported: findings.unreported,
         assigned: findings.assigned,
         sets_for_itself: !several && first.sets_for_itself,
+    }
+}
+
+/// Adds what only the whole text tells.
+fn add_effects_of_whole(scanner: &mut Scanner<'_>, text: &[u8], several: bool, may_differ: bool) {
+    if scanner.is_doubtful() || (several && may_differ) {
+        scanner.add_effect(Effects::UNKNOWN);
+    }
+    if several && scanner.findings.sets_trackers {
+        // What the others do then goes unreported.
+        scanner.add_effect(Effects::SESSION_VARIABLE);
+    }
+    let run_texts = Effects::TEXT_PREPARE.union(Effects::UNKNOWN);
+    if !scanner.findings.effects.intersection(run_texts).is_empty() && crate::has_letters_of(b"role", text) {
+        // What they may do to the role outlives a reset of the session.
+        scanner.add_effect(Effects::ROLE);
     }
 }
 

@@ -345,6 +345,12 @@ fn some_syntax_errors_come_late() {
 fn more_reasons_to_pin() {
     effects("text_prepare", Kind::Prepare, &["PREPARE s FROM 'SELECT 1'"]);
     effects("text_prepare", Kind::Execute, &["EXECUTE s", "EXECUTE IMMEDIATE 'SELECT 1'"]);
+    effects(
+        "text_prepare role",
+        Kind::Prepare,
+        &["PREPARE s FROM 'SET ROLE r'", "PREPARE s FROM 'set/**/Role none'"],
+    );
+    assert!(plain("IF 1 THEN SET ROLE r; END IF").effects.contains(Effects::ROLE));
     effects("text_prepare", Kind::Deallocate, &["DEALLOCATE PREPARE s", "DROP PREPARE s"]);
     effects("handler", Kind::Handler, &["HANDLER t OPEN"]);
     effects("found_rows", Kind::Select, &["SELECT SQL_CALC_FOUND_ROWS * FROM t LIMIT 1"]);
@@ -543,15 +549,10 @@ fn assignments() {
             "SET GLOBAL a = 1, debug = 'x'",
         ],
     );
-    let unread = [
-        "SET session_track_system_variables",
-        "SET (a, b) = (1, 2)",
-        "SET a",
-        "SET a = 1 b = 2, c",
-        "SET",
-        "SET a = 1, ROLE r",
-    ];
+    let unread =
+        ["SET session_track_system_variables", "SET (a, b) = (1, 2)", "SET a", "SET a = 1 b = 2, c", "SET"];
     effects("unknown", Kind::Set, &unread);
+    effects("role unknown", Kind::Set, &["SET a = 1, ROLE r"]);
     let blind = "SET STATEMENT session_track_system_variables = '' FOR SET time_zone = '+05:00'";
     assert!(plain(blind).effects.contains(Effects::SESSION_VARIABLE));
     assert!(plain("SET STATEMENT time_zone = '+05:00' FOR SELECT 1").effects.is_empty());
