@@ -197,7 +197,7 @@ impl Search<'_> {
             && self.found.len() < self.options.stop_at
         {
             if until_new == 0 {
-                self.bench.world.renew()?;
+                self.bench.world.renew().map_err(|error| format!("before seed {seed}: {error}"))?;
                 self.recent.visits.clear();
                 until_new = PROGRAMS_OF_A_WORLD;
             }

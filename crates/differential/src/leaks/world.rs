@@ -60,19 +60,40 @@ impl<'a> World<'a> {
     /// A new Onramp over schemas as new. Whatever the one before has left ends with it.
     pub(crate) fn renew(&mut self) -> Result<(), String> {
         self.stop()?;
-        // A branch of a connection that is just ending cannot be rolled back yet, and keeps its tables.
+        if self.prepare_patiently().is_err() {
+            // MariaDB 10.11 now and then keeps a transaction of no connection (thread 0 in INNODB_TRX), which is no branch either.
+            let left = ["SHOW FULL PROCESSLIST", "XA RECOVER", "SELECT * FROM information_schema.innodb_trx"];
+            for question in left {
+                eprintln!(
+                    "the schemas cannot be made anew, so the server is ended. {question}: {:?}",
+                    self.ask(question)
+                );
+            }
+            self.end_server()?;
+            self.prepare_patiently()?;
+        }
+        self.start()
+    }
+
+    fn prepare_patiently(&mut self) -> Result<(), String> {
         let mut trouble = String::new();
+        // A branch of a connection that is just ending cannot be rolled back yet, and keeps its tables.
         wait_for(|| {
             self.end_branches();
             self.remove_stray_files();
             self.prepare().map_err(|error| trouble = error).ok()
         })
-        .ok_or_else(|| {
-            let left = ["SHOW FULL PROCESSLIST", "XA RECOVER", "SELECT * FROM information_schema.innodb_trx"];
-            let left = left.map(|question| format!("{question}: {:?}", self.ask(question)));
-            format!("{trouble}\n{}", left.join("\n"))
-        })?;
-        self.start()
+        .ok_or(trouble)
+    }
+
+    /// Whoever keeps the server starts it again.
+    fn end_server(&mut self) -> Result<(), String> {
+        let file = self.ask("SELECT @@pid_file").concat();
+        let pid = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
+        let ended = std::process::Command::new("kill").args(["-9", pid.trim()]).status();
+        ended.map_err(|error| format!("kill: {error}"))?;
+        self.lost = true;
+        self.stop()
     }
 
     /// DROP DATABASE fails while a file of no table is in the schema's folder, and has then dropped the tables.
