@@ -23,4 +23,4 @@ def template_with_things(server):  # noqa: F811
 @pytest.mark.parametrize("stream", list(map(of_mysql, STREAMS)), ids=lambda stream: stream.name)
 def test_no_stream_pins(server, folder, template_with_things, monkeypatch, stream):  # noqa: F811
     monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
-    assert pinned_by(server, folder, stream) == (0, [])
+    assert pinned_by(server, folder, stream) == (0, [], 0)

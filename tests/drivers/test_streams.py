@@ -17,7 +17,8 @@ PASSWORD = "admin-secret"
 # More clients than backends, and enough units of work that what is said once does not count for much.
 CLIENTS, BACKENDS, UNITS = 20, 4, 25
 
-COUNTS = ("Onramp_statements_multiplexed", "Onramp_statements_in_transactions", "Onramp_statements_pinned", "Onramp_sets_answered")
+COUNTS = ("Onramp_statements_multiplexed", "Onramp_statements_in_transactions", "Onramp_statements_pinned", "Onramp_sets_answered",
+          "Onramp_statements_doubtful")
 
 
 class Counted:
@@ -59,18 +60,18 @@ def template_with_things(server):
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
 def test_no_stream_pins(server, folder, template_with_things, monkeypatch, stream):
     monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
-    assert pinned_by(server, folder, stream) == (0, [])
+    assert pinned_by(server, folder, stream) == (0, [], 0)
 
 
 def pinned_by(server, folder, stream):
-    """How many statements of it are pinned, and the reasons."""
+    """How many statements of it are pinned, the reasons, and how many statements are doubtful."""
     counted = Counted(server, folder, max_backends=BACKENDS)
     try:
         play(counted.onramp, stream, 2)
         counts, reasons = counted.counts()
     finally:
         counted.stop()
-    return counts[2], reasons
+    return counts[2], reasons, counts[4]
 
 
 def test_a_rehearsal_tells_what_would_pin(server, folder, template_with_things, monkeypatch):
@@ -80,13 +81,13 @@ def test_a_rehearsal_tells_what_would_pin(server, folder, template_with_things, 
     counted = Counted(server, folder, thread_handling="one-thread-per-connection", max_backends=CLIENTS)
     try:
         with raw.connect(counted.onramp) as connection:
-            for text in ("SET NAMES utf8mb4", "SELECT 1", "BEGIN", "SELECT id FROM onramp_app.things LIMIT 1", "COMMIT", "SET ROLE NONE", "SELECT 2", "SELECT 3"):
+            for text in ("SET NAMES utf8mb4", "SELECT 1", "BEGIN", "SELECT id FROM onramp_app.things LIMIT 1", "COMMIT", "SET ROLE NONE", "SELECT 2", "SELECT 3", "BEGIN NOT ATOMIC DO 1; END"):
                 assert not isinstance(connection.query(text), raw.Err)
         counts, reasons = counted.counts()
     finally:
         counted.stop()
     # The statement that pins is still multiplexed itself; BEGIN is the server's here, and COMMIT is in the transaction.
-    assert (counts, reasons) == ([4, 2, 2, 0], ["role"])
+    assert (counts, reasons) == ([4, 2, 3, 0, 1], ["role", "unknown"])
 
 
 def report():
@@ -97,16 +98,16 @@ def report():
         try:
             with raw.connect(server, schema="onramp_app") as connection:
                 connection.query(CREATE)
-            print("| driver | on any backend | in a transaction | pinned | SETs without a backend, of all statements |\n|---|--:|--:|--:|--:|")
+            print("| driver | on any backend | in a transaction | pinned | SETs without a backend, of all statements | doubtful |\n|---|--:|--:|--:|--:|--:|")
             for stream in STREAMS:
                 counted = Counted(server, folder, max_backends=BACKENDS)
                 try:
                     play(counted.onramp, stream, UNITS)
-                    (multiplexed, within, pinned, answered), _ = counted.counts()
+                    (multiplexed, within, pinned, answered, doubtful), _ = counted.counts()
                 finally:
                     counted.stop()
                 everything = multiplexed + within + pinned + answered
-                print(f"| {stream.name} | {multiplexed / everything:.1%} | {within / everything:.1%} | {pinned / everything:.1%} | {answered / everything:.1%} |",
+                print(f"| {stream.name} | {multiplexed / everything:.1%} | {within / everything:.1%} | {pinned / everything:.1%} | {answered / everything:.1%} | {doubtful / everything:.1%} |",
                       flush=True)
         finally:
             server.stop()

@@ -226,6 +226,8 @@ pub struct Totals {
     pub statements_in_transactions: u64,
     /// Statements of pinned clients.
     pub pinned_statements: u64,
+    /// Statements of which not all was understood: whatever they may leave does not reach another client.
+    pub doubtful_statements: u64,
 }
 
 /// See [`WorkerView::stored_code`].

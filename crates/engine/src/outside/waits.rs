@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use seam::Instant;
+use sql::Effects;
 
 use crate::engine::Engine;
 use crate::learned::digests;
@@ -214,6 +215,7 @@ impl Engine {
         self.waits.record(queue, request.waited);
         self.note_parts(&request.arrival);
         self.count_multiplexing(client);
+        self.totals.doubtful_statements += u64::from(request.statement.effects.contains(Effects::UNKNOWN));
         self.note_begun(client, request);
         // Also of one that is only prepared now: its executions come without a text.
         let fingerprint = request.statement.fingerprint;

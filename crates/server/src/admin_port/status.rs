@@ -188,6 +188,7 @@ fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'sta
         ("Onramp_session_states", sum(|view| view.session_states as u64)),
         ("Onramp_sets_answered", sum(|view| view.totals.answered_sets)),
         ("Onramp_stalls", sum(|view| view.totals.stalls)),
+        ("Onramp_statements_doubtful", sum(|view| view.totals.doubtful_statements)),
         ("Onramp_statements_in_transactions", sum(|view| view.totals.statements_in_transactions)),
         ("Onramp_statements_multiplexed", sum(|view| view.totals.multiplexed_statements)),
         ("Onramp_statements_pinned", sum(|view| view.totals.pinned_statements)),

@@ -112,6 +112,7 @@ fn tables_show_clients_and_what_they_wait_for() {
         "named_lock\tselect get_lock (?)\t1\n"
     );
     assert_eq!(site.ask("SHOW STATUS LIKE 'Onramp_statements_pinned'"), "Onramp_statements_pinned\t1\n");
+    assert_eq!(site.ask("SHOW STATUS LIKE 'Onramp_statements_doubtful'"), "Onramp_statements_doubtful\t0\n");
     assert_eq!(
         site.ask("SELECT option, in_use, bound FROM limits WHERE option = 'permits'"),
         "permits\t1\t1\n"
