@@ -57,7 +57,7 @@ const QUESTIONS: [&str; 31] = [
     "HANDLER t READ FIRST",
     "HANDLER h1 READ FIRST",
     "SELECT LASTVAL(seq)",
-    "SELECT NEXTVAL(tmpseq)",
+    "SELECT COUNT(*) FROM tmpseq",
     "SELECT IS_USED_LOCK('leak1'), IS_USED_LOCK('leak2'), IS_USED_LOCK('1')",
     "SELECT COUNT(*) FROM words",
     "DO 0",
