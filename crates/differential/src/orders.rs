@@ -36,14 +36,7 @@ const ORDERS: [(&str, &[&str]); 9] = [
 /// # Errors
 /// What the admin port has refused.
 pub(crate) fn give(socket: &Path, seed: u64, over: &AtomicBool) -> Result<(), String> {
-    let login = Login {
-        user: USER.into(),
-        schema: String::new(),
-        collation: 45, // utf8mb4_general_ci
-        capabilities: plain_capabilities().0,
-    };
-    let (mut connection, _) = Connection::open(socket, &login, PASSWORD)
-        .map_err(|error| format!("admin port {}: {error}", socket.display()))?;
+    let mut connection = open(socket)?;
     let mut random = Random::new(seed);
     while !over.load(Ordering::Relaxed) {
         let (option, values) = random.one_of(&ORDERS);
@@ -59,4 +52,20 @@ pub(crate) fn give(socket: &Path, seed: u64, over: &AtomicBool) -> Result<(), St
     }
     connection.quit();
     Ok(())
+}
+
+/// Opens a connection to the admin port.
+///
+/// # Errors
+/// What is in its way.
+pub(crate) fn open(socket: &Path) -> Result<Connection, String> {
+    let login = Login {
+        user: USER.into(),
+        schema: String::new(),
+        collation: 45, // utf8mb4_general_ci
+        capabilities: plain_capabilities().0,
+    };
+    Connection::open(socket, &login, PASSWORD)
+        .map(|(connection, _)| connection)
+        .map_err(|error| format!("admin port {}: {error}", socket.display()))
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use wire::{ErrPacket, OkPacket, parse_text_row};
 
 use crate::connection::{Connection, Login, Reply, Role, password, plain_capabilities};
+use crate::orders;
 use crate::step::{Step, escape};
 
 use super::rules::SCHEMAS;
@@ -165,7 +166,14 @@ impl Witness {
         ask(&mut client, FIRST);
         ask(&mut client, "CALL variables()");
         client.quit();
-        Ok(())
+        let admin = world.onramp().admin.clone().ok_or("Onramp has no admin port")?;
+        let mut admin = orders::open(&admin)?;
+        let has_read = wait_for(|| {
+            let readings = ask(&mut admin, "SHOW STATUS LIKE 'Onramp_stored_code_read'");
+            (readings != ["Onramp_stored_code_read|0"]).then_some(())
+        });
+        admin.quit();
+        has_read.ok_or_else(|| String::from("Onramp does not read the server's stored code"))
     }
 
     /// Learns what there is to see where nothing has been left. Onramp is new.

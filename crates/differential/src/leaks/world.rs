@@ -139,7 +139,7 @@ impl<'a> World<'a> {
             epoll: true,
             coalesce: false,
             at_once: false,
-            unsteady: false,
+            unsteady: true, // with an admin port
         };
         self.onramp =
             Some(Onramp::start(self.program, self.folder, self.server, &setting, PATIENCE_OF_ONRAMP)?);
