@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::lexer::TokenKind;
+use crate::lexer::{Lexer, TokenKind};
 use crate::scan::Scanner;
 use crate::statement::{self, Statement};
 use crate::{Effects, PoolVariable, Reads, TrackerVariable, digest};
@@ -271,7 +271,8 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
     }
     scanner.bump(); // the end settles what waits for it
     several |= scanner.is_doubtful();
-    add_effects_of_whole(&mut scanner, text, several, reading.may_differ(text));
+    let may_differ = several && reading.may_differ(text);
+    add_effects_of_whole(&mut scanner, mode, several, may_differ);
     let first = first.unwrap_or(Statement::EMPTY);
     let (fingerprint, findings) = (scanner.fingerprint(), scanner.findings);
     let (effects, reads, mut calls) = (findings.effects, findings.reads, findings.calls);
@@ -304,8 +305,8 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
 }
 
 /// Adds what only the whole text tells.
-fn add_effects_of_whole(scanner: &mut Scanner<'_>, text: &[u8], several: bool, may_differ: bool) {
-    if scanner.is_doubtful() || (several && may_differ) {
+fn add_effects_of_whole(scanner: &mut Scanner<'_>, mode: LexMode, several: bool, may_differ: bool) {
+    if scanner.is_doubtful() || may_differ {
         scanner.add_effect(Effects::UNKNOWN);
     }
     if several && scanner.findings.sets_trackers {
@@ -313,10 +314,30 @@ fn add_effects_of_whole(scanner: &mut Scanner<'_>, text: &[u8], several: bool, m
         scanner.add_effect(Effects::SESSION_VARIABLE);
     }
     let run_texts = Effects::TEXT_PREPARE.union(Effects::UNKNOWN);
-    if !scanner.findings.effects.intersection(run_texts).is_empty() && crate::has_letters_of(b"role", text) {
+    if !scanner.findings.effects.intersection(run_texts).is_empty() && may_set_role(scanner.text, mode) {
         // What they may do to the role outlives a reset of the session.
         scanner.add_effect(Effects::ROLE);
     }
+}
+
+/// So many places of the word are looked at, since a comment behind each may go on to the end of the text.
+const MOST_ROLES: usize = 16;
+
+/// Whether `SET ROLE` may stand in a text, in a string of it too: not in `SELECT role_id`, nor in `UPDATE t SET role = 1`.
+fn may_set_role(text: &[u8], mode: LexMode) -> bool {
+    let find = |word: &'static [u8]| {
+        let same = move |found: &[u8]| found.eq_ignore_ascii_case(word);
+        text.windows(word.len()).enumerate().filter(move |(_, found)| same(found)).map(|(start, _)| start)
+    };
+    let Some(set) = find(b"set").next() else { return false };
+    let of_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let mut roles = find(b"role").skip_while(|&role| role < set).filter_map(|role| {
+        let behind = &text[role + b"role".len()..];
+        let is_word = !text[..role].last().is_some_and(of_word) && !behind.first().is_some_and(of_word);
+        is_word.then_some(behind)
+    });
+    let some = roles.by_ref().take(MOST_ROLES).any(|behind| !Lexer::new(behind, mode).next().is(b'='));
+    some || roles.next().is_some()
 }
 
 /// What the statements of a text change of how the servers read those behind them.

@@ -351,6 +351,12 @@ fn more_reasons_to_pin() {
         &["PREPARE s FROM 'SET ROLE r'", "PREPARE s FROM 'set/**/Role none'"],
     );
     assert!(plain("IF 1 THEN SET ROLE r; END IF").effects.contains(Effects::ROLE));
+    let of_columns = [
+        "PREPARE s FROM 'SELECT role FROM users'",
+        "PREPARE s FROM 'UPDATE users SET role = ?, role_id = 1'",
+        "PREPARE s FROM 'UPDATE users SET parole = (SELECT 1 FROM user_roles)'",
+    ];
+    effects("text_prepare", Kind::Prepare, &of_columns);
     effects("text_prepare", Kind::Deallocate, &["DEALLOCATE PREPARE s", "DROP PREPARE s"]);
     effects("handler", Kind::Handler, &["HANDLER t OPEN"]);
     effects("found_rows", Kind::Select, &["SELECT SQL_CALC_FOUND_ROWS * FROM t LIMIT 1"]);
