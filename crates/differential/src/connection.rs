@@ -434,7 +434,7 @@ impl Connection {
             packets.push(ok_or_err(sequence, payload)?);
             return Ok(());
         }
-        if payload.len() < 12 || payload[9] != 0 {
+        if !(12..=13).contains(&payload.len()) || payload[9] != 0 {
             // MySQL's OK to SET GLOBAL, without the right to it, which no client takes for the reply to a prepare.
             return Err(invalid("the reply to a prepare tells of no statement"));
         }

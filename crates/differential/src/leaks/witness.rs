@@ -170,7 +170,8 @@ impl Witness {
         let mut admin = orders::open(&admin)?;
         let has_read = wait_for(|| {
             let readings = ask(&mut admin, "SHOW STATUS LIKE 'Onramp_stored_code_read'");
-            (readings != ["Onramp_stored_code_read|0"]).then_some(())
+            let number = readings.first()?.strip_prefix("Onramp_stored_code_read|")?;
+            (number != "0").then_some(())
         });
         admin.quit();
         has_read.ok_or_else(|| String::from("Onramp does not read the server's stored code"))

@@ -41,7 +41,8 @@ pub(crate) fn cannot_wait(doubts: &Doubts) -> bool {
     doubts.as_ref().is_some_and(|names| names.iter().any(|name| cannot(name)))
 }
 
-/// ER_PARSE_ERROR: nothing has run, where nothing is parsed while it runs. Those of names that are missing may come from a trigger's body, behind what it has done.
+/// ER_PARSE_ERROR: nothing has run, where nothing is parsed while it runs. Those of names that are missing may come from a trigger's
+/// body, behind what it has done.
 const PARSE_ERROR: u16 = 1064;
 
 /// Whether tables' triggers may run in it.
