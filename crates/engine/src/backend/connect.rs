@@ -21,6 +21,7 @@ use crate::outside::event::Event;
 use crate::request::QueryAttributes;
 use crate::server_login::{Credentials, OF_BACKENDS, Outcome, ServerLogin};
 use crate::session::SessionState;
+use crate::stored_code::Hidden;
 use crate::workers::places::Origin;
 use crate::workers::serving::Serves;
 
@@ -164,6 +165,7 @@ impl Engine {
             lock_wait: None,
             waits_for_lock: false,
             contends: false,
+            failed: Hidden::NOTHING,
             leftovers: super::leftovers::Leftovers::default(),
             only_kind: None,
             paused: false,

@@ -275,11 +275,20 @@ impl Engine {
             }
         }
         let was_in_doubt = |change: &Change| matches!(change, Change::Variable { name, .. } if in_doubt.contains(&*name.to_ascii_lowercase()));
-        let explained = summary.changes.iter().any(was_in_doubt);
+        let in_doubt_anyway = summary.changes.iter().any(was_in_doubt);
+        let tells_schema = summary.changes.iter().any(|change| matches!(change, Change::Schema(_)));
+        let failed = std::mem::replace(&mut self.backends[key].failed, Hidden::NOTHING);
         let mut request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
-        // What code that nobody can read may have done is reset as soon as its statement fails.
-        request.hidden = Hidden::NOTHING;
-        if self.take_in_changes(key, client, &request, summary) && !explained {
+        request.hidden = failed;
+        let explained = in_doubt_anyway && !failed.effects.changes_session();
+        if !self.take_in_changes(key, client, &request, summary) || explained {
+            return;
+        }
+        if tells_schema && !failed.effects.changes_session() {
+            // As where such a statement succeeds: nearly always the way to the code's schema and back is all.
+            let backend = &mut self.backends[key];
+            backend.afterwards = backend.afterwards.max(Afterwards::Reset);
+        } else {
             self.clients[client].pins |= Pins::STATE_CHANGE;
         }
     }
@@ -288,6 +297,7 @@ impl Engine {
     /// with an EOF reports nothing at all: whoever gets the backend next would find it there. Where it is known that no code
     /// can have changed anything, there is nothing.
     pub(crate) fn note_failed(&mut self, key: usize, client: usize, request: &Request, error: &ServerError) {
+        self.backends[key].failed = request.hidden;
         let told = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
             && self.backends[key].capabilities.contains(Capabilities::DEPRECATE_EOF);
         let may_be = may_have_run_code(request) && self.may_have_changed_session(client, request);

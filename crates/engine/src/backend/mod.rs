@@ -44,7 +44,7 @@ use crate::learned::lock_waits::SeenWait;
 use crate::request::RequestKind;
 use crate::server_login::ServerLogin;
 use crate::session::{Charset, SessionId};
-use crate::stored_code::CodeChange;
+use crate::stored_code::{CodeChange, Hidden};
 use crate::workers::places::Origin;
 use crate::workers::serving::Serves;
 use crate::workers::users::Used;
@@ -110,6 +110,8 @@ pub(crate) struct Backend {
     pub(crate) waits_for_lock: bool,
     /// It is in work for a statement of a contended kind, see [`contended`], until its transaction ends.
     pub(crate) contends: bool,
+    /// What a statement that has failed may have done by stored code, as long as the server has not told.
+    pub(crate) failed: Hidden,
     /// Whose warnings may be there.
     pub(crate) leftovers: leftovers::Leftovers,
     /// Only reads of this kind share it, see [`crate::learned::digests::Digests::may_be_stuck`].
