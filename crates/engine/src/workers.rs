@@ -128,7 +128,7 @@ impl Workers {
             running: AtomicU32::new(0),
             long: LongPermits::new(settings.long_permits, settings.most_long_statements(), count),
             places: Places::new(max_backends, count),
-            users: Users::default(),
+            users: Users::new(count),
             serving: Serving::default(),
             queue_lengths: QueueLengths::new(count),
             passwords: KnownPasswords::default(),

@@ -340,7 +340,8 @@ impl Engine {
     pub(crate) fn begin_on(&mut self, key: usize, backend_key: usize, shared: bool, only_kind: Option<u64>) {
         let backend = &mut self.backends[backend_key];
         if backend.used.is_none() {
-            backend.used = Some(self.identities.usage(backend.identity, &self.workers.users).begin());
+            let usage = self.identities.usage(backend.identity, &self.workers.users);
+            backend.used = Some(usage.begin(self.worker));
         }
         backend.fresh = false;
         backend.began_at = self.control.changes.seen();

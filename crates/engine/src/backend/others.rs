@@ -62,7 +62,7 @@ impl Engine {
         self.backends[key].fresh && self.scheduler.in_need() > 0
     }
 
-    /// Hands on what is free: a permit by waking who has waited longest for one, and places for backends.
+    /// Hands on what is free: a permit by waking who has waited longest for one, what users may use again, and places for backends.
     pub(crate) fn serve_other_workers(&mut self) {
         if self.workers.count() == 1 {
             return;
@@ -70,6 +70,9 @@ impl Engine {
         self.workers.shares(self.worker, self.sharing.len());
         if let Some(worker) = self.workers.next_to_wake(self.worker) {
             self.write_letter(worker, Letter::Wake);
+        }
+        for worker in self.workers.users.to_be_told(self.worker) {
+            self.wake_worker(worker);
         }
         if !self.workers.places.somebody_lacks(self.worker) {
             return;

@@ -11,7 +11,7 @@ use crate::client::commands::key_u32;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::scheduler::{Lane, Standing};
-use crate::workers::users::Usage;
+use crate::workers::users::{Bound, Usage};
 
 /// Whose new work waits for a backend of their own to become free, and since when.
 pub(crate) type HeldUp = BTreeMap<String, (Usage, Instant)>;
@@ -40,11 +40,14 @@ impl Engine {
         true
     }
 
-    /// Whether the user of a client may use one more backend. What asks for the schema of logins is everybody's.
+    /// Whether the user of a client may use one more backend, for what this one waits for. What asks for the schema of logins is
+    /// everybody's.
     pub(crate) fn user_may_use_one_more(&self, key: usize) -> bool {
-        let Some(identity) = self.clients[key].identity else { return true };
+        let client = &self.clients[key];
+        let (Some(identity), Some(request)) = (client.identity, &client.request) else { return true };
+        let since = request.arrival.at;
         let usage = self.identities.usage(identity, &self.workers.users);
-        usage.may_have_one_more(self.workers.places.limit(), self.settings.user_backends_share)
+        usage.may_have_one_more(self.bound_of_users(), self.worker, since)
             || self.checks_schema(key)
             || self.keeps_no_backend(key)
     }
@@ -64,10 +67,34 @@ impl Engine {
         })
     }
 
+    fn bound_of_users(&self) -> Bound {
+        Bound { limit: self.workers.places.limit(), percent: self.settings.user_backends_share }
+    }
+
     /// Users of whose backends some are free again are held up no more.
     pub(super) fn let_users_go_on(&mut self) {
-        let (limit, percent) = (self.workers.places.limit(), self.settings.user_backends_share);
-        self.shares.held_up.retain(|_, (usage, _)| !usage.may_have_one_more(limit, percent));
+        if self.shares.held_up.is_empty() {
+            return;
+        }
+        let bound = self.bound_of_users();
+        let mut held_up = std::mem::take(&mut self.shares.held_up);
+        held_up.retain(|user, (usage, _)| {
+            let since = self.shares.oldest_of(user);
+            let goes_on = since.is_none_or(|since| usage.may_have_one_more(bound, self.worker, since));
+            if goes_on {
+                usage.waits(self.worker, None);
+            }
+            !goes_on
+        });
+        self.shares.held_up = held_up;
+    }
+
+    /// Says to other workers whose new work waits here for a backend, once what could go on has.
+    pub(super) fn say_who_is_held_up(&self) {
+        for (user, (usage, _)) in &self.shares.held_up {
+            usage.waits(self.worker, self.shares.oldest_of(user));
+        }
+        self.workers.users.hold_up(self.worker, !self.shares.held_up.is_empty());
     }
 
     /// Gives up what has waited too long for its user to use fewer backends.
@@ -102,5 +129,49 @@ impl Shares {
     /// Whether new work of this user waits for one of its backends.
     pub(super) fn holds_up(&self, user: &str) -> bool {
         !self.held_up.is_empty() && self.held_up.contains_key(user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seam::{Input, Program};
+
+    use super::*;
+    use crate::client::commands::tests::{connection, engine};
+    use crate::scheduler::Class;
+    use crate::session::{Charset, SessionState};
+    use crate::settings::Settings;
+
+    fn send(engine: &mut Engine, client: u32, text: &[u8]) {
+        let mut query = Vec::new();
+        wire::put_message(&mut query, &mut 0, &[b"\x03", text].concat());
+        engine.handle(Instant::START, Input::Bytes { connection: connection(client), bytes: &query });
+    }
+
+    /// Else those who come while some of its backends are free take each of them, and what has waited for one waits for ever.
+    #[test]
+    fn what_comes_later_does_not_overtake_what_waits_for_its_user_to_use_fewer() {
+        let mut engine = engine(3, Settings::default());
+        engine.server.answered();
+        let identity = engine.clients[0].identity.expect("all have logged in");
+        let usage = engine.identities.usage(identity, &engine.workers.users).clone();
+        let mut used: Vec<_> = (0..engine.settings.max_backends).map(|_| usage.begin(0)).collect();
+        let parked = |engine: &Engine| engine.shares.waiting(Class::Short);
+        send(&mut engine, 0, b"LOCK TABLES t WRITE");
+        engine.handle(Instant::START, Input::TurnEnd);
+        assert_eq!(parked(&engine), 1);
+        used.clear();
+        engine.let_users_go_on();
+        assert_eq!(engine.shares.held_up_since().0, 0);
+        send(&mut engine, 1, b"LOCK TABLES t WRITE");
+        assert_eq!(parked(&engine), 2, "it stands behind the first");
+        let charset = Charset { client: b"utf8mb4"[..].into(), ..Charset::default() };
+        engine.clients[2].session =
+            Some(engine.sessions.hold(SessionState { charset, ..SessionState::default() }));
+        engine.clients[2].status = StatusFlags::AUTOCOMMIT;
+        send(&mut engine, 2, b"SELECT 1 FROM t");
+        assert_eq!(parked(&engine), 2, "what keeps no backend takes none from those");
+        engine.handle(Instant::START, Input::TurnEnd);
+        assert_eq!(parked(&engine), 0);
     }
 }

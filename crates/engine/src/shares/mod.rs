@@ -113,6 +113,7 @@ impl Engine {
                 break;
             }
         }
+        self.say_who_is_held_up();
     }
 
     /// Hands those on whose turn it is, until as many wait with the scheduler as may. True where there was one.
@@ -166,11 +167,11 @@ impl Engine {
         self.scheduler.waiting_of(class) + self.shares.waiting(class)
     }
 
-    /// Whether a client's user uses as many backends as it may, and work of it waits for that already, as this has to.
+    /// Whether work of a client's user waits for the user to use fewer backends, or waits here for its turn behind that, as this has to.
     fn is_held_up(&self, key: usize) -> bool {
-        let identity = self.clients[key].identity.filter(|_| !self.shares.held_up.is_empty());
+        let identity = self.clients[key].identity.filter(|_| self.shares.holds_any());
         identity.is_some_and(|identity| {
-            self.shares.holds_up(&text(&self.identities.identity(identity).account.user))
+            self.shares.has_parked(&text(&self.identities.identity(identity).account.user))
                 && !self.keeps_no_backend(key)
         })
     }

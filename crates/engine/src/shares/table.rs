@@ -341,6 +341,28 @@ impl Shares {
         firsts.min().map(|(since, _, client)| (client, since))
     }
 
+    /// Whether any statement is parked.
+    pub(super) fn holds_any(&self) -> bool {
+        !self.flows.is_empty()
+    }
+
+    /// Whether statements of a user are parked.
+    pub(super) fn has_parked(&self, user: &str) -> bool {
+        self.firsts_of(user).next().is_some()
+    }
+
+    /// Since when the oldest parked statement of a user has waited.
+    pub(super) fn oldest_of(&self, user: &str) -> Option<Instant> {
+        self.firsts_of(user).map(|parked| parked.since).min()
+    }
+
+    /// The oldest parked statement of each flow of a user.
+    fn firsts_of(&self, user: &str) -> impl Iterator<Item = &Parked> {
+        let from = Flow { user: user.to_owned(), ..Flow::default() };
+        let flows = self.flows.range(from..).take_while(move |(flow, _)| flow.user == user);
+        flows.filter_map(|(_, queue)| queue.parked.iter().find(|parked| self.is_there(parked)))
+    }
+
     /// The last of each flow, the latest of them first.
     pub(crate) fn latest(&self, class: Class) -> impl Iterator<Item = u32> + use<> {
         let there = |parked: &&Parked| Class::of(parked.lane) == class && self.is_there(parked);

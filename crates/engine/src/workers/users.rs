@@ -6,47 +6,92 @@
 //! 1998): one number, which holds for two users as for twenty, and leaves nothing unused to speak of where there is one.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use seam::Instant;
 
 /// More names than this are looked through for those that nobody uses a backend for any more, and again when they have doubled: a
 /// login costs the same however many users there are.
 const MANY_NAMES: usize = 1_000;
 
+/// A worker leaves a backend of the user to statements on another one only where these have waited for so much longer: handing it over
+/// costs a turn, and among statements that came within this time order means nothing.
+const SLACK: Duration = Duration::from_millis(10);
+
+/// Nothing of the user waits on this worker.
+const NOBODY: u64 = u64::MAX;
+
 /// All users.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Users {
-    /// Backends in use, by whomever.
-    all: Arc<AtomicU32>,
+    all: Arc<All>,
     /// Looked into by logins alone.
     names: Mutex<Names>,
 }
 
+/// What all users together do.
+#[derive(Debug)]
+struct All {
+    /// Backends in use, by whomever.
+    backends: AtomicU32,
+    workers: Box<[OfWorker]>,
+}
+
+#[derive(Debug, Default)]
+struct OfWorker {
+    /// New work waits there for its user to use fewer backends.
+    holds_up: AtomicBool,
+    /// A backend of it is in use no more, which others have not been told.
+    freed: AtomicBool,
+}
+
 #[derive(Debug)]
 struct Names {
-    by_name: BTreeMap<Box<[u8]>, Arc<AtomicU32>>,
+    by_name: BTreeMap<Box<[u8]>, Arc<OfUser>>,
     /// With more of them than this, those go that nobody uses.
     most: usize,
 }
 
-impl Default for Names {
-    fn default() -> Self {
-        Self { by_name: BTreeMap::new(), most: MANY_NAMES }
-    }
+#[derive(Debug)]
+struct OfUser {
+    /// Backends in use.
+    backends: AtomicU32,
+    /// By worker: since when, in microseconds, new work has waited there for the user to use fewer; or [`NOBODY`].
+    waits_since: Box<[AtomicU64]>,
 }
 
 /// What one user uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
-    own: Arc<AtomicU32>,
-    all: Arc<AtomicU32>,
+    own: Arc<OfUser>,
+    all: Arc<All>,
 }
 
 /// A backend that is in use, for as long as this is there.
 #[derive(Debug)]
-pub(crate) struct Used(Usage);
+pub(crate) struct Used {
+    usage: Usage,
+    worker: usize,
+}
+
+/// How many a user may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    /// Of all users together.
+    pub(crate) limit: u32,
+    /// So much of what others leave.
+    pub(crate) percent: u32,
+}
 
 impl Users {
+    pub(crate) fn new(workers: u32) -> Self {
+        let workers = (0..workers).map(|_| OfWorker::default()).collect();
+        let names = Names { by_name: BTreeMap::new(), most: MANY_NAMES };
+        Self { all: Arc::new(All { backends: AtomicU32::new(0), workers }), names: Mutex::new(names) }
+    }
+
     /// What this user uses, under whatever accounts.
     pub(crate) fn usage_of(&self, user: &[u8]) -> Usage {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,39 +100,75 @@ impl Users {
             by_name.retain(|_, own| Arc::strong_count(own) > 1);
             *most = MANY_NAMES.max(2 * by_name.len());
         }
-        let own = Arc::clone(by_name.entry(user.into()).or_default());
-        Usage { own, all: Arc::clone(&self.all) }
+        let nothing = || {
+            let waits_since = self.all.workers.iter().map(|_| AtomicU64::new(NOBODY)).collect();
+            Arc::new(OfUser { backends: AtomicU32::new(0), waits_since })
+        };
+        let own = by_name.entry(user.into()).or_insert_with(nothing);
+        Usage { own: Arc::clone(own), all: Arc::clone(&self.all) }
+    }
+
+    /// Says whether new work waits on a worker for its user to use fewer backends.
+    pub(crate) fn hold_up(&self, worker: usize, any: bool) {
+        let holds_up = &self.all.workers[worker].holds_up;
+        if holds_up.load(SeqCst) != any {
+            holds_up.store(any, SeqCst);
+        }
+    }
+
+    /// The other workers whose users may be allowed more, since backends of this one are in use no more. Once for all of these.
+    pub(crate) fn to_be_told(&self, worker: usize) -> Vec<usize> {
+        let workers = &self.all.workers;
+        let freed = &workers[worker].freed;
+        // Most of the time nobody is held up, and reading leaves the cache lines with all workers.
+        if !freed.load(SeqCst) || !freed.swap(false, SeqCst) {
+            return Vec::new();
+        }
+        (0..workers.len()).filter(|&other| other != worker && workers[other].holds_up.load(SeqCst)).collect()
     }
 }
 
 impl Usage {
-    /// Counts one more backend.
-    pub(crate) fn begin(&self) -> Used {
-        self.own.fetch_add(1, SeqCst);
-        self.all.fetch_add(1, SeqCst);
-        Used(self.clone())
+    /// Counts one more backend, of this worker.
+    pub(crate) fn begin(&self, worker: usize) -> Used {
+        self.own.backends.fetch_add(1, SeqCst);
+        self.all.backends.fetch_add(1, SeqCst);
+        Used { usage: self.clone(), worker }
     }
 
     /// How many this user uses.
     pub(crate) fn backends(&self) -> u32 {
-        self.own.load(SeqCst)
+        self.own.backends.load(SeqCst)
     }
 
-    /// Whether the user may use one more, where there may be `limit` and each has so many percent of what others leave. The first is
-    /// always allowed, and parts of one are rounded up: of fewer than ten backends 90 % keep none.
-    pub(crate) fn may_have_one_more(&self, limit: u32, percent: u32) -> bool {
+    /// Says since when new work of the user on a worker has waited for it to use fewer.
+    pub(crate) fn waits(&self, worker: usize, since: Option<Instant>) {
+        self.own.waits_since[worker].store(since.map_or(NOBODY, Instant::as_micros), SeqCst);
+    }
+
+    /// Whether the user may use one more backend, for a statement on this worker that has waited since then. The first is always
+    /// allowed, and parts of one are rounded up: of fewer than ten backends 90 % keep none. Other workers on which it has waited
+    /// for longer are left one each.
+    pub(crate) fn may_have_one_more(&self, bound: Bound, worker: usize, since: Instant) -> bool {
         let own = self.backends();
-        let others = self.all.load(SeqCst).saturating_sub(own);
-        let left = u64::from(limit.saturating_sub(others));
-        let most = (left * u64::from(percent)).div_ceil(100);
-        u64::from(own) < most.max(1)
+        let others = self.all.backends.load(SeqCst).saturating_sub(own);
+        let left = u64::from(bound.limit.saturating_sub(others));
+        let most = (left * u64::from(bound.percent)).div_ceil(100).max(1);
+        let waits_longer = |other: usize| {
+            let waits_since = self.own.waits_since[other].load(SeqCst);
+            other != worker && waits_since.saturating_add(SLACK.as_micros() as u64) < since.as_micros()
+        };
+        let promised = (0..self.own.waits_since.len()).filter(|&other| waits_longer(other)).count() as u64;
+        u64::from(own) + promised < most
     }
 }
 
 impl Drop for Used {
     fn drop(&mut self) {
-        self.0.own.fetch_sub(1, SeqCst);
-        self.0.all.fetch_sub(1, SeqCst);
+        let Self { usage, worker } = self;
+        usage.own.backends.fetch_sub(1, SeqCst);
+        usage.all.backends.fetch_sub(1, SeqCst);
+        usage.all.workers[*worker].freed.store(true, SeqCst);
     }
 }
 
@@ -98,15 +179,15 @@ mod tests {
     /// As many as this user gets.
     fn take_all(usage: &Usage, percent: u32) -> Vec<Used> {
         let mut taken = Vec::new();
-        while usage.may_have_one_more(128, percent) {
-            taken.push(usage.begin());
+        while usage.may_have_one_more(Bound { limit: 128, percent }, 0, Instant::START) {
+            taken.push(usage.begin(0));
         }
         taken
     }
 
     #[test]
     fn whoever_takes_all_leaves_room_for_the_next() {
-        let users = Users::default();
+        let users = Users::new(1);
         let [first, second, third] = ["a", "b", "c"].map(|user| users.usage_of(user.as_bytes()));
         let of_first = take_all(&first, 90);
         let of_second = take_all(&second, 90);
@@ -121,13 +202,13 @@ mod tests {
 
     #[test]
     fn a_hundred_percent_are_no_bound_but_that_of_all() {
-        let usage = Users::default().usage_of(b"a");
+        let usage = Users::new(1).usage_of(b"a");
         assert_eq!(take_all(&usage, 100).len(), 128);
     }
 
     #[test]
     fn names_that_nobody_uses_are_forgotten() {
-        let users = Users::default();
+        let users = Users::new(1);
         let kept = users.usage_of(b"kept");
         for number in 0..5 * MANY_NAMES {
             users.usage_of(number.to_string().as_bytes());
@@ -142,8 +223,32 @@ mod tests {
             users.usage_of(format!("later {number}").as_bytes());
         }
         assert!(known() <= MANY_NAMES + 1);
-        let used = kept.begin();
+        let used = kept.begin(0);
         assert_eq!(users.usage_of(b"kept").backends(), 1);
         drop(used);
+    }
+    #[test]
+    fn what_has_waited_longer_on_another_worker_goes_first() {
+        let users = Users::new(3);
+        let usage = users.usage_of(b"a");
+        let at = |millis| Instant::START + Duration::from_millis(millis);
+        let bound = Bound { limit: 10, percent: 50 };
+        let mut taken: Vec<_> = (0..5).map(|_| usage.begin(0)).collect();
+        usage.waits(1, Some(at(0)));
+        users.hold_up(1, true);
+        assert!(!usage.may_have_one_more(bound, 0, at(50)) && !usage.may_have_one_more(bound, 1, at(0)));
+        assert!(users.to_be_told(0).is_empty(), "nothing is free that was not");
+        taken.pop();
+        assert_eq!(users.to_be_told(0), [1]);
+        assert!(users.to_be_told(0).is_empty(), "it has been told");
+        assert!(!usage.may_have_one_more(bound, 0, at(50)), "it is the other worker's");
+        assert!(usage.may_have_one_more(bound, 0, at(5)), "which came at about the same time");
+        assert!(usage.may_have_one_more(bound, 1, at(0)));
+        taken.pop();
+        assert!(usage.may_have_one_more(bound, 0, at(50)), "there is one for each");
+        usage.waits(1, None);
+        users.hold_up(1, false);
+        taken.pop();
+        assert!(users.to_be_told(0).is_empty());
     }
 }
