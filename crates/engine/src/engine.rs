@@ -306,6 +306,13 @@ impl Engine {
         self.letters.push_back((worker, letter));
     }
 
+    /// The same letter to each of the other workers.
+    pub(crate) fn write_to_others(&mut self, letter: &Letter) {
+        for worker in (0..self.workers.count() as usize).filter(|&worker| worker != self.worker) {
+            self.letters.push_back((worker, letter.clone()));
+        }
+    }
+
     /// How full the tables are now.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {

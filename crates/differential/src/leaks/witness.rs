@@ -21,6 +21,9 @@ const LOCKS: &str = "SELECT m.object_type, m.object_schema, m.object_name, m.loc
 pub(crate) const BACKENDS: &str =
     "SELECT COUNT(*) FROM information_schema.processlist WHERE user IN ('app', 'other')";
 
+/// What they do.
+const BUSY: &str = "SELECT id, command, time, state, info FROM information_schema.processlist WHERE user IN ('app', 'other')";
+
 /// The transaction that [`FIRST`] was: what SET TRANSACTION has left for the next one shows in that one alone.
 const TRANSACTIONS: &str = "SELECT e.state, e.isolation_level, e.access_mode, e.autocommit \
      FROM performance_schema.events_transactions_current e JOIN performance_schema.threads t USING (thread_id) \
@@ -129,7 +132,14 @@ impl Witness {
             locks
         } else {
             // Those of a backend that has been closed go with it.
-            wait_for(|| (world.ask(BACKENDS) == ["1"]).then_some(()));
+            let closed = wait_for(|| (world.ask(BACKENDS) == ["1"]).then_some(()));
+            if closed.is_none() {
+                let busy = world.ask(BUSY);
+                return Ok(Some(Finding::new(
+                    "busy",
+                    format!("a backend does not come to its end: {busy:?}"),
+                )));
+            }
             world.ask(LOCKS)
         };
         if let Some(lock) = locks.first() {

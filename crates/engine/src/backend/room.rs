@@ -96,9 +96,7 @@ impl Engine {
         let from = self.worker;
         if others > 0 && self.room.awaited.is_none() {
             self.room.awaited = Some((others, self.now));
-            for worker in (0..=others).filter(|&worker| worker != from) {
-                self.write_letter(worker, Letter::MakeRoom { from });
-            }
+            self.write_to_others(&Letter::MakeRoom { from });
         }
         self.room.is_awaited(self.now)
     }

@@ -425,12 +425,8 @@ impl Engine {
 
     /// Clients of the same account on other workers open backends by the latest password, too.
     fn tell_others(&mut self, account: &Account, user: &[u8], secret: &Secret) {
-        let identity = account.identity_key(user);
-        let own = self.worker;
-        for worker in (0..self.workers.count() as usize).filter(|&worker| worker != own) {
-            let proved = Proved { identity: identity.clone(), secret: secret.clone() };
-            self.write_letter(worker, Letter::Proved(proved));
-        }
+        let proved = Proved { identity: account.identity_key(user), secret: secret.clone() };
+        self.write_to_others(&Letter::Proved(proved));
     }
 
     /// Gives back identity, session state and backend of a client that becomes somebody else, or goes.

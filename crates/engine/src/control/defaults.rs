@@ -110,10 +110,7 @@ impl Engine {
     /// A client may have changed them: every worker looks without waiting for `accounts_refresh`.
     pub(crate) fn look_at_defaults(&mut self) {
         self.control.defaults.are_wanted();
-        let own = self.worker;
-        for worker in (0..self.workers.count() as usize).filter(|&worker| worker != own) {
-            self.write_letter(worker, Letter::DefaultsChanged);
-        }
+        self.write_to_others(&Letter::DefaultsChanged);
     }
 
     /// The server's answer. True where the facts have to be read again.

@@ -158,10 +158,8 @@ impl Engine {
     /// The server's answer: for us, and for the other workers.
     pub(crate) fn found_lock_waits(&mut self, waits: LockWaits) {
         self.lock_waits_denied = None;
-        let (own, waits) = (self.worker, Arc::new(waits));
-        for worker in (0..self.workers.count() as usize).filter(|&worker| worker != own) {
-            self.write_letter(worker, Letter::LockWaits(Arc::clone(&waits)));
-        }
+        let waits = Arc::new(waits);
+        self.write_to_others(&Letter::LockWaits(Arc::clone(&waits)));
         // Whose locks these are is said behind it.
         self.take_lock_waits(&waits);
     }
@@ -228,10 +226,8 @@ impl Engine {
         threads.dedup();
         let known = threads.into_iter().filter_map(|thread| Some((thread, self.client_behind(thread)?)));
         let known: Arc<[_]> = known.collect();
-        let own = self.worker;
-        for worker in (0..self.workers.count() as usize).filter(|&worker| worker != own && !known.is_empty())
-        {
-            self.write_letter(worker, Letter::LockHolders(Arc::clone(&known)));
+        if !known.is_empty() {
+            self.write_to_others(&Letter::LockHolders(known));
         }
     }
 

@@ -224,10 +224,7 @@ impl Engine {
         }
         if self.workers.stored_code.take(reading.objects, reading.known, &reading.covered) {
             self.renew_backends();
-            let own = self.worker;
-            for worker in (0..self.workers.count() as usize).filter(|&worker| worker != own) {
-                self.write_letter(worker, Letter::CodeFound);
-            }
+            self.write_to_others(&Letter::CodeFound);
         }
     }
 
