@@ -12,7 +12,7 @@ pub(crate) fn taken() -> u64 {
     TAKEN.get() + sql::steps_taken()
 }
 
-/// So many bytes or names are being looked at.
+/// So many bytes, names or other things are being looked at.
 #[cfg(test)]
 pub(crate) fn add(steps: usize) {
     TAKEN.set(TAKEN.get() + steps as u64);

@@ -37,17 +37,22 @@ pub(super) const LIGHT_PART: u64 = 4;
 /// itself costs; more would let many light users leave nothing to the others.
 pub(super) const LIGHT_WEIGHT: u64 = 2;
 
+/// So many statements are moved between the scheduler's queues and those here in a turn: some microseconds each.
+const AT_ONCE: usize = 1_024;
+
 /// What a worker knows of it.
 #[derive(Debug)]
 pub(crate) struct Crowding {
     /// New work waits for its share, and not with the scheduler.
     pub(super) engaged: bool,
+    /// What waited before that changed is still being moved.
+    moving: bool,
     look_at: Instant,
 }
 
 impl Default for Crowding {
     fn default() -> Self {
-        Self { engaged: false, look_at: Instant::START }
+        Self { engaged: false, moving: false, look_at: Instant::START }
     }
 }
 
@@ -67,11 +72,15 @@ impl Engine {
         if engaged != self.shares.crowding.engaged {
             self.shares.crowding.engaged = engaged;
             self.scheduler.hold_order(engaged);
-            if engaged {
-                self.park_what_waits();
-            } else if !self.settings.shares.is_on() {
-                self.hand_all_on();
-            }
+            self.shares.crowding.moving = true;
+        }
+        if self.shares.crowding.moving {
+            let moved = match engaged {
+                true => self.park_what_waits(),
+                false if self.settings.shares.is_on() => 0,
+                false => self.hand_back(),
+            };
+            self.shares.crowding.moving = moved == AT_ONCE;
         }
     }
 
@@ -111,25 +120,34 @@ impl Engine {
         }
     }
 
-    /// What waits with the scheduler waits for its share from now on.
-    fn park_what_waits(&mut self) {
-        for client in self.scheduler.some_low(usize::MAX) {
+    /// What waits with the scheduler waits for its share from now on: at most [`AT_ONCE`] of it in a turn. How many were moved.
+    fn park_what_waits(&mut self) -> usize {
+        let mut moved = 0;
+        // Beside those are some that have had their turn here, and wait for a backend.
+        for client in self.scheduler.some_low(4 * AT_ONCE) {
             let key = client as usize;
-            if self.shares.counts(client) || self.checks_schema(key) {
+            if moved == AT_ONCE || self.shares.counts(client) || self.checks_schema(key) {
                 continue;
             }
             let Some(since) = self.scheduler.take_low(client) else { continue };
             let flow = self.flow_of(key);
             let settings = &self.settings.shares;
             self.shares.park(settings, flow, since, client, Lane::Low, Standing::default());
+            moved += 1;
         }
+        moved
     }
 
-    /// What waits for its share goes back to the scheduler, the oldest first.
-    fn hand_all_on(&mut self) {
-        while let Some(parked) = self.next_of_shares(true, None) {
+    /// What waits for its share goes back to the scheduler, as many in a turn. How many were moved.
+    fn hand_back(&mut self) -> usize {
+        let mut moved = 0;
+        while moved < AT_ONCE
+            && let Some(parked) = self.next_of_shares(true, None)
+        {
             self.enqueue_parked(parked);
+            moved += 1;
         }
+        moved
     }
 }
 

@@ -20,6 +20,7 @@
 
 mod backends;
 mod crowding;
+mod line;
 mod named_numbers;
 mod table;
 #[cfg(test)]

@@ -9,8 +9,10 @@ use seam::Instant;
 
 use super::backends::HeldUp;
 use super::crowding::{self, Crowding, LIGHT_WEIGHT};
+use super::line::{Line, Place};
 use super::{FairShare, SharesSettings};
 use crate::scheduler::{Class, Lane, Order, Standing};
+use crate::steps;
 
 /// What tells clients apart here; what nothing depends on is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +38,8 @@ struct Queue {
     parked: VecDeque<Parked>,
     gone: usize,
     order: Order,
+    /// Where its flow stands in the line.
+    place: Option<Place>,
 }
 
 /// From which end of its queue a statement goes.
@@ -108,6 +112,8 @@ const MANY_METERS: usize = 1_000;
 #[derive(Default)]
 pub(crate) struct Shares {
     flows: BTreeMap<Rc<Flow>, Queue>,
+    /// These in the order of their turns.
+    line: Line,
     tickets: Vec<Option<Ticket>>,
     meters: BTreeMap<String, Meter>,
     /// How many statements of each flow take up room with the scheduler.
@@ -141,9 +147,46 @@ impl Shares {
         let flow = Rc::new(flow);
         self.waiting[class as usize] += 1;
         self.admit(client, Ticket::new(settings, &flow, State::Parked { number, class }));
-        let queue = &mut self.flows.entry(flow).or_default().parked;
+        let queue = &mut self.flows.entry(Rc::clone(&flow)).or_default().parked;
         let place = queue.partition_point(|parked| parked.since <= since);
         queue.insert(place, Parked { client, lane, standing, since, number });
+        self.line_up(&flow);
+    }
+
+    /// Puts a flow where it stands now, or out of the line where nothing of it is parked: its first statement or what its user has had
+    /// is another one than before.
+    fn line_up(&mut self, flow: &Rc<Flow>) {
+        let Some(queue) = self.flows.get_mut(flow) else { return };
+        queue.trim(|parked| is_there(&self.tickets, parked));
+        let name = self.line.by.name_of(flow);
+        let had = name.and_then(|name| self.meters.get(name)).map_or(0, |meter| meter.had);
+        let place = queue.parked.front().map(|first| Place { had, since: first.since, number: first.number });
+        let before = std::mem::replace(&mut queue.place, place);
+        if before != place {
+            self.line.move_to(flow, before, place);
+        }
+        if place.is_none() {
+            self.flows.remove(flow);
+        }
+    }
+
+    /// What a user or schema has had is another number than before.
+    fn line_up_all_of(&mut self, name: &str) {
+        for flow in self.line.flows_of(name) {
+            self.line_up(&flow);
+        }
+    }
+
+    /// The time is shared out between others than before.
+    fn line_up_by(&mut self, by: FairShare) {
+        self.line = Line::by(by);
+        let flows: Vec<_> = self.flows.keys().map(Rc::clone).collect();
+        for queue in self.flows.values_mut() {
+            queue.place = None;
+        }
+        for flow in flows {
+            self.line_up(&flow);
+        }
     }
 
     /// A statement that must not wait counts all the same.
@@ -188,32 +231,25 @@ impl Shares {
     /// The statement whose turn it is, of a flow that may have one more; short ones only where there is room for them, or
     /// where none of their flow has been handed on: those that have may be waiting for a backend of theirs alone.
     pub(crate) fn next(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<Parked> {
-        let candidates =
-            self.flows.iter().filter(|(flow, _)| !self.holds_up(&flow.user)).filter_map(|(flow, queue)| {
-                let (end, first) = queue.first(turn, |parked| self.is_there(parked))?;
-                let fits = turn.room_for_short
-                    || Class::of(first.lane) == Class::Long
-                    || !self.handed_on.contains_key(flow);
-                let meter = settings.fair_share.name_of(flow).and_then(|name| self.meters.get(name));
-                let had = meter.map_or(0, |meter| meter.had);
-                (fits && self.may_have_one_more(settings, flow, turn.workers)).then_some((
-                    had,
-                    first.since,
-                    first.number,
-                    flow,
-                    end,
-                ))
-            });
-        let (had, _, number, flow, end) =
-            candidates.min_by_key(|&(had, since, number, ..)| (had, since, number))?;
-        let flow = Rc::clone(flow);
+        if self.line.by != settings.fair_share {
+            self.line_up_by(settings.fair_share);
+        }
+        let (had, number, flow, end) = self.line.iter().find_map(|(place, flow)| {
+            steps::add(1);
+            if self.holds_up(&flow.user) {
+                return None;
+            }
+            let (end, first) = self.flows.get(flow)?.first(turn, |parked| is_there(&self.tickets, parked))?;
+            let fits = turn.room_for_short
+                || Class::of(first.lane) == Class::Long
+                || !self.handed_on.contains_key(flow);
+            let goes = fits && self.may_have_one_more(settings, flow, turn.workers);
+            goes.then(|| (place.had, first.number, Rc::clone(flow), end))
+        })?;
         let queue = self.flows.get_mut(&flow).expect("it was found there");
         let parked = queue.take(end, number);
         let overdue = turn.is_overdue(&parked, &queue.order);
         queue.order.started(matches!(end, End::Oldest) && overdue);
-        if queue.parked.is_empty() {
-            self.flows.remove(&flow);
-        }
         self.waiting[Class::of(parked.lane) as usize] -= 1;
         self.clock = self.clock.max(had);
         let counted = self.count(settings, &flow);
@@ -228,12 +264,18 @@ impl Shares {
         });
         let progress = match Class::of(parked.lane) {
             Class::Short => {
-                *self.handed_on.entry(flow).or_default() += 1;
+                *self.handed_on.entry(Rc::clone(&flow)).or_default() += 1;
                 Progress::TakesRoom
             }
             Class::Long => Progress::Queued,
         };
         ticket.state = State::Underway { progress, charged, counted };
+        self.line_up(&flow);
+        if charged > 0
+            && let Some(name) = settings.fair_share.name_of(&flow)
+        {
+            self.line_up_all_of(name);
+        }
         Some(parked)
     }
 
@@ -306,6 +348,7 @@ impl Shares {
                 // An eighth of the news, as round-trip times are smoothed (RFC 6298).
                 meter.average = if meter.average == 0 { micros } else { (meter.average * 7 + micros) / 8 };
             }
+            self.line_up_all_of(name);
         }
         if self.meters.len() > MANY_METERS {
             let clock = self.clock;
@@ -373,24 +416,19 @@ impl Shares {
     }
 
     fn is_there(&self, parked: &Parked) -> bool {
-        let ticket = self.tickets.get(parked.client as usize).and_then(Option::as_ref);
-        ticket.is_some_and(
-            |ticket| matches!(ticket.state, State::Parked { number, .. } if number == parked.number),
-        )
+        is_there(&self.tickets, parked)
     }
 
     /// One of a flow's parked statements is there no more. Its place is cleared with those of others, so that each costs
     /// little, and no more than half of the places are empty.
     fn leave(&mut self, flow: &Rc<Flow>) {
-        let Some(mut queue) = self.flows.remove(flow) else { return };
+        let Some(queue) = self.flows.get_mut(flow) else { return };
         queue.gone += 1;
         if queue.gone * 2 > queue.parked.len() {
-            queue.parked.retain(|parked| self.is_there(parked));
+            queue.parked.retain(|parked| is_there(&self.tickets, parked));
             queue.gone = 0;
         }
-        if !queue.parked.is_empty() {
-            self.flows.insert(Rc::clone(flow), queue);
-        }
+        self.line_up(flow);
     }
 
     fn may_have_one_more(&self, settings: &SharesSettings, flow: &Flow, workers: u32) -> bool {
@@ -446,6 +484,18 @@ impl Queue {
         self.parked.iter().rfind(|parked| is_there(parked)).map(|newest| (End::Newest, newest))
     }
 
+    /// Clears both ends of what is there no more, so that nobody looks through it again.
+    fn trim(&mut self, is_there: impl Fn(&Parked) -> bool) {
+        let before = self.parked.len();
+        while self.parked.front().is_some_and(|parked| !is_there(parked)) {
+            self.parked.pop_front();
+        }
+        while self.parked.back().is_some_and(|parked| !is_there(parked)) {
+            self.parked.pop_back();
+        }
+        self.gone = self.gone.saturating_sub(before - self.parked.len());
+    }
+
     /// Takes that one out; what lies beyond it, at its end, is there no more.
     fn take(&mut self, end: End, number: u64) -> Parked {
         loop {
@@ -460,6 +510,13 @@ impl Queue {
             self.gone = self.gone.saturating_sub(1);
         }
     }
+}
+
+/// Whether a statement still waits in that place.
+fn is_there(tickets: &[Option<Ticket>], parked: &Parked) -> bool {
+    let ticket = tickets.get(parked.client as usize).and_then(Option::as_ref);
+    ticket
+        .is_some_and(|ticket| matches!(ticket.state, State::Parked { number, .. } if number == parked.number))
 }
 
 impl Turn {

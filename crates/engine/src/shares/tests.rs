@@ -5,8 +5,13 @@ use seam::Instant;
 
 use super::table::Parked;
 use super::*;
+use crate::steps;
 
 const ALONE: u32 = 1;
+
+fn at(millis: u64) -> Instant {
+    Instant::START + Duration::from_millis(millis)
+}
 
 fn flow(user: &str) -> Flow {
     Flow { user: user.to_owned(), ..Flow::default() }
@@ -235,4 +240,41 @@ fn the_oldest_of_a_user_has_one_of_eight_turns_once_it_has_waited_too_long() {
     let order: Vec<_> = std::iter::from_fn(|| bench.next(true)).map(|next| next.client).collect();
     assert_eq!(order[..8], [26, 25, 24, 23, 22, 21, 20, 3]);
     assert_eq!(order.len(), 24);
+}
+
+/// Else a thousand customers' statements would cost each other a millisecond each.
+#[test]
+fn whose_turn_it_is_is_found_without_looking_at_everybody() {
+    const USERS: u32 = 1_000;
+    let settings = SharesSettings { fair_share: FairShare::Crowding, ..SharesSettings::default() };
+    let mut shares = Shares::default();
+    for client in 0..10 * USERS {
+        let user = format!("customer{}", client % USERS);
+        shares.park(&settings, flow(&user), at(u64::from(client)), client, Lane::Low, Standing::default());
+    }
+    let before = steps::taken();
+    let mut turns = BTreeMap::<_, u32>::new();
+    for millis in 0..5 * u64::from(USERS) {
+        let turn = Turn { now: at(millis), workers: ALONE, room_for_short: true, overdue_after: None };
+        let parked = shares.next(&settings, &turn).expect("there are enough");
+        shares.started(parked.client, at(millis));
+        shares.ended(&settings, parked.client, at(millis + 1));
+        *turns.entry(parked.client % USERS).or_default() += 1;
+    }
+    assert!(turns.values().all(|&turns| turns == 5), "all have taken turns");
+    assert!(steps::taken() - before <= 2 * 5 * u64::from(USERS));
+}
+
+#[test]
+fn everybody_has_a_turn_where_the_rule_changes_in_between() {
+    let mut bench = Bench::new(SharesSettings::default());
+    bench.add(2, "a", 10);
+    bench.add(2, "b", 10);
+    let next = |bench: &mut Bench| bench.next(true).map(|parked| bench.clients[parked.client as usize].0);
+    assert_eq!(next(&mut bench), Some("a"));
+    bench.settings.fair_share = FairShare::User;
+    bench.add(1, "c", 10);
+    assert_eq!((next(&mut bench), next(&mut bench)), (Some("a"), Some("b")));
+    bench.settings.fair_share = FairShare::Off;
+    assert_eq!([next(&mut bench), next(&mut bench), next(&mut bench)], [Some("b"), Some("c"), None]);
 }
