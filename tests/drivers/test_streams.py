@@ -8,35 +8,15 @@ import tempfile
 import pytest
 
 from harness import raw
-from harness.onramp import Onramp
-from harness.server import Server, free_port, make_template
+from harness.counted import Counted
+from harness.server import Server, make_template
 from harness.streams import CREATE, STREAMS, Player
-
-PASSWORD = "admin-secret"
 
 # More clients than backends, and enough units of work that what is said once does not count for much.
 CLIENTS, BACKENDS, UNITS = 20, 4, 25
 
 COUNTS = ("Onramp_statements_multiplexed", "Onramp_statements_in_transactions", "Onramp_statements_pinned", "Onramp_sets_answered",
           "Onramp_statements_doubtful")
-
-
-class Counted:
-    """An Onramp whose counts are read from its admin port."""
-
-    def __init__(self, server, folder, **options):
-        self.host, self.port = "127.0.0.1", free_port()
-        self.onramp = Onramp(server, folder, admin_listen=f"{self.host}:{self.port}", **options).start()
-
-    def counts(self):
-        """The counts by their names, and the reasons to pin that there have been."""
-        with raw.connect(self, "admin", PASSWORD) as admin:
-            found = dict(admin.query("SELECT variable_name, variable_value FROM status").rows)
-            reasons = admin.query("SELECT reason FROM pins WHERE times > 0").rows
-        return [int(found[name.encode()]) for name in COUNTS], [reason.decode() for reason, in reasons]
-
-    def stop(self):
-        self.onramp.stop()
 
 
 def play(onramp, stream, units):
@@ -58,32 +38,30 @@ def template_with_things(server):
 
 
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
-def test_no_stream_pins(server, folder, template_with_things, monkeypatch, stream):
-    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
+def test_no_stream_pins(server, folder, template_with_things, stream):
     assert pinned_by(server, folder, stream) == (0, [], 0)
 
 
 def pinned_by(server, folder, stream):
     """How many statements of it are pinned, the reasons, and how many statements are doubtful."""
-    counted = Counted(server, folder, max_backends=BACKENDS)
+    counted = Counted(server, folder, max_backends=BACKENDS).start()
     try:
-        play(counted.onramp, stream, 2)
-        counts, reasons = counted.counts()
+        play(counted, stream, 2)
+        counts, reasons = counted.counts(COUNTS), counted.pin_reasons()
     finally:
         counted.stop()
     return counts[2], reasons, counts[4]
 
 
-def test_a_rehearsal_tells_what_would_pin(server, folder, template_with_things, monkeypatch):
+def test_a_rehearsal_tells_what_would_pin(server, folder, template_with_things):
     """With a backend for each client, the counts are those of a pool."""
-    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
     # Each client has a backend of its own for as long as it is there.
-    counted = Counted(server, folder, thread_handling="one-thread-per-connection", max_backends=CLIENTS)
+    counted = Counted(server, folder, thread_handling="one-thread-per-connection", max_backends=CLIENTS).start()
     try:
-        with raw.connect(counted.onramp) as connection:
+        with raw.connect(counted) as connection:
             for text in ("SET NAMES utf8mb4", "SELECT 1", "BEGIN", "SELECT id FROM onramp_app.things LIMIT 1", "COMMIT", "SET ROLE NONE", "SELECT 2", "SELECT 3", "BEGIN NOT ATOMIC DO 1; END"):
                 assert not isinstance(connection.query(text), raw.Err)
-        counts, reasons = counted.counts()
+        counts, reasons = counted.counts(COUNTS), counted.pin_reasons()
     finally:
         counted.stop()
     # The statement that pins is still multiplexed itself; BEGIN is the server's here, and COMMIT is in the transaction.
@@ -92,7 +70,6 @@ def test_a_rehearsal_tells_what_would_pin(server, folder, template_with_things, 
 
 def report():
     """A row for each stream, as Markdown."""
-    os.environ["ONRAMP_ADMIN_PASSWORD"] = PASSWORD
     with tempfile.TemporaryDirectory(prefix="onramp-streams-") as folder:
         server = Server(folder, template=make_template(folder)).start()
         try:
@@ -100,10 +77,10 @@ def report():
                 connection.query(CREATE)
             print("| driver | on any backend | in a transaction | pinned | SETs without a backend, of all statements | doubtful |\n|---|--:|--:|--:|--:|--:|")
             for stream in STREAMS:
-                counted = Counted(server, folder, max_backends=BACKENDS)
+                counted = Counted(server, folder, max_backends=BACKENDS).start()
                 try:
-                    play(counted.onramp, stream, UNITS)
-                    (multiplexed, within, pinned, answered, doubtful), _ = counted.counts()
+                    play(counted, stream, UNITS)
+                    multiplexed, within, pinned, answered, doubtful = counted.counts(COUNTS)
                 finally:
                     counted.stop()
                 everything = multiplexed + within + pinned + answered

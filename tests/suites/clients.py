@@ -30,6 +30,8 @@ SOURCES = {
     "mysql_async": ("https://github.com/blackbeam/mysql_async", "08e9a99"),
     "sqlx": ("https://github.com/launchbadge/sqlx", "9d6bf662"),
 }
+# Its tests come with the package's sources; the repository's history is large.
+SQLALCHEMY = "sqlalchemy==2.0.44"
 
 # Longer than any of the suites takes on two cores, building included.
 PATIENCE = 900
@@ -45,7 +47,14 @@ class Target(NamedTuple):
 def sources(name, folder):
     """The library's sources, cloned where they are not there."""
     place = Path(folder) / name.lower()
-    if not place.exists():
+    if not place.exists() and name == "SQLAlchemy":
+        Path(folder).mkdir(exist_ok=True)
+        pip = [sys.executable, "-m", "pip"]
+        subprocess.run([*pip, "download", "-q", "--disable-pip-version-check", "--no-deps", "--no-binary", "sqlalchemy", "-d", folder, SQLALCHEMY], check=True)
+        archive = next(Path(folder).glob("sqlalchemy-*.tar.gz"))
+        subprocess.run(["tar", "xf", archive, "-C", folder], check=True)
+        archive.with_name(archive.name.removesuffix(".tar.gz")).rename(place)
+    elif not place.exists():
         address, commit = SOURCES[name]
         subprocess.run(["git", "clone", "-q", address, place], check=True)
         subprocess.run(["git", "checkout", "-q", commit], cwd=place, check=True)
@@ -79,6 +88,19 @@ def mysqlclient(place, target):
         "default-character-set = utf8mb4\n")
     (place / "tests" / "suite.cnf").write_text((place / "suite.cnf").read_text())
     return pytest(place, python, target, ["tests"], TESTDB="suite.cnf")
+
+
+def sqlalchemy(place, target):
+    """pytest: what a dialect has to do, that of MySQL and MariaDB, and the object-relational mapper, with PyMySQL."""
+    python = environment(place, ["pytest", "pytest-timeout", "PyMySQL", "."])
+    url = f"mysql+pymysql://{USER}:{PASSWORD}@127.0.0.1:{target.port}/test1?charset=utf8mb4"
+    tests = ["test/dialect/test_suite.py", "test/dialect/mysql", "test/orm", "test/engine"]
+    # Its plugin reads the schemas of its tests from this file; the two others are those of its documentation.
+    with raw.connect(SimpleNamespace(host="127.0.0.1", port=target.port), USER, PASSWORD) as admin:
+        for schema in ("test_schema", "test_schema_2"):
+            admin.query(f"DROP DATABASE IF EXISTS {schema}")
+            admin.query(f"CREATE DATABASE {schema}")
+    return pytest(place, python, target, [*tests, "--dburi", url, "--backend-only"])
 
 
 def environment(place, packages):
@@ -172,4 +194,4 @@ def sqlx(place, target):
     return {name: {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}[outcome] for name, outcome in found}
 
 
-SUITES = {"PyMySQL": pymysql, "mysqlclient": mysqlclient, "mysql2": mysql2, "mysql_async": mysql_async, "sqlx": sqlx}
+SUITES = {"PyMySQL": pymysql, "mysqlclient": mysqlclient, "mysql2": mysql2, "mysql_async": mysql_async, "sqlx": sqlx, "SQLAlchemy": sqlalchemy}

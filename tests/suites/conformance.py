@@ -16,12 +16,13 @@ from pathlib import Path
 import clients
 import mysqltest
 from harness import raw
-from harness.onramp import Onramp
+from harness.counted import Counted
 from harness.server import Server, end_in_order_on_sigterm, make_template
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs/CONFORMANCE.md"
 KEPT = HERE / "outcomes.json"
+COUNTED = HERE / "statements.json"
 BEGIN, END = "<!-- generated: tests/suites/conformance.py -->", "<!-- end of the generated part -->"
 MTR = "mysql-test"
 # Four files of mysql2's suite run at once, and one of them has temporary tables on five connections.
@@ -35,20 +36,29 @@ def main():
     if not set(wanted) <= set(known):
         print(f"{__doc__}\nSuites: {', '.join(known)}", file=sys.stderr)
         return 2
-    outcomes = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     for suite in wanted:
         print(f"{suite} ...", flush=True)
         with tempfile.TemporaryDirectory(prefix="onramp-suites-") as folder:
             os.chmod(folder, 0o755)  # the server's user reads the tests' files in it
-            of_suite = run_mysqltest(folder) if suite == MTR else run_client(suite, folder)
-        outcomes = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-        outcomes[suite] = of_suite
-        KEPT.write_text(json.dumps(outcomes, indent=1, sort_keys=True) + "\n")
+            of_suite, statements = run_mysqltest(folder) if suite == MTR else run_client(suite, folder)
+        keep(COUNTED, suite, statements)
+        outcomes = keep(KEPT, suite, of_suite)
     reasons = {tuple(line.split("\t")[:2]): line.split("\t")[2] for line in (HERE / "reasons.txt").read_text().splitlines() if line.count("\t") == 2}
     write(outcomes, reasons)
     unexplained = [f"{suite}: {name}" for suite, of_suite in outcomes.items() for name in differences(of_suite) if (suite, name) not in reasons]
     print("\n".join(["without a reason:", *unexplained]) if unexplained else "every difference has its reason")
     return 1 if unexplained else 0
+
+
+def kept(file):
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def keep(file, suite, found):
+    """Puts what was found with a suite beside the rest of the file, which is returned."""
+    everything = kept(file) | {suite: found}
+    file.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n")
+    return everything
 
 
 def differences(of_suite):
@@ -65,14 +75,14 @@ def run_mysqltest(folder):
         through[name] = word.get(wrong, "failed")
         if wrong:
             print(f"  {name}: {wrong[-1500:]}", flush=True)
-    return {name: (direct[name], through.get(name, "not run")) for name in names}
+    return {name: (direct[name], through.get(name, "not run")) for name in names}, suite.statements
 
 
 def run_client(name, folder):
     place = clients.sources(name, HERE / ".packages")
     server = Server(folder, template=make_template(folder)).start()
     socket_path = str(Path(folder) / "clients.sock")
-    onramp = Onramp(server, folder, listen=socket_path, max_backends=BACKENDS.get(name, mysqltest.BACKENDS), backend_connect_timeout="20s")
+    onramp = Counted(server, folder, listen=socket_path, max_backends=BACKENDS.get(name, mysqltest.BACKENDS), backend_connect_timeout="20s")
     try:
         onramp.start()
         results = []
@@ -84,11 +94,12 @@ def run_client(name, folder):
                         "DROP DATABASE IF EXISTS test2", "CREATE DATABASE test2"):
                     admin.query(statement)
             results.append(clients.SUITES[name](place, target))
+        statements = mysqltest.Statements(0, 0).plus(onramp)
     finally:
         onramp.stop()
         server.stop()
     direct, through = results
-    return {test: (outcome, through.get(test, "not run")) for test, outcome in direct.items()}
+    return {test: (outcome, through.get(test, "not run")) for test, outcome in direct.items()}, statements
 
 
 def write(outcomes, reasons):
@@ -96,11 +107,13 @@ def write(outcomes, reasons):
     version = subprocess.run(["mariadbd", "--version"], capture_output=True, text=True, check=True, env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin")).stdout
     lines = [BEGIN, "", f"Server: {version.split(' Ver ')[-1].strip()}. Through Onramp with `max_backends = {mysqltest.BACKENDS}`"
              f" ({', '.join(f'{suite}: {number}' for suite, number in BACKENDS.items())}).", "",
-             "| suite | tests | pass direct | of these pass through Onramp | differ |", "|---|---|---|---|---|"]
+             "| suite | tests | pass direct | of these pass through Onramp | differ | statements | doubtful |", "|---|--:|--:|--:|--:|--:|--:|"]
+    statements = kept(COUNTED)
     for suite, of_suite in outcomes.items():
         passed = sum(direct == "passed" for direct, _ in of_suite.values())
         differ = len(differences(of_suite))
-        lines.append(f"| {suite} | {len(of_suite)} | {passed} | {passed - differ} | {differ} |")
+        counted = "{:,} | {:,}".format(*statements[suite]) if suite in statements else "not counted | "
+        lines.append(f"| {suite} | {len(of_suite)} | {passed} | {passed - differ} | {differ} | {counted} |")
     lines += ["", "| suite | test that differs | why |", "|---|---|---|"]
     for suite, of_suite in outcomes.items():
         for name in differences(of_suite):

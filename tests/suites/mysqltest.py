@@ -12,12 +12,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "drivers"))
 
 from harness import raw  # noqa: E402
-from harness.onramp import Onramp  # noqa: E402
+from harness.counted import Counted  # noqa: E402
 from harness.server import Server, make_template  # noqa: E402
 
 PACKAGES = ["mariadb-test", "mariadb-test-data", "libpcre2-posix3"]
@@ -27,6 +28,10 @@ PATIENCE = 60
 # Two for tests with several connections that hold one each, and two to share.
 BACKENDS = 4
 NEIGHBOURS = 6
+
+# All statements, and the doubtful ones of them.
+COUNTS = ("Onramp_statements_multiplexed", "Onramp_statements_in_transactions", "Onramp_statements_pinned", "Onramp_sets_answered",
+          "Onramp_statements_doubtful")
 
 # What mysql-test-run's include/default_mysqld.cnf gives its servers and results depend on.
 OPTIONS = [
@@ -41,6 +46,17 @@ NEEDS_MORE = re.compile(
     rb"|have_plugin|plugin_load|install plugin|have_ssl|wsrep|galera|master_pos|valgrind_off|have_partition_debug|kill_query", re.M | re.I)
 
 
+class Statements(NamedTuple):
+    """How many statements an Onramp has had, and how many of them it did not understand whole."""
+
+    all: int
+    doubtful: int
+
+    def plus(self, onramp):
+        *counts, doubtful = onramp.counts(COUNTS)
+        return Statements(self.all + sum(counts), self.doubtful + doubtful)
+
+
 class Suite:
     """The tests, where they are unpacked, and a server for them."""
 
@@ -49,6 +65,12 @@ class Suite:
         self.home = unpack(HERE / ".packages")
         self.tests = self.home / "usr/share/mysql/mysql-test"
         self.template = make_template(folder)
+        self.statements = Statements(0, 0)
+
+    def count(self, onramp):
+        """Adds what an Onramp that has not died of a test has had."""
+        if onramp.process.poll() is None:
+            self.statements = self.statements.plus(onramp)
 
     def candidates(self):
         """Tests that a running server may be able to pass, small ones first."""
@@ -96,7 +118,7 @@ class Site:
         self.usual = self.names()
         if through:
             self.socket = str(suite.folder / "clients.sock")
-            self.onramp = Onramp(self.server, suite.folder, listen=self.socket, max_backends=BACKENDS, backend_connect_timeout="20s").start()
+            self.onramp = Counted(self.server, suite.folder, listen=self.socket, max_backends=BACKENDS, backend_connect_timeout="20s").start()
             self.port = self.onramp.port
             self.neighbours = Neighbours(self.socket)
 
@@ -151,6 +173,7 @@ class Site:
         if self.neighbours:
             self.neighbours.stop()
         if self.onramp:
+            self.suite.count(self.onramp)
             self.onramp.stop()
         self.server.stop()
         shutil.rmtree(self.server.data, ignore_errors=True)

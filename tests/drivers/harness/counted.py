@@ -1,0 +1,38 @@
+"""An Onramp whose counts are read from its admin port."""
+
+import os
+from types import SimpleNamespace
+
+from . import raw
+from .onramp import Onramp
+from .server import free_port
+
+PASSWORD = "admin-secret"
+
+
+class Counted(Onramp):
+    def __init__(self, server, folder, **options):
+        self.admin_port = free_port()
+        super().__init__(server, folder, admin_listen=f"127.0.0.1:{self.admin_port}", **options)
+
+    def start(self, wait=True):
+        os.environ["ONRAMP_ADMIN_PASSWORD"] = PASSWORD
+        try:
+            return super().start(wait)
+        finally:
+            del os.environ["ONRAMP_ADMIN_PASSWORD"]
+
+    def admin(self):
+        """A connection to the admin port."""
+        return raw.connect(SimpleNamespace(host=self.host, port=self.admin_port), "admin", PASSWORD)
+
+    def counts(self, names):
+        """The counts of these names."""
+        with self.admin() as admin:
+            found = dict(admin.query("SELECT variable_name, variable_value FROM status").rows)
+        return [int(found[name.encode()]) for name in names]
+
+    def pin_reasons(self):
+        """The reasons to pin that there have been."""
+        with self.admin() as admin:
+            return [reason.decode() for reason, in admin.query("SELECT reason FROM pins WHERE times > 0").rows]
