@@ -8,6 +8,7 @@ Why a test differs is in `reasons.txt`: suite, test and reason, separated by tab
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -57,7 +58,9 @@ def kept(file):
 def keep(file, suite, found):
     """Puts what was found with a suite beside the rest of the file, which is returned."""
     everything = kept(file) | {suite: found}
-    file.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n")
+    text = json.dumps(everything, indent=1, sort_keys=True)
+    # A line for each test.
+    file.write_text(re.sub(r"\[\s+([^\[\]]*?)\s+\]", lambda pair: "[" + re.sub(r",\s+", ", ", pair[1]) + "]", text) + "\n")
     return everything
 
 
