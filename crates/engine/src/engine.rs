@@ -61,7 +61,7 @@ pub struct Engine {
     pub(crate) workers: Arc<Workers>,
     /// Which of them this is.
     pub(crate) worker: usize,
-    letters: VecDeque<(usize, Letter)>,
+    pub(crate) letters: VecDeque<(usize, Letter)>,
     /// Work for other threads.
     pub(crate) tasks: Tasks,
     pub(crate) claims: Claims,
@@ -299,17 +299,6 @@ impl Engine {
             Letter::RoomMade => self.room_was_made(),
             Letter::DefaultsChanged => self.control.defaults.are_wanted(),
             Letter::CodeFound => self.renew_backends(),
-        }
-    }
-
-    pub(crate) fn write_letter(&mut self, worker: usize, letter: Letter) {
-        self.letters.push_back((worker, letter));
-    }
-
-    /// The same letter to each of the other workers.
-    pub(crate) fn write_to_others(&mut self, letter: &Letter) {
-        for worker in (0..self.workers.count() as usize).filter(|&worker| worker != self.worker) {
-            self.letters.push_back((worker, letter.clone()));
         }
     }
 

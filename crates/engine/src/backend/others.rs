@@ -101,4 +101,16 @@ impl Engine {
             }
         }
     }
+
+    /// A letter to another worker.
+    pub(crate) fn write_letter(&mut self, worker: usize, letter: Letter) {
+        self.letters.push_back((worker, letter));
+    }
+
+    /// The same letter to each of the other workers.
+    pub(crate) fn write_to_others(&mut self, letter: &Letter) {
+        for worker in (0..self.workers.count() as usize).filter(|&worker| worker != self.worker) {
+            self.letters.push_back((worker, letter.clone()));
+        }
+    }
 }
