@@ -9,7 +9,7 @@ from harness import mysql as private_mysql
 from harness import raw
 from harness.streams import CREATE, STREAMS, of_mysql
 from test_mysql import server  # noqa: F401 (a fixture)
-from test_streams import PASSWORD, pinned_by
+from test_streams import pinned_by
 
 pytestmark = private_mysql.needed
 
@@ -21,6 +21,5 @@ def template_with_things(server):  # noqa: F811
 
 
 @pytest.mark.parametrize("stream", list(map(of_mysql, STREAMS)), ids=lambda stream: stream.name)
-def test_no_stream_pins(server, folder, template_with_things, monkeypatch, stream):  # noqa: F811
-    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
+def test_no_stream_pins(server, folder, template_with_things, stream):  # noqa: F811
     assert pinned_by(server, folder, stream) == (0, [], 0)
