@@ -1,5 +1,7 @@
 """What clients can make the process keep is counted before it is taken."""
 
+import struct
+
 import pytest
 
 from harness import raw
@@ -97,3 +99,21 @@ def test_what_is_found_in_a_statement(own_onramp, server, text, slack):
     client.query(text)
     assert peak(onramp) - before < 6 * len(text) + SLACK + slack
     assert witness.value("SELECT 1") == b"1"
+
+
+def test_what_the_server_says_of_a_prepared_statement(own_onramp, server):
+    """4,096 columns with names of 256 characters in three bytes each, twice: more than there may be of all answers that are kept."""
+    name = "界" * 256
+    columns = ",".join([f"`{name}`.a AS `{name}`"] * 4_096)
+    text = f"SELECT {columns} FROM (SELECT 1 AS a) AS `{name}`"
+    onramp = own_onramp(server, workers=1, held_answer_memory="4MiB", max_backends=1)
+    client = raw.connect(onramp, schema="onramp_app")
+    assert isinstance(client.query("BEGIN"), Ok)
+    client.query("SET @in_transaction = 1")
+    refused = client.prepare(text)
+    assert isinstance(refused, Err) and refused.code == 1041 and "held_answer_memory = 4194304" in refused.message
+    # It keeps its transaction, and a statement of usual size is prepared on the same backend.
+    assert client.value("SELECT @@in_transaction") == b"1"
+    assert client.execute(client.prepare("SELECT @in_transaction").statement)[0].rows == [(struct.pack("<q", 1),)]
+    prepared = raw.connect(own_onramp(server, workers=1)).prepare(text)
+    assert not isinstance(prepared, Err) and len(prepared.columns) == 4_096

@@ -26,6 +26,7 @@ const LIVE: &[&str] = &[
     "failed_logins_size",
     "fair_share",
     "fair_weights",
+    "held_answer_memory",
     "idle_hold_timeout",
     "idle_transaction_timeout",
     "kill_abandoned",

@@ -129,6 +129,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         statement_memory,
         login_memory,
         session_memory,
+        held_answer_memory,
         max_prepared_stmt_count,
         prepared_statement_memory,
         kept_warnings_memory,

@@ -55,6 +55,17 @@ impl MySqlError {
         )
     }
 
+    /// ER_OUT_OF_RESOURCES.
+    pub(crate) fn held_answer_memory(limit: usize) -> Self {
+        Self::new(
+            1041,
+            b"HY000",
+            format!(
+                "Out of memory: what the server says of a statement that is prepared has no room in held_answer_memory = {limit} bytes"
+            ),
+        )
+    }
+
     /// ER_HANDSHAKE_ERROR.
     pub(crate) fn handshake() -> Self {
         Self::new(1043, b"08S01", "Bad handshake")

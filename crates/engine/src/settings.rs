@@ -139,6 +139,9 @@ pub struct Settings {
     pub login_memory: usize,
     /// Bytes of what is kept of clients' sessions, of all together; beyond it those end that hold most.
     pub session_memory: usize,
+    /// Bytes of answers that are kept until they are whole, of all together; beyond it those go on as they come that can, and the others
+    /// become error 1041.
+    pub held_answer_memory: usize,
     /// Prepared statements of all clients at the same time; one more gets error 1461. Each worker has an even share.
     pub max_prepared_stmt_count: u32,
     /// Bytes of the texts of different prepared statements, on each worker; beyond it new ones get error 1041.
@@ -400,6 +403,7 @@ impl Default for Settings {
             statement_memory: 256 << 20,
             login_memory: 256 << 20,
             session_memory: 256 << 20,
+            held_answer_memory: 64 << 20,
             max_prepared_stmt_count: 4_000_000,
             prepared_statement_memory: 64 << 20,
             kept_warnings_memory: 64 << 20,

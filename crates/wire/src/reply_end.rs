@@ -209,9 +209,9 @@ pub struct ReplyReader {
     acknowledgement: Acknowledgement,
 }
 
-/// Definitions are held back up to this size: 4,096 columns (`MAX_FIELDS`) with names of 64 characters, five in each, take about
-/// half of it where these have four bytes.
-const LARGEST_HELD: usize = 8 << 20;
+/// Definitions are held back up to this size: 4,096 columns (`MAX_FIELDS`) with names of 40 characters, five in each. Longer ones the client
+/// gets each time.
+const LARGEST_HELD: usize = 1 << 20;
 
 /// How an event begins: a byte that is 0, and where the replica acknowledges events, two more (`kPacketMagicNum` and
 /// `kPacketFlagSync` of `semisync.h`).
@@ -331,6 +331,13 @@ impl ReplyReader {
     pub fn with_client_sequence(mut self, first_sequence: u8) -> Self {
         self.shift = first_sequence.wrapping_sub(self.options.first_sequence);
         self
+    }
+
+    /// Bytes that have come and are held back here.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let rows = self.held_rows.as_ref().map_or(0, HeldRows::len);
+        self.carry.len() + self.held.as_ref().map_or(0, Vec::len) + rows
     }
 
     /// Reads on. No bytes at all are allowed, and nothing happens then.

@@ -91,8 +91,20 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         default: "256MiB",
         example: "1GiB",
         doc: "Memory for what clients have set and hold: session states that differ, user variables, what they want to hear of their \
-              sessions (session_track_system_variables), names of temporary tables and locks. Each worker has an even share. \
+              sessions (session_track_system_variables), names of temporary tables and locks, and the answers that lazy_set knows, which go first. Each worker has an even share. \
               Beyond it those clients get error 1041, and are closed, that hold most; of one client nobody keeps more than 1 MiB.",
+        section: Section::Limits,
+    },
+    OptionSpec {
+        name: "held_answer_memory",
+        kind: Kind::Size(4 << 20..=1 << 40, |configuration| &mut configuration.engine.held_answer_memory),
+        // A list of 1,000 threads has some 100 KiB, and what is said of a prepared statement some hundred bytes.
+        default: "64MiB",
+        example: "256MiB",
+        doc: "Memory for answers that are kept until they are whole: lists of threads (SHOW PROCESSLIST), SHOW STATUS, and what the server \
+              says of a statement that is prepared. Each worker has an even share, and 4 MiB at least. Beyond it, as beyond 1 MiB of one, lists go to their \
+              clients as the server gives them, with its backends in place of clients; a statement that is prepared gets error 1041. What has \
+              64 KiB at most always has its place.",
         section: Section::Limits,
     },
     OptionSpec {

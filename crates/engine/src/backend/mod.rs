@@ -8,6 +8,7 @@ pub(crate) mod contended;
 mod difference;
 pub(crate) mod dispatch;
 pub(crate) mod doubts;
+mod held_answers;
 pub(crate) mod kept;
 pub(crate) mod leftovers;
 mod literals;
@@ -40,6 +41,7 @@ use crate::accounts::IdentityId;
 use crate::client::variables::Variables;
 use crate::client::wait_timeout::WaitTimeout;
 use crate::coalescing::Group;
+use crate::errors::MySqlError;
 use crate::learned::lock_waits::SeenWait;
 use crate::request::RequestKind;
 use crate::server_login::ServerLogin;
@@ -294,6 +296,12 @@ pub(crate) struct ServerError {
     pub(crate) code: u16,
     pub(crate) sql_state: [u8; 5],
     pub(crate) message: Vec<u8>,
+}
+
+impl From<&MySqlError> for ServerError {
+    fn from(error: &MySqlError) -> Self {
+        Self { code: error.code, sql_state: *error.sql_state, message: error.message.clone().into_bytes() }
+    }
 }
 
 /// A change of session state that the server's trackers reported.

@@ -38,8 +38,8 @@ const USELESS: [u16; 2] = [1615, 1243];
 /// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: USE has changed nothing.
 const SCHEMA_REFUSED: [u16; 2] = [1049, 1044];
 
-/// The answer to COM_STMT_PREPARE is kept until it is whole. It has at most 65,535 parameters, which the servers describe in
-/// 24 bytes each, and 4,096 columns.
+/// The answer to COM_STMT_PREPARE is kept until it is whole, unless `held_answer_memory` is used up. It has at most 65,535 parameters, which
+/// the servers describe in 24 bytes each, and 4,096 columns.
 pub(crate) const LARGEST_ANSWER: usize = 8 << 20;
 
 impl Engine {
@@ -243,12 +243,11 @@ impl Engine {
         mut request: Box<Request>,
         summary: &mut Summary,
     ) -> Option<Box<Request>> {
-        if summary.kept.len() as u64 != summary.relayed {
-            self.statement_lost(client, false);
-            self.close_backend(key, "its answer to COM_STMT_PREPARE is longer than there can be");
-            return None;
-        }
+        let whole = summary.has_kept_all();
         let mut answer = std::mem::take(&mut summary.kept);
+        if !whole {
+            answer = self.refuse_to_prepare(key, &request, summary);
+        }
         let statements = self.clients[client].statements.get_or_insert_default();
         match (&summary.error, summary.prepared) {
             (Some(error), _) if error.code == NO_ROOM => {
@@ -279,6 +278,18 @@ impl Engine {
         }
         self.outbox.send(self.clients[client].connection, &answer);
         Some(request)
+    }
+
+    /// There was no room for the answer to COM_STMT_PREPARE, which made it an error. Returns the client's.
+    fn refuse_to_prepare(&mut self, key: usize, request: &Request, summary: &mut Summary) -> Vec<u8> {
+        if let Some((id, _)) = summary.prepared.take() {
+            self.close_prepared(key, id);
+        }
+        let error = MySqlError::held_answer_memory(self.settings.held_answer_memory);
+        let mut answer = Vec::new();
+        wire::put_message(&mut answer, &mut request.answer.clone(), &error.packet());
+        summary.error = Some(ServerError::from(&error));
+        answer
     }
 
     /// The definition that a client has prepared, held for the client.

@@ -20,7 +20,7 @@ use crate::request::RequestKind;
 const LARGEST_UNWANTED: u64 = 1 << 20;
 
 /// Answers to our own questions are small: the warnings of one statement (max_error_count, 64 by default).
-const LARGEST_KEPT: usize = 64 << 10;
+pub(super) const LARGEST_KEPT: usize = 64 << 10;
 
 /// Takes what a reply reader finds to its places.
 struct Relay<'a> {
@@ -64,7 +64,7 @@ impl Client {
 
 impl ReplySink for Relay<'_> {
     fn relay(&mut self, bytes: &[u8]) {
-        let all_kept = self.summary.kept.len() as u64 == self.summary.relayed;
+        let all_kept = self.summary.has_kept_all();
         self.summary.relayed += bytes.len() as u64;
         if self.summary.kept.len() + bytes.len() <= self.keep {
             self.summary.kept.extend_from_slice(bytes);
@@ -188,21 +188,12 @@ impl Engine {
             return self.backend_login_bytes(key, bytes);
         }
         while !bytes.is_empty() && self.backends.contains(key) {
-            let backend = &mut self.backends[key];
-            let Some(statement) = backend.in_flight.front_mut() else {
+            let Some(statement) = self.backends[key].in_flight.front() else {
                 return self.unasked_bytes(key, bytes);
             };
-            let (to, keep) = match statement.owner {
-                Owner::Client { command: RequestKind::LoginSchema | RequestKind::ChangeUser, .. }
-                | Owner::Abandoned => (None, 0),
-                // The client has a number of its own for the statement, and the server may have to be asked again.
-                Owner::Client { command: RequestKind::Prepare, .. } => (None, LARGEST_ANSWER),
-                Owner::Client { client, .. } => {
-                    let client = &self.clients[client];
-                    (Some(client.connection), client.keeps())
-                }
-                _ => (None, LARGEST_KEPT),
-            };
+            let (to, keep) = self.goes_to(statement.owner);
+            let keep = self.may_keep(key, keep, bytes.len());
+            let statement = self.backends[key].in_flight.front_mut().expect("it is there");
             let client =
                 statement.owner.client().filter(|_| to.is_some()).map(|client| &self.clients[client]);
             let mut relay = Relay {
@@ -235,6 +226,21 @@ impl Engine {
             } else {
                 self.statement_goes_on(key);
             }
+        }
+    }
+
+    /// The client that hears an answer as it comes, and how much of it is kept here.
+    fn goes_to(&self, owner: Owner) -> (Option<seam::ConnectionId>, usize) {
+        match owner {
+            Owner::Client { command: RequestKind::LoginSchema | RequestKind::ChangeUser, .. }
+            | Owner::Abandoned => (None, 0),
+            // The client has a number of its own for the statement, and the server may have to be asked again.
+            Owner::Client { command: RequestKind::Prepare, .. } => (None, LARGEST_ANSWER),
+            Owner::Client { client, .. } => {
+                let client = &self.clients[client];
+                (Some(client.connection), client.keeps())
+            }
+            _ => (None, LARGEST_KEPT),
         }
     }
 

@@ -84,8 +84,7 @@ impl Engine {
         let state = &mut self.clients[client];
         let connection = state.connection;
         // What the server would remember of an error of its own.
-        let (code, sql_state) = (error.code, *error.sql_state);
-        let kept = ServerError { code, sql_state, message: error.message.clone().into_bytes() };
+        let kept = ServerError::from(error);
         state.aftermath.row_count = -1;
         let diagnostics = Diagnostics::of_error(&kept, reader);
         self.keep_diagnostics(client, diagnostics);

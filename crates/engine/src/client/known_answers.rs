@@ -34,6 +34,8 @@ pub(crate) struct KnownAnswers {
     /// By [`Question::text`].
     by_text: BTreeMap<Box<[u8]>, Vec<KnownAnswer>>,
     count: usize,
+    /// See [`Self::bytes`].
+    bytes: usize,
     /// How many have been asked for, which tells what was used longest ago.
     uses: u64,
 }
@@ -86,6 +88,22 @@ pub(crate) struct State {
     wait_timeout: WaitTimeout,
 }
 
+impl KnownAnswer {
+    fn bytes(&self) -> usize {
+        let said = match &self.answer {
+            Answer::Set { changes, .. } => changes.len(),
+            Answer::Show(packets) => packets.len(),
+        };
+        // Vectors that grow are at least half full.
+        said + 2 * size_of::<Self>()
+    }
+}
+
+/// As are the nodes of a B-tree.
+fn bytes_of_text(text: &[u8]) -> usize {
+    text.len() + 2 * size_of::<(Box<[u8]>, Vec<KnownAnswer>)>()
+}
+
 impl KnownAnswers {
     fn get(&mut self, text: &[u8], before: State) -> Option<Answer> {
         let known = self.by_text.get_mut(text)?.iter_mut().find(|known| known.before == before)?;
@@ -107,7 +125,15 @@ impl KnownAnswers {
         if let Some(after) = answer.state() {
             sessions.hold_again(after.session);
         }
-        self.by_text.entry(text.into()).or_default().push(KnownAnswer { before, answer, used: self.uses });
+        let known = KnownAnswer { before, answer, used: self.uses };
+        self.bytes += known.bytes();
+        match self.by_text.get_mut(text) {
+            Some(others) => others.push(known),
+            None => {
+                self.bytes += bytes_of_text(text);
+                self.by_text.insert(text.into(), vec![known]);
+            }
+        }
     }
 
     fn forget_oldest(&mut self, sessions: &mut Sessions) {
@@ -127,6 +153,9 @@ impl KnownAnswers {
             !list.is_empty()
         });
         self.count = self.by_text.values().map(Vec::len).sum();
+        let texts = self.by_text.keys().map(|text| bytes_of_text(text));
+        let answers = self.by_text.values().flatten().map(KnownAnswer::bytes);
+        self.bytes = texts.chain(answers).sum();
     }
 
     /// Another server may say something else.
@@ -134,15 +163,9 @@ impl KnownAnswers {
         self.retain(sessions, |_| false);
     }
 
-    /// Bytes of it; the nodes of a B-tree are at least half full.
+    /// Bytes of it, which count against `session_memory`, as the states do that it holds.
     pub(crate) fn bytes(&self) -> usize {
-        let texts =
-            self.by_text.keys().map(|text| text.len() + 2 * size_of::<(Box<[u8]>, Vec<KnownAnswer>)>());
-        let shown = self.by_text.values().flatten().map(|known| match &known.answer {
-            Answer::Set { changes, .. } => changes.len(),
-            Answer::Show(packets) => packets.len(),
-        });
-        texts.sum::<usize>() + shown.sum::<usize>() + 2 * self.count * size_of::<KnownAnswer>()
+        self.bytes
     }
 }
 
@@ -316,8 +339,12 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use seam::{Input, Program as _};
+
     use super::*;
+    use crate::client::commands::tests::engine;
     use crate::session::SessionState;
+    use crate::settings::Settings;
 
     fn state(sessions: &mut Sessions, value: &str) -> State {
         let mut state = SessionState::default();
@@ -379,5 +406,21 @@ mod tests {
         assert!(known.bytes() > b"select".len() + b"packets".len());
         known.clear(&mut sessions);
         assert_eq!(sessions.len(), 0);
+    }
+
+    #[test]
+    fn they_go_before_a_client_does_where_session_memory_is_used_up() {
+        let mut engine = engine(8, Settings { session_memory: 1 << 20, ..Settings::default() });
+        for number in 0..MOST {
+            let states = &mut engine.sessions;
+            let (before, after) = (state(states, &format!("{number:1024}")), state(states, "after"));
+            engine.known_answers.insert(states, b"set", before, set(after));
+            states.release(after.session);
+        }
+        let (now, clients) = (engine.now, engine.clients.len());
+        assert!(engine.session_memory_held() > 1 << 20);
+        engine.handle(now, Input::TurnEnd);
+        assert!(engine.session_memory_held() < 10_000);
+        assert_eq!((engine.known_answers.bytes(), engine.clients.len()), (0, clients));
     }
 }

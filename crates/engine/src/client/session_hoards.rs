@@ -1,5 +1,5 @@
 //! What clients have set and hold, of all together (`session_memory`): session states that differ, user variables, trackers' lists, names
-//! of what they hold.
+//! of what they hold, and the answers that are known to what sets and shows session state.
 //!
 //! It is known when the server has told of it. So who has set something more keeps it, and at the end of the turn those go that hold most:
 //! whoever has set what everybody sets shares his state with the others, and is none of them.
@@ -41,7 +41,7 @@ impl Engine {
 
     /// Bytes of this worker's clients.
     pub(crate) fn session_memory_held(&self) -> usize {
-        self.hoards.sessions + self.sessions.state_bytes()
+        self.hoards.sessions + self.sessions.state_bytes() + self.known_answers.bytes()
     }
 
     /// Ends clients where they hold too much together, until a quarter of this worker's share is free, so that all are gone through seldom;
@@ -57,6 +57,11 @@ impl Engine {
         }
         let most = self.settings.session_memory / self.workers.count() as usize;
         if self.session_memory_held() <= most || !self.hoards.may_look_for_sessions(self.now) {
+            return;
+        }
+        // Nobody misses what the server can be asked once more, and it holds states that nobody has now.
+        self.known_answers.clear(&mut self.sessions);
+        if self.session_memory_held() <= most {
             return;
         }
         let idle = self.clients.iter().filter(|(_, client)| matches!(client.phase, Phase::Idle));

@@ -70,6 +70,7 @@ impl Engine {
         now.max_allowed_packet = new.max_allowed_packet;
         now.statement_memory = new.statement_memory;
         now.session_memory = new.session_memory;
+        now.held_answer_memory = new.held_answer_memory;
         now.max_prepared_stmt_count = new.max_prepared_stmt_count;
         now.prepared_statement_memory = new.prepared_statement_memory;
         now.kept_warnings_memory = new.kept_warnings_memory;

@@ -182,7 +182,7 @@ pub struct WorkerView {
     /// What is known of the server's stored code; one worker does that for all, and the others know nothing.
     pub stored_code: StoredCodeView,
     /// How much is in use of what each worker bounds for itself, or its part of what all have in common, by option.
-    pub in_use: [(&'static str, u64); 7],
+    pub in_use: [(&'static str, u64); 8],
     /// The options whose bound was reached, with the bound and how often.
     pub limits_reached: Vec<(&'static str, u64, u64)>,
 }
@@ -329,13 +329,14 @@ impl Engine {
         }
     }
 
-    fn in_use(&self) -> [(&'static str, u64); 7] {
+    fn in_use(&self) -> [(&'static str, u64); 8] {
         let hoards = &self.hoards;
         [
             ("statement_memory", self.buffered as u64),
             // Each of the two has the bound.
             ("login_memory", hoards.logins.max(hoards.handshakes) as u64),
             ("session_memory", self.session_memory_held() as u64),
+            ("held_answer_memory", self.held_answers() as u64),
             ("prepared_statement_memory", self.definitions.text_bytes() as u64),
             ("kept_warnings_memory", hoards.diagnostics as u64),
             ("max_prepared_stmt_count", u64::from(self.statement_count)),

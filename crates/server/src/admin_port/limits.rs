@@ -27,7 +27,8 @@ const fn of(option: &'static str, bounds: &'static str, unit: &'static str, scop
 const BOUNDS: &[Bound] = &[
     of("statement_memory", "statements that wait, with what is found in them, or are not whole", "bytes", "process"),
     of("login_memory", "what clients have sent that have not logged in, and as much of TLS handshakes", "bytes", "process"),
-    of("session_memory", "what clients have set and hold: session states, user variables, trackers, names", "bytes", "process"),
+    of("session_memory", "what clients have set and hold: session states, user variables, trackers, names, and known answers", "bytes", "process"),
+    of("held_answer_memory", "answers that are kept until they are whole: lists of threads, counters, of prepared statements", "bytes", "process"),
     of("prepared_statement_memory", "texts of prepared statements, with what is found in them", "bytes", "worker"),
     of("kept_warnings_memory", "warnings kept for SHOW WARNINGS", "bytes", "worker"),
     of("max_allowed_packet", "a statement", "bytes", "statement"),
@@ -83,6 +84,7 @@ pub(super) fn put(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usiz
     add("statement_memory", sum("statement_memory"), engine.statement_memory as u64);
     add("login_memory", sum("login_memory"), engine.login_memory as u64);
     add("session_memory", sum("session_memory"), engine.session_memory as u64);
+    add("held_answer_memory", sum("held_answer_memory"), engine.held_answer_memory as u64);
     add("max_prepared_stmt_count", sum("max_prepared_stmt_count"), u64::from(engine.max_prepared_stmt_count));
     let memory = engine.prepared_statement_memory as u64;
     add("prepared_statement_memory", most("prepared_statement_memory"), memory);

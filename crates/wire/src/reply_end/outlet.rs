@@ -34,6 +34,12 @@ pub(super) struct HeldRows {
     size: usize,
 }
 
+impl HeldRows {
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
 /// So much is held back: what servers collect before they send any of it (`net_buffer_length`), so that nothing comes later for it.
 const MOST_HELD: usize = 16 << 10;
 
