@@ -5,7 +5,8 @@
     make compare-overload ARGUMENTS="--only locks"         of: crowd, storm, locks
     make compare-overload ARGUMENTS="--contenders mariadb,onramp-native --quick"
 
-- crowd: clients ask for half of what the server can; after 5 s come 4,000 others and ask for ten times its capacity, for 60 s.
+- crowd: clients ask for half of what the server can; after 5 s come 4,000 others of another account and ask for ten times its
+  capacity, for 60 s. Then all of one account, for those that can tell accounts apart.
 - storm: 3,000 clients ask for three quarters of the capacity. They wait a second, then hang up, connect and ask again. A
   table lock of five seconds makes all of them impatient.
 - locks: somebody holds FLUSH TABLES WITH READ LOCK against 500 writers, or LOCK TABLES against 500 readers of the table, or a

@@ -13,7 +13,7 @@ from typing import Any
 from contenders import Contender, Contenders
 from load import Bench
 from processes import Failed
-from servers import OTHER, OTHER_ROWS, PASSWORD, TABLES, USER
+from servers import OTHER, OTHER_ROWS, OTHER_USER, PASSWORD, TABLES, USER
 from stream import Stream
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "drivers"))
@@ -28,6 +28,9 @@ ONRAMPS = [
     ("onramp-bounded", "Onramp, bounded", ["--queue-wait-limit", "500ms", "--queue-delay-target", "50ms"]),
     ("onramp-percona", "Onramp, profile percona", ["--thread-pool-profile", "percona"]),
 ]
+
+# Those that may tell clients by their accounts, and so meet the crowd of one account too.
+BY_ACCOUNT = ["onramp-native"]
 
 # A statement that keeps a core for some milliseconds: what a refusal costs beside it is nothing, so that one machine can
 # both serve and ask for ten times as much.
@@ -74,13 +77,14 @@ class BadTimes:
     def run(self) -> None:
         """Everything, into `records`."""
         parts: dict[str, list[Callable[[Contender], Record]]] = {
-            "crowd": [self.crowd], "storm": [self.storm], "locks": [self.global_lock, self.table_lock, self.named_lock]}
+            "crowd": [self.crowd, self.crowd_of_one_account], "storm": [self.storm], "locks": [self.global_lock, self.table_lock, self.named_lock]}
         for server in {id(each.server): each.server for each in self.contenders.found}.values():
             server.prepare_other(self.bench.onramp)
         for section in self.sections:
             for part in parts[section]:
                 for contender in self.contenders.found:
-                    self._one(part, contender)
+                    if part != self.crowd_of_one_account or contender.key in BY_ACCOUNT:
+                        self._one(part, contender)
 
     def _one(self, part: Callable[[Contender], Record], contender: Contender) -> None:
         record: Record = {"section": part.__name__, "contender": contender.key, "round": 1}
@@ -95,7 +99,14 @@ class BadTimes:
             for key, value in record.items() if key not in ("section", "contender", "round")))
 
     def crowd(self, contender: Contender) -> Record:
-        """Ten times what the server can, for a while."""
+        """Ten times what the server can, for a while: those who ask for it have an account of their own."""
+        return self._crowd(contender, OTHER_USER)
+
+    def crowd_of_one_account(self, contender: Contender) -> Record:
+        """Nobody can tell them from the regular clients."""
+        return self._crowd(contender, USER)
+
+    def _crowd(self, contender: Contender, user: str) -> Record:
         capacity = self._capacity(contender)
         times, regular_rate = self.times, capacity * REGULAR_SHARE
         whole = times.calm + times.crowd + times.after + 5.0  # in which the crowd connects
@@ -105,7 +116,7 @@ class BadTimes:
             time.sleep(times.calm)
             calm = regular.p95(regular.begun, time.monotonic())
             with self._stream(contender, "crowd", HEAVY, CROWD, times.crowd, "--rate", str(capacity * CROWD_SHARE),
-                              *drop) as crowd:
+                              *drop, user=user) as crowd:
                 crowd.wait_for_clients()
                 begun = time.monotonic()
                 time.sleep(times.crowd)
@@ -234,8 +245,8 @@ class BadTimes:
 
     @contextmanager
     def _stream(self, contender: Contender, name: str, workload: list[str], clients: int, seconds: float,
-                *more: str) -> Iterator[Stream]:
-        stream = Stream(self.bench, contender.tcp, name, workload, clients, seconds, list(more))
+                *more: str, user: str = USER) -> Iterator[Stream]:
+        stream = Stream(self.bench, contender.tcp, name, workload, clients, seconds, list(more), user)
         try:
             yield stream
         finally:

@@ -43,8 +43,10 @@ def introduction(book: Book) -> list[str]:
 def crowd(book: Book) -> list[str]:
     """Ten times the capacity."""
     notes, rows = Notes(), []
-    for contender, record in of(book, "crowd"):
-        rows.append([contender["name"], *failed_or(record, notes, lambda r: [
+    found = [(contender["name"], record) for contender, record in of(book, "crowd")]
+    found += [(f"{contender['name']}, all of one account", record) for contender, record in of(book, "crowd_of_one_account")]
+    for name, record in found:
+        rows.append([name, *failed_or(record, notes, lambda r: [
             whole(r["capacity"]), percent(r["goodput"]), percent(r["regular_rate"]), digits(r["regular_p99"]),
             digits(r["longest"]), whole(r["refused"]), seconds(r["normal_after"])])])
     head = ["", "capacity, statements/s", "goodput, of capacity", "regular ones served", "their p99, ms", "longest wait, ms",
@@ -52,7 +54,7 @@ def crowd(book: Book) -> list[str]:
     return section(
         f"### A flash crowd: {REGULAR} clients ask for {REGULAR_SHARE:.0%} of the capacity, then {CROWD:,} more for "
         f"{CROWD_SHARE:.0f} times as much as it, for {book['plan']['crowd_seconds']:g} s",
-        "Waits are of statements that were answered with rows, from the moment they were due.", head, rows, notes)
+        "Those who come have an account of their own, but for the last row. Waits are of statements that were answered with rows, from the moment they were due.", head, rows, notes)
 
 
 def storm(book: Book) -> list[str]:

@@ -11,6 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "drivers"))
 from harness.installation import Installation, NoServer  # noqa: E402, F401
 
 USER = "bench"
+# A second account, of those who come in a crowd.
+OTHER_USER = "crowd"
 PASSWORD = "bench"
 TABLES = 4
 ROWS = 100_000
@@ -27,6 +29,8 @@ ACCOUNTS = f"""\
 CREATE DATABASE IF NOT EXISTS sbtest;
 CREATE USER IF NOT EXISTS {USER}@'%' IDENTIFIED BY '{PASSWORD}';
 GRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION;
+CREATE USER IF NOT EXISTS {OTHER_USER}@'%' IDENTIFIED BY '{PASSWORD}';
+GRANT ALL ON sbtest.* TO {OTHER_USER}@'%';
 """
 
 

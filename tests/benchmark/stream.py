@@ -38,7 +38,7 @@ class Stream:
     """One `onramp bench run`."""
 
     def __init__(self, bench: Bench, address: Address, name: str, workload: list[str], clients: int, seconds: float,
-                 more: list[str]) -> None:
+                 more: list[str], user: str = USER) -> None:
         """Starts it. `workload` and `more` are options of bench."""
         self.path, self.errors = bench.folder / f"{name}.json", bench.folder / f"{name}-errors"
         self.path.unlink(missing_ok=True)
@@ -50,7 +50,7 @@ class Stream:
         tables = [] if "--tables" in workload else ["--tables", str(TABLES)]
         size = [] if "--table-size" in workload else ["--table-size", str(ROWS)]
         command = [
-            str(bench.onramp), "bench", "run", *workload, *tables, *size, *address.options(), "--user", USER,
+            str(bench.onramp), "bench", "run", *workload, *tables, *size, *address.options(), "--user", user,
             "--rand-type", "uniform", "--connections", str(clients), "--time", f"{seconds:g}",
             "--report-interval", f"{INTERVAL:g}", "--json", str(self.path), *more]
         with open(self.errors, "wb") as error_file:
