@@ -96,6 +96,10 @@ fn value_at_end(text: &[u8]) -> Option<(&[u8], Offset)> {
     }
     let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (text, digits) = text.split_at(text.len() - digits);
+    if !text.last().is_some_and(|byte| byte.is_ascii_whitespace() || *byte == b',') {
+        // Something else than a LIMIT, as nearly always.
+        return None;
+    }
     let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
     Some((text.trim_ascii_end(), Offset::Of(number)))
 }

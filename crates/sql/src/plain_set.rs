@@ -74,13 +74,16 @@ pub fn shown_variables(text: &[u8]) -> Option<Vec<Box<[u8]>>> {
         return None;
     }
     let mut tokens = Tokens { rest: text };
-    let mut words = Vec::new();
-    while let Some(token) = tokens.next_token()? {
-        words.push(token);
-    }
-    let (first, items) = words.split_first()?;
-    if !first.is(b"select") {
+    if !tokens.next_token()??.is(b"select") {
         return None;
+    }
+    let mut items = Vec::new();
+    while let Some(token) = tokens.next_token()? {
+        // Nearly all begin with something else, and are not read on.
+        if items.is_empty() && !matches!(token, Token::SystemVariable(_) | Token::WithoutScope(_)) {
+            return None;
+        }
+        items.push(token);
     }
     let shown = |item: &[Token<'_>]| match item {
         [Token::SystemVariable(name) | Token::WithoutScope(name)] => Some(name.to_ascii_lowercase().into()),

@@ -438,8 +438,9 @@ impl Engine {
         if let Err(error) = self.count_literals(key, &mut request) {
             return self.answer_error(key, request.answer, &error);
         }
-        self.buffered += request.bytes();
-        self.turns.note_statement(request.bytes(), request.statement.fingerprint);
+        let bytes = request.bytes();
+        self.buffered += bytes;
+        self.turns.note_statement(bytes, request.statement.fingerprint);
         self.note_hidden_code(key, &mut request);
         let client = &self.clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
