@@ -19,6 +19,7 @@ use crate::request::{Request, RequestKind};
 use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, List, OF_SQL_MODE};
 use crate::session::pins::Pins;
 use crate::session::{Charset, SessionState};
+use crate::stored_code::Hidden;
 
 /// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: the schema was dropped, or the right to it taken. The client hears it once and
 /// then has none, so that it can choose another.
@@ -258,6 +259,7 @@ impl Engine {
         backend.trackers = false;
         backend.variables = None;
         backend.wait_timeout = None;
+        backend.failed = Hidden::NOTHING;
         let charset = backend.login_charset.clone();
         // MySQL brings back the global character sets instead of the login's: which, nobody says, so all are set again.
         let charset =
