@@ -76,3 +76,27 @@ def test_a_trigger_that_is_defined_elsewhere_is_found(reading, server):
         client.close()
         assert other.result().rows
         assert other.query("SELECT @told, IS_FREE_LOCK('elsewhere')").rows == [(None, b"1")]
+
+
+def test_a_role_that_a_function_gives_up_is_given_up_for_its_client_alone(folder, server, code):
+    """COM_RESET_CONNECTION leaves it as it is: neither the client's own nor the one behind the client brings it back."""
+    function = "CREATE FUNCTION onramp_roles.f() RETURNS INT NO SQL SQL SECURITY INVOKER BEGIN SET ROLE NONE; RETURN 1; END"
+    with raw.connect(server, *ADMIN) as admin:
+        run(admin, ["CREATE DATABASE onramp_roles", "CREATE ROLE onramp_reader", "GRANT SELECT ON mysql.* TO onramp_reader",
+                    "CREATE USER rolly IDENTIFIED BY 'reads-secret'", "GRANT SELECT, EXECUTE ON onramp_roles.* TO rolly", "GRANT onramp_reader TO rolly",
+                    "SET DEFAULT ROLE ALL TO rolly", function, "CREATE SQL SECURITY INVOKER VIEW onramp_roles.v AS SELECT onramp_roles.f() AS one"])
+    onramp = Reading(server, folder, max_backends=1, workers=1).start_reading()
+    given_up, role = [(b"NONE",)], "SELECT CURRENT_ROLE()"
+    try:
+        for resets in (False, True):
+            with raw.connect(onramp, "rolly", "reads-secret", schema="onramp_roles") as client, \
+                    raw.connect(onramp, "rolly", "reads-secret", schema="onramp_roles") as other:
+                before = other.query(role).rows
+                assert before != given_up and client.query("SELECT one FROM v").rows == [(b"1",)]
+                if resets:
+                    client.reset()
+                assert client.query(role).rows == given_up
+                client.close()
+                assert other.query(role).rows == before
+    finally:
+        onramp.stop()

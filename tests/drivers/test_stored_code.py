@@ -215,9 +215,9 @@ def test_what_is_defined_through_it_is_known_at_once(reading, name):
         assert admin.result().rows
 
 
-def others_are_served(other):
+def others_are_served(other, text="SELECT 1"):
     """Whether a statement of another client is answered. Time enough for an answer, of which there is none however long one waits."""
-    other.command(raw.QUERY, b"SELECT 1")
+    other.command(raw.QUERY, text.encode())
     return bool(select.select([other.socket], [], [], 0.3)[0])
 
 

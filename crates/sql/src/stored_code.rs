@@ -31,8 +31,10 @@ impl CodeEffects {
     pub const READS_VARIABLES: Self = Self(1 << 2);
     /// It reads LAST_INSERT_ID().
     pub const READS_INSERT_ID: Self = Self(1 << 3);
+    /// It takes or gives up a role, which in MySQL outlasts the code. It is silent, too.
+    pub const ROLE: Self = Self(1 << 4);
     /// All of these: of code that cannot be read.
-    pub const ALL: Self = Self(0b1111);
+    pub const ALL: Self = Self(0b1_1111);
 
     /// Whether all members of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
@@ -365,7 +367,8 @@ impl<'a> Reader<'a> {
                 match &*name {
                     b"new" if dotted => CodeEffects::NONE,
                     _ if self.declared.contains(&name) => CodeEffects::NONE,
-                    b"role" | b"transaction" | b"resource" | b"default" => CodeEffects::SILENT,
+                    b"role" => CodeEffects::SILENT | CodeEffects::ROLE,
+                    b"transaction" | b"resource" | b"default" => CodeEffects::SILENT,
                     _ => CodeEffects::REPORTED,
                 }
             }

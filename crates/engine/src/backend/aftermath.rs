@@ -62,7 +62,10 @@ impl Engine {
         let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
         let request = self.clients[client].request.as_ref();
         let found = |rows| request.is_some_and(|request| request.found.is_unsure(rows, is_mariadb));
-        let leaves = summary.error.is_some() || summary.warnings > 0 || summary.found_rows.is_some_and(found);
+        let leaves = summary.error.is_some()
+            || summary.warnings > 0
+            || !summary.changes.is_empty()
+            || summary.found_rows.is_some_and(found);
         if leaves && self.backends[key].in_flight.is_empty() {
             statement.shared = false;
             let backend = &mut self.backends[key];

@@ -360,6 +360,7 @@ impl Engine {
                 group: None,
                 chooses_schema: false,
                 asked_to_end: false,
+                library: None,
                 code_change: None,
             },
         );

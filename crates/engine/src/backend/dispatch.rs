@@ -479,6 +479,7 @@ impl Engine {
                 chooses_schema: request.chooses_schema(),
                 asked_to_end: false,
                 code_change,
+                library: request.library,
             },
         );
         self.mark_dirty(backend_key);
@@ -508,6 +509,9 @@ impl Engine {
         }
         if request.hidden.is_silent() {
             pins |= Pins::STATE_CHANGE;
+        }
+        if self.takes_roles(request.hidden.effects) {
+            pins |= Effects::ROLE.into();
         }
         if matches!(request.command, RequestKind::RegisterReplica | RequestKind::BinlogDump) {
             pins |= Pins::REPLICATION;

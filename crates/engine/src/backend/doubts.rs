@@ -13,7 +13,7 @@ use super::beliefs::{
     unreported,
 };
 use super::kept::rows_of;
-use super::{Afterwards, Change, Owner, ServerError, Summary};
+use super::{Afterwards, Change, Owner, Summary};
 use crate::client::Phase as ClientPhase;
 use crate::client::trackers::sets_list;
 use crate::control::facts::Facts;
@@ -40,10 +40,6 @@ pub(crate) fn cannot_wait(doubts: &Doubts) -> bool {
     let cannot = |name: &[u8]| name == SCHEMA || TrackerVariable::of(name).is_some();
     doubts.as_ref().is_some_and(|names| names.iter().any(|name| cannot(name)))
 }
-
-/// ER_PARSE_ERROR: nothing has run, where nothing is parsed while it runs. Those of names that are missing may come from a trigger's
-/// body, behind what it has done.
-const PARSE_ERROR: u16 = 1064;
 
 /// Whether tables' triggers may run in it.
 fn may_fire_triggers(statement: &Statement) -> bool {
@@ -296,13 +292,14 @@ impl Engine {
     /// A statement has failed. What stored code had done before, MariaDB reports with a later SET, and a result set that ends
     /// with an EOF reports nothing at all: whoever gets the backend next would find it there. Where it is known that no code
     /// can have changed anything, there is nothing.
-    pub(crate) fn note_failed(&mut self, key: usize, client: usize, request: &Request, error: &ServerError) {
+    pub(crate) fn note_failed(&mut self, key: usize, client: usize, request: &Request) {
         self.backends[key].failed = request.hidden;
         let told = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
             && self.backends[key].capabilities.contains(Capabilities::DEPRECATE_EOF);
         let may_be = may_have_run_code(request) && self.may_have_changed_session(client, request);
-        let has_run = error.code != PARSE_ERROR || request.statement.parses_while_it_runs;
-        if !told && may_be && has_run {
+        // Not even behind ER_PARSE_ERROR is it known that nothing has run: a trigger may have searched for a text with a word too many, or
+        // signalled it.
+        if !told && may_be {
             let backend = &mut self.backends[key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         }

@@ -175,6 +175,8 @@ pub(crate) struct InFlight {
     pub(crate) chooses_schema: bool,
     /// What it defines of stored code, until it is over.
     pub(crate) code_change: Option<CodeChange>,
+    /// The version of what was known of stored code when it was sent; none where it runs none.
+    pub(crate) library: Option<u64>,
 }
 
 /// What the statements of our own that go ahead of a client's do, beside setting its session state.

@@ -320,7 +320,8 @@ impl Engine {
             Owner::Reset => self.backend_was_reset(key, &statement.summary),
             Owner::RestoreWaitTimeout => self.wait_timeout_restored(key, &statement.summary),
             Owner::Closing => self.closing_ended(),
-            Owner::Abandoned | Owner::SetOption => {}
+            Owner::Abandoned => self.abandoned_ended(key, &statement),
+            Owner::SetOption => {}
         }
         self.backend_rests(key);
     }

@@ -71,7 +71,7 @@ impl Engine {
         // What it defines is there by now, or will not be.
         drop(statement.code_change.take());
         match &summary.error {
-            Some(error) => self.note_failed(key, client, &request, error),
+            Some(_) => self.note_failed(key, client, &request),
             None if request.sets_globals => self.look_at_defaults(),
             None => {}
         }
@@ -328,8 +328,11 @@ impl Engine {
         if !shared && unknown {
             return self.ask_insert_id(key, client);
         }
-        if in_transaction {
-            // A read that others shared has opened a transaction after all: nobody else may fall into it.
+        if in_transaction || !state.pins.is_empty() || state.doubts.is_some() {
+            // A read that others shared has opened a transaction after all, or a view that it names has called what changes the session:
+            // nobody else may fall into that. What is not in the session state is lost to the client, too.
+            state.pins = Pins::NONE;
+            state.doubts = None;
             self.backends[key].afterwards = Afterwards::Close;
         }
         self.let_go(key, client);

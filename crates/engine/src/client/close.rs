@@ -1,11 +1,12 @@
 //! The end of a client, whoever wants it.
 
 use seam::CloseReason;
+use wire::StatusFlags;
 
 use super::hoards::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
 use super::login::Login;
 use super::{Lost, Phase, Running};
-use crate::backend::{Afterwards, Owner};
+use crate::backend::{Afterwards, InFlight, Owner};
 use crate::client::commands::key_u32;
 use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
@@ -83,6 +84,24 @@ impl Engine {
         self.client_ids.remove(&client.id);
         self.workers.give_client();
         self.set_role(client.connection, Role::Free);
+    }
+
+    /// The statement of a client that has gone is over. Behind most of them the backend is closed anyway; reads that others share are such
+    /// that nobody expects anything of them.
+    pub(crate) fn abandoned_ended(&mut self, key: usize, statement: &InFlight) {
+        let summary = &statement.summary;
+        let in_transaction = summary.status.is_some_and(|status| status.contains(StatusFlags::IN_TRANS));
+        let code_has_come =
+            statement.library.is_some_and(|version| version != self.workers.stored_code.version());
+        let clean = if in_transaction || !summary.changes.is_empty() || code_has_come {
+            Afterwards::Close
+        } else if summary.error.is_some() {
+            Afterwards::Reset
+        } else {
+            return;
+        };
+        let Some(backend) = self.backends.get_mut(key) else { return };
+        backend.afterwards = backend.afterwards.max(clean);
     }
 
     /// The statement goes on without its client; its backend is cleaned before anybody else gets it.

@@ -253,10 +253,10 @@ fn has_done_nothing(request: &Request, holdings: Option<&Holdings>, code: u16, s
             code == UNKNOWN_STATEMENT && holdings.is_none_or(|held| !held.statements.contains_key(name))
         }
         Some(_) if statement.effects.without(BY_NAME).is_empty() => {
-            // What is missing may be so to a trigger only.
-            code == PARSE_ERROR || NOTHING_DONE.contains(&code) && !request.hidden.is_silent()
+            // What is missing, or not understood, may be so to a trigger only.
+            (code == PARSE_ERROR || NOTHING_DONE.contains(&code)) && !request.hidden.is_silent()
         }
-        _ => code == PARSE_ERROR && !statement.parses_while_it_runs,
+        _ => code == PARSE_ERROR && !statement.parses_while_it_runs && !request.hidden.is_silent(),
     }
 }
 

@@ -297,9 +297,15 @@ impl Engine {
         if defines && request.statement.several {
             request.hidden.effects |= more;
         } else if more.contains(CodeEffects::SILENT) {
+            let clean = if self.takes_roles(more) { Afterwards::Close } else { Afterwards::Reset };
             let backend = &mut self.backends[key];
-            backend.afterwards = backend.afterwards.max(Afterwards::Reset);
+            backend.afterwards = backend.afterwards.max(clean);
         }
+    }
+
+    /// Whether code with these effects leaves the session with another role, which no reset undoes: in MariaDB the role goes with the code.
+    pub(crate) fn takes_roles(&self, effects: CodeEffects) -> bool {
+        effects.contains(CodeEffects::ROLE) && self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
     }
 
     /// What an EXECUTE executes, where the client is not pinned for it anyway.

@@ -67,7 +67,6 @@ fn what_nobody_reports_is_found() {
         "SET NEW.a = NEXTVAL(s)",
         "SET NEW.a = NEXT VALUE FOR s",
         "SET NEW.a = s.nextval",
-        "SET ROLE admin",
         "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
         "HANDLER t OPEN",
         "time_zone := '+01:00'",
@@ -86,6 +85,10 @@ fn what_nobody_reports_is_found() {
         "/*!50000 SELECT 1 INTO @a */",
     ] {
         assert_eq!(of(body), SILENT | READS, "{body}");
+    }
+    for body in ["SET ROLE admin", "BEGIN set role none; END", "IF x THEN SET /* no */ Role DEFAULT; END IF"]
+    {
+        assert_eq!(of(body), SILENT | CodeEffects::ROLE, "{body}");
     }
     assert_eq!(of("SELECT 'without an end"), CodeEffects::ALL);
 }

@@ -1,0 +1,97 @@
+"""What stored code does behind a plain read or an error reaches no other client, where it can be read and where it cannot."""
+
+import pytest
+
+from harness import raw
+from harness.onramp import Onramp
+from harness.raw import Err
+from harness.server import ADMIN
+from harness.waiting import until
+from test_stored_code import READER, Reading, others_are_served, run
+
+# It sets something once `flag` says so: all reads before are as plain as any.
+MOODY = [
+    "DROP DATABASE IF EXISTS onramp_moody", "CREATE DATABASE onramp_moody", "CREATE TABLE onramp_moody.flag (v INT)",
+    "INSERT INTO onramp_moody.flag VALUES (0)",
+    "CREATE FUNCTION onramp_moody.f() RETURNS INT BEGIN DECLARE x INT; SELECT v INTO x FROM onramp_moody.flag; "
+    "IF x = 1 THEN SET @mine = 7, time_zone = '+05:00'; DO SLEEP(0.5); END IF; RETURN 1; END",
+    "CREATE VIEW onramp_moody.v AS SELECT onramp_moody.f() AS one"]
+TRIALS = 12  # more than there have to be before reads of a kind share a backend
+
+
+@pytest.fixture
+def moody(server, own_onramp):
+    """One backend, and the administrator who changes the mood."""
+    with raw.connect(server, *ADMIN) as admin:
+        run(admin, MOODY)
+        yield own_onramp(server, max_backends=1, workers=1), admin
+
+
+def state_of(client):
+    return client.query("SELECT @mine, @@time_zone").rows
+
+
+def test_a_read_that_sets_something_after_all(moody):
+    onramp, admin = moody
+    with raw.connect(onramp, schema="onramp_moody") as other, raw.connect(onramp, schema="onramp_moody") as client:
+        before = state_of(other)
+        other.reset()
+        for _ in range(TRIALS):
+            assert client.value("SELECT one FROM v") == b"1"
+        run(admin, ["UPDATE onramp_moody.flag SET v = 1"])
+        assert client.value("SELECT one FROM v") == b"1"
+        run(admin, ["UPDATE onramp_moody.flag SET v = 0"])
+        assert not others_are_served(other, "SELECT @mine, @@time_zone"), "the client keeps the only backend"
+        assert state_of(client) == [(b"7", b"+05:00")]
+        client.close()
+        assert other.result().rows == before
+
+
+def test_one_whose_client_has_gone(moody):
+    onramp, admin = moody
+    with raw.connect(onramp, schema="onramp_moody") as other, raw.connect(onramp, schema="onramp_moody") as client:
+        before = state_of(other)
+        other.reset()
+        for _ in range(TRIALS):
+            assert client.value("SELECT one FROM v") == b"1"
+        run(admin, ["UPDATE onramp_moody.flag SET v = 1"])
+        client.command(raw.QUERY, b"SELECT one FROM v")
+        sleeps = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'"
+        until(lambda: admin.query(sleeps).rows == [(b"1",)], "the read does not run")
+        client.socket.close()
+        assert state_of(other) == before
+
+
+SEARCHES = [
+    "DROP DATABASE IF EXISTS onramp_searches", "CREATE DATABASE onramp_searches",
+    "CREATE TABLE onramp_searches.found (body TEXT, FULLTEXT (body)) ENGINE=InnoDB", "CREATE TABLE onramp_searches.asked (q TEXT)",
+    "CREATE TABLE onramp_searches.refused (q TEXT)",
+    "CREATE TRIGGER onramp_searches.search BEFORE INSERT ON onramp_searches.asked FOR EACH ROW BEGIN DECLARE n INT; "
+    "SET @@time_zone = '+05:00'; DO GET_LOCK('onramp_searches', 0); "
+    "SELECT COUNT(*) INTO n FROM onramp_searches.found WHERE MATCH (body) AGAINST (NEW.q IN BOOLEAN MODE); END",
+    "CREATE TRIGGER onramp_searches.refuse BEFORE INSERT ON onramp_searches.refused FOR EACH ROW BEGIN "
+    "SET @@time_zone = '+05:00'; DO GET_LOCK('onramp_searches', 0); "
+    "SIGNAL SQLSTATE '42000' SET MYSQL_ERRNO = 1064, MESSAGE_TEXT = 'You have an error in your SQL syntax'; END",
+    f"CREATE OR REPLACE USER '{READER[0]}'@'%' IDENTIFIED BY '{READER[1]}'",
+    f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'"]
+
+
+@pytest.mark.parametrize("table", ["asked", "refused"])
+@pytest.mark.parametrize("reads", [False, True])
+def test_what_a_trigger_has_done_before_a_syntax_error_of_its_own(server, folder, reads, table):
+    """ER_PARSE_ERROR, of a text that is searched for or out of SIGNAL: the statement has run all the same."""
+    with raw.connect(server, *ADMIN) as admin:
+        run(admin, SEARCHES)
+        few = {"max_backends": 1, "workers": 1}
+        onramp = Reading(server, folder, **few).start_reading() if reads else Onramp(server, folder, **few).start()
+        try:
+            with raw.connect(onramp, schema="onramp_searches") as other, raw.connect(onramp, schema="onramp_searches") as client:
+                before = other.query("SELECT @@time_zone").rows
+                answer = client.query(f"INSERT INTO {table} VALUES ('+')")
+                assert isinstance(answer, Err) and answer.code == 1064
+                assert others_are_served(other, "SELECT @@time_zone") != reads, "who has taken a lock unseen keeps the backend"
+                client.close()
+                assert other.result().rows == before
+                until(lambda: admin.query("SELECT IS_FREE_LOCK('onramp_searches')").rows == [(b"1",)], "the lock stays")
+        finally:
+            onramp.stop()
