@@ -5,7 +5,7 @@ import pytest
 from harness import raw
 from harness.onramp import Onramp
 from harness.raw import Err
-from harness.server import ADMIN
+from harness.server import ADMIN, OTHER
 from harness.waiting import until
 from test_stored_code import READER, Reading, others_are_served, run
 
@@ -95,3 +95,38 @@ def test_what_a_trigger_has_done_before_a_syntax_error_of_its_own(server, folder
                 until(lambda: admin.query("SELECT IS_FREE_LOCK('onramp_searches')").rows == [(b"1",)], "the lock stays")
         finally:
             onramp.stop()
+
+
+def test_what_others_define_in_their_schemas_pins_nobody(server, folder):
+    """A view with the name of a table of all others, or of a word in every statement, and definitions that the server refuses."""
+    with raw.connect(server, *ADMIN) as admin:
+        run(admin, ["DROP DATABASE IF EXISTS onramp_own", "CREATE DATABASE onramp_own", "DROP DATABASE IF EXISTS onramp_users", "CREATE DATABASE onramp_users",
+                    "CREATE TABLE onramp_users.users (id INT)", f"CREATE OR REPLACE USER '{READER[0]}'@'%' IDENTIFIED BY '{READER[1]}'",
+                    f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'", "GRANT ALL ON onramp_own.* TO other"])
+    takes = "SELECT GET_LOCK('onramp_others', 0) AS id"
+    several = raw.USUAL | raw.MULTI_STATEMENTS
+    onramp = Reading(server, folder, max_backends=1, workers=1).start_reading()
+    try:
+        with raw.connect(onramp, *OTHER, schema="onramp_own", capabilities=several) as defines, raw.connect(onramp, *OTHER) as nowhere, \
+                raw.connect(onramp, schema="onramp_users") as client, raw.connect(onramp, schema="onramp_users") as other:
+            run(defines, [f"CREATE VIEW users AS {takes}", f"CREATE VIEW `select` AS {takes}", f"CREATE VIEW `from` AS {takes}"])
+            defines.reset()
+            refused = [
+                nowhere.query(f"CREATE VIEW `select` AS {takes}"), nowhere.query(f"x CREATE VIEW `select` AS {takes}"),
+                defines.query(f"CREATE VIEW onramp_users.users AS {takes}"), defines.query(f"CREATE TRIGGER onramp_users.t BEFORE INSERT ON onramp_users.users FOR EACH ROW DO ({takes})"),
+                defines.query_all(f"CREATE VIEW more AS {takes}; USE onramp_users; CREATE VIEW `from` AS {takes}")[-1]]
+            assert all(isinstance(answer, Err) for answer in refused), refused
+            defines.reset()
+            for _ in range(2):
+                assert client.query("SELECT id FROM users").rows == []
+                assert others_are_served(other, "INSERT INTO users SELECT id FROM users"), "the client keeps the only backend"
+                other.result()
+            # Who names what is in the other schema is pinned all the same.
+            assert defines.query("SELECT * FROM users").rows == [(b"1",)]
+            assert not others_are_served(other)
+            defines.close()
+            assert other.result().rows
+            with raw.connect(server, *ADMIN) as admin:
+                until(lambda: admin.query("SELECT IS_FREE_LOCK('onramp_others')").rows == [(b"1",)], "the lock stays")
+    finally:
+        onramp.stop()

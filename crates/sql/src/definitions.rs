@@ -7,15 +7,26 @@ use crate::lexer::{Token, TokenKind};
 use crate::stored_code::{is_word, is_word_at, name_of, tokens_of};
 use crate::{CodeKind, LexMode, StoredCode, steps, stored_code};
 
+/// A name with the schema that is written before it, folded.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QualifiedName {
+    /// `None` for that of the session.
+    pub schema: Option<Box<[u8]>>,
+    /// The last part.
+    pub name: Box<[u8]>,
+}
+
 /// What a text defines, or defines anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definitions {
-    /// Tables and views, folded, without their schemas.
-    pub relations: BTreeSet<Box<[u8]>>,
-    /// Tables that get triggers, likewise.
-    pub triggered: BTreeSet<Box<[u8]>>,
-    /// Routines and packages, likewise.
-    pub routines: BTreeSet<Box<[u8]>>,
+    /// Tables and views.
+    pub relations: BTreeSet<QualifiedName>,
+    /// Tables that get triggers.
+    pub triggered: BTreeSet<QualifiedName>,
+    /// Routines and packages.
+    pub routines: BTreeSet<QualifiedName>,
+    /// The schemas that it may go to by USE on the way, folded.
+    pub uses: BTreeSet<Box<[u8]>>,
     /// Only tables' own definitions: nothing that holds code, columns aside.
     pub only_tables: bool,
     /// What the definitions of tables do and name; beside others, what all of the text does.
@@ -34,6 +45,8 @@ pub fn definitions(text: &[u8], mode: LexMode) -> Option<Definitions> {
         }
     }
     let DefinitionReader { mut found, statements, .. } = reader;
+    let used = (1..tokens.len()).filter(|&place| word_at(place - 1, "use"));
+    found.uses = used.filter_map(|place| name_of(text, tokens[place])).collect();
     let defines = !found.relations.is_empty() || !found.triggered.is_empty() || !found.routines.is_empty();
     defines.then(|| {
         if found.only_tables && !doubtful {
@@ -160,8 +173,8 @@ impl Defined {
     }
 }
 
-/// The name at the beginning of some tokens, without its schema and what may stand before it.
-fn name_behind(text: &[u8], tokens: &[Token]) -> Option<Box<[u8]>> {
+/// The name at the beginning of some tokens, without what may stand before it.
+fn name_behind(text: &[u8], tokens: &[Token]) -> Option<QualifiedName> {
     const BEFORE: [&str; 6] = ["body", "if", "not", "exists", "for", "concurrently"];
     let is_before = |token: Token| {
         token.kind() == TokenKind::Word
@@ -169,13 +182,17 @@ fn name_behind(text: &[u8], tokens: &[Token]) -> Option<Box<[u8]>> {
     };
     let first = tokens.iter().position(|&token| !is_before(token))?;
     steps::add(1 + first);
-    let dotted = tokens.get(first + 1).is_some_and(|token| token.is(b'.'));
-    name_of(text, *tokens.get(if dotted { first + 2 } else { first })?)
+    let name = |place: usize| tokens.get(place).and_then(|&token| name_of(text, token));
+    let is_dot = |place: usize| tokens.get(place).is_some_and(|token| token.is(b'.'));
+    // `.name` is in the session's schema, too.
+    let first = if is_dot(first) { first + 1 } else { first };
+    let schema = if is_dot(first + 1) { name(first) } else { None };
+    Some(QualifiedName { name: name(if is_dot(first + 1) { first + 2 } else { first })?, schema })
 }
 
 /// The names that `CREATE TABLE`, `ALTER TABLE` and `RENAME TABLE` are about: those behind a few words. `renames`: it is the last of
 /// these, which has a list. Beside them the number of tokens up to where it stopped.
-fn names_about(text: &[u8], tokens: &[Token], renames: bool) -> (Vec<Box<[u8]>>, usize) {
+fn names_about(text: &[u8], tokens: &[Token], renames: bool) -> (Vec<QualifiedName>, usize) {
     let mut names = Vec::new();
     let mut length = tokens.len();
     let is = |place: usize, word: &str| is_word_at(text, tokens, place, word);
@@ -190,7 +207,9 @@ fn names_about(text: &[u8], tokens: &[Token], renames: bool) -> (Vec<Box<[u8]>>,
             || renamed && (is(place, "to") || is(place, "as"))
             || renames && token.is(b',');
         let name = before.then(|| name_behind(text, &tokens[place + 1..])).flatten();
-        names.extend(name.filter(|name| !matches!(&**name, b"to" | b"as" | b"column" | b"index" | b"key")));
+        names.extend(
+            name.filter(|found| !matches!(&*found.name, b"to" | b"as" | b"column" | b"index" | b"key")),
+        );
     }
     steps::add(length);
     (names, length)

@@ -45,7 +45,7 @@ pub use classification::{
     CharsetSetting, Classification, KillTarget, Kind, LexMode, ServerKind, SessionCall, SessionFunction,
     Whom, classify, digest_text,
 };
-pub use definitions::{Definitions, definitions};
+pub use definitions::{Definitions, QualifiedName, definitions};
 pub use effects::{Effects, Reads};
 pub use holding::{Holding, PreparedText, TableName, holding};
 pub use plain_set::{plain_set, shown_variables};

@@ -69,7 +69,8 @@ impl Engine {
         }
         self.note_hidden_code_at_end(key, &mut request, statement.code_change.is_some());
         // What it defines is there by now, or will not be.
-        drop(statement.code_change.take());
+        self.definition_answered(client, &request, statement);
+        let summary = &mut statement.summary;
         match &summary.error {
             Some(_) => self.note_failed(key, client, &request),
             None if request.sets_globals => self.look_at_defaults(),

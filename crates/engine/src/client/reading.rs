@@ -19,7 +19,7 @@ use crate::learned::digests;
 use crate::request::{QueryAttributes, Request, RequestKind, Statement};
 use crate::session::statements::Template;
 use crate::steps;
-use crate::stored_code::{Defined, Hidden, LargeDefinition, Library};
+use crate::stored_code::{Defined, Hidden, LargeDefinition, Library, Scope};
 
 /// The first bytes of the commands that have texts, and where these begin in a packet.
 const QUERY: u8 = CommandKind::Query as u8;
@@ -106,12 +106,12 @@ impl LargeText {
         };
         request.found_ahead = Some(Box::new(FoundAhead { defines, digest }));
         if let Some((library, version)) = &self.code {
-            let schema = self.schema.as_deref();
+            let scope = Scope::In([self.schema.as_deref(), None]);
             let hidden = match request.holding.as_deref() {
                 // What that is, is with the client. Whoever says so little in so many words gets the worst of it.
                 Some(Holding::Executes(_)) => Hidden::WORST,
-                Some(Holding::ExecutesHarmless(inner)) => library.hidden_in_text(inner, schema),
-                _ => library.hidden(text, self.mode, request.statement.may_write(), schema),
+                Some(Holding::ExecutesHarmless(inner)) => library.hidden_in_text(inner),
+                _ => library.hidden(text, self.mode, request.statement.may_write(), scope),
             };
             request.take_hidden(hidden, *version);
         }

@@ -4,8 +4,10 @@
 //! [`Library`] says which tables and views lead to code that does more than read and write tables; a statement that names none of
 //! them can have done nothing of the kind. Definitions that go through Onramp are known before they reach the server.
 //!
-//! Names are compared without their schemas, so that at worst a statement is taken for one that runs such code.
+//! A name is looked for in the schemas that the statement may mean: the session's own, and those of which it says a name. So nobody's
+//! code is taken for that of others, who are in schemas of their own.
 
+mod library;
 pub(crate) mod questions;
 pub(crate) mod watch;
 
@@ -13,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sql::{CodeEffects, Definitions, LexMode, PreparedText, Reads, StoredCode};
+use sql::{CodeEffects, Definitions, LexMode, Reads, StoredCode};
 
-use crate::request::{Request, Statement};
-use crate::steps;
+use crate::request::Request;
 use crate::workers::Workers;
+pub(crate) use library::{Library, Scope};
 
 /// The schema whose objects are the servers' own. They are not read: what they do is known.
 const SYS: &[u8] = b"sys";
@@ -33,9 +35,9 @@ const SYS_EFFECTS: CodeEffects = CodeEffects::REPORTED.union(CodeEffects::READS_
 /// More definitions at a time than this are not told apart: then nothing counts as known until the server has been read again.
 const MOST_CHANGES: usize = 1000;
 
-/// Nor are they where these have more names in them, counted for each definition: all are looked at, again and again, while any is
-/// under way. It takes a worker ten milliseconds.
-const MOST_NAMES: usize = 100_000;
+/// Nor are they where these have more names in them, counted for each definition: all are looked at again whenever one begins or is
+/// over. It takes a worker some milliseconds.
+const MOST_NAMES: usize = 20_000;
 
 /// When a piece of stored code runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,26 +56,13 @@ pub(crate) enum Runs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Object {
     pub(crate) runs: Runs,
-    /// The routine, or the table or view by which it is reached; folded.
+    /// Folded, as all names here; `None` where any may be meant.
+    pub(crate) schema: Option<Box<[u8]>>,
+    /// The routine, or the table or view by which it is reached.
     pub(crate) name: Box<[u8]>,
     pub(crate) code: StoredCode,
-}
-
-/// What is reached by a name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Reach {
-    reads: CodeEffects,
-    writes: CodeEffects,
-}
-
-impl Reach {
-    fn all(self) -> CodeEffects {
-        self.reads | self.writes
-    }
-
-    fn with(self, other: Self) -> Self {
-        Self { reads: self.reads | other.reads, writes: self.writes | other.writes }
-    }
+    /// The default schemas in which it may have been defined: what it names without one may be there, too.
+    pub(crate) defaults: Vec<Box<[u8]>>,
 }
 
 /// What of the server's code could be read.
@@ -183,165 +172,6 @@ impl Request {
     }
 }
 
-/// Takes in what a piece of code leads to, by what is known of the names in it. Whether its own name leads to more now.
-fn take_in<'a>(
-    object: &'a Object,
-    relations: &mut BTreeMap<Box<[u8]>, Reach>,
-    routines: &mut BTreeMap<&'a [u8], CodeEffects>,
-) -> bool {
-    let own = object.code.effects;
-    let mut reach = Reach { reads: own, writes: own };
-    for name in &object.code.names {
-        reach = reach.with(relations.get(name).copied().unwrap_or_default());
-        let called = routines.get(&**name).copied().unwrap_or_default();
-        reach = reach.with(Reach { reads: called, writes: called });
-    }
-    let all = reach.all();
-    if all.is_empty() {
-        return false;
-    }
-    let mut more = false;
-    if matches!(object.runs, Runs::Called | Runs::Anyhow) {
-        let effects = routines.entry(&object.name).or_default();
-        more |= *effects != *effects | all;
-        *effects |= all;
-    }
-    let reach = match object.runs {
-        // A text that seems to call a built-in function may call it.
-        Runs::Called if sql::may_be_stored_too(&object.name) => Reach { reads: all, writes: all },
-        Runs::Called => return more,
-        Runs::Written => Reach { reads: CodeEffects::NONE, writes: all },
-        Runs::Used => Reach { reads: reach.reads, writes: all },
-        Runs::Anyhow => Reach { reads: all, writes: all },
-    };
-    let known = relations.entry(object.name.clone()).or_default();
-    more |= *known != known.with(reach);
-    *known = known.with(reach);
-    more
-}
-
-/// Which names lead to code that does more than read and write tables.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Library {
-    relations: BTreeMap<Box<[u8]>, Reach>,
-    known: Known,
-    /// Some routine may change the session.
-    routines_change: bool,
-}
-
-impl Library {
-    fn new<'a>(objects: impl Iterator<Item = &'a Object>, known: Known) -> Self {
-        let objects: Vec<_> = objects.collect();
-        let mut relations = BTreeMap::from([(SYS.into(), Reach { reads: SYS_EFFECTS, writes: SYS_EFFECTS })]);
-        let mut routines: BTreeMap<&[u8], CodeEffects> = BTreeMap::new();
-        let mut mentions: BTreeMap<&[u8], Vec<usize>> =
-            objects.iter().map(|object| (&*object.name, Vec::new())).collect();
-        for (place, object) in objects.iter().enumerate() {
-            for name in &object.code.names {
-                if let Some(mentioning) = mentions.get_mut(&**name) {
-                    mentioning.push(place);
-                }
-            }
-        }
-        // What a piece does goes on to what names it. So that is looked at again behind each change, of which there are as many as kinds
-        // of effects, however deep calls are nested.
-        let mut waiting: Vec<_> = (0..objects.len()).rev().collect();
-        let mut waits = vec![true; objects.len()];
-        while let Some(place) = waiting.pop() {
-            waits[place] = false;
-            let object = objects[place];
-            steps::add(1 + object.code.names.len());
-            if take_in(object, &mut relations, &mut routines) {
-                for &mentioning in mentions.get(&*object.name).into_iter().flatten() {
-                    if !std::mem::replace(&mut waits[mentioning], true) {
-                        waiting.push(mentioning);
-                    }
-                }
-            }
-        }
-        let routines_change = routines.values().any(|effects| effects.changes_session());
-        Self { relations, known, routines_change }
-    }
-
-    /// What a statement of this text may do by stored code. `writes`: it may write to tables.
-    pub(crate) fn hidden(&self, text: &[u8], mode: LexMode, writes: bool, schema: Option<&[u8]>) -> Hidden {
-        self.hidden_by(writes, schema, |add| {
-            // On most servers there is no such code, and looking for one word is much less than cutting the text into all.
-            if self.relations.len() > 1 || sql::has_letters_of(SYS, text) {
-                sql::names(text, mode, add);
-            }
-        })
-    }
-
-    /// The same of a text with these names in it.
-    pub(crate) fn hidden_by_names(&self, names: &Names, writes: bool, schema: Option<&[u8]>) -> Hidden {
-        self.hidden_by(writes, schema, |add| names.0.iter().for_each(|name| add(name)))
-    }
-
-    fn hidden_by(
-        &self,
-        writes: bool,
-        schema: Option<&[u8]>,
-        names: impl FnOnce(&mut dyn FnMut(&[u8])),
-    ) -> Hidden {
-        let mut effects = CodeEffects::NONE;
-        let mut add = |name: &[u8]| {
-            if let Some(reach) = self.relations.get(name) {
-                effects |= if writes { reach.all() } else { reach.reads };
-            }
-        };
-        if is_sys(schema) {
-            add(SYS);
-        }
-        names(&mut add);
-        let Known { routines, triggers, views, .. } = self.known;
-        let certain = routines && (views || !self.routines_change) && (triggers || !writes);
-        Hidden { effects, certain }
-    }
-
-    /// The same of a statement that is executed by its text.
-    pub(crate) fn hidden_in_text(&self, prepared: &PreparedText, schema: Option<&[u8]>) -> Hidden {
-        let PreparedText { text, mode } = prepared;
-        self.hidden(text, *mode, Statement::of_text(text, *mode).may_write(), schema)
-    }
-
-    /// Whether a name leads to something.
-    fn has(&self, name: &[u8]) -> bool {
-        self.relations.contains_key(name)
-    }
-
-    /// What statements may do by any name.
-    fn any(&self) -> CodeEffects {
-        self.beyond(&Self::default())
-    }
-
-    /// Whether some name leads to what no report tells of, and did not before.
-    fn hides_more_than(&self, before: &Self) -> bool {
-        let hides = |reach: &Reach| reach.all().contains(CodeEffects::SILENT);
-        self.relations
-            .iter()
-            .any(|(name, reach)| hides(reach) && !before.relations.get(name).is_some_and(hides))
-    }
-
-    /// What statements may do by names that lead to more here than in `before`.
-    fn beyond(&self, before: &Self) -> CodeEffects {
-        let more = self.relations.iter().filter(|(name, reach)| before.relations.get(*name) != Some(*reach));
-        more.fold(CodeEffects::NONE, |effects, (_, reach)| effects | reach.all())
-    }
-
-    /// How many names of the server's users lead to code that may change the session.
-    pub(crate) fn changing_names(&self) -> u64 {
-        let names = self.relations.iter().filter(|(name, _)| ***name != *SYS);
-        names.map(|(_, reach)| u64::from(reach.all().changes_session())).sum()
-    }
-
-    /// How many kinds of code could not be read.
-    pub(crate) fn unreadable(&self) -> u64 {
-        let Known { routines, triggers, views, columns } = self.known;
-        [routines, triggers, views, columns].iter().map(|&known| u64::from(!known)).sum()
-    }
-}
-
 /// The server's stored code, as all workers know it.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCode {
@@ -359,6 +189,7 @@ struct State {
     known: Known,
     /// Definitions that went through here and are not in that.
     changes: BTreeMap<u64, Change>,
+    unknown: Unknown,
     last_change: u64,
     library: Arc<Library>,
     /// What statements may do that were sent with the library before it in mind.
@@ -368,9 +199,32 @@ struct State {
 #[derive(Debug)]
 struct Change {
     objects: Vec<Object>,
-    /// It defines more than that.
-    unknown: bool,
     ended: bool,
+}
+
+/// Definitions that are not told apart: too many, or in too long a text. They are counted.
+#[derive(Debug, Default)]
+struct Unknown {
+    under_way: u32,
+    begun: u64,
+    /// So many of them had begun when it was read what the server has now, and were over.
+    read: u64,
+    /// Likewise of the reading that is under way.
+    in_reading: Option<u64>,
+}
+
+impl Unknown {
+    fn is_known_by_now(&self) -> bool {
+        self.read == self.begun
+    }
+
+    fn begin_reading(&mut self) {
+        self.in_reading = (self.under_way == 0).then_some(self.begun);
+    }
+
+    fn end_reading(&mut self) {
+        self.read = self.in_reading.take().unwrap_or(self.read);
+    }
 }
 
 impl State {
@@ -405,7 +259,8 @@ impl SharedCode {
     /// The server is about to be read: the changes that will be in the answer.
     pub(crate) fn begin_reading(&self) -> Vec<u64> {
         self.wanted.store(false, SeqCst);
-        let state = self.state();
+        let mut state = self.state();
+        state.unknown.begin_reading();
         state.changes.iter().filter(|(_, change)| change.ended).map(|(&number, _)| number).collect()
     }
 
@@ -419,6 +274,7 @@ impl SharedCode {
         for number in covered {
             state.changes.remove(number);
         }
+        state.unknown.end_reading();
         self.renew(&mut state);
         state.library.hides_more_than(&before)
     }
@@ -431,10 +287,7 @@ impl SharedCode {
     }
 
     fn renew(&self, state: &mut State) {
-        let told_apart = state.changes.len() < MOST_CHANGES
-            && state.names() <= MOST_NAMES
-            && !state.changes.values().any(|change| change.unknown);
-        let known = if told_apart { state.known } else { Known::default() };
+        let known = if state.unknown.is_known_by_now() { state.known } else { Known::default() };
         let objects = state.read.iter().chain(state.changes.values().flat_map(|change| &change.objects));
         let library = Library::new(objects, known);
         if library != *state.library {
@@ -444,11 +297,16 @@ impl SharedCode {
         }
     }
 
-    fn end_change(&self, number: u64) {
-        if let Some(change) = self.state().changes.get_mut(&number) {
-            change.ended = true;
-            self.wanted.store(true, SeqCst);
+    fn end_change(&self, number: Option<u64>) {
+        let mut state = self.state();
+        match number {
+            None => state.unknown.under_way -= 1,
+            Some(number) => match state.changes.get_mut(&number) {
+                Some(change) => change.ended = true,
+                None => return,
+            },
         }
+        self.wanted.store(true, SeqCst);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -460,32 +318,49 @@ impl SharedCode {
 /// A definition of stored code that is under way; over when it is dropped.
 pub(crate) struct CodeChange {
     workers: Arc<Workers>,
-    number: u64,
+    /// None where it is not told apart from others.
+    number: Option<u64>,
 }
 
 impl CodeChange {
     /// Makes it known, before the server hears of it.
     pub(crate) fn begin(workers: &Arc<Workers>, objects: Vec<Object>) -> Self {
-        Self::begin_with(workers, objects, false)
+        let mut state = workers.stored_code.state();
+        if state.changes.len() >= MOST_CHANGES || state.names() + names_of(&objects) > MOST_NAMES {
+            drop(state);
+            return Self::begin_of_unknown(workers);
+        }
+        state.last_change += 1;
+        let number = state.last_change;
+        state.changes.insert(number, Change { objects, ended: false });
+        workers.stored_code.renew(&mut state);
+        drop(state);
+        Self { workers: Arc::clone(workers), number: Some(number) }
     }
 
     /// The same of too many definitions to tell them apart: until they are over and the server has been read, no code counts as known.
     pub(crate) fn begin_of_unknown(workers: &Arc<Workers>) -> Self {
-        Self::begin_with(workers, Vec::new(), true)
+        let mut state = workers.stored_code.state();
+        state.unknown.begun += 1;
+        state.unknown.under_way += 1;
+        workers.stored_code.renew(&mut state);
+        drop(state);
+        Self { workers: Arc::clone(workers), number: None }
     }
 
-    fn begin_with(workers: &Arc<Workers>, objects: Vec<Object>, unknown: bool) -> Self {
-        let shared = &workers.stored_code;
+    /// The server has refused it, but for what the text may have defined before in these schemas.
+    pub(crate) fn refused(self, stood: &[Box<[u8]>]) {
+        let shared = &self.workers.stored_code;
         let mut state = shared.state();
-        state.last_change += 1;
-        let number = state.last_change;
-        // Beyond the bound nothing is told apart any more, so that what it is does not matter.
-        let few = state.changes.len() < MOST_CHANGES && state.names() + names_of(&objects) <= MOST_NAMES;
-        let (objects, unknown) = if few { (objects, unknown) } else { (Vec::new(), true) };
-        state.changes.insert(number, Change { objects, unknown, ended: false });
+        let Some(number) = self.number else { return };
+        if let Some(change) = state.changes.get_mut(&number).filter(|_| !stood.is_empty()) {
+            change
+                .objects
+                .retain(|object| object.schema.as_ref().is_none_or(|schema| stood.contains(schema)));
+        } else {
+            state.changes.remove(&number);
+        }
         shared.renew(&mut state);
-        drop(state);
-        Self { workers: Arc::clone(workers), number }
     }
 }
 

@@ -94,7 +94,7 @@ macro_rules! of_others {
 macro_rules! proc_routines {
     () => {
         concat!(
-            "name, param_list, IFNULL(body_utf8, body), sql_mode FROM mysql.proc",
+            "db, name, param_list, IFNULL(body_utf8, body), sql_mode FROM mysql.proc",
             of_others!(),
             " AND type <> 'PACKAGE'"
         )
@@ -104,7 +104,7 @@ macro_rules! proc_routines {
 macro_rules! triggers {
     () => {
         concat!(
-            "EVENT_OBJECT_TABLE, NULL, ACTION_STATEMENT, SQL_MODE FROM information_schema.TRIGGERS",
+            "EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, NULL, ACTION_STATEMENT, SQL_MODE FROM information_schema.TRIGGERS",
             of_others!()
         )
     };
@@ -112,18 +112,21 @@ macro_rules! triggers {
 
 macro_rules! views {
     () => {
-        concat!("TABLE_NAME, NULL, VIEW_DEFINITION, NULL FROM information_schema.VIEWS", of_others!())
+        concat!(
+            "TABLE_SCHEMA, TABLE_NAME, NULL, VIEW_DEFINITION, NULL FROM information_schema.VIEWS",
+            of_others!()
+        )
     };
 }
 
 /// Neither defaults nor computed columns can call stored functions. MySQL's can use no variables either.
 const MARIADB_COLUMNS: &str = mariadb!(
-    "TABLE_NAME, NULL, COLUMN_DEFAULT, GENERATION_EXPRESSION FROM information_schema.COLUMNS \
+    "TABLE_SCHEMA, TABLE_NAME, NULL, COLUMN_DEFAULT, GENERATION_EXPRESSION FROM information_schema.COLUMNS \
      WHERE COLUMN_DEFAULT LIKE '%nextval(%' OR COLUMN_DEFAULT LIKE '%@%' OR GENERATION_EXPRESSION LIKE '%@%'"
 );
 
 const MYSQL_ROUTINES: &str = mysql!(concat!(
-    "ROUTINE_NAME, (SELECT GROUP_CONCAT(PARAMETER_NAME) FROM information_schema.PARAMETERS p \
+    "ROUTINE_SCHEMA, ROUTINE_NAME, (SELECT GROUP_CONCAT(PARAMETER_NAME) FROM information_schema.PARAMETERS p \
      WHERE p.SPECIFIC_SCHEMA = r.ROUTINE_SCHEMA AND p.SPECIFIC_NAME = r.SPECIFIC_NAME), \
      IF(ROUTINE_BODY = 'SQL', ROUTINE_DEFINITION, NULL), SQL_MODE FROM information_schema.ROUTINES r",
     of_others!()
@@ -178,14 +181,15 @@ impl CodeQuestion {
     }
 
     fn objects_of_row(self, row: &[Option<Vec<u8>>], mode: LexMode) -> Vec<Object> {
-        let [Some(name), parameters, body, last] = row else { return Vec::new() };
+        let [schema, Some(name), parameters, body, last] = row else { return Vec::new() };
         let parameters = parameters.as_deref().unwrap_or_default();
         let object = |runs, kind, body: Option<&[u8]>, mode| {
             let code = match body {
                 Some(body) if !body.is_empty() => stored_code(kind, parameters, body, mode),
                 _ => StoredCode { effects: CodeEffects::ALL, ..StoredCode::default() },
             };
-            Object { runs, name: folded_name(name), code }
+            let schema = schema.as_deref().map(folded_name);
+            Object { runs, schema, name: folded_name(name), code, defaults: Vec::new() }
         };
         let body = body.as_deref();
         let own_mode = || last.as_deref().map_or(mode, crate::session::lex_mode);

@@ -1,6 +1,7 @@
 use sql::CodeKind;
 
 use super::*;
+use crate::steps;
 
 const NONE: CodeEffects = CodeEffects::NONE;
 const REPORTED: CodeEffects = CodeEffects::REPORTED;
@@ -9,7 +10,14 @@ const ALL_KNOWN: Known = Known { routines: true, triggers: true, views: true, co
 
 fn object(runs: Runs, name: &str, body: &str) -> Object {
     let code = sql::stored_code(CodeKind::Routine, b"", body.as_bytes(), LexMode::default());
-    Object { runs, name: name.as_bytes().into(), code }
+    let (schema, name) = name.split_once('.').map_or((None, name), |(schema, name)| (Some(schema), name));
+    let schema = schema.map(|schema| schema.as_bytes().into());
+    Object { runs, schema, name: name.as_bytes().into(), code, defaults: Vec::new() }
+}
+
+/// Of a session with this default schema.
+fn inside(schema: &str) -> Scope<'_> {
+    Scope::In([Some(schema.as_bytes()), None])
 }
 
 fn library(objects: &[Object], known: Known) -> Library {
@@ -17,7 +25,7 @@ fn library(objects: &[Object], known: Known) -> Library {
 }
 
 fn effects(library: &Library, text: &str, writes: bool) -> CodeEffects {
-    library.hidden(text.as_bytes(), LexMode::default(), writes, None).effects
+    library.hidden(text.as_bytes(), LexMode::default(), writes, inside("d")).effects
 }
 
 fn workers() -> Arc<Workers> {
@@ -54,7 +62,7 @@ fn the_servers_own_views_set_and_read_variables() {
     let library = library(&[], ALL_KNOWN);
     assert_eq!(effects(&library, "SELECT * FROM Sys.session", false), SYS_EFFECTS);
     assert_eq!(effects(&library, "SELECT 'sys', system FROM t", false), NONE);
-    let here = library.hidden(b"SELECT * FROM session", LexMode::default(), false, Some(b"sys"));
+    let here = library.hidden(b"SELECT * FROM session", LexMode::default(), false, inside("SYS"));
     assert_eq!(here.effects, SYS_EFFECTS);
 }
 
@@ -63,7 +71,7 @@ fn names_beyond_ascii_are_one() {
     let mut code = object(Runs::Written, "", "SET @a = 1");
     code.name = sql::folded_name("größe".as_bytes());
     let library = library(&[code], ALL_KNOWN);
-    let latin1 = library.hidden(b"DELETE FROM gr\xf6\xdfe", LexMode::default(), true, None);
+    let latin1 = library.hidden(b"DELETE FROM gr\xf6\xdfe", LexMode::default(), true, inside("d"));
     assert_eq!(latin1.effects, REPORTED);
     assert_eq!(effects(&library, "DELETE FROM groesse", true), NONE);
 }
@@ -71,7 +79,7 @@ fn names_beyond_ascii_are_one() {
 #[test]
 fn what_cannot_be_read_is_not_certain() {
     let certain = |objects: &[Object], known, writes| {
-        library(objects, known).hidden(b"x", LexMode::default(), writes, None).certain
+        library(objects, known).hidden(b"x", LexMode::default(), writes, inside("d")).certain
     };
     let changing = [object(Runs::Called, "f", "SET @a = 1")];
     let reading = [object(Runs::Called, "f", "RETURN 1")];
@@ -139,10 +147,13 @@ fn too_many_definitions_at_a_time_leave_nothing_certain() {
     let workers = workers();
     let shared = &workers.stored_code;
     shared.take(Vec::new(), ALL_KNOWN, &[]);
-    let certain = || shared.library().1.hidden(b"x", LexMode::default(), true, None).certain;
+    let certain = || shared.library().1.hidden(b"x", LexMode::default(), true, inside("d")).certain;
     assert!(certain());
-    let changes: Vec<_> = (0..MOST_CHANGES).map(|_| CodeChange::begin(&workers, Vec::new())).collect();
+    let changes: Vec<_> = (0..3 * MOST_CHANGES).map(|_| CodeChange::begin(&workers, Vec::new())).collect();
     assert!(!certain());
+    assert_eq!(shared.state().changes.len(), MOST_CHANGES, "what is not told apart is not kept");
+    shared.take(Vec::new(), ALL_KNOWN, &shared.begin_reading());
+    assert!(!certain(), "they are under way");
     drop(changes);
     shared.take(Vec::new(), ALL_KNOWN, &shared.begin_reading());
     assert!(certain());
@@ -173,7 +184,7 @@ fn what_nested_calls_do_is_found_in_linear_time() {
         let before = steps::taken();
         let library = Library::new(objects.iter(), ALL_KNOWN);
         let taken = steps::taken() - before;
-        assert!(library.hidden(b"INSERT INTO t", LexMode::default(), true, None).is_silent());
+        assert!(library.hidden(b"INSERT INTO t", LexMode::default(), true, inside("d")).is_silent());
         let names = objects.iter().map(|object| 1 + object.code.names.len()).sum::<usize>() as u64;
         assert!(taken <= 8 * names, "{taken} steps for {names} names");
         objects.reverse();
@@ -189,4 +200,77 @@ fn a_function_by_the_name_of_one_that_is_built_in_is_seen_where_it_is_named() {
     let library = library(&objects, ALL_KNOWN);
     assert_eq!(effects(&library, "SELECT POINT(1)", false), SILENT);
     assert_eq!(effects(&library, "SELECT other(1)", false), NONE, "its call pins by itself");
+}
+
+#[test]
+fn a_name_is_looked_for_in_the_schemas_that_may_be_meant() {
+    let objects = [
+        object(Runs::Used, "other.t", "SELECT GET_LOCK('a', 1)"),
+        object(Runs::Used, "other.calls", "SELECT f()"),
+        object(Runs::Called, "other.f", "SET @a = 1"),
+        object(Runs::Called, "d.f", "DO GET_LOCK('a', 1)"),
+        object(Runs::Used, "d.calls", "SELECT other.f()"),
+    ];
+    let library = library(&objects, ALL_KNOWN);
+    assert_eq!(effects(&library, "SELECT * FROM t", false), NONE);
+    for text in [
+        "SELECT * FROM other.t",
+        "SELECT * FROM `OTHER` . t",
+        "USE other; SELECT * FROM t",
+        "SELECT 1 AS other FROM t",
+    ] {
+        assert_eq!(effects(&library, text, false), SILENT, "{text}");
+    }
+    let hidden = |scope| library.hidden(b"SELECT * FROM t", LexMode::default(), false, scope).effects;
+    let prepared_there = Scope::In([Some(b"d"), Some(b"Other")]);
+    for scope in [inside("other"), prepared_there, Scope::Anywhere, inside("#mysql50#other")] {
+        assert_eq!(hidden(scope), SILENT, "{scope:?}");
+    }
+    let calls = |scope| library.hidden(b"SELECT * FROM calls", LexMode::default(), false, scope).effects;
+    assert_eq!(calls(inside("other")), REPORTED, "the other one's function is not meant");
+    assert_eq!(calls(inside("d")), SILENT | REPORTED, "either may be");
+    assert_eq!(effects(&library, "SELECT * FROM `#mysql50#other`.t", false), SILENT);
+}
+
+#[test]
+fn of_more_pairs_than_are_looked_up_the_worst_is_taken() {
+    let objects: Vec<_> =
+        (0..200).map(|number| object(Runs::Used, &format!("s{number}.t{number}"), "SET @a = 1")).collect();
+    let library = library(&objects, ALL_KNOWN);
+    let text = |number: usize| {
+        (0..number).map(|each| format!("s{each}, t{}", each + 1)).collect::<Vec<_>>().join(",")
+    };
+    assert_eq!(effects(&library, &text(1), false), NONE);
+    assert_eq!(effects(&library, &text(199), false), REPORTED);
+}
+
+#[test]
+fn what_is_refused_is_forgotten_at_once() {
+    let workers = workers();
+    let shared = &workers.stored_code;
+    shared.take(Vec::new(), ALL_KNOWN, &[]);
+    let reached = |schema| {
+        let (_, library, _) = shared.library();
+        library.hidden(b"SELECT * FROM v", LexMode::default(), false, inside(schema)).effects
+    };
+    let objects = ["a.v", "b.v"].map(|name| object(Runs::Anyhow, name, "SELECT GET_LOCK('a', 1)")).to_vec();
+    CodeChange::begin(&workers, objects.clone()).refused(&[]);
+    assert_eq!((reached("a"), reached("b"), shared.is_wanted()), (NONE, NONE, false));
+    CodeChange::begin(&workers, objects).refused(&[b"a".as_slice().into()]);
+    assert_eq!(
+        (reached("a"), reached("b"), shared.is_wanted()),
+        (SILENT, NONE, true),
+        "it may have been before the error"
+    );
+}
+
+#[test]
+fn reads_that_hide_beside_writes_that_did_are_news() {
+    let workers = workers();
+    let shared = &workers.stored_code;
+    let written = object(Runs::Written, "d.t", "DO GET_LOCK('a', 1)");
+    assert!(shared.take(vec![written.clone()], ALL_KNOWN, &[]));
+    let elsewhere = object(Runs::Used, "e.t", "SELECT GET_LOCK('a', 1)");
+    assert!(shared.take(vec![written.clone(), elsewhere], ALL_KNOWN, &[]));
+    assert!(shared.take(vec![written, object(Runs::Used, "d.t", "SELECT GET_LOCK('a', 1)")], ALL_KNOWN, &[]));
 }

@@ -1,15 +1,16 @@
 //! When stored code is read, and what statements are to be taken for by it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use seam::Instant;
-use sql::{CodeEffects, Holding, Kind, PreparedText};
+use sql::{CodeEffects, Holding, Kind, PreparedText, QualifiedName};
 
 use super::questions::{self, CodeQuestion, Rights};
-use super::{CodeChange, Defined, Hidden, Known, LargeDefinition, Library, Object, Runs};
-use crate::backend::Afterwards;
+use super::{CodeChange, Defined, Hidden, Known, LargeDefinition, Library, Object, Runs, Scope};
 use crate::backend::kept::{Row, rows_of};
+use crate::backend::{Afterwards, InFlight};
 use crate::engine::Engine;
 use crate::outside::event::Event;
 use crate::outside::snapshot::StoredCodeView;
@@ -31,6 +32,13 @@ const PAUSE_OF_TABLES: Duration = Duration::from_secs(5);
 
 /// Where the server does not tell how many definitions there have been, it is asked again after this long.
 const PAUSE_OF_REFUSAL: Duration = Duration::from_secs(60);
+
+/// Errors with which a server refuses a definition before it has made any of it: of rights (ER_DBACCESS_DENIED_ERROR,
+/// ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR, ER_SPECIFIC_ACCESS_DENIED_ERROR, ER_PROCACCESS_DENIED_ERROR), of grammar
+/// (ER_PARSE_ERROR), of what is missing (ER_NO_DB_ERROR, ER_BAD_DB_ERROR, ER_BAD_FIELD_ERROR, ER_NO_SUCH_TABLE, ER_SP_DOES_NOT_EXIST) or
+/// there already (ER_TABLE_EXISTS_ERROR, ER_SP_ALREADY_EXISTS, ER_TRG_ALREADY_EXISTS).
+const REFUSALS: [u16; 14] =
+    [1044, 1142, 1143, 1227, 1370, 1064, 1046, 1049, 1054, 1146, 1305, 1050, 1304, 1359];
 
 /// What a worker knows of stored code; one of them reads it.
 #[derive(Debug)]
@@ -256,8 +264,7 @@ impl Engine {
             return;
         }
         let library = &watch.library;
-        let schema =
-            self.clients[key].session.and_then(|session| self.sessions.state(session).schema.as_deref());
+        let scope = Scope::In(self.default_schemas(key, request));
         let writes = request.statement.may_write();
         let hidden = match (self.text_by_name(key, request), self.large_definition(request)) {
             // It is too long to be looked at once more, here: it may do whatever any code does.
@@ -265,15 +272,23 @@ impl Engine {
                 Hidden { effects: request.hidden.effects | library.any(), certain: false }
             }
             (_, Some(LargeDefinition { names: Some(names), .. })) => {
-                library.hidden_by_names(names, writes, schema)
+                library.hidden_by_names(names, writes, scope)
             }
             (_, Some(_)) => Hidden { effects: library.any(), certain: false },
-            (Some(prepared), None) => library.hidden_in_text(prepared, schema),
+            (Some(prepared), None) => library.hidden_in_text(prepared),
             (None, None) => {
-                self.with_text(key, request, |text, mode| library.hidden(text, mode, writes, schema))
+                self.with_text(key, request, |text, mode| library.hidden(text, mode, writes, scope))
             }
         };
         request.take_hidden(hidden, watch.version);
+    }
+
+    /// The default schema of a client, and the one in which the statement was prepared that it executes.
+    fn default_schemas(&self, key: usize, request: &Request) -> [Option<&[u8]>; 2] {
+        let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
+        let prepared = about.map(|about| self.definitions.get(about.definition).session);
+        let schema_of = |session| self.sessions.state(session).schema.as_deref();
+        [self.clients[key].session.and_then(schema_of), prepared.and_then(schema_of)]
     }
 
     /// All that is known of stored code, and its version.
@@ -365,15 +380,39 @@ impl Engine {
                 return None;
             }
         }
-        let object = |runs| {
-            let code = code.clone();
-            move |name| Object { runs, name, code: code.clone() }
+        let own = self.default_schemas(key, request).into_iter().flatten().map(sql::folded_name);
+        let defaults: BTreeSet<_> = own.chain(found.uses).collect();
+        let defaults: Vec<_> = defaults.into_iter().collect();
+        let objects = |runs, names: BTreeSet<QualifiedName>| {
+            let (code, defaults) = (code.clone(), defaults.clone());
+            names.into_iter().flat_map(move |QualifiedName { schema, name }| {
+                // Without a schema the server refuses it.
+                let schemas = schema.map_or_else(|| defaults.clone(), |schema| vec![schema]);
+                let (code, defaults) = (code.clone(), defaults.clone());
+                schemas.into_iter().map(move |schema| Object {
+                    runs,
+                    schema: Some(schema),
+                    name: name.clone(),
+                    code: code.clone(),
+                    defaults: defaults.clone(),
+                })
+            })
         };
-        let triggered = found.triggered.into_iter().map(object(Runs::Written));
-        let objects = triggered
-            .chain(found.relations.into_iter().map(object(Runs::Anyhow)))
-            .chain(found.routines.into_iter().map(object(Runs::Called)));
+        let objects = objects(Runs::Written, found.triggered)
+            .chain(objects(Runs::Anyhow, found.relations))
+            .chain(objects(Runs::Called, found.routines));
         Some(CodeChange::begin(&self.workers, objects.collect()))
+    }
+
+    /// The answer to what defines something is there: what the server has refused is not.
+    pub(crate) fn definition_answered(&mut self, client: usize, request: &Request, statement: &mut InFlight) {
+        let Some(change) = statement.code_change.take() else { return };
+        let refused = statement.summary.error.as_ref().is_some_and(|error| REFUSALS.contains(&error.code));
+        if refused {
+            let own = self.default_schemas(client, request);
+            let stood = if statement.summary.results > 0 { own } else { [None; 2] };
+            change.refused(&stood.into_iter().flatten().map(sql::folded_name).collect::<Vec<_>>());
+        }
     }
 
     /// Whether a statement that has failed may have changed its session by stored code.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::definitions;
+use crate::{QualifiedName, definitions};
 
 const REPORTED: CodeEffects = CodeEffects::REPORTED;
 const SILENT: CodeEffects = CodeEffects::SILENT;
@@ -139,11 +139,42 @@ fn the_letters_of_a_word_are_found_wherever_they_stand() {
 }
 
 #[test]
+fn definitions_say_in_which_schemas() {
+    let found = |text: &str| definitions(text.as_bytes(), LexMode::default()).expect(text);
+    let named = |text: &str| {
+        let found = found(text);
+        let all = found.relations.iter().chain(&found.triggered).chain(&found.routines);
+        all.map(|name| (name.schema.as_deref().map(<[u8]>::to_vec), name.name.to_vec())).collect::<Vec<_>>()
+    };
+    let (inside, here) = ([(Some(b"a b".to_vec()), b"v".to_vec())], [(None, b"v".to_vec())]);
+    for text in [
+        "CREATE VIEW `A b` . `V` AS SELECT 1",
+        "CREATE TRIGGER x BEFORE INSERT ON `a b`.v FOR EACH ROW DO 1",
+        "CREATE FUNCTION `a b`.v() RETURNS INT RETURN 1",
+    ] {
+        assert_eq!(named(text), inside, "{text}");
+    }
+    for text in [
+        "CREATE VIEW .v AS SELECT 1",
+        "CREATE OR REPLACE VIEW v AS SELECT 1",
+        "CREATE TRIGGER x.y BEFORE INSERT ON v FOR EACH ROW DO 1",
+    ] {
+        assert_eq!(named(text), here, "{text}");
+    }
+    let uses = found("USE a; CREATE VIEW v AS SELECT 1; USE `B`").uses;
+    assert_eq!(uses.iter().map(|name| &**name).collect::<Vec<_>>(), [b"a", b"b"]);
+}
+
+#[test]
 fn definitions_say_what_they_define() {
     let defined = |text: &str| {
         definitions(text.as_bytes(), LexMode::default()).map(|found| {
             let all = found.relations.iter().chain(&found.triggered).chain(&found.routines);
-            let names: Vec<_> = all.map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+            let parts = |found: &QualifiedName| {
+                let parts = found.schema.iter().chain([&found.name]);
+                parts.map(|part| String::from_utf8_lossy(part).into_owned()).collect::<Vec<_>>().join(".")
+            };
+            let names: Vec<_> = all.map(parts).collect();
             (names.join(" "), found.only_tables, found.code.effects)
         })
     };
@@ -152,7 +183,7 @@ fn definitions_say_what_they_define() {
         defined(
             "CREATE OR REPLACE DEFINER = `a`@`b` TRIGGER d.tr BEFORE INSERT ON d.T FOR EACH ROW SELECT 1 INTO @a"
         ),
-        one("t", false, SILENT | READS)
+        one("d.t", false, SILENT | READS)
     );
     assert_eq!(defined("CREATE OR REPLACE FUNCTION f() RETURNS INT RETURN 1"), one("f", false, NONE));
     assert_eq!(defined("create or replace procedure p() set @a = 1"), one("p", false, REPORTED));
@@ -162,7 +193,7 @@ fn definitions_say_what_they_define() {
     );
     assert_eq!(defined("CREATE TABLE a.t (x INT DEFAULT NEXTVAL(s))").map(|found| found.2), Some(SILENT));
     assert_eq!(defined("ALTER TABLE t ALTER x SET DEFAULT 5"), one("t", true, NONE));
-    assert_eq!(defined("RENAME TABLE t TO u, v TO b.w"), one("t u v w", true, NONE));
+    assert_eq!(defined("RENAME TABLE t TO u, v TO b.w"), one("t u v b.w", true, NONE));
     assert_eq!(defined("SET a := 1; CREATE TABLE t (x INT); SET @@b = 2"), one("t", true, NONE));
     assert_eq!(defined("DO 1; CREATE TABLE t (x INT DEFAULT NEXTVAL(s)); DO 2"), one("t", true, SILENT));
     assert_eq!(defined("SHOW CREATE TABLE t; SET @@character_set_client := latin1"), None);
