@@ -112,6 +112,7 @@ def test_what_the_server_says_of_a_prepared_statement(own_onramp, server):
     client.query("SET @in_transaction = 1")
     refused = client.prepare(text)
     assert isinstance(refused, Err) and refused.code == 1041 and "held_answer_memory = 4194304" in refused.message
+    assert client.query("SHOW WARNINGS").rows == [(b"Error", b"1041", refused.message.encode())]
     # It keeps its transaction, and a statement of usual size is prepared on the same backend.
     assert client.value("SELECT @@in_transaction") == b"1"
     assert client.execute(client.prepare("SELECT @in_transaction").statement)[0].rows == [(struct.pack("<q", 1),)]

@@ -95,7 +95,9 @@ impl Engine {
             return;
         }
         let diagnostics = match (&summary.error, summary.warnings) {
-            (Some(error), _) if statement.shared => Diagnostics::of_error(error, self.reader(client)),
+            (Some(error), _) if statement.shared || summary.refused_here => {
+                Diagnostics::of_error(error, self.reader(client))
+            }
             // Short reads of other clients were behind it, so that the texts are gone. It is not run again for them: by
             // now it might be told of other rows than its client has seen. Its kind goes alone for long, see `history.rs`.
             (None, warnings) if statement.shared && warnings > 0 => {

@@ -15,7 +15,7 @@ impl InFlight {
 
 impl Summary {
     /// Nothing of the answer has gone on, or been thrown away.
-    pub(super) fn has_kept_all(&self) -> bool {
+    pub(crate) fn has_kept_all(&self) -> bool {
         self.kept.len() as u64 == self.relayed
     }
 }

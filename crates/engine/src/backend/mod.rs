@@ -272,6 +272,8 @@ pub(crate) struct Summary {
     pub(crate) rows_sent: u64,
     pub(crate) rows_changed: u64,
     pub(crate) error: Option<ServerError>,
+    /// The error is not the server's.
+    pub(crate) refused_here: bool,
     /// The error came from what we had put ahead of the statement: the statement did not run.
     pub(crate) prelude_failed: bool,
     /// All of what we had put ahead has been answered.

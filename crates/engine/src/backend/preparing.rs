@@ -289,6 +289,7 @@ impl Engine {
         let mut answer = Vec::new();
         wire::put_message(&mut answer, &mut request.answer.clone(), &error.packet());
         summary.error = Some(ServerError::from(&error));
+        summary.refused_here = true;
         answer
     }
 

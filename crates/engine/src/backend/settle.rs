@@ -117,7 +117,7 @@ impl Engine {
         if !summary.prelude_failed {
             self.count_ended(client, request, summary);
         }
-        let whole = summary.kept.len() as u64 == summary.relayed && !summary.prelude_failed;
+        let whole = summary.has_kept_all() && !summary.prelude_failed;
         if let Some(held) = request.held.take().filter(|_| whole) {
             self.answer_held(client, held, summary.error.is_some(), &summary.kept);
         } else if request.kills_client && whole {
@@ -385,7 +385,7 @@ impl Engine {
         let state = &mut self.clients[client];
         let sql_state = state.aftermath.diagnostics.sql_state();
         let (warnings, errors) = state.aftermath.diagnostics.counts();
-        let whole = summary.error.is_none() && summary.kept.len() as u64 == summary.relayed;
+        let whole = summary.error.is_none() && summary.has_kept_all();
         if whole {
             let reply = std::mem::take(&mut summary.kept).into_boxed_slice();
             // max_error_count bounds what is kept, not what is counted; an error packet tells of one condition.

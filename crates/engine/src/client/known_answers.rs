@@ -324,7 +324,7 @@ impl Engine {
             Some(Question::Show(text))
                 if plain
                     && summary.rows == Some(1)
-                    && summary.kept.len() as u64 == summary.relayed
+                    && summary.has_kept_all()
                     && summary.told == 0
                     && after == before
                     && summary.status == Some(before.status) =>
