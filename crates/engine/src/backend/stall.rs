@@ -22,6 +22,9 @@ const LENT: u32 = 8;
 /// have to end after it, see [`crate::learned::digests::Digests::is_long`].
 const OVERDUE: usize = 2;
 
+/// So many of those that wait are looked at for one whose user is shut out.
+const LOOKED_AT: usize = 256;
+
 /// What is known of statements that take longer than their like.
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
@@ -43,7 +46,7 @@ impl Engine {
         if !short {
             return;
         }
-        let room = self.room_to_lend();
+        let room = self.room_to_lend().max(usize::from(self.shuts_a_user_out()));
         let over: Vec<_> = self
             .backends
             .iter()
@@ -80,6 +83,16 @@ impl Engine {
         unexplained.min(of_backends)
     }
 
+    /// Whether new work waits of a user who has nothing under way, while statements of others hold all permits. One more of them lends its
+    /// own then, and again as long as that is so, however many have: a user's part of the backends bounds that. Whoever sleeps in as many
+    /// transactions as may lend would else stop everybody.
+    fn shuts_a_user_out(&self) -> bool {
+        let waiting = self.scheduler.some_short(LOOKED_AT);
+        let identities = waiting.iter().filter_map(|&client| self.clients[client as usize].identity);
+        let shut_out = |identity| self.identities.usage(identity, &self.workers.users).backends() == 0;
+        self.now < self.workers.crowded_until() || identities.into_iter().any(shut_out)
+    }
+
     /// When the next permit is lent because of a stall.
     pub(crate) fn next_stall(&self) -> Option<Instant> {
         if !self.scheduler.lends_stalled() || !self.scheduler.is_short_of_permits() {
@@ -87,14 +100,17 @@ impl Engine {
         }
         let held = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Held);
         let stalls = held.map(|(_, backend)| self.stalls_at(backend));
-        if self.room_to_lend() > 0 {
-            return stalls.min();
+        let stalls: Vec<_> = stalls.collect();
+        let first = stalls.iter().copied().min();
+        if self.room_to_lend() > 0 || first.is_some_and(|first| first <= self.now) && self.shuts_a_user_out()
+        {
+            return first;
         }
         // That something is stalled is a reason to ask the server all the same, and there is room again when a statement that has
         // lent its permit turns long.
         let running = self.backends.iter().filter(|(_, backend)| backend.permit != Permit::None);
         let turns_long = running.filter_map(|(_, backend)| self.long_at(backend));
-        stalls.chain(turns_long).filter(|&at| at > self.now).min()
+        stalls.into_iter().chain(turns_long).filter(|&at| at > self.now).min()
     }
 
     /// When what runs on a backend will have run for `long_statement_time`; `None` where no statement is long.

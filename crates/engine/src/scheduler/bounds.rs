@@ -77,6 +77,17 @@ impl Scheduler {
 
     /// So many clients, about, whose new work waits there: those that came first, and those that came last where these are not all.
     pub(crate) fn some_low(&self, count: usize) -> Vec<u32> {
+        self.some_of(&LOW, count)
+    }
+
+    /// The same of all short statements, logins among them, but for those that wait for locks.
+    pub(crate) fn some_short(&self, count: usize) -> Vec<u32> {
+        let lanes: Vec<_> =
+            Class::Short.lanes().iter().copied().filter(|&lane| lane != Lane::Contended).collect();
+        self.some_of(&lanes, count)
+    }
+
+    fn some_of(&self, lanes: &[Lane], count: usize) -> Vec<u32> {
         let of = |&lane: &Lane| {
             let queue = queue(lane, Need::Any);
             let all = self.lists.len(queue) <= count;
@@ -84,7 +95,7 @@ impl Scheduler {
             let last = self.lists.last(queue).map(|head| head.client);
             first.chain(last.take(if all { 0 } else { count / 2 }))
         };
-        LOW.iter().flat_map(of).collect()
+        lanes.iter().flat_map(of).collect()
     }
 
     /// Takes a client's new work out of there. Since when it has waited.
