@@ -7,6 +7,7 @@ use seam::Instant;
 use wire::StatusFlags;
 
 use super::Shares;
+use super::table::Name;
 use crate::client::commands::key_u32;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -14,7 +15,7 @@ use crate::scheduler::{Lane, Standing};
 use crate::workers::users::{Bound, Usage};
 
 /// Whose new work waits for a backend of their own to become free, and since when.
-pub(crate) type HeldUp = BTreeMap<String, (Usage, Instant)>;
+pub(crate) type HeldUp = BTreeMap<Name, (Usage, Instant)>;
 
 impl Engine {
     /// A statement that would start finds no backend in use by its client. Where its user uses as many as it may, it goes back to wait
@@ -127,7 +128,7 @@ impl Shares {
     }
 
     /// Whether new work of this user waits for one of its backends.
-    pub(super) fn holds_up(&self, user: &str) -> bool {
+    pub(super) fn holds_up(&self, user: &[u8]) -> bool {
         !self.held_up.is_empty() && self.held_up.contains_key(user)
     }
 }

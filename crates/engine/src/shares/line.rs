@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use seam::Instant;
 
+use super::table::Name;
 use super::{FairShare, Flow};
 
 /// Where a flow stands: first whose user or schema has had the least, then whose oldest statement came first.
@@ -23,7 +24,7 @@ pub(super) struct Line {
     pub(super) by: FairShare,
     places: BTreeSet<(Place, Rc<Flow>)>,
     /// The flows of each user or schema.
-    names: BTreeMap<String, BTreeSet<Rc<Flow>>>,
+    names: BTreeMap<Name, BTreeSet<Rc<Flow>>>,
 }
 
 impl Line {
@@ -42,7 +43,7 @@ impl Line {
         }
         let Some(name) = self.by.name_of(flow).filter(|_| from.is_some() != to.is_some()) else { return };
         if to.is_some() {
-            self.names.entry(name.to_owned()).or_default().insert(Rc::clone(flow));
+            self.names.entry(name.into()).or_default().insert(Rc::clone(flow));
         } else if let Some(flows) = self.names.get_mut(name) {
             flows.remove(flow);
             if flows.is_empty() {
@@ -57,7 +58,7 @@ impl Line {
     }
 
     /// Those of a user or schema.
-    pub(super) fn flows_of(&self, name: &str) -> Vec<Rc<Flow>> {
+    pub(super) fn flows_of(&self, name: &[u8]) -> Vec<Rc<Flow>> {
         self.names.get(name).into_iter().flatten().map(Rc::clone).collect()
     }
 }

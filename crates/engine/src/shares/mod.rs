@@ -172,7 +172,7 @@ impl Engine {
     fn is_held_up(&self, key: usize) -> bool {
         let identity = self.clients[key].identity.filter(|_| self.shares.holds_any());
         identity.is_some_and(|identity| {
-            self.shares.has_parked(&text(&self.identities.identity(identity).account.user))
+            self.shares.has_parked(&self.identities.identity(identity).account.user)
                 && !self.keeps_no_backend(key)
         })
     }
@@ -180,18 +180,15 @@ impl Engine {
     fn flow_of(&self, key: usize) -> Flow {
         let client = &self.clients[key];
         let settings = &self.settings.shares;
-        let user = client.identity.map(|identity| text(&self.identities.identity(identity).account.user));
+        let user = client.identity.map(|identity| (*self.identities.identity(identity).account.user).into());
         let by_schema = settings.fair_share == FairShare::Schema || !settings.schema_permits.is_empty();
         let session = client.session.filter(|_| by_schema);
-        let schema = session.and_then(|session| self.sessions.state(session).schema.as_deref().map(text));
+        let schema =
+            session.and_then(|session| self.sessions.state(session).schema.as_deref().map(Into::into));
         let address = match client.peer {
             Peer::Tcp(address) if !settings.address_permits.is_empty() => Some(address.ip()),
             _ => None,
         };
         Flow { user: user.unwrap_or_default(), schema, address }
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -14,11 +14,14 @@ use super::{FairShare, SharesSettings};
 use crate::scheduler::{Class, Lane, Order, Standing};
 use crate::steps;
 
+/// What a user or schema is called: bytes, which need not be UTF-8.
+pub(crate) type Name = Rc<[u8]>;
+
 /// What tells clients apart here; what nothing depends on is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Flow {
-    pub(crate) user: String,
-    pub(crate) schema: Option<String>,
+    pub(crate) user: Name,
+    pub(crate) schema: Option<Name>,
     pub(crate) address: Option<IpAddr>,
 }
 
@@ -97,8 +100,8 @@ struct Meter {
 /// By what a limit counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Limited {
-    User(String),
-    Schema(String),
+    User(Name),
+    Schema(Name),
     Address(IpAddr),
 }
 
@@ -115,7 +118,7 @@ pub(crate) struct Shares {
     /// These in the order of their turns.
     line: Line,
     tickets: Vec<Option<Ticket>>,
-    meters: BTreeMap<String, Meter>,
+    meters: BTreeMap<Name, Meter>,
     /// How many statements of each flow take up room with the scheduler.
     handed_on: BTreeMap<Rc<Flow>, u32>,
     underway: BTreeMap<Limited, u32>,
@@ -171,7 +174,7 @@ impl Shares {
     }
 
     /// What a user or schema has had is another number than before.
-    fn line_up_all_of(&mut self, name: &str) {
+    fn line_up_all_of(&mut self, name: &[u8]) {
         for flow in self.line.flows_of(name) {
             self.line_up(&flow);
         }
@@ -200,7 +203,7 @@ impl Shares {
     fn admit(&mut self, client: u32, ticket: Ticket) {
         let clock = self.clock;
         if let Some(name) = ticket.fair_share.name_of(&ticket.flow) {
-            let meter = self.meters.entry(name.to_owned()).or_default();
+            let meter = self.meters.entry(name.into()).or_default();
             if meter.active == 0 {
                 meter.had = meter.had.max(clock);
                 self.active_users += 1;
@@ -390,19 +393,19 @@ impl Shares {
     }
 
     /// Whether statements of a user are parked.
-    pub(super) fn has_parked(&self, user: &str) -> bool {
+    pub(super) fn has_parked(&self, user: &[u8]) -> bool {
         self.firsts_of(user).next().is_some()
     }
 
     /// Since when the oldest parked statement of a user has waited.
-    pub(super) fn oldest_of(&self, user: &str) -> Option<Instant> {
+    pub(super) fn oldest_of(&self, user: &[u8]) -> Option<Instant> {
         self.firsts_of(user).map(|parked| parked.since).min()
     }
 
     /// The oldest parked statement of each flow of a user.
-    fn firsts_of(&self, user: &str) -> impl Iterator<Item = &Parked> {
-        let from = Flow { user: user.to_owned(), ..Flow::default() };
-        let flows = self.flows.range(from..).take_while(move |(flow, _)| flow.user == user);
+    fn firsts_of(&self, user: &[u8]) -> impl Iterator<Item = &Parked> {
+        let from = Flow { user: user.into(), ..Flow::default() };
+        let flows = self.flows.range(from..).take_while(move |(flow, _)| *flow.user == *user);
         flows.filter_map(|(_, queue)| queue.parked.iter().find(|parked| self.is_there(parked)))
     }
 
@@ -461,7 +464,7 @@ impl Shares {
     }
 
     /// Whether there is much less of this user's than of others'.
-    pub(super) fn is_light_user(&self, name: &str) -> bool {
+    pub(super) fn is_light_user(&self, name: &[u8]) -> bool {
         let active = self.meters.get(name).map_or(0, |meter| u64::from(meter.active));
         crowding::is_light(active, self.active, self.active_users)
     }
@@ -533,13 +536,13 @@ impl Ticket {
 }
 
 /// What so many microseconds of the server count for a user or schema: at least one, so that nobody works for nothing.
-fn by_weight(settings: &SharesSettings, name: &str, micros: u64, light: bool) -> u64 {
-    let weight = u64::from(settings.fair_weights.of(name).unwrap_or(1));
+fn by_weight(settings: &SharesSettings, name: &[u8], micros: u64, light: bool) -> u64 {
+    let weight = u64::from(settings.fair_weights.of_bytes(name).unwrap_or(1));
     micros.max(1) * MICROSECOND / (weight * if light { LIGHT_WEIGHT } else { 1 })
 }
 
 impl FairShare {
-    pub(super) fn name_of(self, flow: &Flow) -> Option<&str> {
+    pub(super) fn name_of(self, flow: &Flow) -> Option<&[u8]> {
         match self {
             Self::Off => None,
             Self::User | Self::Crowding => Some(&flow.user),
@@ -551,9 +554,10 @@ impl FairShare {
 impl SharesSettings {
     /// The limits that hold for a flow.
     fn limits_of(&self, flow: &Flow) -> impl Iterator<Item = (Limited, u32)> {
-        let user = self.user_permits.of(&flow.user).map(|limit| (Limited::User(flow.user.clone()), limit));
+        let user =
+            self.user_permits.of_bytes(&flow.user).map(|limit| (Limited::User(flow.user.clone()), limit));
         let schema = flow.schema.as_ref().and_then(|schema| {
-            self.schema_permits.of(schema).map(|limit| (Limited::Schema(schema.clone()), limit))
+            self.schema_permits.of_bytes(schema).map(|limit| (Limited::Schema(schema.clone()), limit))
         });
         let address = flow.address.and_then(|address| {
             let limit = self.address_permits.of(&address.to_string());

@@ -14,7 +14,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn flow(user: &str) -> Flow {
-    Flow { user: user.to_owned(), ..Flow::default() }
+    Flow { user: user.as_bytes().into(), ..Flow::default() }
 }
 
 fn fair(weights: &str) -> SharesSettings {
@@ -133,6 +133,18 @@ fn without_fair_shares_the_first_goes_first() {
     bench.add(3, "a", 1);
     let order: Vec<_> = std::iter::from_fn(|| bench.next(true)).map(|next| next.client).collect();
     assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn names_that_are_no_utf_8_are_told_apart() {
+    let settings = limited("*=1");
+    let mut shares = Shares::default();
+    for (client, user) in [(0, b"caf\xe9"), (1, b"caf\xe8")] {
+        let flow = Flow { user: user[..].into(), ..Flow::default() };
+        shares.park(&settings, flow, at(0), client, Lane::Low, Standing::default());
+    }
+    let turn = Turn { now: at(0), workers: ALONE, room_for_short: true, overdue_after: None };
+    assert!(shares.next(&settings, &turn).is_some() && shares.next(&settings, &turn).is_some());
 }
 
 #[test]
