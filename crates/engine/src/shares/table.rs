@@ -108,17 +108,19 @@ enum Limited {
 /// One microsecond of the server at weight 1.
 const MICROSECOND: u64 = 1_000;
 
-/// More meters than this are looked through for those that nobody needs.
+/// More meters than this are looked through for those that nobody needs, and again when they have doubled: the end of a statement costs
+/// the same however many users there are.
 const MANY_METERS: usize = 1_000;
 
 /// See the module's documentation.
-#[derive(Default)]
 pub(crate) struct Shares {
     flows: BTreeMap<Rc<Flow>, Queue>,
     /// These in the order of their turns.
     line: Line,
     tickets: Vec<Option<Ticket>>,
     meters: BTreeMap<Name, Meter>,
+    /// With more of them than this, those go that nobody needs.
+    most_meters: usize,
     /// How many statements of each flow take up room with the scheduler.
     handed_on: BTreeMap<Rc<Flow>, u32>,
     underway: BTreeMap<Limited, u32>,
@@ -132,6 +134,27 @@ pub(crate) struct Shares {
     active_users: u64,
     arrivals: u64,
     waiting: [usize; Class::ALL.len()],
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self {
+            flows: BTreeMap::new(),
+            line: Line::default(),
+            tickets: Vec::new(),
+            meters: BTreeMap::new(),
+            most_meters: MANY_METERS,
+            handed_on: BTreeMap::new(),
+            underway: BTreeMap::new(),
+            held_up: HeldUp::new(),
+            crowding: Crowding::default(),
+            clock: 0,
+            active: 0,
+            active_users: 0,
+            arrivals: 0,
+            waiting: [0; Class::ALL.len()],
+        }
+    }
 }
 
 impl Shares {
@@ -353,9 +376,15 @@ impl Shares {
             }
             self.line_up_all_of(name);
         }
-        if self.meters.len() > MANY_METERS {
+        self.forget_meters();
+    }
+
+    fn forget_meters(&mut self) {
+        if self.meters.len() > self.most_meters {
+            steps::add(self.meters.len());
             let clock = self.clock;
             self.meters.retain(|_, meter| meter.active > 0 || meter.had > clock);
+            self.most_meters = MANY_METERS.max(2 * self.meters.len());
         }
     }
 
