@@ -49,6 +49,7 @@ impl Engine {
         now.overload = new.overload;
         now.long_permits_max = new.long_permits_max;
         now.shares = new.shares.clone();
+        self.shares.settings_changed();
         now.user_backends_share = new.user_backends_share;
         now.stall_limit = new.stall_limit;
         now.oversubscribe = new.oversubscribe;

@@ -60,6 +60,11 @@ impl Order {
         now < self.newest_until
     }
 
+    /// Until when the newest goes first, where it has at all.
+    pub(crate) fn newest_until(&self) -> Option<Instant> {
+        Some(self.newest_until).filter(|&until| until != Instant::START)
+    }
+
     /// Whether it is the turn of one that has waited too long.
     pub(crate) fn is_turn_of_oldest(&self) -> bool {
         self.newest_in_a_row >= NEWEST_IN_A_ROW

@@ -36,7 +36,7 @@ impl Engine {
         self.scheduler.remove(key_u32(key));
         self.shares.ended(&self.settings.shares, key_u32(key), self.now);
         self.change_lane(key, lane);
-        self.shares.held_up.entry(flow.user.clone()).or_insert((usage, self.now));
+        self.shares.hold_up(&flow.user, usage, self.now);
         self.shares.park(&self.settings.shares, flow, since, key_u32(key), lane, standing);
         true
     }
@@ -78,16 +78,16 @@ impl Engine {
             return;
         }
         let bound = self.bound_of_users();
-        let mut held_up = std::mem::take(&mut self.shares.held_up);
-        held_up.retain(|user, (usage, _)| {
-            let since = self.shares.oldest_of(user);
-            let goes_on = since.is_none_or(|since| usage.may_have_one_more(bound, self.worker, since));
-            if goes_on {
-                usage.waits(self.worker, None);
-            }
-            !goes_on
-        });
-        self.shares.held_up = held_up;
+        let (shares, worker) = (&self.shares, self.worker);
+        let goes_on = |user: &Name, usage: &Usage| {
+            shares.oldest_of(user).is_none_or(|since| usage.may_have_one_more(bound, worker, since))
+        };
+        let go_on = shares.held_up.iter().filter(|(user, (usage, _))| goes_on(user, usage));
+        let go_on: Vec<_> = go_on.map(|(user, (usage, _))| (user.clone(), usage.clone())).collect();
+        for (user, usage) in go_on {
+            usage.waits(worker, None);
+            self.shares.let_go_on(&user);
+        }
     }
 
     /// Says to other workers whose new work waits here for a backend, once what could go on has.

@@ -165,7 +165,7 @@ impl super::Shares {
     /// Whether it is one of a light user's.
     fn is_light(&self, client: u32) -> bool {
         let name = self.flow_of_ticket(client).and_then(|flow| FairShare::Crowding.name_of(flow));
-        name.is_some_and(|name| self.is_light_user(name))
+        name.is_some_and(|name| self.is_light_user(&name))
     }
 }
 

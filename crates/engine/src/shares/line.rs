@@ -1,30 +1,90 @@
 //! In which order flows have their turns.
+//!
+//! Flows that cannot go stand apart, so that nobody looks at them in each turn: those that wait for room with the scheduler, and those
+//! that are stopped at a gate. Who is stopped is found out when its turn comes. As soon as the gate is open, one of those that stand
+//! there goes back into the line, and as soon as that one has gone, or has left the line otherwise, the next one: where many stand at a
+//! gate that lets one through, the others are not looked at.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::rc::Rc;
 
-use seam::Instant;
-
+use super::queue::Arrival;
 use super::table::Name;
 use super::{FairShare, Flow};
+use crate::steps;
 
-/// Where a flow stands: first whose user or schema has had the least, then whose oldest statement came first.
+/// Where new work waits though it is its turn.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Gate {
+    /// Until the user uses fewer backends.
+    Backends(Name),
+    /// At a limit.
+    User(Name),
+    Schema(Name),
+    Address(IpAddr),
+}
+
+/// What stands in a flow's way besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Nothing.
+    Free,
+    /// It needs room with the scheduler.
+    NeedsRoom,
+}
+
+/// Where a flow stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stand {
+    /// Where it is stopped; `None` where it may be its turn.
+    pub(super) gate: Option<Gate>,
+    pub(super) way: Way,
+    /// That of its oldest statement.
+    pub(super) arrival: Arrival,
+}
+
+/// When it is a flow's turn: first whose user or schema has had the least, then whose oldest statement came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     /// Server time by weight.
     pub(super) had: u64,
-    pub(super) since: Instant,
-    pub(super) number: u64,
+    arrival: Arrival,
 }
 
-/// All flows that have something parked: whose turn it is is found without looking at each of them.
+/// Some flows in the order of their turns.
+#[derive(Default)]
+struct Row {
+    /// Users or schemas, by the first of their flows.
+    names: BTreeMap<Place, Name>,
+    flows: BTreeMap<Name, Named>,
+}
+
+/// The flows of a user or schema. They move together when what it has had is another number.
+#[derive(Default)]
+struct Named {
+    had: u64,
+    flows: BTreeMap<Arrival, Rc<Flow>>,
+}
+
+/// What stands at a gate, by what stands in its way besides.
+struct Stopped {
+    /// So many may be under way there.
+    most: u32,
+    rows: [Row; Way::ALL.len()],
+}
+
+/// All flows that have something parked.
 #[derive(Default)]
 pub(super) struct Line {
     /// Between whom the time is shared out.
     pub(super) by: FairShare,
-    places: BTreeSet<(Place, Rc<Flow>)>,
-    /// The flows of each user or schema.
-    names: BTreeMap<Name, BTreeSet<Rc<Flow>>>,
+    rows: [Row; Way::ALL.len()],
+    stopped: BTreeMap<Gate, Stopped>,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 2] = [Self::Free, Self::NeedsRoom];
 }
 
 impl Line {
@@ -33,32 +93,130 @@ impl Line {
         Self { by, ..Self::default() }
     }
 
-    /// A flow stands in another place, for the first time or for the last.
-    pub(super) fn move_to(&mut self, flow: &Rc<Flow>, from: Option<Place>, to: Option<Place>) {
-        if let Some(from) = from {
-            self.places.remove(&(from, Rc::clone(flow)));
+    /// Whose turn is a flow's.
+    pub(super) fn name_of(&self, flow: &Flow) -> Name {
+        self.by.name_of(flow).unwrap_or_default()
+    }
+
+    /// A flow stands elsewhere, for the first time or for the last.
+    pub(super) fn move_to(&mut self, flow: &Rc<Flow>, had: u64, from: Option<&Stand>, to: Option<&Stand>) {
+        if from == to {
+            return;
         }
+        let name = self.name_of(flow);
         if let Some(to) = to {
-            self.places.insert((to, Rc::clone(flow)));
+            self.row(to).change(&name, |named| {
+                named.had = had;
+                named.flows.insert(to.arrival, Rc::clone(flow));
+            });
         }
-        let Some(name) = self.by.name_of(flow).filter(|_| from.is_some() != to.is_some()) else { return };
-        if to.is_some() {
-            self.names.entry(name.into()).or_default().insert(Rc::clone(flow));
-        } else if let Some(flows) = self.names.get_mut(name) {
-            flows.remove(flow);
-            if flows.is_empty() {
-                self.names.remove(name);
+        if let Some(from) = from {
+            self.row(from).change(&name, |named| {
+                named.flows.remove(&from.arrival);
+            });
+            if let Some(gate) = &from.gate
+                && self.stopped[gate].rows.iter().all(|row| row.flows.is_empty())
+            {
+                self.stopped.remove(gate);
             }
         }
     }
 
-    /// From the first on.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Place, &Rc<Flow>)> {
-        self.places.iter().map(|(place, flow)| (*place, flow))
+    fn row(&mut self, stand: &Stand) -> &mut Row {
+        let rows = match &stand.gate {
+            None => &mut self.rows,
+            Some(gate) => {
+                let nobody = || Stopped { most: 0, rows: Default::default() };
+                &mut self.stopped.entry(gate.clone()).or_insert_with(nobody).rows
+            }
+        };
+        &mut rows[stand.way as usize]
     }
 
-    /// Those of a user or schema.
-    pub(super) fn flows_of(&self, name: &[u8]) -> Vec<Rc<Flow>> {
-        self.names.get(name).into_iter().flatten().map(Rc::clone).collect()
+    /// What a user or schema has had is another number. At gates this is seen when one of its flows may be let through.
+    pub(super) fn set_had(&mut self, name: &Name, had: u64) {
+        self.rows.iter_mut().for_each(|row| row.set_had(name, had));
+    }
+
+    /// The same for its flows at a gate.
+    pub(super) fn set_had_at(&mut self, gate: &Gate, name: &Name, had: u64) {
+        if let Some(stopped) = self.stopped.get_mut(gate) {
+            stopped.rows.iter_mut().for_each(|row| row.set_had(name, had));
+        }
+    }
+
+    /// The flow whose turn it is, with room for short statements or without.
+    pub(super) fn first(&self, room_for_short: bool) -> Option<(Place, &Rc<Flow>)> {
+        let ways: &[Way] = if room_for_short { &Way::ALL } else { &[Way::Free] };
+        let firsts = ways.iter().filter_map(|&way| self.rows[way as usize].first());
+        firsts.min_by_key(|&(place, _)| place)
+    }
+
+    /// How many may be under way at a gate, where somebody stands there.
+    pub(super) fn most_at(&self, gate: &Gate) -> Option<u32> {
+        steps::add(usize::from(!self.stopped.is_empty()));
+        self.stopped.get(gate).map(|stopped| stopped.most)
+    }
+
+    /// So many may be under way at a gate, at which flows stand.
+    pub(super) fn set_most_at(&mut self, gate: &Gate, most: u32) {
+        if let Some(stopped) = self.stopped.get_mut(gate) {
+            stopped.most = most;
+        }
+    }
+
+    /// Whether nobody is stopped.
+    pub(super) fn stops_nobody(&self) -> bool {
+        self.stopped.is_empty()
+    }
+
+    /// Whose turn it is first of those that stand at a gate. What users and schemas have had since they were stopped, this says.
+    pub(super) fn first_at(&mut self, gate: &Gate, way: Way, had: impl Fn(&Name) -> u64) -> Option<Rc<Flow>> {
+        let row = &mut self.stopped.get_mut(gate)?.rows[way as usize];
+        loop {
+            let (place, name) = row.names.first_key_value()?;
+            let (name, had) = (name.clone(), had(&name.clone()));
+            if had <= place.had || row.names.len() == 1 {
+                return row.first().map(|(_, flow)| Rc::clone(flow));
+            }
+            row.set_had(&name, had);
+        }
+    }
+}
+
+impl Row {
+    fn first(&self) -> Option<(Place, &Rc<Flow>)> {
+        steps::add(1);
+        let (&place, name) = self.names.first_key_value()?;
+        let (_, flow) = self.flows[name].flows.first_key_value()?;
+        Some((place, flow))
+    }
+
+    fn set_had(&mut self, name: &Name, had: u64) {
+        if self.flows.get(name).is_some_and(|named| named.had != had) {
+            self.change(name, |named| named.had = had);
+        }
+    }
+
+    fn change(&mut self, name: &Name, change: impl FnOnce(&mut Named)) {
+        steps::add(1);
+        let named = self.flows.entry(name.clone()).or_default();
+        let before = named.place();
+        change(named);
+        let after = named.place();
+        if named.flows.is_empty() {
+            self.flows.remove(name);
+        }
+        if before != after {
+            before.map(|place| self.names.remove(&place));
+            after.map(|place| self.names.insert(place, name.clone()));
+        }
+    }
+}
+
+impl Named {
+    fn place(&self) -> Option<Place> {
+        let (&arrival, _) = self.flows.first_key_value()?;
+        Some(Place { had: self.had, arrival })
     }
 }

@@ -18,16 +18,20 @@
 //! Each worker does this for its own clients: of a limit it has an even share, rounded up. By default there are no limits, and
 //! shares only where few crowd out many or many few ([`crowding`]); without them nothing of it costs anything.
 
+mod ages;
 mod backends;
 mod crowding;
+mod gates;
 mod line;
 mod named_numbers;
+mod queue;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use named_numbers::NamedNumbers;
-pub(crate) use table::{Flow, Parked, Shares, Turn};
+pub(crate) use queue::{Parked, Turn};
+pub(crate) use table::{Flow, Shares};
 
 use std::time::Duration;
 

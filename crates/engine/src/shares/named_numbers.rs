@@ -52,7 +52,7 @@ impl NamedNumbers {
 
     /// That for the name of a user or schema. What is no UTF-8 has no number of its own.
     pub(super) fn of_bytes(&self, name: &[u8]) -> Option<u32> {
-        str::from_utf8(name).map_or(self.others, |name| self.of(name))
+        std::str::from_utf8(name).map_or(self.others, |name| self.of(name))
     }
 }
 

@@ -1,17 +1,19 @@
 //! Who waits for a share, and what each has had.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
 use seam::Instant;
 
+use super::ages::{Ages, Times};
 use super::backends::HeldUp;
 use super::crowding::{self, Crowding, LIGHT_WEIGHT};
-use super::line::{Line, Place};
+use super::line::{Gate, Line, Stand, Way};
+use super::queue::{Arrival, End, Parked, Queue, Turn};
 use super::{FairShare, SharesSettings};
-use crate::scheduler::{Class, Lane, Order, Standing};
+use crate::scheduler::{Class, Lane, Standing};
 use crate::steps;
 
 /// What a user or schema is called: bytes, which need not be UTF-8.
@@ -25,44 +27,6 @@ pub(crate) struct Flow {
     pub(crate) address: Option<IpAddr>,
 }
 
-/// A statement that is not in the scheduler's queues yet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Parked {
-    pub(crate) client: u32,
-    pub(crate) lane: Lane,
-    pub(crate) standing: Standing,
-    pub(crate) since: Instant,
-    number: u64,
-}
-
-/// The parked statements of a flow, in the order in which they came. Some are there no more.
-#[derive(Debug, Default)]
-struct Queue {
-    parked: VecDeque<Parked>,
-    gone: usize,
-    order: Order,
-    /// Where its flow stands in the line.
-    place: Option<Place>,
-}
-
-/// From which end of its queue a statement goes.
-#[derive(Clone, Copy)]
-enum End {
-    Oldest,
-    Newest,
-}
-
-/// What decides who goes next, beside what each has had.
-pub(crate) struct Turn {
-    pub(crate) now: Instant,
-    /// So many have even shares of the limits.
-    pub(crate) workers: u32,
-    /// Whether there is room for one more short statement with the scheduler.
-    pub(crate) room_for_short: bool,
-    /// Where the newest may go first: after how long the oldest has to have its turn.
-    pub(crate) overdue_after: Option<Duration>,
-}
-
 /// A client's statement, from its arrival to its end.
 struct Ticket {
     flow: Rc<Flow>,
@@ -72,8 +36,8 @@ struct Ticket {
 }
 
 enum State {
-    Parked { number: u64, class: Class },
-    Underway { progress: Progress, charged: u64, counted: Vec<Limited> },
+    Parked { arrival: Arrival, class: Class },
+    Underway { progress: Progress, charged: u64, counted: Vec<Gate> },
 }
 
 /// How far a statement under way is.
@@ -88,21 +52,13 @@ enum Progress {
 
 /// What a user or schema has had of the server.
 #[derive(Debug, Default)]
-struct Meter {
+pub(super) struct Meter {
     /// Server time by weight: whoever has the least is next.
     had: u64,
     /// Of a statement, in microseconds: what the next one is charged until it is known.
     average: u64,
     /// Statements parked or under way.
     active: u32,
-}
-
-/// By what a limit counts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Limited {
-    User(Name),
-    Schema(Name),
-    Address(IpAddr),
 }
 
 /// One microsecond of the server at weight 1.
@@ -114,16 +70,27 @@ const MANY_METERS: usize = 1_000;
 
 /// See the module's documentation.
 pub(crate) struct Shares {
-    flows: BTreeMap<Rc<Flow>, Queue>,
+    pub(super) flows: BTreeMap<Rc<Flow>, Queue>,
     /// These in the order of their turns.
-    line: Line,
+    pub(super) line: Line,
+    pub(super) ages: Ages,
+    /// Gates that may be open, at which somebody may stand.
+    pub(super) opened: BTreeSet<Gate>,
+    /// Those that stand elsewhere as time goes by.
+    moves: Times,
+    /// Those whose newest go first, until then.
+    newest: Times,
+    /// The latest turn, by which all stand where they do.
+    pub(super) turn: Turn,
+    /// The settings are others than then.
+    changed: bool,
     tickets: Vec<Option<Ticket>>,
-    meters: BTreeMap<Name, Meter>,
+    pub(super) meters: BTreeMap<Name, Meter>,
     /// With more of them than this, those go that nobody needs.
     most_meters: usize,
     /// How many statements of each flow take up room with the scheduler.
     handed_on: BTreeMap<Rc<Flow>, u32>,
-    underway: BTreeMap<Limited, u32>,
+    pub(super) underway: BTreeMap<Gate, u32>,
     /// Users whose new work waits until they use fewer backends.
     pub(super) held_up: HeldUp,
     pub(super) crowding: Crowding,
@@ -141,6 +108,12 @@ impl Default for Shares {
         Self {
             flows: BTreeMap::new(),
             line: Line::default(),
+            ages: Ages::default(),
+            opened: BTreeSet::new(),
+            moves: Times::default(),
+            newest: Times::default(),
+            turn: Turn::default(),
+            changed: false,
             tickets: Vec::new(),
             meters: BTreeMap::new(),
             most_meters: MANY_METERS,
@@ -169,49 +142,83 @@ impl Shares {
         standing: Standing,
     ) {
         self.arrivals += 1;
-        let (number, class) = (self.arrivals, Class::of(lane));
+        let parked = Parked { client, lane, standing, since, number: self.arrivals };
+        let (arrival, class) = (parked.arrival(), Class::of(lane));
         let flow = Rc::new(flow);
         self.waiting[class as usize] += 1;
-        self.admit(client, Ticket::new(settings, &flow, State::Parked { number, class }));
-        let queue = &mut self.flows.entry(Rc::clone(&flow)).or_default().parked;
-        let place = queue.partition_point(|parked| parked.since <= since);
-        queue.insert(place, Parked { client, lane, standing, since, number });
+        self.admit(client, Ticket::new(settings, &flow, State::Parked { arrival, class }));
+        self.flows.entry(Rc::clone(&flow)).or_default().insert(parked);
         self.line_up(&flow);
     }
 
-    /// Puts a flow where it stands now, or out of the line where nothing of it is parked: its first statement or what its user has had
-    /// is another one than before.
+    /// Something of a flow has come, gone or changed. Where it was stopped it stays so, unless the gate is open.
     fn line_up(&mut self, flow: &Rc<Flow>) {
+        let stand = self.flows.get(flow).and_then(|queue| queue.stand.as_ref());
+        let gate = stand.and_then(|stand| stand.gate.clone()).filter(|gate| !self.is_open(gate));
+        self.stand(flow, gate);
+    }
+
+    /// Puts a flow where it stands now, at this gate or in the line, or nowhere where nothing of it is parked.
+    pub(super) fn stand(&mut self, flow: &Rc<Flow>, gate: Option<Gate>) {
+        let had = had_of(self.line.by, &self.meters, &self.line.name_of(flow));
         let Some(queue) = self.flows.get_mut(flow) else { return };
-        queue.trim(|parked| is_there(&self.tickets, parked));
-        let name = self.line.by.name_of(flow);
-        let had = name.and_then(|name| self.meters.get(name)).map_or(0, |meter| meter.had);
-        let place = queue.parked.front().map(|first| Place { had, since: first.since, number: first.number });
-        let before = std::mem::replace(&mut queue.place, place);
-        if before != place {
-            self.line.move_to(flow, before, place);
-        }
-        if place.is_none() {
+        let handed_on = self.handed_on.contains_key(flow);
+        let way = match queue.next(&self.turn) {
+            Some((_, next)) if handed_on && Class::of(next.lane) == Class::Short => Way::NeedsRoom,
+            _ => Way::Free,
+        };
+        let to = queue.oldest().map(|oldest| Stand { gate, way, arrival: oldest.arrival() });
+        let ends = queue.find_ends();
+        let mixed = ends.first.iter().all(Option::is_some);
+        let moves_at = if handed_on && mixed { queue.next_changes_at(&self.turn) } else { None };
+        let newest_until = to.as_ref().and_then(|_| queue.order.newest_until());
+        self.moves.move_to(flow, std::mem::replace(&mut queue.moves_at, moves_at), moves_at);
+        self.newest.move_to(flow, std::mem::replace(&mut queue.newest_until, newest_until), newest_until);
+        self.ages.move_to(&flow.user, std::mem::replace(&mut queue.ends, ends), ends);
+        let from = std::mem::replace(&mut queue.stand, to.clone());
+        self.line.move_to(flow, had, from.as_ref(), to.as_ref());
+        if to.is_none() {
             self.flows.remove(flow);
         }
+        let in_line = |stand: &Stand| stand.gate.is_none().then_some(stand.way);
+        let before = from.as_ref().and_then(in_line);
+        if before.is_some() && before != to.as_ref().and_then(in_line) {
+            self.open_gates_of(flow);
+        }
     }
 
-    /// What a user or schema has had is another number than before.
-    fn line_up_all_of(&mut self, name: &[u8]) {
-        for flow in self.line.flows_of(name) {
+    /// Those who decide whose turn it is have other settings than before.
+    pub(crate) fn settings_changed(&mut self) {
+        self.changed = true;
+    }
+
+    /// Where flows stand follows from the settings and the time.
+    fn follow(&mut self, settings: &SharesSettings, turn: &Turn) {
+        let before = std::mem::replace(&mut self.turn, *turn);
+        if std::mem::take(&mut self.changed)
+            || self.line.by != settings.fair_share
+            || before.workers != turn.workers
+            || before.overdue_after != turn.overdue_after
+        {
+            self.line = Line::by(settings.fair_share);
+            let flows: Vec<_> = self.flows.keys().map(Rc::clone).collect();
+            self.flows.values_mut().for_each(|queue| queue.stand = None);
+            flows.iter().for_each(|flow| self.stand(flow, None));
+        }
+        while let Some(flow) = self.moves.due(turn.now) {
             self.line_up(&flow);
         }
     }
 
-    /// The time is shared out between others than before.
-    fn line_up_by(&mut self, by: FairShare) {
-        self.line = Line::by(by);
-        let flows: Vec<_> = self.flows.keys().map(Rc::clone).collect();
-        for queue in self.flows.values_mut() {
-            queue.place = None;
-        }
-        for flow in flows {
-            self.line_up(&flow);
+    /// The flow whose turn it is, and what its user or schema has had. Those that are stopped stand apart from now on.
+    fn first(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<(u64, Rc<Flow>)> {
+        loop {
+            self.let_through();
+            let (place, flow) = self.line.first(turn.room_for_short)?;
+            let (had, flow) = (place.had, Rc::clone(flow));
+            let Some((gate, most)) = self.stops(settings, &flow) else { return Some((had, flow)) };
+            self.stand(&flow, Some(gate.clone()));
+            self.line.set_most_at(&gate, most);
         }
     }
 
@@ -226,7 +233,7 @@ impl Shares {
     fn admit(&mut self, client: u32, ticket: Ticket) {
         let clock = self.clock;
         if let Some(name) = ticket.fair_share.name_of(&ticket.flow) {
-            let meter = self.meters.entry(name.into()).or_default();
+            let meter = self.meters.entry(name).or_default();
             if meter.active == 0 {
                 meter.had = meter.had.max(clock);
                 self.active_users += 1;
@@ -257,34 +264,24 @@ impl Shares {
     /// The statement whose turn it is, of a flow that may have one more; short ones only where there is room for them, or
     /// where none of their flow has been handed on: those that have may be waiting for a backend of theirs alone.
     pub(crate) fn next(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<Parked> {
-        if self.line.by != settings.fair_share {
-            self.line_up_by(settings.fair_share);
-        }
-        let (had, number, flow, end) = self.line.iter().find_map(|(place, flow)| {
-            steps::add(1);
-            if self.holds_up(&flow.user) {
-                return None;
-            }
-            let (end, first) = self.flows.get(flow)?.first(turn, |parked| is_there(&self.tickets, parked))?;
-            let fits = turn.room_for_short
-                || Class::of(first.lane) == Class::Long
-                || !self.handed_on.contains_key(flow);
-            let goes = fits && self.may_have_one_more(settings, flow, turn.workers);
-            goes.then(|| (place.had, first.number, Rc::clone(flow), end))
-        })?;
-        let queue = self.flows.get_mut(&flow).expect("it was found there");
-        let parked = queue.take(end, number);
+        self.follow(settings, turn);
+        let (had, flow) = self.first(settings, turn)?;
+        let queue = self.flows.get_mut(&flow).expect("it stands in the line");
+        let (end, &parked) = queue.next(turn).expect("something of it is parked");
+        queue.remove(Class::of(parked.lane), parked.arrival());
         let overdue = turn.is_overdue(&parked, &queue.order);
-        queue.order.started(matches!(end, End::Oldest) && overdue);
+        queue.order.started(end == End::Oldest && overdue);
         self.waiting[Class::of(parked.lane) as usize] -= 1;
         self.clock = self.clock.max(had);
         let counted = self.count(settings, &flow);
         let light = settings.fair_share == FairShare::Crowding && self.is_light_user(&flow.user);
         let ticket = self.tickets[parked.client as usize].as_mut().expect("it is there");
-        let meter =
-            ticket.fair_share.name_of(&flow).and_then(|name| Some((name, self.meters.get_mut(name)?)));
+        let meter = ticket
+            .fair_share
+            .name_of(&flow)
+            .and_then(|name| Some((name.clone(), self.meters.get_mut(&name)?)));
         let charged = meter.map_or(0, |(name, meter)| {
-            let charged = by_weight(settings, name, meter.average, light);
+            let charged = by_weight(settings, &name, meter.average, light);
             meter.had += charged;
             charged
         });
@@ -297,11 +294,11 @@ impl Shares {
         };
         ticket.state = State::Underway { progress, charged, counted };
         self.line_up(&flow);
-        if charged > 0
-            && let Some(name) = settings.fair_share.name_of(&flow)
-        {
-            self.line_up_all_of(name);
+        if charged > 0 {
+            let name = self.line.name_of(&flow);
+            self.line_up_all_of(&name, &flow);
         }
+        self.open_gates_of(&flow);
         Some(parked)
     }
 
@@ -323,6 +320,7 @@ impl Shares {
             *count -= 1;
             if *count == 0 {
                 self.handed_on.remove(flow);
+                self.line_up(flow);
             }
         }
     }
@@ -330,38 +328,48 @@ impl Shares {
     /// The client has hung up on its statement, which had waited here, or before it began, for so long.
     pub(crate) fn abandoned(&mut self, now: Instant, client: u32, waited: Duration) {
         let ticket = self.tickets.get(client as usize).and_then(Option::as_ref);
-        if let Some(queue) = ticket.and_then(|ticket| self.flows.get_mut(&ticket.flow)) {
+        let Some(flow) = ticket.map(|ticket| Rc::clone(&ticket.flow)) else { return };
+        if let Some(queue) = self.flows.get_mut(&flow) {
             queue.order.abandoned(now, waited);
+            self.line_up(&flow);
         }
     }
 
     /// Whether any user's newest go first now.
     pub(crate) fn is_newest_first(&self, now: Instant) -> bool {
-        self.flows.values().any(|queue| queue.order.is_newest_first(now))
+        self.newest.latest().is_some_and(|until| now < until)
     }
 
     /// The client's statement, if one counts here, has ended or will not run.
     pub(crate) fn ended(&mut self, settings: &SharesSettings, client: u32, now: Instant) {
         let Some(ticket) = self.tickets.get_mut(client as usize).and_then(Option::take) else { return };
-        let used = match ticket.state {
-            State::Parked { class, .. } => {
+        match ticket.state {
+            State::Parked { class, arrival } => {
                 self.waiting[class as usize] -= 1;
-                self.leave(&ticket.flow);
-                None
+                if let Some(queue) = self.flows.get_mut(&ticket.flow) {
+                    queue.remove(class, arrival);
+                    self.line_up(&ticket.flow);
+                }
+                self.settle(settings, &ticket, None);
             }
-            State::Underway { progress, charged, counted } => {
-                self.count_off(&counted);
-                self.leave_scheduler(&ticket.flow, progress);
+            State::Underway { progress, charged, ref counted } => {
                 let time = match progress {
                     Progress::Started(started) => Some(now.as_micros() - started.as_micros()),
                     Progress::Queued | Progress::TakesRoom => None,
                 };
-                Some((time, charged))
+                self.settle(settings, &ticket, Some((time, charged)));
+                self.leave_scheduler(&ticket.flow, progress);
+                self.count_off(counted);
             }
-        };
+        }
+        self.forget_meters();
+    }
+
+    /// A user or schema has one statement less, which has used that much of the server where it was under way, and was charged that.
+    fn settle(&mut self, settings: &SharesSettings, ticket: &Ticket, used: Option<(Option<u64>, u64)>) {
         let Some(name) = ticket.fair_share.name_of(&ticket.flow) else { return };
-        let light = ticket.fair_share == FairShare::Crowding && self.is_light_user(name);
-        let Some(meter) = self.meters.get_mut(name) else { return };
+        let light = ticket.fair_share == FairShare::Crowding && self.is_light_user(&name);
+        let Some(meter) = self.meters.get_mut(&name) else { return };
         meter.active = meter.active.saturating_sub(1);
         self.active = self.active.saturating_sub(1);
         if meter.active == 0 {
@@ -370,13 +378,12 @@ impl Shares {
         if let Some((time, charged)) = used {
             meter.had = meter.had.saturating_sub(charged);
             if let Some(micros) = time {
-                meter.had += by_weight(settings, name, micros, light);
+                meter.had += by_weight(settings, &name, micros, light);
                 // An eighth of the news, as round-trip times are smoothed (RFC 6298).
                 meter.average = if meter.average == 0 { micros } else { (meter.average * 7 + micros) / 8 };
             }
-            self.line_up_all_of(name);
+            self.line_up_all_of(&name, &ticket.flow);
         }
-        self.forget_meters();
     }
 
     fn forget_meters(&mut self) {
@@ -395,25 +402,12 @@ impl Shares {
 
     /// The parked statement of a class that has waited longest, and since when. Those aside that wait for backends of their user.
     pub(crate) fn oldest(&self, class: Class) -> Option<(u32, Instant)> {
-        let there = |parked: &&Parked| Class::of(parked.lane) == class && self.is_there(parked);
-        let flows = self.flows.iter().filter(|(flow, _)| !self.holds_up(&flow.user));
-        let firsts = flows.filter_map(|(_, queue)| queue.parked.iter().find(there));
-        let first = firsts.min_by_key(|parked| (parked.since, parked.number));
-        first.map(|parked| (parked.client, parked.since))
+        self.ages.oldest(class).map(|(arrival, client)| (client, arrival.since))
     }
 
     /// Of those that wait for backends of their user the one that has waited longest for that, and since when.
     pub(super) fn oldest_held_up(&self) -> Option<(u32, Instant)> {
-        if self.held_up.is_empty() {
-            return None;
-        }
-        let held_up = |flow: &Flow| self.held_up.get(&flow.user).map(|&(_, since)| since);
-        let flows = self.flows.iter().filter_map(|(flow, queue)| Some((held_up(flow)?, queue)));
-        let firsts = flows.filter_map(|(since, queue)| {
-            let first = queue.parked.iter().find(|parked| self.is_there(parked))?;
-            Some((first.since.max(since), first.number, first.client))
-        });
-        firsts.min().map(|(since, _, client)| (client, since))
+        self.ages.oldest_held_up().map(|(arrival, client)| (client, arrival.since))
     }
 
     /// Whether any statement is parked.
@@ -423,68 +417,17 @@ impl Shares {
 
     /// Whether statements of a user are parked.
     pub(super) fn has_parked(&self, user: &[u8]) -> bool {
-        self.firsts_of(user).next().is_some()
+        self.ages.oldest_of(user).is_some()
     }
 
     /// Since when the oldest parked statement of a user has waited.
     pub(super) fn oldest_of(&self, user: &[u8]) -> Option<Instant> {
-        self.firsts_of(user).map(|parked| parked.since).min()
-    }
-
-    /// The oldest parked statement of each flow of a user.
-    fn firsts_of(&self, user: &[u8]) -> impl Iterator<Item = &Parked> {
-        let from = Flow { user: user.into(), ..Flow::default() };
-        let flows = self.flows.range(from..).take_while(move |(flow, _)| *flow.user == *user);
-        flows.filter_map(|(_, queue)| queue.parked.iter().find(|parked| self.is_there(parked)))
+        self.ages.oldest_of(user).map(|(arrival, _)| arrival.since)
     }
 
     /// The last of each flow, the latest of them first.
-    pub(crate) fn latest(&self, class: Class) -> impl Iterator<Item = u32> + use<> {
-        let there = |parked: &&Parked| Class::of(parked.lane) == class && self.is_there(parked);
-        let lasts = self.flows.values().filter_map(|queue| queue.parked.iter().rfind(there));
-        let mut lasts: Vec<_> = lasts.map(|parked| (parked.since, parked.number, parked.client)).collect();
-        lasts.sort_unstable();
-        lasts.into_iter().rev().map(|(_, _, client)| client)
-    }
-
-    fn is_there(&self, parked: &Parked) -> bool {
-        is_there(&self.tickets, parked)
-    }
-
-    /// One of a flow's parked statements is there no more. Its place is cleared with those of others, so that each costs
-    /// little, and no more than half of the places are empty.
-    fn leave(&mut self, flow: &Rc<Flow>) {
-        let Some(queue) = self.flows.get_mut(flow) else { return };
-        queue.gone += 1;
-        if queue.gone * 2 > queue.parked.len() {
-            queue.parked.retain(|parked| is_there(&self.tickets, parked));
-            queue.gone = 0;
-        }
-        self.line_up(flow);
-    }
-
-    fn may_have_one_more(&self, settings: &SharesSettings, flow: &Flow, workers: u32) -> bool {
-        settings.limits_of(flow).all(|(limited, limit)| {
-            self.underway.get(&limited).copied().unwrap_or(0) < limit.div_ceil(workers)
-        })
-    }
-
-    fn count(&mut self, settings: &SharesSettings, flow: &Flow) -> Vec<Limited> {
-        let counted: Vec<_> = settings.limits_of(flow).map(|(limited, _)| limited).collect();
-        for limited in &counted {
-            *self.underway.entry(limited.clone()).or_default() += 1;
-        }
-        counted
-    }
-
-    fn count_off(&mut self, counted: &[Limited]) {
-        for limited in counted {
-            let underway = self.underway.get_mut(limited).expect("it was counted");
-            *underway -= 1;
-            if *underway == 0 {
-                self.underway.remove(limited);
-            }
-        }
+    pub(crate) fn latest(&self, class: Class) -> impl Iterator<Item = u32> {
+        self.ages.latest(class)
     }
 
     /// Whose statement a client's is, where it counts here.
@@ -501,66 +444,23 @@ impl Shares {
     /// Places in all queues, empty ones too.
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
-        self.flows.values().map(|queue| queue.parked.len()).sum()
-    }
-}
-
-impl Queue {
-    /// Who of it goes next, and from which end.
-    fn first(&self, turn: &Turn, is_there: impl Fn(&Parked) -> bool) -> Option<(End, &Parked)> {
-        let oldest = self.parked.iter().find(|parked| is_there(parked))?;
-        let newest_first = turn.overdue_after.is_some() && self.order.is_newest_first(turn.now);
-        if !newest_first || (self.order.is_turn_of_oldest() && turn.is_overdue(oldest, &self.order)) {
-            return Some((End::Oldest, oldest));
-        }
-        self.parked.iter().rfind(|parked| is_there(parked)).map(|newest| (End::Newest, newest))
-    }
-
-    /// Clears both ends of what is there no more, so that nobody looks through it again.
-    fn trim(&mut self, is_there: impl Fn(&Parked) -> bool) {
-        let before = self.parked.len();
-        while self.parked.front().is_some_and(|parked| !is_there(parked)) {
-            self.parked.pop_front();
-        }
-        while self.parked.back().is_some_and(|parked| !is_there(parked)) {
-            self.parked.pop_back();
-        }
-        self.gone = self.gone.saturating_sub(before - self.parked.len());
-    }
-
-    /// Takes that one out; what lies beyond it, at its end, is there no more.
-    fn take(&mut self, end: End, number: u64) -> Parked {
-        loop {
-            let next = match end {
-                End::Oldest => self.parked.pop_front(),
-                End::Newest => self.parked.pop_back(),
-            };
-            let parked = next.expect("one was found there");
-            if parked.number == number {
-                return parked;
-            }
-            self.gone = self.gone.saturating_sub(1);
-        }
-    }
-}
-
-/// Whether a statement still waits in that place.
-fn is_there(tickets: &[Option<Ticket>], parked: &Parked) -> bool {
-    let ticket = tickets.get(parked.client as usize).and_then(Option::as_ref);
-    ticket
-        .is_some_and(|ticket| matches!(ticket.state, State::Parked { number, .. } if number == parked.number))
-}
-
-impl Turn {
-    fn is_overdue(&self, parked: &Parked, order: &Order) -> bool {
-        let too_long = |kick_up| order.too_long(self.now, kick_up);
-        self.overdue_after.is_some_and(|kick_up| parked.since + too_long(kick_up) <= self.now)
+        self.flows.values().map(|queue| queue.len()).sum()
     }
 }
 
 impl Ticket {
     fn new(settings: &SharesSettings, flow: &Rc<Flow>, state: State) -> Self {
         Self { flow: Rc::clone(flow), fair_share: settings.fair_share, state }
+    }
+}
+
+/// What a user or schema has had, as far as the order of turns goes by that.
+pub(super) fn had_of(by: FairShare, meters: &BTreeMap<Name, Meter>, name: &[u8]) -> u64 {
+    match by {
+        FairShare::Off => 0,
+        FairShare::Crowding | FairShare::User | FairShare::Schema => {
+            meters.get(name).map_or(0, |meter| meter.had)
+        }
     }
 }
 
@@ -571,27 +471,11 @@ fn by_weight(settings: &SharesSettings, name: &[u8], micros: u64, light: bool) -
 }
 
 impl FairShare {
-    pub(super) fn name_of(self, flow: &Flow) -> Option<&[u8]> {
+    pub(super) fn name_of(self, flow: &Flow) -> Option<Name> {
         match self {
             Self::Off => None,
-            Self::User | Self::Crowding => Some(&flow.user),
-            Self::Schema => Some(flow.schema.as_deref().unwrap_or_default()),
+            Self::User | Self::Crowding => Some(flow.user.clone()),
+            Self::Schema => Some(flow.schema.clone().unwrap_or_default()),
         }
-    }
-}
-
-impl SharesSettings {
-    /// The limits that hold for a flow.
-    fn limits_of(&self, flow: &Flow) -> impl Iterator<Item = (Limited, u32)> {
-        let user =
-            self.user_permits.of_bytes(&flow.user).map(|limit| (Limited::User(flow.user.clone()), limit));
-        let schema = flow.schema.as_ref().and_then(|schema| {
-            self.schema_permits.of_bytes(schema).map(|limit| (Limited::Schema(schema.clone()), limit))
-        });
-        let address = flow.address.and_then(|address| {
-            let limit = self.address_permits.of(&address.to_string());
-            limit.map(|limit| (Limited::Address(address), limit))
-        });
-        [user, schema, address].into_iter().flatten()
     }
 }
