@@ -100,10 +100,11 @@ impl Line {
 
     /// A flow stands elsewhere, for the first time or for the last.
     pub(super) fn move_to(&mut self, flow: &Rc<Flow>, had: u64, from: Option<&Stand>, to: Option<&Stand>) {
+        let name = self.name_of(flow);
         if from == to {
+            to.into_iter().for_each(|stand| self.row(stand).set_had(&name, had));
             return;
         }
-        let name = self.name_of(flow);
         if let Some(to) = to {
             self.row(to).change(&name, |named| {
                 named.had = had;
