@@ -171,7 +171,8 @@ impl Line {
         self.stopped.is_empty()
     }
 
-    /// Whose turn it is first of those that stand at a gate. What users and schemas have had since they were stopped, this says.
+    /// Whose turn it is first of those that stand at a gate. What users and schemas have had since they were stopped, this says. Whoever
+    /// was charged more than it has used elsewhere since then may have its turn a statement late: looking for it would cost more.
     pub(super) fn first_at(&mut self, gate: &Gate, way: Way, had: impl Fn(&Name) -> u64) -> Option<Rc<Flow>> {
         let row = &mut self.stopped.get_mut(gate)?.rows[way as usize];
         loop {

@@ -7,6 +7,7 @@ use super::*;
 use crate::steps;
 
 mod cost;
+mod gates;
 
 const ALONE: u32 = 1;
 
