@@ -90,12 +90,12 @@ impl Engine {
         }
     }
 
-    /// Says to other workers whose new work waits here for a backend, once what could go on has.
-    pub(super) fn say_who_is_held_up(&self) {
+    /// Says to other workers whose new work waits here for a backend, once what could go on has. True where nobody did before.
+    pub(super) fn say_who_is_held_up(&self) -> bool {
         for (user, (usage, _)) in &self.shares.held_up {
             usage.waits(self.worker, self.shares.oldest_of(user));
         }
-        self.workers.users.hold_up(self.worker, !self.shares.held_up.is_empty());
+        self.workers.users.hold_up(self.worker, !self.shares.held_up.is_empty())
     }
 
     /// Gives up what has waited too long for its user to use fewer backends.

@@ -110,6 +110,15 @@ impl Engine {
     /// Dispatches, with as much of what waits for its share as there is room for.
     pub(crate) fn dispatch_shares(&mut self) {
         self.follow_crowding();
+        self.dispatch_in_turns();
+        // Said first and tried again: a worker that gives backends back in between tells nobody who has not said so.
+        if self.say_who_is_held_up() {
+            self.dispatch_in_turns();
+            self.say_who_is_held_up();
+        }
+    }
+
+    fn dispatch_in_turns(&mut self) {
         loop {
             let released = self.release_shares();
             let before = self.scheduler.takes_room();
@@ -118,7 +127,6 @@ impl Engine {
                 break;
             }
         }
-        self.say_who_is_held_up();
     }
 
     /// Hands those on whose turn it is, until as many wait with the scheduler as may. True where there was one.

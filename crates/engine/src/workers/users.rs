@@ -108,12 +108,14 @@ impl Users {
         Usage { own: Arc::clone(own), all: Arc::clone(&self.all) }
     }
 
-    /// Says whether new work waits on a worker for its user to use fewer backends.
-    pub(crate) fn hold_up(&self, worker: usize, any: bool) {
+    /// Says whether new work waits on a worker for its user to use fewer backends. True where none did.
+    pub(crate) fn hold_up(&self, worker: usize, any: bool) -> bool {
         let holds_up = &self.all.workers[worker].holds_up;
-        if holds_up.load(SeqCst) != any {
+        let is_new = holds_up.load(SeqCst) != any;
+        if is_new {
             holds_up.store(any, SeqCst);
         }
+        is_new && any
     }
 
     /// The other workers whose users may be allowed more, since backends of this one are in use no more. Once for all of these.
@@ -235,7 +237,7 @@ mod tests {
         let bound = Bound { limit: 10, percent: 50 };
         let mut taken: Vec<_> = (0..5).map(|_| usage.begin(0)).collect();
         usage.waits(1, Some(at(0)));
-        users.hold_up(1, true);
+        assert!(users.hold_up(1, true) && !users.hold_up(1, true));
         assert!(!usage.may_have_one_more(bound, 0, at(50)) && !usage.may_have_one_more(bound, 1, at(0)));
         assert!(users.to_be_told(0).is_empty(), "nothing is free that was not");
         taken.pop();
@@ -247,7 +249,7 @@ mod tests {
         taken.pop();
         assert!(usage.may_have_one_more(bound, 0, at(50)), "there is one for each");
         usage.waits(1, None);
-        users.hold_up(1, false);
+        assert!(!users.hold_up(1, false));
         taken.pop();
         assert!(users.to_be_told(0).is_empty());
     }
