@@ -111,7 +111,9 @@ impl Defined {
             .iter()
             .map(|names| names.len())
             .sum::<usize>();
-        match names.saturating_mul(1 + found.code.names.len()) {
+        // A name without a schema may be meant in each that the text goes to, or in one of two default schemas: each is a piece of its own.
+        let pieces = names.saturating_mul(2 + found.uses.len());
+        match pieces.saturating_mul(1 + found.code.names.len()) {
             0..=MOST_NAMES => Self::These(found),
             _ => Self::TooMuch,
         }

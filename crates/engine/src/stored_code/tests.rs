@@ -274,3 +274,15 @@ fn reads_that_hide_beside_writes_that_did_are_news() {
     assert!(shared.take(vec![written.clone(), elsewhere], ALL_KNOWN, &[]));
     assert!(shared.take(vec![written, object(Runs::Used, "d.t", "SELECT GET_LOCK('a', 1)")], ALL_KNOWN, &[]));
 }
+
+/// Each name in each schema would be a piece with all words of the text.
+#[test]
+fn a_text_that_defines_much_in_many_schemas_is_not_told_apart() {
+    let text = |uses: usize| {
+        let uses: String = (0..uses).map(|number| format!("USE s{number};")).collect();
+        format!("{uses}CREATE VIEW v AS SELECT 1")
+    };
+    let told_apart =
+        |uses| matches!(Defined::of_text(text(uses).as_bytes(), LexMode::default()), Defined::These(_));
+    assert!(told_apart(100) && !told_apart(1_000));
+}
