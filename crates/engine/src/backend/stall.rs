@@ -46,16 +46,20 @@ impl Engine {
         if !short {
             return;
         }
-        let room = self.room_to_lend().max(usize::from(self.shuts_a_user_out()));
         let over: Vec<_> = self
             .backends
             .iter()
             .filter(|(_, backend)| backend.permit != Permit::None && self.stalls_at(backend) <= self.now)
             .map(|(key, backend)| (key, backend.permit))
             .collect();
-        if !over.is_empty() {
-            self.stalls.latest = Some(self.now);
+        if over.is_empty() {
+            return;
         }
+        self.stalls.latest = Some(self.now);
+        let room = match self.room_to_lend() {
+            0 => usize::from(self.shuts_a_user_out()),
+            room => room,
+        };
         for (key, _) in over.into_iter().filter(|&(_, permit)| permit == Permit::Held).take(room) {
             self.lend_permit(key);
             self.totals.stalls += 1;

@@ -126,7 +126,7 @@ impl Queue {
         Some(if becomes_overdue { until.min(overdue_at) } else { until })
     }
 
-    /// Places in it.
+    /// How many are parked.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.parked.iter().map(BTreeMap::len).sum()

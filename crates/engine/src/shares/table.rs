@@ -441,7 +441,7 @@ impl Shares {
         crowding::is_light(active, self.active, self.active_users)
     }
 
-    /// Places in all queues, empty ones too.
+    /// How many are parked in all queues.
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
         self.flows.values().map(|queue| queue.len()).sum()

@@ -12,7 +12,7 @@ use crate::steps;
 /// whatever has it, anywhere. It takes a millisecond, and usual statements have a handful.
 const MOST_PAIRS: usize = 10_000;
 
-/// What stands before a schema's name that is written as its folder is (both servers' `mysqld_safe` upgrades of 5.0).
+/// What stands before a schema's name that is written as its folder is (`MYSQL50_TABLE_NAME_PREFIX` in both servers' `sql_table.h`).
 const AS_A_FOLDER: &[u8] = b"#mysql50#";
 
 /// What is reached by a name.
@@ -95,7 +95,7 @@ type ByName = BTreeMap<Box<[u8]>, Places>;
 /// What a statement may mean by a name without a schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scope<'a> {
-    /// What is in one of these, of which that of the session, or the one in which the statement was prepared.
+    /// What is in the session's default schema, or in the one in which the statement was prepared.
     In([Option<&'a [u8]>; 2]),
     /// Nobody knows where it was prepared.
     Anywhere,
