@@ -74,6 +74,13 @@ macro_rules! assert_same_defaults {
 }
 
 #[test]
+fn what_options_say_has_no_gaps() {
+    for option in OPTIONS.iter() {
+        assert!(!option.doc.contains("  "), "{}: {}", option.name, option.doc);
+    }
+}
+
+#[test]
 fn the_defaults_of_the_table_are_those_of_the_engine() {
     assert_same_defaults!(
         proxy_to_server,

@@ -61,7 +61,11 @@ pub(super) const ADDRESSES: &[OptionSpec] = &[
         ]),
         default: "off",
         example: "v2",
-        doc: "Whether connections to the server begin with a header of the PROXY protocol, version 2. It says the address of the               client of that account that logged in latest, so that the server chooses the account by the client's address               and not by Onramp's; many clients share the connection after that. The server has to trust Onramp's address               (proxy_protocol_networks of MariaDB and Percona Server); MySQL knows no such header. See docs/ACCOUNTS.md.",
+        doc: "Whether connections to the server begin with a header of the PROXY protocol, version 2. It says the address of \
+              the client of that account that logged in latest, so that the server chooses the account by the client's \
+              address and not by Onramp's; many clients share the connection after that. The server has to trust Onramp's \
+              address (proxy_protocol_networks of MariaDB and Percona Server); MySQL knows no such header. See \
+              docs/ACCOUNTS.md.",
         section: Section::Addresses,
     },
     OptionSpec {

@@ -47,7 +47,9 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         ]),
         default: "native",
         example: "percona",
-        doc: "Whose rules decide which statement runs when: Onramp's own, or those of a server's thread pool with that               pool's defaults for all options of this section. There each worker is one of that pool's groups, with               permits of its own (thread_pool_size of them: as many as cores, half as many in MySQL). docs/SCHEDULING.md               compares them.",
+        doc: "Whose rules decide which statement runs when: Onramp's own, or those of a server's thread pool with that pool's \
+              defaults for all options of this section. There each worker is one of that pool's groups, with permits of its \
+              own (thread_pool_size of them: as many as cores, half as many in MySQL). docs/SCHEDULING.md compares them.",
         section: Section::Scheduling,
     },
     OptionSpec {
@@ -56,7 +58,8 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         kind: Kind::Count(1..=65_536, |configuration| &mut configuration.engine.oversubscribe),
         default: "3",
         example: "10",
-        doc: "In the profiles percona and mariadb: a worker executes so many statements at a time beyond the first.               Onramp's own rules have permits in its place.",
+        doc: "In the profiles percona and mariadb: a worker executes so many statements at a time beyond the first. Onramp's \
+              own rules have permits in its place.",
         section: Section::Scheduling,
     },
     OptionSpec {
@@ -64,7 +67,8 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         kind: Kind::Count(1..=100_000, |configuration| &mut configuration.engine.max_threads),
         default: "100000",
         example: "500",
-        doc: "In the profiles percona and mariadb: statements that execute at a time in all, those that are stalled               included. Onramp's own rules have max_backends in its place, which holds in every profile.",
+        doc: "In the profiles percona and mariadb: statements that execute at a time in all, those that are stalled included. \
+              Onramp's own rules have max_backends in its place, which holds in every profile.",
         section: Section::Scheduling,
     },
     OptionSpec {
@@ -72,7 +76,8 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         kind: Kind::Count(1..=4096, |configuration| &mut configuration.engine.query_threads_per_group),
         default: "2",
         example: "4",
-        doc: "In the profile mysql, where thread_pool_max_transactions_limit is 0: statements that a worker executes at a               time (one more, as in that pool).",
+        doc: "In the profile mysql, where thread_pool_max_transactions_limit is 0: statements that a worker executes at a \
+              time (one more, as in that pool).",
         section: Section::Scheduling,
     },
     OptionSpec {
@@ -80,7 +85,8 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         kind: Kind::Count(0..=1_000_000, |configuration| &mut configuration.engine.max_transactions_limit),
         default: "0",
         example: "512",
-        doc: "In the profile mysql: transactions that are open at a time, a single statement being one; the others wait.               0 for no such limit. That profile's default is 32 for each worker, 512 at most.",
+        doc: "In the profile mysql: transactions that are open at a time, a single statement being one; the others wait. 0 \
+              for no such limit. That profile's default is 32 for each worker, 512 at most.",
         section: Section::Scheduling,
     },
     OptionSpec {
