@@ -480,7 +480,7 @@ impl Engine {
         };
         let digest = self.digests.record(self.now, &execution);
         if self.workers.measures_limits() {
-            self.served.add(digest.mean());
+            self.served.add(statement.fingerprint, digest.mean());
         }
     }
 

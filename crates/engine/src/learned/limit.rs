@@ -20,6 +20,7 @@
 
 mod differences;
 mod meter;
+mod mix;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use seam::Instant;
 
 use differences::{AT_A_TIME, Differences, Verdict};
 pub(crate) use meter::{Meter, Served};
+use mix::{Mixes, Work};
 
 /// A measurement takes this long at least: some hundred point selects, and some ten of what a disk is asked.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
@@ -68,8 +70,8 @@ const SHORTEST_PART: u32 = 8;
 pub(crate) struct Counts {
     /// Statements that have ended.
     pub(crate) statements: u64,
-    /// What these take as a rule, in microseconds.
-    pub(crate) work: u64,
+    /// What these take as a rule.
+    pub(crate) work: Work,
     /// For how long statements waited, in microseconds.
     pub(crate) saturated: u64,
 }
@@ -85,12 +87,17 @@ pub struct Range {
     pub start: u32,
 }
 
+impl Range {
+    fn clamp(self, limit: u32) -> u32 {
+        let least = self.least.max(1);
+        limit.clamp(least, self.most.max(least))
+    }
+}
+
 /// The limit that finds itself.
 #[derive(Debug)]
 pub(crate) struct Limit {
     range: Range,
-    least: u32,
-    most: u32,
     /// The best known.
     best: u32,
     /// The best before that.
@@ -103,6 +110,7 @@ pub(crate) struct Limit {
     rest: Duration,
     usual: Option<Usual>,
     noise: Noise,
+    mixes: Mixes,
     /// Trials of other limits that were put aside.
     undecided: Vec<(u32, Differences)>,
     /// What runs began under another limit: too early to measure.
@@ -196,13 +204,9 @@ const SMALL_STEPS: usize = 2;
 impl Limit {
     /// In this range.
     pub(crate) fn new(range: Range) -> Self {
-        let least = range.least.max(1);
-        let most = range.most.max(least);
-        let best = range.start.clamp(least, most);
+        let best = range.clamp(range.start);
         Self {
             range,
-            least,
-            most,
             best,
             former: best,
             state: State::resting(Instant::START, Duration::ZERO),
@@ -211,6 +215,7 @@ impl Limit {
             rest: FIRST_REST,
             usual: None,
             noise: Noise::default(),
+            mixes: Mixes::default(),
             undecided: Vec::new(),
             settling: true,
             began: Instant::START,
@@ -218,9 +223,19 @@ impl Limit {
         }
     }
 
-    /// Where it is to be found.
-    pub(crate) fn range(&self) -> Range {
-        self.range
+    /// Another range from now on. What is known stays, as far as that allows.
+    pub(crate) fn change_range(&mut self, range: Range) {
+        if std::mem::replace(&mut self.range, range) == range {
+            return;
+        }
+        self.former = range.clamp(self.former);
+        let best = range.clamp(self.best);
+        let tries_beyond =
+            matches!(&self.state, State::Trying(trial) if range.clamp(trial.other) != trial.other);
+        if std::mem::replace(&mut self.best, best) != best || tries_beyond {
+            self.break_off();
+        }
+        self.undecided.retain(|&(other, _)| range.clamp(other) == other);
     }
 
     /// Whether it is just being compared with another. Of several limits only one should be at a time.
@@ -259,10 +274,14 @@ impl Limit {
             }
         } else if saturated >= INTERVAL && statements >= ENOUGH * in_force {
             let per_micro = |count: u64| (count.max(1) as f64 / saturated.as_micros() as f64).ln();
-            let work = counts.work.saturating_sub(here.work);
+            let work = counts.work.sum().saturating_sub(here.work.sum());
+            let change = self.mixes.measured(counts.work, self.best);
             self.measure_from(now, counts);
             let speed = Speed { work: per_micro(work), statements: per_micro(statements) };
-            self.measured(now, speed, may_try);
+            match change {
+                Some(change) => self.begin_again(now, change.best.unwrap_or(self.range.start)),
+                None => self.measured(now, speed, may_try),
+            }
             self.settling = u64::from(self.in_force()) != in_force;
         }
         self.in_force()
@@ -271,6 +290,21 @@ impl Limit {
     fn measure_from(&mut self, now: Instant, counts: Counts) {
         self.began = now;
         self.from = counts;
+        self.mixes.measure_from(counts.work);
+    }
+
+    /// What is asked is something else: from now on this limit is the best known.
+    fn begin_again(&mut self, now: Instant, best: u32) {
+        let best = self.range.clamp(best);
+        self.former = best;
+        self.best = best;
+        self.state = State::resting(now, Duration::ZERO);
+        self.next_step = 0;
+        self.upwards = true;
+        self.rest = FIRST_REST;
+        self.usual = None;
+        self.noise.forget_last();
+        self.undecided.clear();
     }
 
     /// The limit is not reached any more: what was being compared was not the server's.
@@ -386,7 +420,7 @@ impl Limit {
         } else {
             ((best / factor).round() as u32).min(self.best - 1)
         };
-        other.clamp(self.least, self.most)
+        self.range.clamp(other)
     }
 
     /// Whether the speed is another than usual, by work or by statements: a change of the mix may be one of the best limit.

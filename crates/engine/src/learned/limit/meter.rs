@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::mix::{DRAWERS, Work};
 use super::{Counts, INTERVAL, Limit, Range};
 
 /// The limit is looked at this often at most: ten times in a measurement.
@@ -20,7 +21,7 @@ pub(crate) struct Meter<const LIMITS: usize> {
     /// A limit is to be found; otherwise nothing is counted.
     on: AtomicBool,
     statements: AtomicU64,
-    work: AtomicU64,
+    work: [AtomicU64; DRAWERS],
     saturated: AtomicU64,
     /// Since when statements wait, in microseconds.
     saturated_since: AtomicU64,
@@ -33,16 +34,16 @@ pub(crate) struct Meter<const LIMITS: usize> {
 #[derive(Debug, Default)]
 pub(crate) struct Served {
     statements: u64,
-    work: u64,
+    work: Work,
 }
 
 impl Served {
-    /// A statement has ended whose like takes so long on average.
-    pub(crate) fn add(&mut self, usual: Duration) {
+    /// A statement of the kind with this fingerprint has ended, whose like takes so long on average.
+    pub(crate) fn add(&mut self, fingerprint: u64, usual: Duration) {
         self.statements += 1;
         // What takes longer than a measurement would count in that in which it happens to end.
         let usual = u64::try_from(usual.min(INTERVAL).as_micros()).expect("not more than an interval");
-        self.work += usual.max(1);
+        self.work.add(fingerprint, usual.max(1));
     }
 }
 
@@ -52,7 +53,7 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         Self {
             on: AtomicBool::new(ranges.iter().any(Option::is_some)),
             statements: AtomicU64::new(0),
-            work: AtomicU64::new(0),
+            work: Default::default(),
             saturated: AtomicU64::new(0),
             saturated_since: AtomicU64::new(NEVER),
             next_look: AtomicU64::new(0),
@@ -60,11 +61,12 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         }
     }
 
-    /// Takes up other ranges. What is known of a limit stays where its range is as before.
+    /// Takes up other ranges. What is known of a limit stays, as far as its range allows.
     pub(crate) fn change(&self, ranges: [Option<Range>; LIMITS]) {
         for (limit, range) in self.lock().iter_mut().zip(ranges) {
-            if limit.as_ref().map(Limit::range) != range {
-                *limit = range.map(Limit::new);
+            match (limit.as_mut(), range) {
+                (Some(limit), Some(range)) => limit.change_range(range),
+                (_, range) => *limit = range.map(Limit::new),
             }
         }
         self.on.store(ranges.iter().any(Option::is_some), SeqCst);
@@ -105,7 +107,9 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         let Served { statements, work } = std::mem::take(served);
         if statements > 0 {
             self.statements.fetch_add(statements, SeqCst);
-            self.work.fetch_add(work, SeqCst);
+            for (drawer, work) in work.parts() {
+                self.work[drawer].fetch_add(work, SeqCst);
+            }
         }
         if !self.is_on() || now.as_micros() < self.next_look.load(SeqCst) {
             return None;
@@ -116,7 +120,7 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         let going_on = if since == NEVER { 0 } else { now.as_micros().saturating_sub(since) };
         let counts = Counts {
             statements: self.statements.load(SeqCst),
-            work: self.work.load(SeqCst),
+            work: std::array::from_fn(|drawer| self.work[drawer].load(SeqCst)).into(),
             saturated: self.saturated.load(SeqCst) + going_on,
         };
         let mut trying = limits.iter().position(|limit| limit.as_ref().is_some_and(Limit::is_trying));

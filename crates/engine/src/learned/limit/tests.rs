@@ -42,6 +42,8 @@ struct Bench {
     /// How many seconds of the undisturbed machine there have been.
     machine_time: f64,
     random: u64,
+    /// Which kind of statement runs.
+    kind: u64,
     changes: Vec<(Instant, u32)>,
 }
 
@@ -57,6 +59,7 @@ impl Bench {
             machine: 0.0,
             machine_time: 0.0,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            kind: 0,
             changes: Vec::new(),
         }
     }
@@ -84,7 +87,8 @@ impl Bench {
             self.ended += server(in_force.into()) * used * chance * STRETCH.as_secs_f64();
             self.now = self.now + STRETCH;
             self.counts.statements = self.ended as u64;
-            self.counts.work = (self.ended * 100.0) as u64;
+            self.counts.work = Work::default();
+            self.counts.work.add(self.kind << 59, (self.ended * 100.0) as u64);
             self.counts.saturated += (STRETCH.as_micros() as f64 * used) as u64;
             let next = self.limit.look(self.now, self.counts, true);
             if next != in_force {
@@ -143,6 +147,31 @@ fn it_finds_the_limit_again_after_a_change() {
     }
 }
 
+/// Statements that wait: five milliseconds each, whatever runs beside them.
+fn bound_by_nothing(threads: f64) -> f64 {
+    200.0 * threads
+}
+
+/// Within three seconds, of which trying costs a part.
+#[test]
+fn another_mix_finds_its_limit_soon_and_at_once_when_it_comes_back() {
+    let soon = Duration::from_secs(3);
+    for seed in 1..=20 {
+        let mut bench = Bench::new(0.05, seed);
+        bench.run(bound_by_cores, Duration::from_secs(60), 1.0);
+        bench.kind = 1;
+        bench.run(bound_by_nothing, soon, 1.0);
+        let share = bench.run(bound_by_nothing, Duration::from_secs(20), 1.0) / best_of(bound_by_nothing);
+        assert!(share > 0.95, "seed {seed}, statements that wait: {share:.3} at {}", bench.limit.best);
+        for (kind, server) in [(0, bound_by_cores as Server), (1, bound_by_nothing), (0, bound_by_cores)] {
+            bench.kind = kind;
+            bench.run(server, Duration::from_millis(500), 1.0);
+            let share = bench.run(server, Duration::from_secs(20), 1.0) / best_of(server);
+            assert!(share > 0.95, "seed {seed}, kind {kind} again: {share:.3} at {}", bench.limit.best);
+        }
+    }
+}
+
 #[test]
 fn a_limit_that_is_not_reached_stays() {
     let mut bench = Bench::new(0.1, 3);
@@ -187,6 +216,28 @@ fn it_never_leaves_its_range() {
             .fold((most, least), |(low, high), &(_, limit)| (low.min(limit), high.max(limit)));
         assert!(lowest >= least && highest <= most, "{lowest} to {highest}, not {least} to {most}");
     }
+}
+
+#[test]
+fn another_range_keeps_what_was_found_as_far_as_it_can() {
+    let mut bench = Bench::new(0.02, 6);
+    bench.run(bound_by_nothing, until_found(), 1.0);
+    assert!(bench.limit.best > 100, "{}", bench.limit.best);
+    let found = bench.limit.best;
+    bench.limit.change_range(range(2, 300));
+    assert_eq!(bench.limit.best, found);
+    bench.limit.change_range(range(2, 50));
+    assert_eq!((bench.limit.best, bench.limit.in_force()), (50, 50));
+    bench.changes.clear();
+    bench.run(bound_by_nothing, Duration::from_secs(20), 1.0);
+    assert!(bench.changes.iter().all(|&(_, limit)| limit <= 50), "{:?}", bench.changes);
+    // Also in the middle of a trial of what is out of the range then.
+    while bench.limit.in_force() == bench.limit.best {
+        bench.run(bound_by_nothing, Duration::from_millis(10), 1.0);
+    }
+    let best = bench.limit.best;
+    bench.limit.change_range(range(best, best));
+    assert_eq!(bench.limit.in_force(), best);
 }
 
 #[test]
