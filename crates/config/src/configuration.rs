@@ -12,6 +12,13 @@ use zeroize::Zeroizing;
 use crate::live::Chosen;
 use crate::{BackendUrl, ListenAddress};
 
+/// Open files of the program itself: standard streams, epoll, eventfd, locks, log, listeners and one connection of the service account,
+/// about 20.
+pub const OWN_FILES: u32 = 64;
+
+/// So many backends at most: more threads than a server runs well with, idle ones included.
+pub const MOST_BACKENDS: u32 = 16_384;
+
 /// Everything that `onramp serve` was told, with every value in its range.
 #[derive(Clone)]
 pub struct Configuration {
@@ -163,9 +170,8 @@ impl Configuration {
 
     /// The backends that one worker may hold and the clients, in open files, with those that the program itself needs.
     pub fn open_files_needed(&self) -> u64 {
-        // Standard streams, epoll, eventfd, locks, log, listeners and one connection of the service account: about 20.
-        const OWN_FILES: u64 = 64;
-        u64::from(self.engine.max_connections) + u64::from(self.engine.max_backends) + OWN_FILES
+        let backends = if self.engine.max_backends == 0 { MOST_BACKENDS } else { self.engine.max_backends };
+        u64::from(self.engine.max_connections) + u64::from(backends) + u64::from(OWN_FILES)
     }
 
     /// How long a clean stop may take from the first signal on, the private server aside.

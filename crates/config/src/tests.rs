@@ -65,6 +65,7 @@ macro_rules! assert_same_defaults {
             server_keys: _,
             // Known once the listeners stand.
             client_tls: _,
+            most_backends: _,
             entropy: _,
             $($setting,)*
         } = with_flags(&[]).unwrap().engine;

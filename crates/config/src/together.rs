@@ -33,7 +33,7 @@ fn bounds(configuration: &Configuration) -> Result<(), String> {
             engine.statement_memory, engine.max_allowed_packet
         ));
     }
-    if configuration.workers > engine.max_backends {
+    if engine.max_backends > 0 && configuration.workers > engine.max_backends {
         return Err(format!(
             "workers ({}) is above max_backends ({}): each worker needs a backend of its own",
             configuration.workers, engine.max_backends

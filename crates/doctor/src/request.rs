@@ -4,6 +4,8 @@ use std::fmt;
 
 use drivers::DriverChoice;
 
+use crate::Machine;
+
 /// What the machine is judged for. [`Default`] is what `onramp serve` does without options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -15,13 +17,30 @@ pub struct Request {
     pub driver: DriverChoice,
     /// Event loops of one process, from 1.
     pub workers: u32,
-    /// Connections to the server, as the option of this name.
+    /// Connections to the server, as the option of this name: 0 for as many as it allows.
     pub max_backends: u32,
     /// Connections that wait to be accepted, per address, as the option of this name.
     pub back_log: u32,
     /// Pairs of a local and a remote address over which a load generator spreads its connections, from 1; `None` for one
     /// pair, or as many as it takes where both ends are on this machine (all of 127.0.0.0/8 are).
     pub address_pairs: Option<u32>,
+}
+
+/// A server's `max_connections` where it has not been asked: the default of both.
+const USUAL_CONNECTIONS: u64 = 151;
+
+/// Onramp has no more backends than this (docs/OPTIONS.md).
+const MOST_BACKENDS: u64 = 16_384;
+
+impl Request {
+    /// Connections to the server at most.
+    pub(crate) fn backends(&self, machine: &Machine) -> u64 {
+        match (self.max_backends, &machine.server) {
+            (0, Some(Ok(answer))) => answer.max_connections.min(MOST_BACKENDS),
+            (0, _) => USUAL_CONNECTIONS,
+            (given, _) => given.into(),
+        }
+    }
 }
 
 impl Default for Request {

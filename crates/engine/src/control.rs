@@ -2,6 +2,7 @@
 
 pub(crate) mod defaults;
 pub(crate) mod facts;
+mod room;
 pub(crate) mod version;
 
 use seam::{ConnectionId, Instant};
@@ -19,6 +20,7 @@ use crate::backend::rescue::functions_of_rows;
 use crate::backend::rights::Changes;
 use crate::control::defaults::Defaults;
 use crate::control::facts::{COLLATIONS_QUERY, Facts, NO_LIMITS, SERVER_QUERY, account_of_row};
+use crate::control::room::Room;
 use crate::engine::{Engine, Role};
 use crate::learned::lock_waits::{GATE_QUERY, LockWaits, waits_at_gate, waits_of_rows};
 use crate::outside::event::Event;
@@ -66,6 +68,7 @@ pub(crate) struct Control {
     pub(crate) code: Watch,
     /// What is known of the values that a session begins with.
     pub(crate) defaults: Defaults,
+    room: Room,
 }
 
 enum State {
@@ -76,7 +79,7 @@ enum State {
     Idle,
 }
 
-/// What is asked after the login: the first five in this order, the probe and the defaults again and again, the others when there is a
+/// What is asked after the login: the first five in this order, the probe, the defaults and the room again and again, the others when there is a
 /// reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
@@ -91,6 +94,8 @@ enum Question {
     Probe,
     /// What a new session begins with.
     Defaults,
+    /// How many backends there may be.
+    Room,
     /// How many statements wait for locks.
     LockGate,
     /// Who waits for whom.
@@ -148,6 +153,7 @@ impl Control {
             lock_waits: LockWaits::default(),
             code: Watch::default(),
             defaults: Defaults::default(),
+            room: Room::default(),
         }
     }
 
@@ -198,6 +204,9 @@ impl Engine {
             State::Idle if self.next_look_at_defaults().is_some_and(|due| due <= self.now) => {
                 self.ask(Question::Defaults);
             }
+            State::Idle if self.next_look_at_room().is_some_and(|due| due <= self.now) => {
+                self.ask(Question::Room);
+            }
             State::Idle if self.rescues.asks_for_functions() => self.ask(Question::Functions),
             State::Idle if let Some(question) = self.next_code_question() => {
                 self.ask(Question::Code(question));
@@ -232,7 +241,8 @@ impl Engine {
             State::Away => Some(self.server.next_attempt().unwrap_or(self.now)),
             State::Idle => {
                 let refresh = self.control.next_refresh(self.settings.accounts_refresh);
-                let due = refresh.into_iter().chain(self.next_look_at_defaults());
+                let due =
+                    refresh.into_iter().chain(self.next_look_at_defaults()).chain(self.next_look_at_room());
                 due.chain(self.next_suspicion()).chain(self.next_code_turn()).min()
             }
             _ => Some(self.control.since + self.settings.backend_connect_timeout),
@@ -280,6 +290,7 @@ impl Engine {
                     self.control.changes.asked_anew();
                     self.control.code.asked_anew();
                     self.control.defaults.asked_anew();
+                    self.control.room.asked_anew();
                     self.ask(Question::Limits);
                 }
                 Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
@@ -349,6 +360,7 @@ impl Engine {
             Question::Accounts => facts.accounts_query(),
             Question::Probe => facts.accounts_probe(),
             Question::Defaults => defaults::QUERY,
+            Question::Room => self.room_query(),
             Question::LockGate => GATE_QUERY,
             Question::LockWaits => facts.lock_waits_query(),
             Question::OtherWaiters => facts.waiters_query(),
@@ -369,8 +381,10 @@ impl Engine {
             control.asked += 1;
             control.wanted = false;
         }
-        if question == Question::Defaults {
-            control.defaults.are_asked_for(self.now);
+        match question {
+            Question::Defaults => control.defaults.are_asked_for(self.now),
+            Question::Room => control.room.is_asked_for(self.now),
+            _ => {}
         }
         let start = wire::begin_packet(&mut control.out);
         control.out.push(CommandKind::Query as u8);
@@ -419,6 +433,7 @@ impl Engine {
                     self.ask(Question::Server);
                 }
             }
+            Question::Room => self.take_room(Some(&answer.bytes)),
             Question::Changes => self.take_changes(Ok(&answer.bytes)),
             Question::Accounts => self.take_accounts(answer.bytes),
             // The accounts that are read now may be newer than what the probe saw, never older.
@@ -456,6 +471,7 @@ impl Engine {
             Question::Code(question) => self.code_answered(question, &[], Some(error)),
             Question::Changes => self.take_changes(Err(error)),
             Question::Defaults => self.control.defaults.are_refused(),
+            Question::Room => self.take_room(None),
             Question::Accounts | Question::Probe if self.rights_cannot_be_read(&error) => {
                 self.ask(Question::Accounts);
             }

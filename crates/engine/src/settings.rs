@@ -68,8 +68,10 @@ pub struct Settings {
     /// Backends on which short reads of one user and session state run, several in flight on each; more make the server's
     /// threads sleep and wake more often for the same work. 0 finds out how many are best.
     pub shared_backends: u32,
-    /// Connections to the server, the service account's aside, from 1.
+    /// Connections to the server, the service account's aside; 0 for as many as it allows.
     pub max_backends: u32,
+    /// So many at most in that case: what else sets a bound, such as open files. From 1.
+    pub most_backends: u32,
     /// How many percent of the backends that other users do not use one user may use for what keeps one, from 1 to 100.
     pub user_backends_share: u32,
     /// Clients at the same time; one more gets error 1040.
@@ -267,27 +269,33 @@ impl Settings {
         }
     }
 
-    /// How many long statements may run at a time at all.
-    pub(crate) fn most_long_statements(&self) -> u32 {
+    /// How many long statements may run at a time at all, of so many backends.
+    pub(crate) fn most_long_statements(&self, backends: u32) -> u32 {
         match self.long_permits_max {
-            0 => self.max_backends / 2,
+            0 => backends / 2,
             most => most,
         }
     }
 
-    /// How many permits are of use: a lock stops as many statements as there are, and some backends have to be left for those that
+    /// How many permits are of use with so many backends: a lock stops as many statements as there are, and some backends have to be left for those that
     /// need no lock. With few backends there is nothing to leave.
-    pub(crate) fn most_permits(&self) -> u32 {
-        match self.max_backends {
-            ..16 => self.max_backends,
-            backends => backends - backends / 8,
+    fn most_permits(backends: u32) -> u32 {
+        if backends < 16 { backends } else { backends - backends / 8 }
+    }
+
+    /// How many permits there are where their number is given.
+    pub(crate) fn given_permits(&self, backends: u32) -> u32 {
+        match self.thread_handling {
+            // Without a permit nothing would ever run.
+            ThreadHandling::PoolOfThreads => self.permits.min(Self::most_permits(backends)).max(1),
+            ThreadHandling::OneThreadPerConnection => u32::MAX,
         }
     }
 
-    /// Where the number of permits is to be found; `None` where it is given. It begins with four for each core of a small
-    /// server.
-    pub(crate) fn permits_range(&self) -> Option<Range> {
-        let most = self.permits_max.min(self.most_permits());
+    /// Where the number of permits is to be found, with so many backends; `None` where it is given. It begins with four for each core of
+    /// a small server.
+    pub(crate) fn permits_range(&self, backends: u32) -> Option<Range> {
+        let most = self.permits_max.min(Self::most_permits(backends));
         let range = Range { least: self.permits_min.min(most), most, start: 16 };
         (self.permits == 0 && self.is_own_pool()).then_some(range)
     }
@@ -369,6 +377,7 @@ impl Default for Settings {
             statements_in_flight: 16,
             shared_backends: 4,
             max_backends: 128,
+            most_backends: 16_384,
             user_backends_share: 90,
             max_connections: 100_000,
             high_prio_mode: HighPrioMode::Transactions,

@@ -26,7 +26,7 @@ use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
 use crate::overload::QueueLengths;
 use crate::settings::{Settings, ThreadHandling};
 use crate::stored_code::SharedCode;
-use crate::workers::places::Places;
+use crate::workers::places::{FIRST, Places};
 use crate::workers::serving::Serving;
 use crate::workers::users::Users;
 
@@ -109,10 +109,11 @@ impl Workers {
     /// If a bound or `count` is zero: the table of options does not let that through.
     pub fn new(settings: &Settings, count: u32) -> Arc<Self> {
         assert!(count > 0, "somebody has to work");
-        assert!(settings.max_backends > 0 && settings.max_connections > 0, "bounds are at least one");
-        let max_backends = match settings.thread_handling {
-            ThreadHandling::PoolOfThreads => settings.max_backends,
-            ThreadHandling::OneThreadPerConnection => u32::MAX - 1,
+        assert!(settings.max_connections > 0, "the bound is at least one");
+        let backends = match (settings.thread_handling, settings.max_backends) {
+            (ThreadHandling::OneThreadPerConnection, _) => u32::MAX - 1,
+            (_, 0) => FIRST.min(settings.most_backends).max(count),
+            (_, given) => given,
         };
         let seat = || Seat {
             wants: AtomicU64::new(NOBODY),
@@ -122,12 +123,12 @@ impl Workers {
             woken: AtomicBool::new(false),
         };
         let workers = Self {
-            permits: AtomicU32::new(permits_of(settings)),
+            permits: AtomicU32::new(settings.given_permits(backends)),
             permits_before: AtomicU32::new(0),
-            meter: Meter::new([settings.permits_range()]),
+            meter: Meter::new([settings.permits_range(backends)]),
             running: AtomicU32::new(0),
-            long: LongPermits::new(settings.long_permits, settings.most_long_statements(), count),
-            places: Places::new(max_backends, count),
+            long: LongPermits::new(settings.long_permits, settings.most_long_statements(backends), count),
+            places: Places::new(backends, count),
             users: Users::new(count),
             serving: Serving::default(),
             queue_lengths: QueueLengths::new(count),
@@ -170,7 +171,9 @@ impl Workers {
 
     /// Changes how many permits there are. With fewer, those beyond them are not given again once they come back.
     pub(crate) fn change_permits(&self, settings: &Settings) {
-        self.meter.change([settings.permits_range()]);
+        let backends = self.places.most();
+        let permits_range = settings.permits_range(backends);
+        self.meter.change([permits_range]);
         self.sharing_meter.change([settings.shared_backends_range(), settings.in_flight_range()]);
         // What is to be found stays as it is until it is found otherwise: other workers may be looking.
         let given = |limit: &AtomicU32, range: Option<Range>, number: u32| {
@@ -178,12 +181,18 @@ impl Workers {
                 limit.store(number, SeqCst);
             }
         };
-        given(&self.permits, settings.permits_range(), permits_of(settings));
+        given(&self.permits, permits_range, settings.given_permits(backends));
         given(&self.shared_backends, settings.shared_backends_range(), settings.shared_backends.max(1));
         given(&self.in_flight, settings.in_flight_range(), settings.statements_in_flight.max(1));
         self.permits_before.store(0, SeqCst);
         self.take_up_limits(self.meter.limits(), self.sharing_meter.limits());
-        self.long.change(settings.long_permits, settings.most_long_statements());
+        self.long.change(settings.long_permits, settings.most_long_statements(backends));
+    }
+
+    /// There may be so many backends from now on, where no number is given.
+    pub(crate) fn change_places(&self, settings: &Settings, most: u32) {
+        self.places.change_most(most);
+        self.change_permits(settings);
     }
 
     /// Those that have been found.
@@ -462,14 +471,6 @@ impl Workers {
 }
 
 /// How many statements may execute at a time.
-fn permits_of(settings: &Settings) -> u32 {
-    match settings.thread_handling {
-        // Without a permit nothing would ever run.
-        ThreadHandling::PoolOfThreads => settings.permits.min(settings.most_permits()).max(1),
-        ThreadHandling::OneThreadPerConnection => u32::MAX,
-    }
-}
-
 /// Where a statement stands in the order of all workers' queues: by queue, then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(u64);

@@ -1,7 +1,8 @@
 //! How many files the process may have open: with epoll every client is one, and with io_uring the limit is also that of
 //! a ring's table of clients.
 
-use config::Configuration;
+use config::{Configuration, MOST_BACKENDS, OWN_FILES};
+use drivers::DriverKind;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the limit as far as is needed and allowed. Where that is not enough for the driver, the doctor says what to do.
@@ -18,4 +19,16 @@ pub(crate) fn raise(configuration: &Configuration) {
     if let Err(error) = raised {
         tracing::warn!("the limit of open files (RLIMIT_NOFILE) cannot be raised: {error}");
     }
+}
+
+/// How many backends the limit leaves room for where `max_backends` gives no number.
+pub(crate) fn backends(configuration: &Configuration, driver: DriverKind) -> u32 {
+    let current = getrlimit(Resource::Nofile).current;
+    let current = current.map_or(u32::MAX, |current| u32::try_from(current).unwrap_or(u32::MAX));
+    // With epoll clients are files as well. Where both cannot have all that they may, neither takes everything from the other.
+    let clients = match driver {
+        DriverKind::Epoll => configuration.engine.max_connections.min(current / 2),
+        DriverKind::Uring => 0,
+    };
+    current.saturating_sub(clients).saturating_sub(OWN_FILES).clamp(1, MOST_BACKENDS)
 }

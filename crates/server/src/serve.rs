@@ -71,6 +71,7 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
     let workers = Workers::listen(&configuration, &sender)?;
     configuration.engine.client_tls = workers.client_tls().to_vec();
     let admin_port = AdminPort::listen(&configuration)?;
+    configuration.engine.most_backends = open_files::backends(&configuration, workers.driver());
     say_what_is_started(&configuration, &workers);
     say_what_is_short(&configuration, &workers);
 
@@ -110,6 +111,10 @@ fn say_what_is_started(configuration: &Configuration, workers: &Workers) {
         0 => format!("0 (found between {} and {})", engine.permits_min, engine.permits_max),
         permits => permits.to_string(),
     };
+    let backends = match engine.max_backends {
+        0 => String::from("0 (as many as the server allows)"),
+        backends => backends.to_string(),
+    };
     tracing::info!(
         "onramp {} in front of {}: workers = {}, driver = {}, permits = {}, max_backends = {}, max_connections = {}",
         env!("CARGO_PKG_VERSION"),
@@ -117,7 +122,7 @@ fn say_what_is_started(configuration: &Configuration, workers: &Workers) {
         workers.count(),
         workers.driver(),
         permits,
-        engine.max_backends,
+        backends,
         engine.max_connections
     );
 }
@@ -158,14 +163,20 @@ fn forward_signals(happenings: SyncSender<Happening>) -> Result<(), String> {
         .map_err(|error| format!("no thread for signals: {error}"))
 }
 
+/// A private server is there to try things out: several times what its clients come to need, and little memory.
+const CONNECTIONS_OF_PRIVATE_SERVER: u32 = 512;
+
 fn start_private_server(
     configuration: &Configuration,
     happenings: SyncSender<Happening>,
 ) -> Result<PrivateServer, String> {
     let settings = private_server::Settings {
         programs: configuration.server_directory.clone(),
-        // Each worker has a connection of the service account.
-        max_connections: configuration.engine.max_backends.saturating_add(configuration.workers),
+        max_connections: match configuration.engine.max_backends {
+            0 => CONNECTIONS_OF_PRIVATE_SERVER,
+            // Each worker has a connection of the service account.
+            backends => backends.saturating_add(configuration.workers),
+        },
         max_allowed_packet: configuration.engine.max_allowed_packet,
         ..private_server::Settings::new(configuration.data_dir.clone())
     };

@@ -306,7 +306,8 @@ impl Parameters {
             permits_min: 1,
             permits_max: self.permits,
             statements_in_flight: if self.finds_limits() && self.in_flight > 1 { 0 } else { self.in_flight },
-            max_backends: self.max_backends,
+            max_backends: if self.finds_limits() { 0 } else { self.max_backends },
+            most_backends: self.max_backends,
             user_backends_share: self.user_backends_share,
             shared_backends: if self.finds_limits() { 0 } else { self.shared_backends },
             // A few times what most statements take here: some find their way into the long lane, and out of it.

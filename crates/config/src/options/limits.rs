@@ -1,6 +1,7 @@
 //! How much of what there may be.
 
 use super::{OptionSpec, Section};
+use crate::configuration::MOST_BACKENDS;
 use crate::value::Kind;
 
 /// How much of what there may be.
@@ -18,11 +19,13 @@ pub(super) const LIMITS: &[OptionSpec] = &[
     },
     OptionSpec {
         name: "max_backends",
-        kind: Kind::Count(1..=16_384, |configuration| &mut configuration.engine.max_backends),
+        kind: Kind::Count(0..=MOST_BACKENDS, |configuration| &mut configuration.engine.max_backends),
         default: "128",
         example: "64",
-        doc: "Connections to the server, the service account's aside. The server's own max_connections has to be \
-              higher by a few. Clients with open transactions, locks, temporary tables or cursors hold one each.",
+        doc: "Connections to the server at most, the service account's aside. They are opened as statements need them. Clients \
+              with open transactions, locks, temporary tables or cursors hold one each. With 0 as many as the server allows: \
+              its max_connections, less what others have open, less a sixteenth (at least 8) that stays free for them; that is \
+              looked at every accounts_refresh. A number has to be below the server's max_connections by a few.",
         section: Section::Limits,
     },
     OptionSpec {

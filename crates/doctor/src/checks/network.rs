@@ -62,7 +62,7 @@ pub(super) fn local_ports(machine: &Machine, request: &Request) -> Option<Findin
     let ports = network.port_range.map(|(low, high)| (high - low + 1) - network.reserved_in_range);
     if !request.role.connects() {
         // The service account's connections come on top, one for each worker.
-        let needed = u64::from(request.max_backends) + u64::from(request.workers);
+        let needed = request.backends(machine) + u64::from(request.workers);
         let why = format!(
             "backends over TCP; the clients' ports are those of their own machines, each of which can reach one \
              address here {} times with the same range",
@@ -176,7 +176,7 @@ pub(super) fn packet_queue(machine: &Machine, request: &Request) -> Option<Findi
 
 /// Entries that the firewall's table has to hold. One on the loopback device stands for both ends.
 fn entries_needed(machine: &Machine, request: &Request) -> u64 {
-    let backends = if request.role.serves() { u64::from(request.max_backends) } else { 0 };
+    let backends = if request.role.serves() { request.backends(machine) } else { 0 };
     let others = machine.network.conntrack_count.unwrap_or(0);
     others.saturating_add(u64::from(request.connections) + backends)
 }

@@ -20,16 +20,16 @@ const LARGEST_TABLE: u64 = 1 << 14;
 const FILES_PER_RING: u64 = 2;
 
 /// Descriptors of one of our processes beside its clients.
-fn beside_clients(request: &Request) -> u64 {
-    let backends = if request.role.serves() { u64::from(request.max_backends) } else { 0 };
+fn beside_clients(machine: &Machine, request: &Request) -> u64 {
+    let backends = if request.role.serves() { request.backends(machine) } else { 0 };
     OWN_FILES + FILES_PER_WORKER * u64::from(request.workers.saturating_sub(1)) + backends
 }
 
 /// Descriptors of one of our processes.
 fn of_one_process(machine: &Machine, request: &Request) -> u64 {
     match driver(machine, request) {
-        DriverKind::Uring => beside_clients(request) + FILES_PER_RING * rings(machine, request),
-        DriverKind::Epoll => u64::from(request.connections) + beside_clients(request),
+        DriverKind::Uring => beside_clients(machine, request) + FILES_PER_RING * rings(machine, request),
+        DriverKind::Epoll => u64::from(request.connections) + beside_clients(machine, request),
     }
 }
 
@@ -112,7 +112,8 @@ pub(super) fn of_the_system(machine: &Machine, request: &Request) -> Option<Find
     const SUBJECT: &str = "fs.file-max";
     // Direct descriptors count here like all others (`alloc_empty_file`, Linux `fs/file_table.c`).
     let rings = FILES_PER_RING * rings(machine, request);
-    let ours = request.role.ends() * (u64::from(request.connections) + beside_clients(request) + rings);
+    let ours =
+        request.role.ends() * (u64::from(request.connections) + beside_clients(machine, request) + rings);
     let others = machine.files_open.unwrap_or(0);
     let needed = ours + others;
     let finding = Finding::at_least(Check::OpenFilesSystem, SUBJECT, machine.file_max, needed)

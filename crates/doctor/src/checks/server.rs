@@ -3,6 +3,9 @@
 use crate::finding::{Amount, Check, Finding, Verdict, grouped};
 use crate::{Machine, Remedy, Request, Role};
 
+/// Where the server says how many backends there may be, fewer than twice the statements that run at a time to begin with are few.
+const FEWEST_BACKENDS: u64 = 32;
+
 /// A KILL's, the server's own administrators, and a few that are still closing. The service account's, one for each worker,
 /// come on top.
 const BESIDE_BACKENDS: u64 = 7;
@@ -15,11 +18,20 @@ pub(super) fn connections(machine: &Machine, request: &Request) -> Option<Findin
         let why = "the load generator opens all of them there, unless it goes through Onramp".to_owned();
         (u64::from(request.connections) + BESIDE_BACKENDS + 1, why)
     } else {
-        let why = format!(
-            "Onramp opens max_backends = {} connections to the server, however many clients there are",
-            grouped(u64::from(request.max_backends))
-        );
-        (u64::from(request.max_backends) + u64::from(request.workers) + BESIDE_BACKENDS, why)
+        let (backends, why) = match u64::from(request.max_backends) {
+            0 => {
+                let why = "Onramp opens as many connections to the server as its statements need and the server allows";
+                (FEWEST_BACKENDS, why.to_owned())
+            }
+            given => {
+                let given_as = grouped(given);
+                let why = format!(
+                    "Onramp opens max_backends = {given_as} connections to the server, however many clients there are"
+                );
+                (given, why)
+            }
+        };
+        (backends + u64::from(request.workers) + BESIDE_BACKENDS, why)
     };
     match &machine.server {
         None => {
@@ -43,7 +55,7 @@ pub(super) fn connections(machine: &Machine, request: &Request) -> Option<Findin
                         ),
                     });
             let fitting = answer.max_connections.saturating_sub(BESIDE_BACKENDS + u64::from(request.workers));
-            if request.role == Role::Bench || fitting == 0 {
+            if request.role == Role::Bench || request.max_backends == 0 || fitting == 0 {
                 return Some(finding);
             }
             Some(finding.lifted_by(Remedy::Advice(format!("or lower max_backends of Onramp to {fitting}"))))

@@ -258,7 +258,7 @@ impl Engine {
         let in_work = self.contention.in_work.saturating_add(u32::try_from(beside).unwrap_or(u32::MAX));
         let all = self.workers.permits().saturating_mul(FOR_EACH_PERMIT);
         // Half of the backends are for the others, whatever happens.
-        let all = all.min(self.settings.max_backends / 2);
+        let all = all.min(self.workers.places.most() / 2);
         all.div_ceil(self.workers.count()).max(1).saturating_sub(in_work)
     }
 

@@ -105,6 +105,9 @@ impl Engine {
                 if self.draining.is_some() && !needed && self.scheduler.waiting() == 0 {
                     return self.quit_backend(key);
                 }
+                if self.workers.places.are_too_many() {
+                    return self.quit_backend(key);
+                }
                 if !self.is_kept_for_us(key) && self.leave_to_other_worker(needed) {
                     return self.quit_backend(key);
                 }
@@ -128,7 +131,8 @@ impl Engine {
         }
     }
 
-    /// Closes backends that nobody has needed for `backend_idle_timeout`, and those of rights that nobody has any more.
+    /// Closes backends that nobody has needed for `backend_idle_timeout`, those of rights that nobody has any more, and those beyond what
+    /// the server has room for.
     pub(crate) fn sweep_backends(&mut self) {
         let limit = self.settings.backend_idle_timeout;
         let over: Vec<_> = self
@@ -143,6 +147,7 @@ impl Engine {
         for key in over {
             self.quit_backend(key);
         }
+        while self.workers.places.are_too_many() && self.close_idle_backend() {}
     }
 
     fn is_left_by_clients(&self, identity: IdentityId) -> bool {

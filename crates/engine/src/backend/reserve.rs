@@ -145,7 +145,7 @@ impl Engine {
 
     /// Whether what is left of the backends that this worker may have is for kinds of which none is known to wait for a lock.
     pub(crate) fn only_last_backends_are_left(&self) -> bool {
-        let share = self.settings.max_backends / self.workers.count();
+        let share = self.workers.places.most() / self.workers.count();
         self.is_reserve_reached() && self.backends_in_use() >= share - (share / LAST).max(1)
     }
 
@@ -156,7 +156,7 @@ impl Engine {
     /// From how many backends on the rest is kept.
     fn reserve_mark(&self) -> u32 {
         let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
-        let share = self.settings.max_backends / self.workers.count();
+        let share = self.workers.places.most() / self.workers.count();
         // With fewer there is nothing to keep.
         if pool && self.scheduler.is_native() && share >= KEPT { share - share / KEPT } else { u32::MAX }
     }

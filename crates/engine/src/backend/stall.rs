@@ -82,7 +82,7 @@ impl Engine {
         let young = lends.filter(|(_, backend)| self.long_at(backend).is_none_or(|at| at > self.now)).count();
         let unexplained = most(self.workers.permits().saturating_mul(LENT)).saturating_sub(young);
         // Those that wait for a lock must not have taken every backend there may be before their kind is known for it.
-        let of_backends = most(self.settings.max_backends / 2)
+        let of_backends = most(self.workers.places.most() / 2)
             .saturating_sub(count(|backend| backend.permit == Permit::Lent));
         unexplained.min(of_backends)
     }

@@ -445,7 +445,7 @@ impl Engine {
         let most_in_flight = in_flight.max().unwrap_or(0);
         [
             ("permits", u64::from(self.workers.running()), most(self.workers.permits())),
-            ("max_backends", u64::from(self.workers.places.taken()), most(settings.max_backends)),
+            ("max_backends", u64::from(self.workers.places.taken()), most(self.workers.places.most())),
             ("max_connections", u64::from(self.workers.clients()), u64::from(settings.max_connections)),
             (
                 "shared_backends",

@@ -156,7 +156,7 @@ mod tests {
         engine.server.answered();
         let identity = engine.clients[0].identity.expect("all have logged in");
         let usage = engine.identities.usage(identity, &engine.workers.users).clone();
-        let mut used: Vec<_> = (0..engine.settings.max_backends).map(|_| usage.begin(0)).collect();
+        let mut used: Vec<_> = (0..engine.workers.places.most()).map(|_| usage.begin(0)).collect();
         let parked = |engine: &Engine| engine.shares.waiting(Class::Short);
         send(&mut engine, 0, b"LOCK TABLES t WRITE");
         engine.handle(Instant::START, Input::TurnEnd);

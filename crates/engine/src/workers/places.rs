@@ -1,4 +1,4 @@
-//! Who may have how many backends: `max_backends` for all workers together, or as many as the server takes.
+//! Who may have how many backends: `max_backends` for all workers together, or what the server allows, or as many as it takes.
 //!
 //! A place is the right to one backend, open or being opened. Where all are taken, a worker that lacks one says so, and
 //! another closes a backend of its own and grants it the place.
@@ -14,7 +14,8 @@ use seam::Instant;
 /// What the workers of one pool know about places for backends.
 #[derive(Debug)]
 pub(crate) struct Places {
-    max_backends: u32,
+    /// How many there may be at most.
+    most: AtomicU32,
     /// How many the server was last seen to take; `u32::MAX` where it has refused none lately.
     room: AtomicU32,
     /// When it last refused one, or one more was tried: microseconds of the workers' clocks, which started together.
@@ -23,6 +24,9 @@ pub(crate) struct Places {
     taken: AtomicU32,
     seats: Box<[Seat]>,
 }
+
+/// So many where no number is given, until the server has been asked, which fits the servers' default of 151 connections.
+pub(crate) const FIRST: u32 = 128;
 
 /// What concerns one worker.
 #[derive(Debug, Default)]
@@ -54,9 +58,10 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 const STEP: u32 = 4;
 
 impl Places {
-    pub(crate) fn new(max_backends: u32, workers: u32) -> Self {
+    /// So many at most, for so many workers.
+    pub(crate) fn new(most: u32, workers: u32) -> Self {
         Self {
-            max_backends,
+            most: AtomicU32::new(most),
             room: AtomicU32::new(u32::MAX),
             room_changed: AtomicU64::new(0),
             taken: AtomicU32::new(0),
@@ -66,7 +71,23 @@ impl Places {
 
     /// How many there may be now.
     pub(crate) fn limit(&self) -> u32 {
-        self.max_backends.min(self.room.load(SeqCst))
+        self.most().min(self.room.load(SeqCst))
+    }
+
+    /// How many there may be, whether or not the server has just refused some.
+    pub(crate) fn most(&self) -> u32 {
+        self.most.load(SeqCst)
+    }
+
+    /// So many there may be from now on.
+    pub(crate) fn change_most(&self, most: u32) {
+        self.most.store(most, SeqCst);
+    }
+
+    /// Whether there are more than there may be: the server, or its other users, want some back.
+    pub(crate) fn are_too_many(&self) -> bool {
+        let granted = || self.seats.iter().map(|seat| seat.granted.load(SeqCst)).sum::<u32>();
+        self.taken() > self.limit() && self.taken() > self.limit().saturating_add(granted())
     }
 
     /// Whether the server has refused one lately.
@@ -120,7 +141,7 @@ impl Places {
             return false;
         }
         let more = room.saturating_add((room / STEP).max(1));
-        self.room.store(if more >= self.max_backends { u32::MAX } else { more }, SeqCst);
+        self.room.store(if more >= self.most() { u32::MAX } else { more }, SeqCst);
         true
     }
 

@@ -72,6 +72,8 @@ pub struct Database {
     pub accounts: Vec<Account>,
     /// Sessions that stand, for KILL.
     pub threads: Vec<u32>,
+    /// How many sessions there may be, as the server says it.
+    pub max_connections: u32,
     /// Statements that ran since somebody looked last.
     pub executions: Vec<Execution>,
     /// The session whose transaction has changed the row that everybody wants.

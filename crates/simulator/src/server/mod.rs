@@ -106,7 +106,9 @@ enum Phase {
 
 impl Server {
     /// A server without connections.
-    pub fn new(database: Database, random: Random, speed: Speed, max_connections: u32) -> Self {
+    pub fn new(mut database: Database, random: Random, speed: Speed, max_connections: u32) -> Self {
+        // The service account's come on top, and those that are to stay free.
+        database.max_connections = max_connections.saturating_add(16);
         Self {
             database,
             complaints: Vec::new(),

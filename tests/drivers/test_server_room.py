@@ -1,0 +1,73 @@
+"""How many backends there are where no number is given: as many as the server allows, beside its other users."""
+
+import pytest
+
+from harness import raw
+from harness.counted import Counted
+from harness.raw import Err, Ok
+from harness.server import ADMIN
+from harness.waiting import until
+
+
+@pytest.fixture
+def onramp(own_server, folder):
+    onramp = Counted(own_server, folder, workers=1, max_backends=0, user_backends_share=100).start()
+    yield onramp
+    onramp.stop()
+
+
+@pytest.fixture
+def own_admin(own_server):
+    with raw.connect(own_server, *ADMIN) as admin:
+        yield admin
+
+
+@pytest.fixture
+def bound(onramp):
+    """How many backends there may be, as the admin port says it."""
+    with onramp.admin() as admin:
+        yield lambda: int(admin.value("SELECT bound FROM limits WHERE option = 'max_backends'"))
+
+
+def test_the_server_says_how_many(own_server, own_admin, onramp, bound):
+    """Its limit, less the service account's connection and the test's own, less what stays free."""
+    for limit, free in ((600, 37), (60, 8), (1000, 62)):
+        assert isinstance(own_admin.query(f"SET GLOBAL max_connections = {limit}"), Ok)
+        # What the tests connect with besides comes and goes.
+        until(lambda: limit - free - 8 <= bound() <= limit - free, f"not found for max_connections = {limit}")
+
+
+def test_what_others_use_is_theirs(own_server, own_admin, onramp, bound):
+    own_admin.query("SET GLOBAL max_connections = 100")
+    until(lambda: 80 <= bound() <= 92, "not found")
+    others = [raw.connect(own_server) for _ in range(50)]
+    until(lambda: 30 <= bound() <= 42, "what others have was not seen")
+    for other in others:
+        other.close()
+    until(lambda: 80 <= bound() <= 92, "what others have given back was not seen")
+
+
+def test_backends_are_given_back_to_others(own_server, own_admin, onramp, bound):
+    """Idle ones at once, those that are held as soon as they are not."""
+    own_admin.query("SET GLOBAL max_connections = 60")
+    until(lambda: 40 <= bound() <= 52, "not found")
+    holders = [raw.connect(onramp) for _ in range(30)]
+    for holder in holders:
+        assert isinstance(holder.query("BEGIN"), Ok) and holder.value("SELECT 1") == b"1"
+    own_admin.query("SET GLOBAL max_connections = 30")
+    until(lambda: bound() <= 22, "the server's limit was not seen")
+    for holder in holders:
+        assert holder.value("SELECT 2") == b"2", "nobody loses a backend"
+        assert isinstance(holder.query("COMMIT"), Ok)
+    threads = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'app'"
+    until(lambda: int(own_admin.value(threads)) <= bound(), "backends stay that there is no room for")
+    for holder in holders:
+        assert holder.value("SELECT 3") == b"3"
+
+
+def test_more_clients_than_there_is_room_for(own_server, own_admin, onramp, bound):
+    own_admin.query("SET GLOBAL max_connections = 12")
+    until(lambda: bound() <= 6, "the server's limit was not seen")
+    clients = [raw.connect(onramp) for _ in range(40)]
+    answers = [client.query("SELECT SLEEP(0.01)") for client in clients]
+    assert not [answer for answer in answers if isinstance(answer, Err)]
