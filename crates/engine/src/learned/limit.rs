@@ -274,10 +274,10 @@ impl Limit {
             }
         } else if saturated >= INTERVAL && statements >= ENOUGH * in_force {
             let per_micro = |count: u64| (count.max(1) as f64 / saturated.as_micros() as f64).ln();
-            let work = counts.work.sum().saturating_sub(here.work.sum());
-            let change = self.mixes.measured(counts.work, self.best);
+            let work = counts.work.since(here.work);
+            let change = self.mixes.measured(work, self.best);
             self.measure_from(now, counts);
-            let speed = Speed { work: per_micro(work), statements: per_micro(statements) };
+            let speed = Speed { work: per_micro(work.sum()), statements: per_micro(statements) };
             match change {
                 Some(change) => self.begin_again(now, change.best.unwrap_or(self.range.start)),
                 None => self.measured(now, speed, may_try),
@@ -290,7 +290,6 @@ impl Limit {
     fn measure_from(&mut self, now: Instant, counts: Counts) {
         self.began = now;
         self.from = counts;
-        self.mixes.measure_from(counts.work);
     }
 
     /// What is asked is something else: from now on this limit is the best known.

@@ -21,6 +21,7 @@ pub(crate) struct Meter<const LIMITS: usize> {
     /// A limit is to be found; otherwise nothing is counted.
     on: AtomicBool,
     statements: AtomicU64,
+    /// By drawer, see [`Work`].
     work: [AtomicU64; DRAWERS],
     saturated: AtomicU64,
     /// Since when statements wait, in microseconds.

@@ -31,12 +31,12 @@ impl Work {
     }
 
     /// What has come since that.
-    fn since(self, before: Self) -> Self {
+    pub(super) fn since(self, before: Self) -> Self {
         // The clocks of workers differ by a turn, so that what is counted may seem to go back.
         Self(std::array::from_fn(|drawer| self.0[drawer].saturating_sub(before.0[drawer])))
     }
 
-    pub(crate) fn sum(self) -> u64 {
+    pub(super) fn sum(self) -> u64 {
         self.0.iter().sum()
     }
 
@@ -90,7 +90,6 @@ pub(super) struct Mixes {
     known: Vec<Known>,
     /// So many measurements in a row have told of another one.
     others: u32,
-    from: Work,
 }
 
 /// The mix is another one from now on.
@@ -101,14 +100,9 @@ pub(super) struct Change {
 }
 
 impl Mixes {
-    /// A measurement begins.
-    pub(super) fn measure_from(&mut self, work: Work) {
-        self.from = work;
-    }
-
-    /// A measurement has ended, and this was the best limit in it.
+    /// A measurement has ended, in which so much was done, and this was the best limit.
     pub(super) fn measured(&mut self, work: Work, best: u32) -> Option<Change> {
-        let shares = work.since(self.from).shares()?;
+        let shares = work.shares()?;
         let Some(present) = self.known.first_mut() else {
             self.known.push(Known { shares, best });
             return None;
@@ -145,7 +139,6 @@ mod tests {
     fn measure(mixes: &mut Mixes, parts: &[(u64, u64)], times: u32, best: u32) -> Vec<Change> {
         let mut changes = Vec::new();
         for _ in 0..times {
-            mixes.measure_from(Work::default());
             let mut work = Work::default();
             for &(kind, part) in parts {
                 work.add(fingerprint(kind), part);
