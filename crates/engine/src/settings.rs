@@ -277,8 +277,8 @@ impl Settings {
         }
     }
 
-    /// How many permits are of use with so many backends: a lock stops as many statements as there are, and some backends have to be left for those that
-    /// need no lock. With few backends there is nothing to leave.
+    /// How many permits are of use with so many backends: a lock stops as many statements as there are permits, and some backends have to be
+    /// left for those that need no lock. With few backends there is nothing to leave.
     fn most_permits(backends: u32) -> u32 {
         if backends < 16 { backends } else { backends - backends / 8 }
     }

@@ -470,7 +470,6 @@ impl Workers {
     }
 }
 
-/// How many statements may execute at a time.
 /// Where a statement stands in the order of all workers' queues: by queue, then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(u64);
