@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use crate::live::Chosen;
 use crate::{BackendUrl, ListenAddress};
 
-/// Open files of the program itself: standard streams, epoll, eventfd, locks, log, listeners and one connection of the service account,
+/// Open files of the program itself: standard streams, an event queue or rings, eventfd, locks, log, listeners and one connection of the service account,
 /// about 20.
 pub const OWN_FILES: u32 = 64;
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use config::MOST_BACKENDS;
 use drivers::DriverChoice;
 
 use crate::Machine;
@@ -29,14 +30,11 @@ pub struct Request {
 /// A server's `max_connections` where it has not been asked: the default of both.
 const USUAL_CONNECTIONS: u64 = 151;
 
-/// Onramp has no more backends than this (docs/OPTIONS.md).
-const MOST_BACKENDS: u64 = 16_384;
-
 impl Request {
     /// Connections to the server at most.
     pub(crate) fn backends(&self, machine: &Machine) -> u64 {
         match (self.max_backends, &machine.server) {
-            (0, Some(Ok(answer))) => answer.max_connections.min(MOST_BACKENDS),
+            (0, Some(Ok(answer))) => answer.max_connections.min(MOST_BACKENDS.into()),
             (0, _) => USUAL_CONNECTIONS,
             (given, _) => given.into(),
         }

@@ -1,14 +1,12 @@
 //! Open files: of this process, as far as it may go, and of the whole system.
 
+use config::OWN_FILES;
 use drivers::{DriverChoice, DriverKind};
 
 use super::uring::driver;
 use super::with_room;
 use crate::finding::{Amount, Check, Finding, Verdict, grouped};
 use crate::{Machine, Remedy, Request};
-
-/// Standard streams, an event queue or rings, listeners, locks, the log and the service account's connection: about 20.
-const OWN_FILES: u64 = 64;
 
 /// What each further worker adds: its event queue or rings, its wake-up, its share of each listener.
 const FILES_PER_WORKER: u64 = 8;
@@ -22,7 +20,7 @@ const FILES_PER_RING: u64 = 2;
 /// Descriptors of one of our processes beside its clients.
 fn beside_clients(machine: &Machine, request: &Request) -> u64 {
     let backends = if request.role.serves() { request.backends(machine) } else { 0 };
-    OWN_FILES + FILES_PER_WORKER * u64::from(request.workers.saturating_sub(1)) + backends
+    u64::from(OWN_FILES) + FILES_PER_WORKER * u64::from(request.workers.saturating_sub(1)) + backends
 }
 
 /// Descriptors of one of our processes.

@@ -270,6 +270,11 @@ fn what_the_server_takes_is_compared_with_the_backends() {
         "max_connections of the server is 100, 136 needed: SET GLOBAL max_connections = 136;"
     );
     assert!(short.remedies.iter().any(|remedy| remedy.now().contains("max_backends of Onramp to 92")));
+    // Where the server says how many backends there may be, few are too few, and lowering a number is no remedy.
+    let found = Request { max_backends: 0, ..Request::default() };
+    assert_eq!(judged(&with(40), &found).verdict, Verdict::Ok);
+    let short = judged(&with(39), &found);
+    assert_eq!((short.verdict, short.remedies.len()), (Verdict::Short, 1));
     // A load generator on its own meets the server itself.
     assert_eq!(judged(&with(10_000), &bench()).needed, Amount::Count(100_008));
     assert_eq!(judged(&with(10_000), &bench()).verdict, Verdict::Short);
