@@ -126,6 +126,13 @@ def admin(server):
 
 
 @pytest.fixture
+def own_admin(own_server):
+    """Likewise, to the test's own server."""
+    with raw.connect(own_server, *ADMIN) as connection:
+        yield connection
+
+
+@pytest.fixture
 def schema(admin):
     """A fresh, empty schema, by the same name each time."""
     admin.query("SET lock_wait_timeout = 100")

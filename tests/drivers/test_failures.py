@@ -11,12 +11,6 @@ from harness.waiting import PATIENCE, SOON, in_background, until, wait_until_bac
 
 
 @pytest.fixture
-def own_admin(own_server):
-    with raw.connect(own_server, "admin", "admin-secret") as connection:
-        yield connection
-
-
-@pytest.fixture
 def through(own_server, own_onramp):
     """An Onramp in front of a server that the test may kill."""
     return own_onramp(own_server, max_backends=4)

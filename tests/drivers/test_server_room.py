@@ -5,8 +5,7 @@ import pytest
 from harness import raw
 from harness.counted import Counted
 from harness.raw import Err, Ok
-from harness.server import ADMIN
-from harness.waiting import until
+from harness.waiting import in_background, until
 
 
 @pytest.fixture
@@ -14,12 +13,6 @@ def onramp(own_server, folder):
     onramp = Counted(own_server, folder, workers=1, max_backends=0, user_backends_share=100).start()
     yield onramp
     onramp.stop()
-
-
-@pytest.fixture
-def own_admin(own_server):
-    with raw.connect(own_server, *ADMIN) as admin:
-        yield admin
 
 
 @pytest.fixture
@@ -69,5 +62,6 @@ def test_more_clients_than_there_is_room_for(own_server, own_admin, onramp, boun
     own_admin.query("SET GLOBAL max_connections = 12")
     until(lambda: bound() <= 6, "the server's limit was not seen")
     clients = [raw.connect(onramp) for _ in range(40)]
-    answers = [client.query("SELECT SLEEP(0.01)") for client in clients]
+    joins = [in_background(lambda client: [client.query("SELECT SLEEP(0.01)") for _ in range(5)], client) for client in clients]
+    answers = [answer for join in joins for answer in join()]
     assert not [answer for answer in answers if isinstance(answer, Err)]
