@@ -61,6 +61,8 @@ pub struct Workers {
     lock_waits_asked: AtomicU64,
     /// Until when users have shares, because one crowds out another, in microseconds.
     crowded_until: AtomicU64,
+    /// Until when a user who has nothing under way waits for permits that other workers hold, in microseconds.
+    shut_out_until: AtomicU64,
     /// Counts statements that had to queue: the order of all queues.
     arrivals: AtomicU64,
     seats: Box<[Seat]>,
@@ -142,6 +144,7 @@ impl Workers {
             sharing_meter: Meter::new([settings.shared_backends_range(), settings.in_flight_range()]),
             lock_waits_asked: AtomicU64::new(0),
             crowded_until: AtomicU64::new(0),
+            shut_out_until: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             seats: (0..count).map(|_| seat()).collect(),
         };
@@ -162,6 +165,16 @@ impl Workers {
     /// Users have shares until then, or longer.
     pub(crate) fn prolong_crowding(&self, until: Instant) {
         self.crowded_until.fetch_max(until.as_micros(), SeqCst);
+    }
+
+    /// Whether a user who has nothing under way waits on some worker that has no permit to lend.
+    pub(crate) fn shut_a_user_out(&self, now: Instant) -> bool {
+        now.as_micros() < self.shut_out_until.load(SeqCst)
+    }
+
+    /// That holds until then, or longer. True where nobody has said so lately.
+    pub(crate) fn prolong_shutting_out(&self, now: Instant, until: Instant) -> bool {
+        self.shut_out_until.fetch_max(until.as_micros(), SeqCst) <= now.as_micros()
     }
 
     /// How many permits there are.

@@ -6,6 +6,7 @@ use seam::Instant;
 
 use super::{Backend, Permit};
 use crate::engine::Engine;
+use crate::workers::letter::Letter;
 
 /// A statement lends nothing before it has run this long, however short its like: below that it waits for a core of the
 /// server rather than for a lock. As often as the stall checker of MySQL's pool looks.
@@ -25,6 +26,9 @@ const OVERDUE: usize = 2;
 /// So many of those that wait are looked at for one whose user is shut out.
 const LOOKED_AT: usize = 256;
 
+/// How often a worker that has nothing to lend itself looks for one: waiting for so long is noticed by nobody.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 /// What is known of statements that take longer than their like.
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
@@ -32,6 +36,8 @@ pub(crate) struct Stalls {
     pub(crate) latest: Option<Instant>,
     /// Kinds of which several have been running for `long_statement_time` now, by their fingerprints.
     pub(crate) overdue_kinds: Vec<u64>,
+    /// When it is looked next for a user who is shut out while other workers hold all permits.
+    look_at: Option<Instant>,
 }
 
 impl Engine {
@@ -46,6 +52,7 @@ impl Engine {
         if !short {
             return;
         }
+        self.have_others_lend();
         let over: Vec<_> = self
             .backends
             .iter()
@@ -91,10 +98,35 @@ impl Engine {
     /// own then, and again as long as that is so, however many have: a user's part of the backends bounds that. Whoever sleeps in as many
     /// transactions as may lend would else stop everybody.
     fn shuts_a_user_out(&self) -> bool {
+        self.now < self.workers.crowded_until()
+            || self.workers.shut_a_user_out(self.now)
+            || self.has_a_user_shut_out()
+    }
+
+    /// Whether such a user's work waits on this worker.
+    fn has_a_user_shut_out(&self) -> bool {
         let waiting = self.scheduler.some_short(LOOKED_AT);
-        let identities = waiting.iter().filter_map(|&client| self.clients[client as usize].identity);
-        let shut_out = |identity| self.identities.usage(identity, &self.workers.users).backends() == 0;
-        self.now < self.workers.crowded_until() || identities.into_iter().any(shut_out)
+        let mut identities = waiting.iter().filter_map(|&client| self.clients[client as usize].identity);
+        identities.any(|identity| self.identities.usage(identity, &self.workers.users).backends() == 0)
+    }
+
+    /// Whether this worker can only wait for others to give a permit back, or to lend one.
+    fn depends_on_others(&self) -> bool {
+        let holds = |(_, backend): (usize, &Backend)| backend.permit == Permit::Held;
+        self.workers.count() > 1 && self.scheduler.waiting() > 0 && !self.backends.iter().any(holds)
+    }
+
+    /// Those who hold all permits hear of a user who is shut out on this worker, which has none to lend.
+    fn have_others_lend(&mut self) {
+        if self.stalls.look_at.is_some_and(|at| at > self.now) || !self.depends_on_others() {
+            return;
+        }
+        self.stalls.look_at = Some(self.now + LOOK_AGAIN);
+        // Until the next look, and the turn after it.
+        let until = self.now + 2 * LOOK_AGAIN;
+        if self.has_a_user_shut_out() && self.workers.prolong_shutting_out(self.now, until) {
+            self.write_to_others(&Letter::Wake);
+        }
     }
 
     /// When the next permit is lent because of a stall.
@@ -103,8 +135,10 @@ impl Engine {
             return None;
         }
         let held = self.backends.iter().filter(|(_, backend)| backend.permit == Permit::Held);
-        let stalls = held.map(|(_, backend)| self.stalls_at(backend));
-        let stalls: Vec<_> = stalls.collect();
+        let stalls: Vec<_> = held.map(|(_, backend)| self.stalls_at(backend)).collect();
+        if stalls.is_empty() && self.depends_on_others() {
+            return Some(self.stalls.look_at.map_or(self.now, |at| at.max(self.now)));
+        }
         let first = stalls.iter().copied().min();
         if self.room_to_lend() > 0 || first.is_some_and(|first| first <= self.now) && self.shuts_a_user_out()
         {
