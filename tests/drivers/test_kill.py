@@ -257,6 +257,23 @@ def test_kill_ends_the_rest_of_a_text_or_procedure(client, admin, note, schema, 
     note("killer goes on", killer.query("SELECT 1"))
 
 
+@pytest.mark.parametrize("most", [1, 3])
+def test_kill_where_every_backend_is_held(own_server, own_onramp, most):
+    """A KILL has one more then, since it may be what frees one; nobody takes that away before."""
+    onramp = own_onramp(own_server, max_backends=most)
+    with raw.connect(own_server, "admin", "admin-secret") as admin, raw.connect(onramp) as killer, closing(functools.partial(raw.connect, onramp)) as client:
+        for _ in range(5):
+            victims = [client() for _ in range(most)]
+            for victim in victims:
+                victim.query("BEGIN")
+                victim.command(raw.QUERY, b"DO SLEEP(10000)")
+            until(lambda: len(sleeps(admin)) == most, "some never sleep")
+            for victim in victims:
+                assert isinstance(killer.query(f"KILL {victim.id}"), Ok)
+                assert_killed_with_its_rest(victim)
+            assert killer.query("SELECT 'goes on'").rows == [(b"goes on",)]
+
+
 def test_a_killed_connection_is_no_loss_to_report(own_server, own_onramp):
     kill_without_a_report(own_server, own_onramp(own_server))
 

@@ -105,7 +105,7 @@ impl Engine {
                 if self.draining.is_some() && !needed && self.scheduler.waiting() == 0 {
                     return self.quit_backend(key);
                 }
-                if self.workers.places.are_too_many() {
+                if self.has_too_many_backends() {
                     return self.quit_backend(key);
                 }
                 if !self.is_kept_for_us(key) && self.leave_to_other_worker(needed) {
@@ -147,7 +147,12 @@ impl Engine {
         for key in over {
             self.quit_backend(key);
         }
-        while self.workers.places.are_too_many() && self.close_idle_backend() {}
+        while self.has_too_many_backends() && self.close_idle_backend() {}
+    }
+
+    /// Whether there are more than the server has room for. What is urgent may have one more than that, and uses it first.
+    fn has_too_many_backends(&self) -> bool {
+        self.urgent.is_empty() && self.workers.places.are_too_many()
     }
 
     fn is_left_by_clients(&self, identity: IdentityId) -> bool {
