@@ -229,8 +229,18 @@ pub enum CharsetSetting {
     },
     /// `SET [SESSION] collation_connection = literal` and nothing else.
     CollationConnection,
+    /// Something else of how values are converted, not of how texts are read: ask the server.
+    UnsureConversion,
     /// Something else: ask the server.
     Unsure,
+}
+
+impl CharsetSetting {
+    /// Whether only the server knows what it comes to.
+    #[must_use]
+    pub fn is_unsure(&self) -> bool {
+        matches!(self, Self::Unsure | Self::UnsureConversion)
+    }
 }
 
 /// What `text`, the argument of a COM_QUERY or COM_STMT_PREPARE, does.
@@ -345,9 +355,12 @@ fn may_set_role(text: &[u8], mode: LexMode) -> bool {
 struct Reading {
     /// How many there are, up to where that is not sure any more. A text has fewer than its bytes, of which it has less than 2^32.
     statements: u32,
+    /// Any of the character sets.
     charset: bool,
-    /// To one that is not named.
-    unsure_charset: bool,
+    /// `character_set_client`, in which texts are read.
+    client_charset: bool,
+    /// That, to one that is not named.
+    unsure_client_charset: bool,
     sql_mode: bool,
     /// See [`Self::reads_alike`], once it has been asked for.
     alike: Option<bool>,
@@ -355,15 +368,17 @@ struct Reading {
 
 impl Reading {
     fn take(&mut self, statement: &Statement) {
+        let unsure = statement.charset == CharsetSetting::Unsure;
         self.charset |= statement.charset != CharsetSetting::Untouched;
-        self.unsure_charset |= statement.charset == CharsetSetting::Unsure;
+        self.client_charset |= unsure || matches!(statement.charset, CharsetSetting::Names { .. });
+        self.unsure_client_charset |= unsure;
         self.sql_mode |= statement.sets_lex_mode;
     }
 
     /// Whether what follows may be other statements than the lexer reads. In all character sets but swe7 the bytes of ASCII are the same
     /// signs.
     fn may_differ(&mut self, text: &[u8]) -> bool {
-        self.sql_mode || self.unsure_charset || (self.charset && !self.reads_alike(text))
+        self.sql_mode || self.unsure_client_charset || (self.client_charset && !self.reads_alike(text))
     }
 
     /// Whether any named character set has the text read in the same way.

@@ -16,9 +16,11 @@ pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) {
         return scanner.add_effect(effect);
     }
     let mut assignments = 0;
+    let mut reads_alike = true;
     loop {
         let charset = assignment(scanner, statement);
         assignments += 1;
+        reads_alike &= !matches!(charset, CharsetSetting::Names { .. } | CharsetSetting::Unsure);
         if charset != CharsetSetting::Untouched {
             statement.charset = charset;
         }
@@ -31,7 +33,8 @@ pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) {
         scanner.add_effect(Effects::UNKNOWN);
     }
     if assignments > 1 && statement.charset != CharsetSetting::Untouched {
-        statement.charset = CharsetSetting::Unsure;
+        statement.charset =
+            if reads_alike { CharsetSetting::UnsureConversion } else { CharsetSetting::Unsure };
     }
 }
 
@@ -230,11 +233,13 @@ fn system_variable(
         // `WHERE id IS NULL` then reads the last insert id.
         scanner.add_effect(Effects::SESSION_VARIABLE);
     }
-    let of_charsets =
-        ["character_set_client", "character_set_results", "character_set_connection", "collation_connection"];
+    // The servers' lexers go by character_set_client alone (`THD::charset`).
+    let of_conversions = ["character_set_results", "character_set_connection", "collation_connection"];
     if is("collation_connection") && value == Value::Literal {
         CharsetSetting::CollationConnection
-    } else if of_charsets.into_iter().any(is) {
+    } else if of_conversions.into_iter().any(is) {
+        CharsetSetting::UnsureConversion
+    } else if is("character_set_client") {
         CharsetSetting::Unsure
     } else {
         CharsetSetting::Untouched

@@ -215,6 +215,11 @@ fn a_character_set_that_changes_within_a_text_is_doubtful() {
     assert!(
         doubtful(b"SET CHARACTER SET x; SELECT 1") && doubtful(b"SELECT 1; SET character_set_client = @a")
     );
+    assert!(doubtful(b"SET collation_connection = @a, character_set_client = @b; SELECT 1"));
+    // The servers' lexers do not go by these.
+    assert!(!doubtful(
+        "SET collation_connection = @a, character_set_results = DEFAULT; SELECT 'ä'".as_bytes()
+    ));
     assert!(!doubtful(b"SET NAMES utf8mb4; SET time_zone = '+00:00'; SELECT 1"));
     assert!(!doubtful("SET NAMES utf8mb4 COLLATE utf8mb4_bin; SELECT 1".as_bytes()));
     assert!(!doubtful("SET NAMES utf8mb4 /* \u{e4} */".as_bytes()));
@@ -753,18 +758,30 @@ fn charsets() {
         CharsetSetting::CollationConnection
     );
     for unsure in [
-        "SET character_set_results = NULL",
+        "SET character_set_client = latin1",
+        "SET collation_connection = DEFAULT, character_set_client = DEFAULT",
+        "SET character_set_client = DEFAULT, collation_connection = DEFAULT",
         "SET CHARACTER SET utf8",
         "SET CHARSET 'utf8'",
         "SET autocommit = 1, NAMES utf8",
         "SET NAMES utf8, autocommit = 1",
         "SET NAMES DEFAULT",
         "SET NAMES utf8; SELECT 1",
-        "SET @@collation_connection = @@collation_server",
-        "SET collation_connection = CONCAT('a', 'b')",
         "SET NAMES",
+        "SET NAMES utf8, collation_connection = utf8_bin",
+        "SET character_set_results = NULL; SELECT 1",
     ] {
         assert_eq!(charset(unsure), CharsetSetting::Unsure, "{unsure}");
+    }
+    for conversion in [
+        "SET character_set_results = NULL",
+        "SET character_set_connection = gbk",
+        "SET @@collation_connection = @@collation_server",
+        "SET collation_connection = CONCAT('a', 'b')",
+        "SET collation_connection = utf8_bin, autocommit = 1",
+        "SET autocommit = 1, character_set_results = DEFAULT",
+    ] {
+        assert_eq!(charset(conversion), CharsetSetting::UnsureConversion, "{conversion}");
     }
     for untouched in ["SET autocommit = 1", "SET GLOBAL collation_connection = x", "SELECT 'SET NAMES utf8'"]
     {
@@ -1034,6 +1051,7 @@ fn statements_are_counted_as_far_as_that_is_sure() {
         ("SET sql_mode = 'ANSI'; SELECT 1", 1),
         ("SELECT 1; SET NAMES utf8mb4; SELECT 2; SET @@sql_mode = ''; SELECT 3", 4),
         ("SELECT 1; SET NAMES swe7; SELECT 2; SELECT 3", 2),
+        ("SET collation_connection = DEFAULT; SHOW VARIABLES; SELECT 3", 3),
         ("", 0),
     ] {
         assert_eq!(plain(text).statements, statements, "{text}");

@@ -81,7 +81,7 @@ pub(crate) fn unreported(
         names.extend(silent.cloned());
     }
     let mut add = |more: &[&[u8]]| names.extend(more.iter().map(|&name| Box::from(name)));
-    if statement.charset == CharsetSetting::Unsure && done {
+    if statement.charset.is_unsure() && done {
         add(&CHARSETS);
     }
     if failed && statement.sets_for_itself {
