@@ -394,7 +394,7 @@ impl Default for Settings {
             long_statement_time: Duration::from_millis(500),
             long_permits: 0,
             overload: OverloadSettings::default(),
-            long_permits_max: 1,
+            long_permits_max: 0,
             shares: SharesSettings { fair_share: FairShare::Crowding, ..SharesSettings::default() },
             stall_limit: Duration::from_millis(60),
             transaction_delay: Duration::ZERO,

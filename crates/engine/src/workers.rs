@@ -294,9 +294,14 @@ impl Workers {
         Some(allowed)
     }
 
-    /// Whether so few long statements run that they take their usual time.
-    pub(crate) fn long_statements_are_few(&self) -> bool {
-        self.long.are_few()
+    /// Whether so few long statements have run for so long that what ends now has taken its usual time.
+    pub(crate) fn long_statements_have_been_few(&self, now: Instant, time: Duration) -> bool {
+        self.long.have_been_few(now, time)
+    }
+
+    /// There are long statements of which nobody knows what they take beside few.
+    pub(crate) fn begin_with_few_long(&self, now: Instant) {
+        self.long.begin_with_few(now);
     }
 
     /// A long statement has run to its end.

@@ -336,13 +336,13 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
     OptionSpec {
         name: "long_permits_max",
         kind: Kind::Count(0..=16_384, |configuration| &mut configuration.engine.long_permits_max),
-        // A kind that is met first while many run looks as if it always took that long, so that the lane may stay large.
-        default: "1",
+        // Half of the backends are for the others, whatever happens.
+        default: "0",
         example: "32",
         doc: "How many statements of the long lane may run at a time where more of them slow nobody down, because they wait for \
-              a disk or sleep: found out by trying. Those beyond long_permits take no permits. 0 stands for half of \
-              max_backends; a number up to long_permits, as the default, keeps the lane from growing. Where long statements \
-              that wait give way to long ones that compute, the short ones suffer for a while.",
+              a disk or sleep: found out by trying, within a few of them where hardly anything else runs. Those beyond \
+              long_permits take no permits. 0 stands for half of max_backends; a number up to long_permits keeps the lane from \
+              growing. Where long statements that wait give way to long ones that compute, the short ones suffer for a while.",
         section: Section::Scheduling,
     },
     OptionSpec {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::InFlight;
+use super::{InFlight, Permit};
 use crate::client::commands::key_u32;
 use crate::engine::Engine;
 use crate::learned::long_permits::LongEnd;
@@ -35,9 +35,17 @@ impl Engine {
         let enters = !matches!(request.lane, Some(Lane::Long | Lane::Contended))
             && self.belongs_to_long_lane(key, request);
         if enters {
+            self.note_long_kind(request.fingerprint());
             self.change_lane(key, Lane::Long);
         }
         enters
+    }
+
+    /// A statement of this kind comes to the long lane. However many others get on with each other there: this one may compute.
+    pub(crate) fn note_long_kind(&self, fingerprint: u64) {
+        if !self.digests.knows_long_time(fingerprint) {
+            self.workers.begin_with_few_long(self.now);
+        }
     }
 
     /// Statements that wait for long ones to end go on with the others, if they have turned out to be short.
@@ -57,16 +65,29 @@ impl Engine {
         if statement.fingerprint == 0 || statement.summary.error.is_some() {
             return;
         }
-        let few = self.workers.long_statements_are_few();
+        let few = self.workers.long_statements_have_been_few(self.now, time);
         if !self.backends[key].runs_long {
-            let time = micros(statement.waited + time);
-            let usual = self.digests.usual_response(statement.fingerprint, time, few);
-            return self.others_pace.add(time, usual);
+            let response = micros(statement.waited + time);
+            let usual = self.digests.usual_response(statement.fingerprint, response, few);
+            let limit = self.settings.long_statement_time;
+            // Long ones that began before their kind was known are nobody whom others slow down.
+            if time < limit || usual < micros(limit) {
+                self.others_pace.add(response, usual);
+            }
+            return;
         }
-        if let Some(usual) = self.digests.usual_long_time(statement.fingerprint, time, few) {
-            let others = std::mem::take(&mut self.others_pace);
-            self.workers.measure_long(&LongEnd { time, usual, others });
-        }
+        let few = few && !self.has_unknown_long_ones();
+        let usual = self.digests.usual_long_time(statement.fingerprint, time, few);
+        let others = std::mem::take(&mut self.others_pace);
+        self.workers.measure_long(&LongEnd { at: self.now, time, usual, others });
+    }
+
+    /// Whether statements run for long outside of the long lane: their kinds were not known as long when they began.
+    fn has_unknown_long_ones(&self) -> bool {
+        self.backends.iter().any(|(_, backend)| {
+            let overdue = || self.long_at(backend).is_some_and(|at| at <= self.now);
+            backend.permit != Permit::None && !backend.runs_long && !backend.waits_for_lock && overdue()
+        })
     }
 
     pub(crate) fn change_lane(&mut self, key: usize, lane: Lane) {

@@ -152,7 +152,7 @@ impl Engine {
     }
 
     /// When what runs on a backend will have run for `long_statement_time`; `None` where no statement is long.
-    fn long_at(&self, backend: &Backend) -> Option<Instant> {
+    pub(super) fn long_at(&self, backend: &Backend) -> Option<Instant> {
         let limit = self.settings.long_statement_time;
         (!limit.is_zero()).then(|| backend.first_since + limit)
     }

@@ -152,7 +152,7 @@ impl Digests {
     }
 
     /// What such a statement usually takes where `few` long ones run at a time, before this execution is taken in, which took
-    /// `time`. `None` where nothing was known.
+    /// `time`. `None` where nothing was known of that.
     pub(crate) fn usual_long_time(
         &mut self,
         fingerprint: u64,
@@ -163,13 +163,18 @@ impl Digests {
         let usual = &mut self.digests[place].usual_long;
         let before = *usual;
         let time = u32::try_from(micros(time)).unwrap_or(u32::MAX);
-        if before == 0 {
+        if before == 0 && few {
             *usual = time;
         } else if few {
             // A sixteenth each: within a tenth of the mean where times differ by half either way.
             *usual = before - before / 16 + time / 16;
         }
         (before > 0).then(|| Duration::from_micros(before.into()))
+    }
+
+    /// Whether it is known what such a statement takes where few long ones run at a time.
+    pub(crate) fn knows_long_time(&self, fingerprint: u64) -> bool {
+        self.find(fingerprint).is_ok_and(|place| self.digests[place].usual_long > 0)
     }
 
     /// What such a statement usually takes from its arrival on where `few` long ones run at a time; `time`, both in

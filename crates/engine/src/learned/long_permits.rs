@@ -2,12 +2,15 @@
 //!
 //! `long_permits` of them take permits, so that all other permits are for short statements, whatever comes. Where long
 //! statements wait and those that run do not slow each other down, since they wait for a disk or sleep rather than compute,
-//! more are tried, beyond the permits; and fewer again once they do slow each other down. The longest-waiting statement
-//! goes first, whichever worker it is with.
+//! more are tried, beyond the permits; and fewer again once they do slow each other down. While hardly anything else runs, nobody
+//! can be hurt by a try: then it goes faster, and what it came to is taken back when others come. The longest-waiting statement goes
+//! first, whichever worker it is with.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use seam::Instant;
 
 use crate::outside::histogram::micros;
 use crate::workers::Place;
@@ -24,6 +27,8 @@ pub(crate) struct LongPermits {
     most: AtomicU32,
     /// How many may run beyond those with permits, as of now.
     more: AtomicU32,
+    /// Since when no more have run than have permits, in microseconds; [`NOBODY`] where more do.
+    few_since: AtomicU64,
     running: AtomicU32,
     /// Where the first long statement of each worker stands.
     wants: Box<[AtomicU64]>,
@@ -44,10 +49,11 @@ pub(crate) enum Allowed {
 /// A long statement that has run to its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LongEnd {
+    pub(crate) at: Instant,
     /// What it took.
     pub(crate) time: Duration,
-    /// What its like takes with few at a time.
-    pub(crate) usual: Duration,
+    /// What its like takes with few at a time; `None` where nobody knows.
+    pub(crate) usual: Option<Duration>,
     /// What other statements of its worker have taken since its last such end, from their arrival on.
     pub(crate) others: Pace,
 }
@@ -74,13 +80,17 @@ impl Pace {
 /// How long statements take compared with what they took when few ran.
 #[derive(Debug)]
 struct Measurement {
-    /// Statements that began before the latest change, at most: they say nothing about it.
-    to_skip: u32,
+    /// When the number was changed: statements that began before that say nothing about it.
+    changed_at: Instant,
     count: u32,
     long: Pace,
     others: Pace,
+    /// What all long ones that have ended took, those too that say nothing; microseconds.
+    all_long: u64,
     /// How many ran beyond the permits before the latest try with more, which is not measured yet.
     tried_from: Option<u32>,
+    /// How many ran beyond the permits when the others were last seen, where more have been tried since.
+    in_company: Option<u32>,
     /// So many measurements are left until the next try.
     rest: u32,
     /// And so many there will be if that fails.
@@ -91,8 +101,18 @@ struct Measurement {
 /// either way is off by a tenth at most in four of five cases.
 const FEWEST: u32 = 16;
 
+/// They are alone where all others together take less than so many hundredths of their time: health checks and the like.
+const ALONE: u32 = 1;
+
+/// So many times as many are tried where they are alone, and twice as many where they are not. From a quarter of 16 permits to 64 it is two
+/// steps then.
+const STEP_ALONE: u32 = 4;
+
 /// Of other statements, as much as takes a tenth of a second usually shows whether they are slowed down; microseconds.
 const ENOUGH: u64 = 100_000;
+
+/// Where nothing is being tried, a pause of the server's disk or the like must not be taken for the long ones' work; microseconds.
+const CERTAIN: u64 = 10 * ENOUGH;
 
 /// After a try that failed, the next one comes later and later, up to this many measurements: where statements compute, each
 /// try costs the others something.
@@ -104,6 +124,7 @@ impl LongPermits {
             set: AtomicU32::new(set),
             most: AtomicU32::new(most),
             more: AtomicU32::new(0),
+            few_since: AtomicU64::new(0),
             running: AtomicU32::new(0),
             wants: (0..workers).map(|_| AtomicU64::new(NOBODY)).collect(),
             crowded: AtomicBool::new(false),
@@ -167,24 +188,47 @@ impl LongPermits {
         debug_assert!(before > 0, "a permit is given back once");
     }
 
-    /// Whether no more run than have permits: then they take their usual time.
-    pub(crate) fn are_few(&self) -> bool {
-        self.more.load(SeqCst) == 0
+    /// Whether no more have run than have permits for so long up to `now`: then what took that time has taken its usual one.
+    pub(crate) fn have_been_few(&self, now: Instant, time: Duration) -> bool {
+        self.few_since.load(SeqCst) <= now.as_micros().saturating_sub(micros(time))
     }
 
-    /// One has run to its end.
+    /// One has run to its end, which has not been said to [`Self::give`] yet.
     pub(crate) fn measure(&self, end: &LongEnd, permits: u32) {
-        let mut measurement = self.measurement.lock().unwrap_or_else(PoisonError::into_inner);
-        let limit = self.limit(permits);
-        if !measurement.add(end, limit) {
-            return;
+        if end.usual.is_none() {
+            self.begin_with_few(end.at);
         }
-        let crowded = self.crowded.swap(false, SeqCst);
-        let more = self.more.load(SeqCst);
-        let room = self.most.load(SeqCst).saturating_sub(self.with_permit(permits));
-        let next = measurement.next(more, limit, crowded).min(room);
-        self.more.store(next, SeqCst);
-        measurement.to_skip = if next == more { 0 } else { limit };
+        let mut measurement = self.lock();
+        let (more, limit) = (self.more.load(SeqCst), self.limit(permits));
+        let mut next = more;
+        if end.usual.is_some_and(|usual| measurement.add(end, usual, limit)) {
+            let crowded = self.crowded.swap(false, SeqCst);
+            let room = self.most.load(SeqCst).saturating_sub(self.with_permit(permits));
+            next = measurement.next(more, limit, crowded).min(room);
+        }
+        if next != more {
+            self.more.store(next, SeqCst);
+            measurement.changed_at = end.at;
+        }
+        let few = next == 0 && self.running.load(SeqCst) <= self.with_permit(permits).saturating_add(1);
+        match (few, self.few_since.load(SeqCst)) {
+            (true, NOBODY) => self.few_since.store(end.at.as_micros(), SeqCst),
+            (true, _) => {}
+            (false, _) => self.few_since.store(NOBODY, SeqCst),
+        }
+    }
+
+    /// There are statements of which nobody knows what they take beside few: that has to be seen first.
+    pub(crate) fn begin_with_few(&self, now: Instant) {
+        if self.more.load(SeqCst) > 0 {
+            let mut measurement = self.lock();
+            *measurement = Measurement { changed_at: now, ..Measurement::NONE };
+            self.more.store(0, SeqCst);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Measurement> {
+        self.measurement.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says where the first long statement of a worker stands.
@@ -206,41 +250,62 @@ impl LongPermits {
 
 impl Measurement {
     const NONE: Self = Self {
-        to_skip: 0,
+        changed_at: Instant::START,
         count: 0,
         long: Pace { time: 0, usual: 0 },
         others: Pace { time: 0, usual: 0 },
+        all_long: 0,
         tried_from: None,
+        in_company: None,
         rest: 0,
         pause: 1,
     };
 
     /// Takes one in. True where enough is known: of the others that they are slowed down is known long before it is known of the
     /// long ones.
-    fn add(&mut self, end: &LongEnd, limit: u32) -> bool {
+    fn add(&mut self, end: &LongEnd, usual: Duration, limit: u32) -> bool {
         self.others.add(end.others.time, end.others.usual);
-        if self.tried_from.is_some() && self.others.usual >= ENOUGH && self.others.is_from(125) {
-            return true;
+        self.all_long = self.all_long.saturating_add(micros(end.time));
+        if self.others.usual >= ENOUGH {
+            let have_come = self.in_company.is_some() && !self.is_alone();
+            let sure = self.tried_from.is_some() || self.others.usual >= CERTAIN;
+            if have_come || (sure && self.others.is_from(125)) {
+                return true;
+            }
         }
-        if self.to_skip > 0 {
-            self.to_skip -= 1;
+        if end.at.since(self.changed_at) < end.time {
             return false;
         }
         self.count += 1;
-        self.long.add(micros(end.time), micros(end.usual));
-        self.count >= limit.max(FEWEST)
+        self.long.add(micros(end.time), micros(usual));
+        let enough = if self.is_alone() { limit } else { limit.max(FEWEST) };
+        self.count >= enough
+    }
+
+    /// Whether the others take next to nothing, compared with the long ones.
+    fn is_alone(&self) -> bool {
+        u128::from(self.others.time) * 100 < u128::from(self.all_long) * u128::from(ALONE)
     }
 
     /// How many may run beyond the permits, after `more`, where `limit` may run in all. Twice as many in all are tried while they
-    /// take a tenth longer than usual at most. Did they compute, they would take twice as long: as from a quarter longer on,
-    /// the try has failed. The same holds for other statements.
+    /// take a tenth longer than usual at most, and more where they are alone. Did they compute, they would take twice as long: as from a
+    /// quarter longer on, the try has failed. The same holds for other statements.
     fn next(&mut self, more: u32, limit: u32, crowded: bool) -> u32 {
         let tried_from = self.tried_from.take();
+        let alone = self.is_alone();
         let (long, others) = (std::mem::take(&mut self.long), std::mem::take(&mut self.others));
-        self.count = 0;
+        (self.count, self.all_long) = (0, 0);
+        if let Some(before) = self.in_company.take_if(|_| !alone) {
+            // Nobody knows what the others usually take but beside few.
+            (self.rest, self.pause) = (0, 1);
+            return before.min(more);
+        }
         if long.is_from(125) || others.is_from(125) {
-            self.rest = self.pause;
-            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            // Where only those with permits run, something else is to blame.
+            if tried_from.is_some() || more > 0 {
+                self.rest = self.pause;
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            }
             return tried_from.unwrap_or(more / 2);
         }
         if tried_from.is_some() {
@@ -251,6 +316,10 @@ impl Measurement {
             return more;
         }
         self.tried_from = Some(more);
+        if alone {
+            self.in_company.get_or_insert(more);
+            return more.saturating_add(limit.saturating_mul(STEP_ALONE - 1));
+        }
         more.saturating_add(limit)
     }
 }
@@ -281,20 +350,27 @@ mod tests {
         assert_eq!((long.could_use(1, 16), long.free(16)), (None, 0));
     }
 
-    /// A statement of a second that took so many milliseconds.
+    /// A statement of a second that took so many milliseconds, and has begun when nothing had changed for long. Others took a fifth of
+    /// that.
     fn end(millis: u64) -> LongEnd {
         LongEnd {
+            at: Instant::from_micros(1 << 40),
             time: Duration::from_millis(millis),
-            usual: Duration::from_secs(1),
-            others: Pace { time: 1000, usual: 1000 },
+            usual: Some(SECOND),
+            others: Pace { time: 200_000, usual: 200_000 },
         }
     }
 
-    /// So many statements of a second run to their end, in so many milliseconds each, while others wait.
+    /// So many statements of a second run to their end, one after the other, in so many milliseconds each, while others wait.
     fn run(long: &LongPermits, statements: u32, millis: u64) {
+        run_like(long, statements, &end(millis));
+    }
+
+    fn run_like(long: &LongPermits, statements: u32, end: &LongEnd) {
         for _ in 0..statements {
+            let changed_at = long.measurement.lock().unwrap().changed_at;
             long.crowded.store(true, SeqCst);
-            long.measure(&end(millis), 16);
+            long.measure(&LongEnd { at: changed_at + end.time, ..*end }, 16);
         }
     }
 
@@ -305,9 +381,14 @@ mod tests {
         assert_eq!(long.limit(16), 4, "not enough is known yet");
         run(&long, 1, 1000);
         assert_eq!(long.limit(16), 8);
-        // Those that had begun before say nothing: four, and sixteen more.
-        run(&long, 19, 1000);
-        assert_eq!(long.limit(16), 8);
+        let changed_at = long.measurement.lock().unwrap().changed_at;
+        for _ in 0..100 {
+            let before = LongEnd { at: changed_at + Duration::from_millis(999), ..end(1000) };
+            long.crowded.store(true, SeqCst);
+            long.measure(&before, 16);
+        }
+        run(&long, 15, 1000);
+        assert_eq!(long.limit(16), 8, "those that had begun before say nothing");
         run(&long, 1, 1000);
         assert_eq!(long.limit(16), 16);
         run(&long, 1000, 1000);
@@ -333,6 +414,15 @@ mod tests {
     }
 
     #[test]
+    fn what_slows_all_down_where_few_run_delays_no_try() {
+        let long = LongPermits::new(4, 20, 1);
+        run(&long, 1000, 1300);
+        assert_eq!(long.limit(16), 4);
+        run(&long, 32, 1000);
+        assert!(long.limit(16) > 4);
+    }
+
+    #[test]
     fn where_none_waits_none_is_added() {
         let long = LongPermits::new(4, 20, 1);
         for _ in 0..100 {
@@ -344,18 +434,70 @@ mod tests {
     #[test]
     fn none_is_added_at_the_expense_of_the_others() {
         let long = LongPermits::new(4, 20, 1);
-        let short = LongEnd { others: Pace { time: 1300, usual: 1000 }, ..end(1000) };
-        for _ in 0..100 {
-            long.crowded.store(true, SeqCst);
-            long.measure(&short, 16);
-        }
+        let short = LongEnd { others: Pace { time: 260_000, usual: 200_000 }, ..end(1000) };
+        run_like(&long, 100, &short);
         assert_eq!(long.limit(16), 4);
         run(&long, 2000, 1000);
         assert_eq!(long.limit(16), 20);
-        for _ in 0..1000 {
-            long.measure(&short, 16);
-        }
+        run_like(&long, 1000, &short);
         assert_eq!(long.limit(16), 4);
+    }
+
+    /// A health check each second is nobody's company.
+    const ALONE: LongEnd = LongEnd {
+        at: Instant::START,
+        time: SECOND,
+        usual: Some(SECOND),
+        others: Pace { time: 900, usual: 900 },
+    };
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn alone_they_are_soon_as_many_as_come_until_others_do() {
+        let long = LongPermits::new(4, 64, 1);
+        run_like(&long, 4, &ALONE);
+        assert_eq!(long.limit(16), 16);
+        run_like(&long, 16, &ALONE);
+        assert_eq!(long.limit(16), 64);
+        run_like(&long, 1000, &ALONE);
+        assert_eq!(long.limit(16), 64);
+        let ends = (0..64).take_while(|_| {
+            run(&long, 1, 1000);
+            long.limit(16) == 64
+        });
+        assert!(ends.count() < 20, "a fifth is seen soon");
+        assert_eq!(long.limit(16), 4);
+        run(&long, 16, 1000);
+        assert_eq!(long.limit(16), 8, "as many as do not hurt the others");
+    }
+
+    #[test]
+    fn a_kind_that_nobody_knows_is_seen_beside_few_first() {
+        let long = LongPermits::new(4, 64, 1);
+        run_like(&long, 20, &ALONE);
+        assert_eq!(long.limit(16), 64);
+        let places = (1..=6).map(|arrival| long.take(0, Place::low(arrival), 16));
+        assert_eq!(places.flatten().count(), 6);
+        let now = Instant::START + 60 * SECOND;
+        long.measure(&LongEnd { at: now, usual: None, ..ALONE }, 16);
+        assert_eq!(long.limit(16), 4);
+        long.give();
+        assert!(!long.have_been_few(now, Duration::ZERO), "five still run");
+        let next = now + SECOND;
+        long.measure(&LongEnd { at: next, ..ALONE }, 16);
+        assert!(long.have_been_few(next + SECOND, SECOND) && !long.have_been_few(next, SECOND));
+    }
+
+    #[test]
+    fn alone_they_are_few_where_they_compute() {
+        let long = LongPermits::new(4, 64, 1);
+        let mut most = 0;
+        for _ in 0..1000 {
+            let factor = long.limit(16) / 4;
+            run_like(&long, 1, &LongEnd { time: SECOND * factor, ..ALONE });
+            most = most.max(long.limit(16));
+        }
+        assert_eq!((most, long.limit(16)), (16, 4));
     }
 
     #[test]
