@@ -114,8 +114,9 @@ const ENOUGH: u64 = 100_000;
 /// Where nothing is being tried, a pause of the server's disk or the like must not be taken for the long ones' work; microseconds.
 const CERTAIN: u64 = 10 * ENOUGH;
 
-/// After a try that failed, the next one comes later and later, up to this many measurements: where statements compute, each
-/// try costs the others something.
+/// After a try that failed, the next one comes later and later, from so many measurements on up to this many: where statements compute,
+/// each try costs the others something.
+const FIRST_PAUSE: u32 = 2;
 const LONGEST_PAUSE: u32 = 64;
 
 impl LongPermits {
@@ -258,7 +259,7 @@ impl Measurement {
         tried_from: None,
         in_company: None,
         rest: 0,
-        pause: 1,
+        pause: FIRST_PAUSE,
     };
 
     /// Takes one in. True where enough is known: of the others that they are slowed down is known long before it is known of the
@@ -297,7 +298,7 @@ impl Measurement {
         (self.count, self.all_long) = (0, 0);
         if let Some(before) = self.in_company.take_if(|_| !alone) {
             // Nobody knows what the others usually take but beside few.
-            (self.rest, self.pause) = (0, 1);
+            (self.rest, self.pause) = (0, FIRST_PAUSE);
             return before.min(more);
         }
         if long.is_from(125) || others.is_from(125) {
@@ -309,7 +310,7 @@ impl Measurement {
             return tried_from.unwrap_or(more / 2);
         }
         if tried_from.is_some() {
-            self.pause = 1;
+            self.pause = FIRST_PAUSE;
         }
         self.rest = self.rest.saturating_sub(1);
         if long.is_from(110) || others.is_from(110) || !crowded || self.rest > 0 {
@@ -409,7 +410,7 @@ mod tests {
             tries += u32::from(long.limit(16) > before);
             assert!(long.limit(16) <= 8);
         }
-        // 1, 2, 4 ... 64 measurements of 16 between them, and 64 from then on.
+        // 2, 4 ... 64 measurements of 16 between them, and 64 from then on.
         assert!((10..=20).contains(&tries), "{tries}");
     }
 
