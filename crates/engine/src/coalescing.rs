@@ -339,10 +339,7 @@ impl Engine {
     /// A follower goes back into the queue, to where it would stand if it had come alone.
     pub(crate) fn goes_alone(&mut self, key: usize) {
         let Some(mut request) = self.clients[key].request.take() else { return };
-        let long = self.belongs_to_long_lane(key, &request);
-        if long {
-            self.note_long_kind(request.fingerprint());
-        }
+        let long = self.joins_long_lane(key, &request);
         let lane = if long { Lane::Long } else { request.lane.unwrap_or(Lane::Low) };
         let since = request.arrival.at;
         // What it has waited for up to now is counted.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{InFlight, Permit};
+use super::InFlight;
 use crate::client::commands::key_u32;
 use crate::engine::Engine;
 use crate::learned::long_permits::LongEnd;
@@ -15,7 +15,7 @@ use crate::settings::ThreadHandling;
 impl Engine {
     /// A statement whose like has been long lately, or is just now, of a client that holds nothing that others may wait for: who holds
     /// locks has to go on.
-    pub(crate) fn belongs_to_long_lane(&self, key: usize, request: &Request) -> bool {
+    fn belongs_to_long_lane(&self, key: usize, request: &Request) -> bool {
         let client = &self.clients[key];
         let fingerprint = request.fingerprint();
         fingerprint != 0
@@ -28,24 +28,25 @@ impl Engine {
                 || self.stalls.overdue_kinds.contains(&fingerprint))
     }
 
+    /// The same for one that comes to the lane then. However many others get on with each other there: one of a new kind may compute.
+    pub(crate) fn joins_long_lane(&self, key: usize, request: &Request) -> bool {
+        let joins = self.belongs_to_long_lane(key, request);
+        if joins && !self.digests.knows_long_time(request.fingerprint()) {
+            self.workers.begin_with_few_long(self.now);
+        }
+        joins
+    }
+
     /// Moves a statement whose turn has come to the long lane, if it has turned out to belong there. A backlog of a kind
     /// that nobody knew would take all permits otherwise.
     pub(crate) fn enter_long_lane(&mut self, key: usize) -> bool {
         let request = self.clients[key].request.as_ref().expect("a queued client has a request");
-        let enters = !matches!(request.lane, Some(Lane::Long | Lane::Contended))
-            && self.belongs_to_long_lane(key, request);
+        let enters =
+            !matches!(request.lane, Some(Lane::Long | Lane::Contended)) && self.joins_long_lane(key, request);
         if enters {
-            self.note_long_kind(request.fingerprint());
             self.change_lane(key, Lane::Long);
         }
         enters
-    }
-
-    /// A statement of this kind comes to the long lane. However many others get on with each other there: this one may compute.
-    pub(crate) fn note_long_kind(&self, fingerprint: u64) {
-        if !self.digests.knows_long_time(fingerprint) {
-            self.workers.begin_with_few_long(self.now);
-        }
     }
 
     /// Statements that wait for long ones to end go on with the others, if they have turned out to be short.
@@ -84,10 +85,7 @@ impl Engine {
 
     /// Whether statements run for long outside of the long lane: their kinds were not known as long when they began.
     fn has_unknown_long_ones(&self) -> bool {
-        self.backends.iter().any(|(_, backend)| {
-            let overdue = || self.long_at(backend).is_some_and(|at| at <= self.now);
-            backend.permit != Permit::None && !backend.runs_long && !backend.waits_for_lock && overdue()
-        })
+        self.backends.iter().any(|(_, backend)| !backend.runs_long && self.is_overdue(backend))
     }
 
     pub(crate) fn change_lane(&mut self, key: usize, lane: Lane) {

@@ -152,9 +152,17 @@ impl Engine {
     }
 
     /// When what runs on a backend will have run for `long_statement_time`; `None` where no statement is long.
-    pub(super) fn long_at(&self, backend: &Backend) -> Option<Instant> {
+    fn long_at(&self, backend: &Backend) -> Option<Instant> {
         let limit = self.settings.long_statement_time;
         (!limit.is_zero()).then(|| backend.first_since + limit)
+    }
+
+    /// Whether what runs on a backend has run for that long, and is not known to wait for a lock.
+    pub(super) fn is_overdue(&self, backend: &Backend) -> bool {
+        backend.permit != Permit::None
+            && !backend.waits_for_lock
+            && !backend.contends
+            && self.long_at(backend).is_some_and(|at| at <= self.now)
     }
 
     /// The kinds of which several statements have been running for `long_statement_time` or more, and are not known to wait for
@@ -163,13 +171,8 @@ impl Engine {
         if !self.scheduler.is_native() {
             return Vec::new();
         }
-        let overdue = |backend: &&Backend| {
-            backend.permit != Permit::None
-                && !backend.waits_for_lock
-                && !backend.contends
-                && self.long_at(backend).is_some_and(|at| at <= self.now)
-        };
-        let running = self.backends.iter().map(|(_, backend)| backend).filter(overdue);
+        let running =
+            self.backends.iter().map(|(_, backend)| backend).filter(|backend| self.is_overdue(backend));
         let mut kinds: Vec<_> = running
             .filter_map(|backend| backend.in_flight.front().map(|statement| statement.fingerprint))
             .collect();

@@ -454,10 +454,7 @@ impl Engine {
         self.note_contender(key, &mut request);
         let contended = !urgent && self.is_contended(key, &request);
         let urgent = urgent || (contended && self.passes_contended_lane(key, &request));
-        let long = !urgent && !contended && self.belongs_to_long_lane(key, &request);
-        if long {
-            self.note_long_kind(request.fingerprint());
-        }
+        let long = !urgent && !contended && self.joins_long_lane(key, &request);
         let arrival = self.holdups.arrival(self.now, long);
         let client = &mut self.clients[key];
         let mut request = Request { urgent, arrival, ..request };

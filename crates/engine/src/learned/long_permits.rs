@@ -49,6 +49,7 @@ pub(crate) enum Allowed {
 /// A long statement that has run to its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LongEnd {
+    /// When it ended.
     pub(crate) at: Instant,
     /// What it took.
     pub(crate) time: Duration,
