@@ -241,6 +241,11 @@ impl CharsetSetting {
     pub fn is_unsure(&self) -> bool {
         matches!(self, Self::Unsure | Self::UnsureConversion)
     }
+
+    /// Whether the server may read the next text in another way: by another `character_set_client`.
+    pub(crate) fn changes_reading(&self) -> bool {
+        matches!(self, Self::Unsure | Self::Names { .. })
+    }
 }
 
 /// What `text`, the argument of a COM_QUERY or COM_STMT_PREPARE, does.
@@ -368,10 +373,9 @@ struct Reading {
 
 impl Reading {
     fn take(&mut self, statement: &Statement) {
-        let unsure = statement.charset == CharsetSetting::Unsure;
         self.charset |= statement.charset != CharsetSetting::Untouched;
-        self.client_charset |= unsure || matches!(statement.charset, CharsetSetting::Names { .. });
-        self.unsure_client_charset |= unsure;
+        self.client_charset |= statement.charset.changes_reading();
+        self.unsure_client_charset |= statement.charset == CharsetSetting::Unsure;
         self.sql_mode |= statement.sets_lex_mode;
     }
 

@@ -16,11 +16,11 @@ pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) {
         return scanner.add_effect(effect);
     }
     let mut assignments = 0;
-    let mut reads_alike = true;
+    let mut changes_reading = false;
     loop {
         let charset = assignment(scanner, statement);
         assignments += 1;
-        reads_alike &= !matches!(charset, CharsetSetting::Names { .. } | CharsetSetting::Unsure);
+        changes_reading |= charset.changes_reading();
         if charset != CharsetSetting::Untouched {
             statement.charset = charset;
         }
@@ -34,7 +34,7 @@ pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) {
     }
     if assignments > 1 && statement.charset != CharsetSetting::Untouched {
         statement.charset =
-            if reads_alike { CharsetSetting::UnsureConversion } else { CharsetSetting::Unsure };
+            if changes_reading { CharsetSetting::Unsure } else { CharsetSetting::UnsureConversion };
     }
 }
 
