@@ -340,8 +340,8 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         default: "0",
         example: "32",
         doc: "How many statements of the long lane may run at a time where more of them slow nobody down, because they wait for \
-              a disk or sleep: found out by trying, within a few of them where hardly anything else runs. Those beyond \
-              long_permits take no permits. 0 stands for half of max_backends; a number up to long_permits keeps the lane from \
+              a disk or sleep: found out by trying, sooner where hardly anything else runs. Those beyond long_permits take no \
+              permits. 0 stands for half of max_backends; a number up to long_permits keeps the lane from \
               growing. Where long statements that wait give way to long ones that compute, the short ones suffer for a while.",
         section: Section::Scheduling,
     },
