@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::accounts::failed_logins::FailedLoginSettings;
 use crate::coalescing::CoalescingSettings;
-use crate::learned::limit::Range;
+use crate::learned::limit::{Range, Worth};
 use crate::overload::OverloadSettings;
 use crate::shares::{FairShare, SharesSettings};
 
@@ -45,7 +45,7 @@ pub struct Settings {
     pub permits: u32,
     /// Where that is found out: at least so many, from 1.
     pub permits_min: u32,
-    /// And at most so many, not less.
+    /// And at most so many, not less; 0 for as many as the backends have use for.
     pub permits_max: u32,
     /// `percona` and `mariadb`: so many statements beyond the first execute at a time, on each worker.
     pub oversubscribe: u32,
@@ -295,21 +295,25 @@ impl Settings {
     /// Where the number of permits is to be found, with so many backends; `None` where it is given. It begins with four for each core of
     /// a small server.
     pub(crate) fn permits_range(&self, backends: u32) -> Option<Range> {
-        let most = self.permits_max.min(Self::most_permits(backends));
-        let range = Range { least: self.permits_min.min(most), most, start: 16 };
+        let most = match self.permits_max {
+            0 => Self::most_permits(backends),
+            given => given.min(Self::most_permits(backends)),
+        };
+        let range = Range { least: self.permits_min.min(most), most, start: 16, worth: Worth::Little };
         (self.permits == 0 && self.is_own_pool()).then_some(range)
     }
 
-    /// Likewise that of backends for shared reads: from one to as many as a large server has cores.
+    /// Likewise that of backends for shared reads: up to as many as a large server has cores, or as its disk does things at a time. Each
+    /// makes the server's threads sleep and wake more often, and where these have few cores a wrong step costs a quarter.
     pub(crate) fn shared_backends_range(&self) -> Option<Range> {
-        let range = Range { least: 1, most: 32, start: 4 };
+        let range = Range { least: 4, most: 64, start: 4, worth: Worth::Much };
         (self.shared_backends == 0 && self.is_own_pool()).then_some(range)
     }
 
     /// Likewise that of statements in flight on each. With fewer than 4 most of what sharing is good for is lost, and 64 are
     /// some milliseconds of short reads, which is how long one of them may have to wait for those before it.
     pub(crate) fn in_flight_range(&self) -> Option<Range> {
-        let range = Range { least: 4, most: 64, start: 16 };
+        let range = Range { least: 4, most: 64, start: 16, worth: Worth::Little };
         (self.statements_in_flight == 0 && self.is_own_pool()).then_some(range)
     }
 

@@ -233,10 +233,10 @@ impl Workers {
 
     /// Takes in what this worker has served, and changes limits where that says so.
     pub(crate) fn adapt_limits(&self, now: Instant, served: &mut Served) {
-        let mut nothing = Served::default();
-        let (alone, shared) =
-            if self.meter.counts() { (served, &mut nothing) } else { (&mut nothing, served) };
-        let (alone, shared) = (self.meter.take(now, alone), self.sharing_meter.take(now, shared));
+        let (served, nothing) = (std::mem::take(served), Served::default());
+        let of = |counts: bool| if counts { &served } else { &nothing };
+        let alone = self.meter.take(now, of(self.meter.counts()));
+        let shared = self.sharing_meter.take(now, of(self.sharing_meter.counts()));
         self.take_up_limits(alone.unwrap_or_default(), shared.unwrap_or_default());
     }
 

@@ -104,7 +104,7 @@ impl Engine {
         self.note_holdup(holdup, wanting, backend_free);
         self.scheduler.want_long(backend_free);
         self.note_want_of_permits(wanting);
-        let full = holdup == Some(WaitReason::StatementsInFlight);
+        let full = holdup == Some(WaitReason::StatementsInFlight) || self.shared_reads_wait();
         self.workers.note_saturation(self.worker, self.now, wanting, full);
         self.note_lack_of_backends(!backend_free || (wanting && self.still_lacks_backend()));
     }

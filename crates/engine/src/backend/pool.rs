@@ -78,6 +78,15 @@ impl Engine {
         shared
     }
 
+    /// Whether short reads would be sooner on more backends than may share them now: on those that do as many wait behind others as are
+    /// being read.
+    pub(crate) fn shared_reads_wait(&self) -> bool {
+        let sharing = self.sharing.len();
+        sharing >= self.workers.shared_backends(self.worker) as usize
+            && self.sharing.iter().map(|&key| self.backends[key].in_flight.len()).sum::<usize>()
+                >= 2 * sharing
+    }
+
     /// Same user, same capabilities; and a schema can be changed but not be unset.
     pub(super) fn fits(&self, backend: &Backend, client: &Client) -> bool {
         let has_schema = |session| self.sessions.state(session).schema.is_some();

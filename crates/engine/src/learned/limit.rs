@@ -13,7 +13,7 @@
 //!
 //! *Work* is the sum of what the ended statements take as a rule, by digest, so that a change of the mix is not taken for
 //! one of the server's speed. Only moments count at which statements wait for a permit: a limit that is not reached says
-//! nothing, and never moves.
+//! nothing, and never moves. But where a larger one is tried, all of its time counts: that nobody waits any more is what it is for.
 //!
 //! The idea is that of feedback control by hill climbing (H.-U. Heiss and R. Wagner, Adaptive Load Control in Transaction
 //! Processing Systems, VLDB 1991).
@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
+pub(crate) use differences::Worth;
 use differences::{AT_A_TIME, Differences, Verdict};
 pub(crate) use meter::{Meter, Served};
 use mix::{Mixes, Work};
@@ -44,6 +45,13 @@ const SETTLING: u64 = 1;
 
 /// A measurement in which statements waited for a permit for less than a quarter of the time is of no use.
 const USED: u32 = 4;
+
+/// Of so many statements in a measurement one can tell what kinds they are. Where the limit was raised for others, that is looked at
+/// also while it is not reached: it may be far above what is good for these, and they would never say so.
+const ENOUGH_FOR_THEIR_KINDS: u64 = 64;
+
+/// Where so much time has passed without the end of a single statement, there is no load to try a larger limit with.
+const IDLE: Duration = Duration::from_secs(2);
 
 /// The first rest after steps that were of no use, and the longest: with about a second of trying at a limit that may be
 /// a third worse, the latter costs about a hundredth.
@@ -85,6 +93,8 @@ pub struct Range {
     pub most: u32,
     /// Where it begins, as far as these allow.
     pub start: u32,
+    /// What more of it has to bring.
+    pub worth: Worth,
 }
 
 impl Range {
@@ -195,11 +205,23 @@ struct Speed {
 
 /// A step from the best: in the direction of the last good one or against it, and by which factor. Large ones first, to be
 /// where it is about right soon.
-const STEPS: [(bool, f64); 4] =
-    [(true, 2.0), (false, 2.0), (true, std::f64::consts::SQRT_2), (false, std::f64::consts::SQRT_2)];
+const STEPS: [(bool, f64); 5] = [
+    (true, 4.0),
+    (true, 2.0),
+    (false, 2.0),
+    (true, std::f64::consts::SQRT_2),
+    (false, std::f64::consts::SQRT_2),
+];
+
+/// The first of all but for one, which is for where each permit more has just counted in full: statements that wait for something else
+/// than the server's cores.
+const USUAL_STEPS: usize = 1;
 
 /// The first of the small ones, to which it comes back after a rest.
-const SMALL_STEPS: usize = 2;
+const SMALL_STEPS: usize = 3;
+
+/// A permit counts in full where so much of what it would bring alone is brought.
+const IN_FULL: f64 = 0.8;
 
 impl Limit {
     /// In this range.
@@ -210,7 +232,7 @@ impl Limit {
             best,
             former: best,
             state: State::resting(Instant::START, Duration::ZERO),
-            next_step: 0,
+            next_step: USUAL_STEPS,
             upwards: true,
             rest: FIRST_REST,
             usual: None,
@@ -243,6 +265,16 @@ impl Limit {
         matches!(self.state, State::Trying(_))
     }
 
+    /// Whether statements count also while none waits: where the limit is above that of the start, for whatever reason.
+    pub(crate) fn counts_always(&self) -> bool {
+        self.in_force() > self.range.start || self.is_trying_more()
+    }
+
+    /// Whether it is just seen what more permits would do, so that statements count that wait for none.
+    fn is_trying_more(&self) -> bool {
+        matches!(&self.state, State::Trying(trial) if trial.at_other.is_none() && trial.other > self.best)
+    }
+
     /// The limit that is in force now.
     pub(crate) fn in_force(&self) -> u32 {
         match &self.state {
@@ -260,10 +292,18 @@ impl Limit {
         let saturated = Duration::from_micros(counts.saturated.saturating_sub(here.saturated));
         let elapsed = now.since(self.began);
         let in_force = u64::from(self.in_force());
-        if elapsed >= INTERVAL && saturated < elapsed / USED {
+        let tries_more = self.is_trying_more();
+        let measured = if tries_more { elapsed } else { saturated };
+        let idle = tries_more && statements == 0 && elapsed >= IDLE;
+        if idle || (elapsed >= INTERVAL && measured < elapsed / USED) {
             self.break_off();
+            if statements >= ENOUGH_FOR_THEIR_KINDS
+                && let Some(change) = self.mixes.measured(counts.work.since(here.work))
+            {
+                self.begin_again(now, change.best.unwrap_or(self.range.start));
+            }
             self.measure_from(now, counts);
-        } else if self.is_hopeless(statements, saturated) {
+        } else if self.is_hopeless(statements, measured) {
             self.measure_from(now, counts);
             self.try_next(now, None);
             self.settling = true;
@@ -272,15 +312,18 @@ impl Limit {
                 self.settling = false;
                 self.measure_from(now, counts);
             }
-        } else if saturated >= INTERVAL && statements >= ENOUGH * in_force {
-            let per_micro = |count: u64| (count.max(1) as f64 / saturated.as_micros() as f64).ln();
+        } else if measured >= INTERVAL && statements >= ENOUGH * in_force {
+            let per_micro = |count: u64| (count.max(1) as f64 / measured.as_micros() as f64).ln();
             let work = counts.work.since(here.work);
-            let change = self.mixes.measured(work, self.best);
+            let change = self.mixes.measured(work);
             self.measure_from(now, counts);
             let speed = Speed { work: per_micro(work.sum()), statements: per_micro(statements) };
             match change {
                 Some(change) => self.begin_again(now, change.best.unwrap_or(self.range.start)),
-                None => self.measured(now, speed, may_try),
+                None => {
+                    self.mixes.note_best(self.best);
+                    self.measured(now, speed, may_try);
+                }
             }
             self.settling = u64::from(self.in_force()) != in_force;
         }
@@ -298,7 +341,7 @@ impl Limit {
         self.former = best;
         self.best = best;
         self.state = State::resting(now, Duration::ZERO);
-        self.next_step = 0;
+        self.next_step = USUAL_STEPS;
         self.upwards = true;
         self.rest = FIRST_REST;
         self.usual = None;
@@ -316,12 +359,12 @@ impl Limit {
 
     /// Whether so much less is done with the limit that is tried that the end of the measurement need not be waited for: it
     /// may be far where a server drowns.
-    fn is_hopeless(&self, statements: u64, saturated: Duration) -> bool {
+    fn is_hopeless(&self, statements: u64, measured: Duration) -> bool {
         let State::Trying(Trial { other, before, at_other: None, .. }) = &self.state else { return false };
-        let micros = saturated.as_micros() as f64;
+        let micros = measured.as_micros() as f64;
         let expected = before.statements.exp() * micros;
         // As many as run at a time, twice over: these may have begun a moment ago.
-        saturated >= INTERVAL && expected >= 2.0 * f64::from(*other) && (statements as f64) < expected / 4.0
+        measured >= INTERVAL && expected >= 2.0 * f64::from(*other) && (statements as f64) < expected / 4.0
     }
 
     fn measured(&mut self, now: Instant, speed: Speed, may_try: bool) {
@@ -336,7 +379,7 @@ impl Limit {
                     // Where less is done, too many are more likely, and too few do less harm.
                     let usual = self.usual.take();
                     self.upwards = usual.is_none_or(|usual| speed.work > usual.speed.work);
-                    self.next_step = 0;
+                    self.next_step = USUAL_STEPS;
                     self.undecided.clear();
                     self.try_next(now, Some(speed));
                 } else if until <= now {
@@ -350,7 +393,12 @@ impl Limit {
                     trial.before = speed;
                     trial.at_other = None;
                     trial.pairs += 1;
-                    match trial.differences.verdict(self.best, trial.other, self.noise.average) {
+                    match trial.differences.verdict(
+                        self.best,
+                        trial.other,
+                        self.noise.average,
+                        self.range.worth,
+                    ) {
                         Verdict::Better => self.take_step(now),
                         Verdict::NotBetter => self.try_next(now, Some(speed)),
                         // Chance is larger than the difference: the trial goes on after the next rest.
@@ -370,10 +418,16 @@ impl Limit {
         let State::Trying(trial) = &self.state else { return };
         let (best, other) = (self.best, trial.other);
         let large = self.next_step <= SMALL_STEPS;
+        let in_full =
+            other > best && trial.differences.mean() > IN_FULL * (f64::from(other) / f64::from(best)).ln();
         self.former = best;
         self.best = other;
         self.upwards = other > best;
-        self.next_step = if large { 0 } else { SMALL_STEPS };
+        self.next_step = match (in_full, large) {
+            (true, _) => 0,
+            (false, true) => USUAL_STEPS,
+            (false, false) => SMALL_STEPS,
+        };
         self.rest = (self.rest / 4).max(FIRST_REST);
         self.usual = None;
         self.undecided.clear();

@@ -1,14 +1,28 @@
 //! Whether one limit is better than another, by measurements in pairs.
 
-/// A step up has to bring so much of what it would where each permit counts in full, a step down may cost so much of it:
-/// with a tenth more permits, 0.4 % more work is worth it. Where a limit comes to rest by that, 2 to 4 % are left of what
-/// none would bring. Between the two nothing moves.
-const WORTH: f64 = 0.04;
-const LOSS: f64 = 0.02;
+/// What a limit is worth: a step up has to bring so much of what it would where each permit counts in full, a step down may cost so
+/// much of it. Between the two nothing moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Worth {
+    /// With a tenth more, 0.4 % more work is worth it. Where a limit comes to rest by that, 2 to 4 % are left of what none would bring.
+    Little,
+    /// With twice as many, a fifth more work is: for what is dear by itself, where a server either needs more of it by far, or none.
+    Much,
+}
+
+impl Worth {
+    /// Of a step up, and what may be lost by one down.
+    fn parts(self) -> (f64, f64) {
+        match self {
+            Self::Little => (0.04, 0.02),
+            Self::Much => (0.3, 0.2),
+        }
+    }
+}
 
 /// A difference so far beyond what counts needs no more than two measurements that agree (a natural logarithm). Twice of it
 /// needs no more than one where the limit is to be the smaller one: what is given up by mistake is tried again, while a
-/// server that drowns needs help soon. On a machine whose own speed varies by as much, it has to be [`BEYOND_NOISE`] times that.
+/// server that drowns needs help soon. Four times of it needs one in any case. On a machine whose own speed varies by as much, it has to be [`BEYOND_NOISE`] times that.
 const PLAIN: f64 = 0.15;
 const BEYOND_NOISE: f64 = 4.0;
 
@@ -25,7 +39,7 @@ pub(super) const AT_A_TIME: u32 = 12;
 const REMEMBERED: u32 = 64;
 
 /// How sure a step has to be, as quantiles of the normal distribution: seven times in ten upwards, nine times in ten downwards,
-/// where no more than [`LOSS`] is at stake by what is asked. More is not better: on a server that gets ever slower by each thread,
+/// where no more than what may be lost ([`Worth`]) is at stake by what is asked. More is not better: on a server that gets ever slower by each thread,
 /// and never quite stops getting more done, a limit that waits to be sure stays low, which costs more than steps that were of no
 /// use. In the model of the tests, whose machine is faster or slower by a third now and then, 0.5 loses 1 to 2 %, and 2 loses 11.
 const SURE_UPWARDS: f64 = 0.5;
@@ -75,25 +89,26 @@ impl Differences {
 
     /// Whether the other limit should take the place of the present one, on a machine whose speed varies by `noise` from one
     /// measurement to the next.
-    pub(super) fn verdict(&self, present: u32, other: u32, noise: f64) -> Verdict {
+    pub(super) fn verdict(&self, present: u32, other: u32, noise: f64, worth: Worth) -> Verdict {
         if self.count == 0 {
             return Verdict::Open;
         }
         let full = (f64::from(other) / f64::from(present)).ln();
         // Both are positive upwards and negative downwards.
-        let wanted = if full > 0.0 { WORTH * full } else { LOSS * full };
+        let (gain, loss) = worth.parts();
+        let wanted = if full > 0.0 { gain * full } else { loss * full };
         let plain = PLAIN.max(BEYOND_NOISE * noise);
         if self.largest < wanted - 2.0 * plain || (self.count >= 2 && self.largest < wanted - plain) {
             return Verdict::NotBetter;
         }
-        let relief = full < 0.0 && self.smallest > wanted + 2.0 * plain;
-        if relief || (self.count >= 2 && self.smallest > wanted + plain) {
+        let beyond_doubt = wanted + if full < 0.0 { 2.0 } else { 4.0 } * plain;
+        if self.smallest > beyond_doubt || (self.count >= 2 && self.smallest > wanted + plain) {
             return Verdict::Better;
         }
         if self.count % LOOK_EVERY != 0 {
             return Verdict::Open;
         }
-        let beyond = self.sum / f64::from(self.count) - wanted;
+        let beyond = self.mean() - wanted;
         let sure = if full > 0.0 { SURE_UPWARDS } else { SURE_DOWNWARDS };
         if beyond > self.uncertainty(sure) {
             Verdict::Better
@@ -104,10 +119,14 @@ impl Differences {
         }
     }
 
+    /// The mean of all of them; there is one at least.
+    pub(super) fn mean(&self) -> f64 {
+        self.sum / f64::from(self.count)
+    }
+
     /// By how much the mean may be wrong, where it is to be as sure as this quantile of the normal distribution is.
     fn uncertainty(&self, sure: f64) -> f64 {
-        let count = f64::from(self.count);
-        let mean = self.sum / count;
+        let (count, mean) = (f64::from(self.count), self.mean());
         let variance = (self.squares / count - mean * mean).max(0.0) * count / (count - 1.0);
         let error = (variance / count).sqrt().max(LEAST_ERROR);
         error * student(sure, count - 1.0)
@@ -136,37 +155,50 @@ mod tests {
 
     #[test]
     fn plain_differences_are_seen_at_once() {
-        assert_eq!(of(&[0.6]).verdict(16, 32, 0.0), Verdict::Open, "one may be luck");
-        assert_eq!(of(&[0.6, 0.5]).verdict(16, 32, 0.0), Verdict::Better);
-        assert_eq!(of(&[-0.6]).verdict(16, 8, 0.0), Verdict::NotBetter);
+        assert_eq!(of(&[0.6]).verdict(16, 32, 0.0, Worth::Little), Verdict::Open, "one may be luck");
+        assert_eq!(of(&[0.6, 0.5]).verdict(16, 32, 0.0, Worth::Little), Verdict::Better);
+        assert_eq!(of(&[-0.6]).verdict(16, 8, 0.0, Worth::Little), Verdict::NotBetter);
         assert_eq!(
-            of(&[0.6]).verdict(16, 8, 0.0),
+            of(&[0.6]).verdict(16, 8, 0.0, Worth::Little),
             Verdict::Better,
             "less for the server to do cannot hurt it"
         );
-        assert_eq!(of(&[-0.2, -0.25]).verdict(16, 8, 0.0), Verdict::NotBetter);
+        assert_eq!(of(&[-0.2, -0.25]).verdict(16, 8, 0.0, Worth::Little), Verdict::NotBetter);
     }
 
     #[test]
     fn on_a_restless_machine_a_plain_difference_is_a_larger_one() {
-        assert_eq!(of(&[0.3, 0.3]).verdict(16, 32, 0.1), Verdict::Open);
-        assert_eq!(of(&[0.5, 0.6]).verdict(16, 32, 0.1), Verdict::Better);
-        assert_eq!(of(&[0.6]).verdict(16, 8, 0.1), Verdict::Open);
-        assert_eq!(of(&[-0.3, -0.25]).verdict(16, 8, 0.1), Verdict::Open);
+        assert_eq!(of(&[0.3, 0.3]).verdict(16, 32, 0.1, Worth::Little), Verdict::Open);
+        assert_eq!(of(&[0.5, 0.6]).verdict(16, 32, 0.1, Worth::Little), Verdict::Better);
+        assert_eq!(of(&[0.6]).verdict(16, 8, 0.1, Worth::Little), Verdict::Open);
+        assert_eq!(of(&[-0.3, -0.25]).verdict(16, 8, 0.1, Worth::Little), Verdict::Open);
     }
 
     #[test]
     fn what_is_as_good_is_better_if_it_is_smaller() {
         let same = of(&[0.0, 0.001, -0.001, 0.0]);
-        assert_eq!(same.verdict(16, 8, 0.0), Verdict::Better);
-        assert_eq!(same.verdict(16, 32, 0.0), Verdict::NotBetter);
+        assert_eq!(same.verdict(16, 8, 0.0, Worth::Little), Verdict::Better);
+        assert_eq!(same.verdict(16, 32, 0.0, Worth::Little), Verdict::NotBetter);
         let a_little = [0.02, 0.021, 0.019, 0.02];
-        assert_eq!(of(&a_little).verdict(16, 32, 0.0), Verdict::NotBetter, "not worth twice as many");
         assert_eq!(
-            of(&a_little.map(|more| -more)).verdict(32, 16, 0.0),
+            of(&a_little).verdict(16, 32, 0.0, Worth::Little),
+            Verdict::NotBetter,
+            "not worth twice as many"
+        );
+        assert_eq!(
+            of(&a_little.map(|more| -more)).verdict(32, 16, 0.0, Worth::Little),
             Verdict::NotBetter,
             "nor half as many"
         );
+    }
+
+    #[test]
+    fn what_is_dear_has_to_bring_more() {
+        let a_tenth = [0.1, 0.101, 0.099, 0.1];
+        assert_eq!(of(&a_tenth).verdict(4, 8, 0.0, Worth::Little), Verdict::Better);
+        assert_eq!(of(&a_tenth).verdict(4, 8, 0.0, Worth::Much), Verdict::NotBetter);
+        assert_eq!(of(&a_tenth.map(|more| -more)).verdict(8, 4, 0.0, Worth::Much), Verdict::Better);
+        assert_eq!(of(&[0.6, 0.6]).verdict(4, 8, 0.0, Worth::Much), Verdict::Better);
     }
 
     #[test]
@@ -176,7 +208,11 @@ mod tests {
             for _ in 0..2 * REMEMBERED {
                 noisy.add(0.3);
                 noisy.add(-0.3);
-                assert_ne!(noisy.verdict(present, other, 0.0), Verdict::Better, "{present} to {other}");
+                assert_ne!(
+                    noisy.verdict(present, other, 0.0, Worth::Little),
+                    Verdict::Better,
+                    "{present} to {other}"
+                );
             }
         }
     }
@@ -185,11 +221,11 @@ mod tests {
     fn what_is_small_is_seen_after_many_pairs() {
         let mut noisy = Differences::default();
         let mut pairs = 0;
-        while noisy.verdict(16, 32, 0.0) == Verdict::Open {
+        while noisy.verdict(16, 32, 0.0, Worth::Little) == Verdict::Open {
             noisy.add(if pairs % 2 == 0 { 0.3 } else { -0.2 });
             pairs += 1;
         }
-        assert_eq!(noisy.verdict(16, 32, 0.0), Verdict::Better);
+        assert_eq!(noisy.verdict(16, 32, 0.0, Worth::Little), Verdict::Better);
         assert!(pairs > AT_A_TIME, "{pairs}");
     }
 

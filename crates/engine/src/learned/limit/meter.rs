@@ -26,6 +26,8 @@ pub(crate) struct Meter<const LIMITS: usize> {
     saturated: AtomicU64,
     /// Since when statements wait, in microseconds.
     saturated_since: AtomicU64,
+    /// What is done counts also while nobody waits ([`Limit::counts_always`]).
+    counts_always: AtomicBool,
     next_look: AtomicU64,
     /// Whoever comes first looks; the others do not wait.
     limits: Mutex<[Option<Limit>; LIMITS]>,
@@ -57,6 +59,7 @@ impl<const LIMITS: usize> Meter<LIMITS> {
             work: Default::default(),
             saturated: AtomicU64::new(0),
             saturated_since: AtomicU64::new(NEVER),
+            counts_always: AtomicBool::new(false),
             next_look: AtomicU64::new(0),
             limits: Mutex::new(ranges.map(|range| range.map(Limit::new))),
         }
@@ -85,7 +88,7 @@ impl<const LIMITS: usize> Meter<LIMITS> {
 
     /// Whether statements that end now count.
     pub(crate) fn counts(&self) -> bool {
-        self.saturated_since.load(SeqCst) != NEVER
+        self.saturated_since.load(SeqCst) != NEVER || self.counts_always.load(SeqCst)
     }
 
     /// Says whether statements wait, of any worker, after a turn at `now`.
@@ -104,8 +107,8 @@ impl<const LIMITS: usize> Meter<LIMITS> {
     }
 
     /// Counts what a worker has in its turn, and says which limits are in force from now on, where it has looked.
-    pub(crate) fn take(&self, now: Instant, served: &mut Served) -> Option<[Option<u32>; LIMITS]> {
-        let Served { statements, work } = std::mem::take(served);
+    pub(crate) fn take(&self, now: Instant, served: &Served) -> Option<[Option<u32>; LIMITS]> {
+        let Served { statements, work } = *served;
         if statements > 0 {
             self.statements.fetch_add(statements, SeqCst);
             for (drawer, work) in work.parts() {
@@ -132,6 +135,7 @@ impl<const LIMITS: usize> Meter<LIMITS> {
                 trying = Some(number);
             }
         }
+        self.counts_always.store(limits.iter().flatten().any(Limit::counts_always), SeqCst);
         Some(std::array::from_fn(|limit| limits[limit].as_ref().map(Limit::in_force)))
     }
 

@@ -76,11 +76,11 @@ impl Shares {
     }
 }
 
-/// A mix, and the limit that was best for it.
+/// A mix, and the limit that was best for it, where one was ever reached.
 #[derive(Debug)]
 struct Known {
     shares: Shares,
-    best: u32,
+    best: Option<u32>,
 }
 
 /// The mixes that have been seen lately.
@@ -100,15 +100,21 @@ pub(super) struct Change {
 }
 
 impl Mixes {
-    /// A measurement has ended, in which so much was done, and this was the best limit.
-    pub(super) fn measured(&mut self, work: Work, best: u32) -> Option<Change> {
+    /// This is the best limit for the mix that was measured last, unless that was another one than the present.
+    pub(super) fn note_best(&mut self, best: u32) {
+        if let Some(present) = self.known.first_mut().filter(|_| self.others == 0) {
+            present.best = Some(best);
+        }
+    }
+
+    /// A measurement has ended, in which so much was done.
+    pub(super) fn measured(&mut self, work: Work) -> Option<Change> {
         let shares = work.shares()?;
         let Some(present) = self.known.first_mut() else {
-            self.known.push(Known { shares, best });
+            self.known.push(Known { shares, best: None });
             return None;
         };
         if present.shares.differ_from(&shares) < DIFFERENCE {
-            present.best = best;
             present.shares.drift_to(&shares);
             self.others = 0;
             return None;
@@ -120,9 +126,9 @@ impl Mixes {
         self.others = 0;
         let place = self.known.iter().position(|known| known.shares.differ_from(&shares) < DIFFERENCE);
         let before = place.map(|place| self.known.remove(place));
-        let change = Change { best: before.as_ref().map(|known| known.best) };
+        let change = Change { best: before.as_ref().and_then(|known| known.best) };
         self.known.truncate(REMEMBERED - 1);
-        self.known.insert(0, before.unwrap_or(Known { shares, best }));
+        self.known.insert(0, before.unwrap_or(Known { shares, best: None }));
         Some(change)
     }
 }
@@ -143,7 +149,11 @@ mod tests {
             for &(kind, part) in parts {
                 work.add(fingerprint(kind), part);
             }
-            changes.extend(mixes.measured(work, best));
+            let change = mixes.measured(work);
+            if change.is_none() {
+                mixes.note_best(best);
+            }
+            changes.extend(change);
         }
         changes
     }

@@ -24,7 +24,7 @@ fn bound_by_both(threads: f64) -> f64 {
 }
 
 fn range(least: u32, most: u32) -> Range {
-    Range { least, most, start: 16 }
+    Range { least, most, start: 16, worth: Worth::Little }
 }
 
 /// Time, counts, and a limit that looks at them every 10 ms.
@@ -44,6 +44,8 @@ struct Bench {
     random: u64,
     /// Which kind of statement runs.
     kind: u64,
+    /// How many there may be at a time: with a larger limit none waits.
+    clients: f64,
     changes: Vec<(Instant, u32)>,
 }
 
@@ -60,6 +62,7 @@ impl Bench {
             machine_time: 0.0,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             kind: 0,
+            clients: f64::INFINITY,
             changes: Vec::new(),
         }
     }
@@ -84,12 +87,15 @@ impl Bench {
             self.machine = self.machine * keeps + self.unrest * (1.0 - keeps * keeps).sqrt() * push;
             self.machine_time += self.machine.exp() * STRETCH.as_secs_f64();
             let chance = (1.0 + self.noise * self.random()) * self.machine.exp();
-            self.ended += server(in_force.into()) * used * chance * STRETCH.as_secs_f64();
+            self.ended +=
+                server(f64::from(in_force).min(self.clients)) * used * chance * STRETCH.as_secs_f64();
             self.now = self.now + STRETCH;
             self.counts.statements = self.ended as u64;
             self.counts.work = Work::default();
             self.counts.work.add(self.kind << 59, (self.ended * 100.0) as u64);
-            self.counts.saturated += (STRETCH.as_micros() as f64 * used) as u64;
+            if f64::from(in_force) < self.clients {
+                self.counts.saturated += (STRETCH.as_micros() as f64 * used) as u64;
+            }
             let next = self.limit.look(self.now, self.counts, true);
             if next != in_force {
                 self.changes.push((self.now, next));
@@ -173,6 +179,32 @@ fn another_mix_finds_its_limit_soon_and_at_once_when_it_comes_back() {
 }
 
 #[test]
+fn a_limit_that_was_raised_for_others_is_taken_back_also_where_it_is_not_reached() {
+    let mut bench = Bench::new(0.05, 4);
+    bench.run(bound_by_cores, Duration::from_secs(20), 1.0);
+    let found = bench.limit.best;
+    bench.kind = 1;
+    bench.run(bound_by_nothing, Duration::from_secs(10), 1.0);
+    assert!(bench.limit.best > 200, "{}", bench.limit.best);
+    bench.kind = 0;
+    bench.clients = 100.0;
+    bench.run(bound_by_cores, 4 * INTERVAL, 1.0);
+    assert_eq!(bench.limit.best, found, "as it was for them");
+    bench.kind = 1;
+    bench.clients = f64::INFINITY;
+    bench.run(bound_by_nothing, Duration::from_secs(1), 1.0);
+    assert!(bench.limit.best > 200, "{}", bench.limit.best);
+    bench.kind = 2;
+    bench.clients = 100.0;
+    bench.run(bound_by_cores, 4 * INTERVAL, 1.0);
+    assert!(
+        bench.limit.best <= 32,
+        "not known: as at the start, or a step from there, but {}",
+        bench.limit.best
+    );
+}
+
+#[test]
 fn a_limit_that_is_not_reached_stays() {
     let mut bench = Bench::new(0.1, 3);
     let start = bench.limit.in_force();
@@ -187,8 +219,29 @@ fn a_trial_ends_when_the_limit_is_not_reached_any_more() {
         bench.run(bound_by_cores, Duration::from_millis(10), 1.0);
     }
     let best = bench.limit.best;
-    bench.run(bound_by_cores, INTERVAL * 2, 0.0);
+    bench.run(bound_by_cores, IDLE + INTERVAL * 2, 0.0);
     assert_eq!(bench.limit.in_force(), best);
+}
+
+#[test]
+fn it_grows_to_where_nobody_waits() {
+    for clients in [20.0, 40.0, 64.0, 100.0, 200.0] {
+        for seed in 1..=20 {
+            let mut bench = Bench { clients, ..Bench::new(0.05, seed) };
+            bench.run(bound_by_nothing, Duration::from_secs(10), 1.0);
+            let share = bench.run(bound_by_nothing, Duration::from_secs(20), 1.0) / bound_by_nothing(clients);
+            assert!(share > 0.95, "{clients} clients, seed {seed}: {share:.3} at {}", bench.limit.best);
+        }
+    }
+}
+
+#[test]
+fn where_each_permit_counts_in_full_it_grows_in_a_second_and_a_half() {
+    for seed in 1..=20 {
+        let mut bench = Bench { limit: Limit::new(range(2, 512)), ..Bench::new(0.05, seed) };
+        bench.run(bound_by_nothing, Duration::from_millis(1_500), 1.0);
+        assert!(bench.limit.best >= 256, "seed {seed}: {}", bench.limit.best);
+    }
 }
 
 #[test]
