@@ -14,6 +14,11 @@ use crate::settings::ThreadHandling;
 const FREE: u32 = 16;
 const LEAST_FREE: u32 = 8;
 
+/// Up to this part of the server's connections half of those that stay free may be taken, too. Of several Onramps in front of one server
+/// one that comes later, or has long needed few, gets that much in this way, however much the others need: they see its backends, and give
+/// up as many, so that there is something free again at its next look.
+const SURE: u32 = 4;
+
 /// The servers' limit, and how many connections there are.
 const MARIADB_QUERY: &str = "SELECT @@global.max_connections, VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
     WHERE VARIABLE_NAME = 'THREADS_CONNECTED'";
@@ -47,7 +52,8 @@ impl Room {
 fn room(max_connections: u32, others: u32) -> u32 {
     // A server for a handful of connections keeps half of them.
     let free = (max_connections / FREE).max(LEAST_FREE).min(max_connections / 2);
-    max_connections.saturating_sub(others).saturating_sub(free).max(1)
+    let beside = |free: u32| max_connections.saturating_sub(others).saturating_sub(free);
+    beside(free).max(beside(free / 2).min(max_connections / SURE)).max(1)
 }
 
 impl Engine {
@@ -93,8 +99,25 @@ mod tests {
         assert_eq!(room(151, 0), 142, "the servers' default is 151, a sixteenth of which is 9");
         assert_eq!(room(151, 100), 42);
         assert_eq!(room(151, 151), 1);
+        assert_eq!(room(151, 140), 7, "some of those that are free, where there is little");
+        assert_eq!(room(151, 112), 35, "up to a quarter");
+        assert_eq!(room(151, 105), 37, "of which there may be more without them");
         assert_eq!(room(1000, 10), 1000 - 10 - 62);
         assert_eq!(room(10, 0), 5);
         assert_eq!(room(1, 0), 1);
+    }
+
+    #[test]
+    fn who_comes_later_gets_a_quarter() {
+        for max_connections in [40, 151, 1_000, 10_000] {
+            // Both need all that they can get; each sees what the other has had a moment ago.
+            let (mut first, mut second) = (room(max_connections, 0), 0);
+            for _ in 0..60 {
+                second = room(max_connections, first);
+                first = room(max_connections, second);
+                assert!(first + second <= max_connections, "{first} and {second} of {max_connections}");
+            }
+            assert!(second >= max_connections / 4 - 1, "{second} of {max_connections}");
+        }
     }
 }
