@@ -238,7 +238,7 @@ fn a_flag_outranks_the_environment_which_outranks_the_file() {
     assert_eq!(with(&["--listen", "c:3"], &environment).unwrap().listen.len(), 1);
     let two = [("ONRAMP_LISTEN", "a:1,b:2"), ("ONRAMP_PERMITS", "")];
     let configuration = with(&[], &two).unwrap();
-    assert_eq!((configuration.listen.len(), configuration.engine.permits), (2, 16));
+    assert_eq!((configuration.listen.len(), configuration.engine.permits), (2, 0));
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(crate) fn check_together(configuration: &Configuration) -> Result<(), Error>
 
 fn bounds(configuration: &Configuration) -> Result<(), String> {
     let engine = &configuration.engine;
-    if engine.permits_max < engine.permits_min {
+    if engine.permits_max > 0 && engine.permits_max < engine.permits_min {
         return Err(format!(
             "permits_max ({}) is below permits_min ({})",
             engine.permits_max, engine.permits_min

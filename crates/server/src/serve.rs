@@ -107,9 +107,10 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
 fn say_what_is_started(configuration: &Configuration, workers: &Workers) {
     let servers: Vec<_> = configuration.backends.iter().map(ToString::to_string).collect();
     let engine = &configuration.engine;
-    let permits = match engine.permits {
-        0 => format!("0 (found between {} and {})", engine.permits_min, engine.permits_max),
-        permits => permits.to_string(),
+    let permits = match (engine.permits, engine.permits_max) {
+        (0, 0) => format!("0 (found from {} on)", engine.permits_min),
+        (0, most) => format!("0 (found between {} and {most})", engine.permits_min),
+        (permits, _) => permits.to_string(),
     };
     let backends = match engine.max_backends {
         0 => String::from("0 (as many as the server allows)"),

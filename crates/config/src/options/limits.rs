@@ -20,12 +20,13 @@ pub(super) const LIMITS: &[OptionSpec] = &[
     OptionSpec {
         name: "max_backends",
         kind: Kind::Count(0..=MOST_BACKENDS, |configuration| &mut configuration.engine.max_backends),
-        default: "128",
+        // Who knows how many connections the server has for others is who knows a better number.
+        default: "0",
         example: "64",
         doc: "Connections to the server at most, the service account's aside. They are opened as statements need them. Clients \
               with open transactions, locks, temporary tables or cursors hold one each. With 0 as many as the server allows: \
-              its max_connections, less what others have open, less a sixteenth (at least 8) that stays free for them; that is \
-              looked at every accounts_refresh. A number has to be below the server's max_connections by a few.",
+              its max_connections, less what others have open, less a sixteenth (at least 8) that stays free for them, and half of that \
+              below a quarter of the server's connections; that is looked at every accounts_refresh. A number has to be below the server's max_connections by a few.",
         section: Section::Limits,
     },
     OptionSpec {

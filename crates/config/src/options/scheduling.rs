@@ -103,15 +103,15 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
     },
     OptionSpec {
         name: "permits",
-        // A server with more running threads than this spends its time switching between them.
         kind: Kind::Count(0..=4096, |configuration| &mut configuration.engine.permits),
-        default: "16",
+        // What is right for a small server whose data are in memory is a tenth of what one with cold data can do.
+        default: "0",
         example: "32",
         doc: "Statements that execute on the server at the same time; the others wait in the queues. What in-server \
-              pools call active threads. A good start is twice to four times the server's cores. Of 16 backends and more \
-              (max_backends) at most seven eighths: a lock can stop all that have permits. With 0 the limit finds \
-              itself between permits_min and permits_max: it is moved a step for a moment, back, and to where the most \
-              work is done, and follows when the load or the server changes.",
+              pools call active threads. With 0 the limit finds itself between permits_min and permits_max: it begins with 16, is moved a \
+              step for a moment, back, and to where the most work is done, and follows when the load or the server changes. A number \
+              fixes it: twice to four times the server's cores is a good start where its data are in memory. Of 16 backends and more \
+              (max_backends) at most seven eighths: a lock can stop all that have permits.",
         section: Section::Scheduling,
     },
     OptionSpec {
@@ -125,11 +125,11 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
     },
     OptionSpec {
         name: "permits_max",
-        kind: Kind::Count(1..=4096, |configuration| &mut configuration.engine.permits_max),
-        // As many as there are backends by default: more could not run.
-        default: "128",
+        kind: Kind::Count(0..=4096, |configuration| &mut configuration.engine.permits_max),
+        default: "0",
         example: "64",
-        doc: "With permits = 0: how many there are at most. Not below permits_min.",
+        doc: "With permits = 0: how many there are at most. Not below permits_min. 0 stands for as many as the backends have use for \
+              (max_backends), of 16 and more seven eighths.",
         section: Section::Scheduling,
     },
     OptionSpec {
@@ -145,12 +145,13 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
     OptionSpec {
         name: "shared_backends",
         kind: Kind::Count(0..=4096, |configuration| &mut configuration.engine.shared_backends),
-        default: "4",
+        // As many as a large server has cores are too many for a small one, and as few as that has are a bound for short reads that wait.
+        default: "0",
         example: "8",
         doc: "Backends on which the short reads of one user and session state run, several in flight on each (see \
-              statements_in_flight). As many as the server has cores is a good start: more make its threads sleep and \
+              statements_in_flight). As many as the server has cores is a good number: more make its threads sleep and \
               wake more often for the same work. A kind of read that was stuck in the last ten seconds (20 ms or more) has as many \
-              of its own. With 0 the number finds itself between 1 and 32, as permits does.",
+              of its own. With 0 the number finds itself between 4 and 64, as permits does, but that twice as many have to bring a fifth more.",
         section: Section::Scheduling,
     },
     OptionSpec {
