@@ -13,6 +13,7 @@
 # make compare           Onramp beside the servers and proxies that are installed; writes docs/BENCHMARKS.md
 # make compare-pool      thread pools under load; writes their part of docs/BENCHMARKS.md
 # make compare-overload  thread pools in bad times: a crowd, a storm, locks; writes their part of docs/BENCHMARKS.md
+# make compare-limit     limits that find themselves beside fixed ones; writes their part of docs/BENCHMARKS.md
 # make compare-logins    floods of logins beside statements; writes their part of docs/BENCHMARKS.md
 # make docs-options      writes docs/OPTIONS.md from the table of options
 # make docs-admin        writes the tables of docs/ADMIN.md from their declarations
@@ -27,7 +28,7 @@ LEAK_SECONDS ?= 120
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: help serve quick test test-all check fuzz simulate scheduling differential leaks conformance challenge
-.PHONY: compare compare-pool compare-overload compare-logins docs-options docs-admin
+.PHONY: compare compare-pool compare-overload compare-limit compare-logins docs-options docs-admin
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -144,6 +145,12 @@ compare-overload:
 	@.ci/install test
 	cargo build --release --locked --package onramp
 	exec python3 tests/benchmark/overload.py $(ARGUMENTS)
+
+# About 22 minutes; `make compare-limit ARGUMENTS="--quick --only sleep"` takes two.
+compare-limit:
+	@.ci/install test
+	cargo build --release --locked --package onramp
+	exec python3 tests/benchmark/limit.py $(ARGUMENTS)
 
 # About 16 minutes; `make compare-logins ARGUMENTS=--quick` takes four.
 compare-logins:

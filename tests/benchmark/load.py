@@ -41,6 +41,8 @@ class Run:
     tables: int = TABLES
     rows: int = ROWS  # of each table, from the first on
     none_may_end: bool = False  # statements count even where no event of several came to its end
+    crowd: tuple[str, ...] = ()  # options of bench that say whose connections they are, such as --users 100
+    sleep_time: float | None = None  # milliseconds, of the workload `sleep`
 
     @property
     def limit(self) -> float:
@@ -122,7 +124,8 @@ class Bench:
             str(self.onramp), "bench", "run", run.workload, *address.options(), *driver, "--user", USER,
             "--tables", str(run.tables), "--table-size", str(run.rows), "--rand-type", "uniform",
             "--connections", str(run.connections), "--time", f"{run.seconds:g}", "--warmup", f"{run.warmup:g}",
-            "--think-time", f"{run.think_time * 1000:g}", "--report-interval", f"{interval:g}", "--json", str(report)]
+            "--think-time", f"{run.think_time * 1000:g}", "--report-interval", f"{interval:g}", "--json", str(report),
+            *run.crowd, *([] if run.sleep_time is None else ["--sleep-time", f"{run.sleep_time:g}"])]
 
     def run(self, address: Address, run: Run, programs: dict[str, Program],
             measuring: Callable[[], None] = lambda: None) -> Finished:

@@ -3,11 +3,13 @@
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 from processes import Failed, Program, find, finish, free_port, greets
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "drivers"))
 
+from harness import raw  # noqa: E402
 from harness.installation import Installation, NoServer  # noqa: E402, F401
 
 USER = "bench"
@@ -18,6 +20,9 @@ TABLES = 4
 ROWS = 100_000
 # A schema beside these, with one small table.
 OTHER, OTHER_ROWS = "other", 1_000
+
+# Of each table in a schema of many.
+CROWD_ROWS = 100
 
 # Connections that we never come near, below the limit of open files by what tables and logs need.
 FILES_ASIDE = 1_000
@@ -79,6 +84,19 @@ class Server:
     def prepare(self, onramp: Path) -> None:
         """Creates the tables."""
         self._bench(onramp, "prepare", "--tables", str(TABLES), "--table-size", str(ROWS))
+
+    def prepare_crowd(self, accounts: int, schemas: int) -> None:
+        """Creates so many accounts, and schemas with one small table each, as bench's --users and --schemas name them."""
+        words = [f"CREATE USER {USER}{number}@'%' IDENTIFIED BY '{PASSWORD}'; GRANT ALL ON *.* TO {USER}{number}@'%'"
+                 for number in range(1, accounts + 1)]
+        words += [f"CREATE DATABASE sbtest{number}; CREATE TABLE sbtest{number}.sbtest1 AS SELECT * FROM sbtest.sbtest1 WHERE "
+                  f"id <= {CROWD_ROWS}; ALTER TABLE sbtest{number}.sbtest1 ADD PRIMARY KEY (id)"
+                  for number in range(1, schemas + 1)]
+        with raw.connect(SimpleNamespace(host="127.0.0.1", port=self.port), USER, PASSWORD, timeout=60) as client:
+            for statement in (each for text in words for each in text.split("; ")):
+                answer = client.query(statement)
+                if isinstance(answer, raw.Err):
+                    raise Failed(f"{statement}: {answer}")
 
     def prepare_other(self, onramp: Path) -> None:
         """Creates a small table in another schema, which nobody locks."""

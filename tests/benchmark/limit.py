@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Compares limits that find themselves with none and with fixed ones, and writes their part of docs/BENCHMARKS.md.
+
+    make compare-limit                                   one round, about 22 minutes
+    make compare-limit ARGUMENTS="--only sleep --connections 64,512,4000 --rounds 2"
+    make compare-limit ARGUMENTS="--quick --only fixed"  a look, which leaves the page alone
+
+- sleep: statements that take 1, 5 or 50 ms and no processor.
+- fixed: point selects, and transactions that read and write, beside every number of permits that is tried by hand.
+- accounts: point selects of 1 to 1,000 accounts and 200 schemas, in a new process each.
+- changes: 512 clients with statements that wait, read, and read and write, in turn, twice.
+"""
+
+import argparse
+import functools
+import os
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+from book import Book, save_book  # noqa: E402
+from campaign import book_of, measure_and_write, say, stopping  # noqa: E402
+from command_line import chooser, names, numbers, options, read  # noqa: E402
+from contenders import Contenders, Setting  # noqa: E402
+from limit_measure import LIMIT_SECTIONS, ONRAMPS, LimitComparison, LimitPlan  # noqa: E402
+from limit_report import BEGIN, END, limit_page  # noqa: E402
+from load import Bench  # noqa: E402
+from pool import SERVER_OPTIONS  # noqa: E402
+
+STEPS = [64, 2_000]
+CONTENDERS = ["mariadb", "mariadb-pool", "onramp"]
+
+
+def main() -> int:
+    """Measures and writes; the exit code is 0 unless nothing could be measured."""
+    arguments = parse(sys.argv[1:])
+    return measure_and_write(arguments, functools.partial(compare, arguments), limit_page, BEGIN, END)
+
+
+def compare(arguments: argparse.Namespace, folder: Path, open_files: int) -> Book:
+    """Starts everything, measures, stops everything."""
+    plan = plan_of(arguments)
+    setting = Setting(
+        folder, arguments.onramp, None, open_files, len(os.sched_getaffinity(0)), max(plan.steps), say,
+        onramps=ONRAMPS, server_options=SERVER_OPTIONS)
+    contenders = Contenders(setting)
+    bench = Bench(arguments.onramp, folder / "bench")
+    comparison = LimitComparison(plan, contenders, bench, say)
+    with stopping(bench.stop, contenders.stop):
+        contenders.start(chooser(arguments.contenders))
+        told = {"rounds": plan.rounds, "seconds": plan.seconds, "warmup": plan.warmup, "phase": plan.phase}
+        book = book_of(arguments, open_files, contenders, told, comparison.records)
+        comparison.run(lambda: save_book(arguments.unfinished, book))
+    return book
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = options("compare-limit", __doc__, LIMIT_SECTIONS)
+    parser.add_argument("--rounds", type=int, default=1, help="how often everything is measured [1]")
+    parser.add_argument("--time", type=float, default=None, metavar="SECONDS", help="of each run [4; quick: 2]")
+    parser.add_argument("--warmup", type=float, default=None, metavar="SECONDS",
+                        help="before it: the time to find a limit [4; quick: 3]")
+    parser.add_argument("--phase", type=float, default=None, metavar="SECONDS", help="of each load that follows another [20; quick: 8]")
+    parser.add_argument("--connections", type=numbers, default=None, metavar="LIST", help="numbers of clients [64,2000]")
+    parser.add_argument("--contenders", type=names, default=CONTENDERS, metavar="LIST",
+                        help=f"of {', '.join(CONTENDERS)} (or one of it: {', '.join(key for key, _, _ in ONRAMPS)})")
+    return read(parser, words)
+
+
+def plan_of(arguments: argparse.Namespace) -> LimitPlan:
+    """What is to be measured."""
+    quick = arguments.quick
+    return LimitPlan(
+        rounds=arguments.rounds, seconds=arguments.time or (2.0 if quick else 4.0), warmup=arguments.warmup or (3.0 if quick else 4.0),
+        steps=arguments.connections or STEPS, beyond=[], idle=[], sections=arguments.only,
+        phase=arguments.phase or (8.0 if quick else 20.0))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""The part of docs/BENCHMARKS.md about limits that find themselves, from the data of a comparison."""
+
+import re
+
+from book import Book, good, rounds, select
+from limit_measure import CROWDS, FOLLOWING, PHASES, SLEEPS, WORKLOADS
+from report import version_number
+from tables import Notes, counted, joined, ratio, table, whole
+
+BEGIN = "<!-- Measured, written by `make compare-limit`: begin -->"
+END = "<!-- Measured, written by `make compare-limit`: end -->"
+
+# The one that finds its limits.
+DEFAULT = "onramp-default"
+
+
+def limit_page(book: Book) -> str:
+    """The whole part, between the markers."""
+    both = ("first", "again")
+    parts = [
+        introduction(book),
+        section(book, "sleep", "### Statements that wait", "Each takes so many milliseconds and no processor. Statements a second:",
+                [f"{sleep:g} ms" for sleep in SLEEPS], "Onramp : the better of the others"),
+        section(book, "fixed", "### Beside every fixed number of permits", "Statements a second:", WORKLOADS, "Onramp : the best fixed"),
+        section(book, "accounts", "### Many accounts and schemas", "Point selects a second, a new process each:",
+                [way for way, _ in CROWDS], None),
+        section(book, "changes", "### Loads that follow each other",
+                f"The first {FOLLOWING:g} s of a load are not in these figures. Events a second:",
+                [f"{name}, {turn}" for turn in both for name, _, _ in PHASES], "Onramp : the best of all"),
+        section(book, "changes", "", f"The first {FOLLOWING:g} s of each, events a second:",
+                [f"{name}, {turn}" for turn in both for name, _, _ in PHASES], None, "following")]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(each for part in parts for each in part)).strip() + "\n"
+
+
+def introduction(book: Book) -> list[str]:
+    """Machine, versions, how it was measured."""
+    machine, plan = book["machine"], book["plan"]
+    versions = ", ".join(f"{name} {version_number(text)}" for name, text in book["versions"].items())
+    return [
+        "## Limits that find themselves", "", f"    {book['command']}", "",
+        f"{book['date']}. {counted(machine['cores'], 'core', 'cores')} ({machine['processor']}), "
+        f"{machine['memory'] / 2**30:.0f} GiB of memory, Linux {machine['kernel']}. {versions}.", "",
+        f"{counted(plan['rounds'], 'round', 'rounds')}; a run is {plan['seconds']:g} s after {plan['warmup']:g} s in which a limit may find "
+        f"itself, and each of the loads that follow each other lasts {plan['phase']:g} s. Closed loops without think time, over TCP; server, "
+        "load generator and Onramp share the cores. Onramp has its default options but for what its row says. Cells hold a figure "
+        "for each round. All figures are in [benchmarks-limit.json](benchmarks-limit.json).", "",
+        *([f"Not measured here: {'; '.join(book['skipped'])}."] if book["skipped"] else []), ""]
+
+
+def section(book: Book, name: str, title: str, sentence: str, ways: list[str], comparison: str | None,
+            figure: str = "per_second") -> list[str]:
+    """A row for each contender, a column for each way and number of clients; at its end the one that finds its limits as a share of the
+    best other one."""
+    columns = sorted({(ways.index(record["way"]), record["connections"]) for record in select(book, name)})
+    if not columns:
+        return []
+    notes, rows = Notes(), []
+    for contender in book["contenders"]:
+        cells = [select(book, name, contender=contender["key"], way=ways[way], connections=clients) for way, clients in columns]
+        if any(cells):
+            rows.append([contender["name"], *(
+                joined([notes.mark(record["failure"]) if "failure" in record else whole(record[figure]) for record in records])
+                for records in cells)])
+    if comparison is not None:
+        rows.append([comparison, *(joined([
+            ratio(share(book, name, ways[way], clients, number)) for number in rounds(book)]) for way, clients in columns)])
+    head = ["", *(f"{ways[way]}, {clients:,} clients" for way, clients in columns)]
+    return [title, "", sentence, *table(head, rows), *notes.lines()]
+
+
+def share(book: Book, name: str, way: str, clients: int, number: int) -> float | None:
+    """What the one that finds its limits does, as a share of the best of the others."""
+    records = good(select(book, name, way=way, connections=clients, round=number))
+    own = [record["per_second"] for record in records if record["contender"] == DEFAULT]
+    others = [record["per_second"] for record in records if record["contender"] != DEFAULT]
+    return own[0] / max(others) if own and max(others, default=0.0) > 0 else None
