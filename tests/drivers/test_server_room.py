@@ -1,5 +1,8 @@
 """How many backends there are where no number is given: as many as the server allows, beside its other users."""
 
+import threading
+import time
+
 import pytest
 
 from harness import raw
@@ -65,3 +68,31 @@ def test_more_clients_than_there_is_room_for(own_server, own_admin, onramp, boun
     joins = [in_background(lambda client: [client.query("SELECT SLEEP(0.01)") for _ in range(5)], client) for client in clients]
     answers = [answer for join in joins for answer in join()]
     assert not [answer for answer in answers if isinstance(answer, Err)]
+
+
+def test_another_onramp_gets_a_quarter(own_server, own_admin, onramp, bound, folder):
+    """However much the first one needs: transactions follow each other on all that it may have."""
+    own_admin.query("SET GLOBAL max_connections = 60")
+    until(lambda: 40 <= bound() <= 52, "not found")
+    ended = threading.Event()
+
+    def go_on(client):
+        answers = []
+        while not ended.is_set():
+            answers += [client.query("BEGIN"), client.query("SELECT 1")]
+            time.sleep(0.02)
+            answers.append(client.query("COMMIT"))
+        return answers
+
+    joins = [in_background(go_on, raw.connect(onramp)) for _ in range(60)]
+    try:
+        threads = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'app'"
+        until(lambda: int(own_admin.value(threads)) >= 40, "the first one does not use what it has")
+        later = Counted(own_server, folder, workers=1, max_backends=0, user_backends_share=100).start()
+        holders = [raw.connect(later) for _ in range(12)]
+        for holder in holders:
+            assert isinstance(holder.query("BEGIN"), Ok) and holder.value("SELECT 1") == b"1"
+    finally:
+        ended.set()
+    later.stop()
+    assert not [answer for join in joins for answer in join() if isinstance(answer, Err)]
