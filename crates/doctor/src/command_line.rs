@@ -40,7 +40,7 @@ pub(crate) struct CommandLine {
     #[arg(long, value_name = "URL", env = "ONRAMP_BACKEND", hide_env_values = true)]
     backend: Option<String>,
     /// Connections to the server, as for `onramp serve`; 0 for as many as it allows
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(0..=16_384))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16_384))]
     max_backends: u32,
     /// Connections that wait to be accepted, as for `onramp serve`
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=65_535))]

@@ -48,7 +48,7 @@ impl Default for Request {
             role: Role::Serve,
             driver: DriverChoice::Auto,
             workers: 1,
-            max_backends: 128,
+            max_backends: 0,
             back_log: 4096,
             address_pairs: None,
         }

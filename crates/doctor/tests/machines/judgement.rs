@@ -172,7 +172,7 @@ fn the_limit_of_open_files_is_the_clients_only_with_epoll() {
     copy.write("proc/self/limits", limits("20000").as_bytes());
     copy.write("proc/self/status", b"CapEff:\t0000000000000000\n");
     let uring = finding(&copy.machine(), &Request::default(), Check::OpenFiles);
-    assert_eq!((uring.verdict, uring.needed), (Verdict::Ok, Amount::Count(192 + 2 * 7)));
+    assert_eq!((uring.verdict, uring.needed), (Verdict::Ok, Amount::Count(215 + 2 * 7)));
     assert!(uring.why.ends_with("rings needed here: 7"), "{}", uring.why);
 
     // Small tables work, but there are many of them.
@@ -183,14 +183,14 @@ fn the_limit_of_open_files_is_the_clients_only_with_epoll() {
     assert_eq!(small.remedies[0].now(), "ulimit -Hn 16384 && ulimit -n 16384");
     copy.write("proc/self/limits", limits("300").as_bytes());
     let none = finding(&copy.machine(), &Request::default(), Check::OpenFiles);
-    assert_eq!((none.verdict, none.needed), (Verdict::Short, Amount::Count(192 + 2 * 334)));
+    assert_eq!((none.verdict, none.needed), (Verdict::Short, Amount::Count(215 + 2 * 334)));
 
     copy.write("proc/self/limits", limits("20000").as_bytes());
     let found = finding(&copy.machine(), &epoll(), Check::OpenFiles);
-    assert_eq!((found.verdict, &found.needed), (Verdict::Short, &Amount::Count(100_192)));
+    assert_eq!((found.verdict, &found.needed), (Verdict::Short, &Amount::Count(100_215)));
     assert_eq!(
         found.to_string(),
-        "RLIMIT_NOFILE is 20,000, 100,192 needed: ulimit -Hn 100192 && ulimit -n 100192"
+        "RLIMIT_NOFILE is 20,000, 100,215 needed: ulimit -Hn 100215 && ulimit -n 100215"
     );
     // A process that may raise its limits goes as far as fs.nr_open.
     copy.write("proc/self/status", b"CapEff:\t0000000001000000\n");
@@ -204,7 +204,7 @@ fn what_was_tried_outranks_the_settings() {
     assert_eq!(found.verdict, Verdict::Hint);
     assert!(found.why.contains("the system call is forbidden"), "{}", found.why);
     let files = finding(&refused(), &Request::default(), Check::OpenFiles);
-    assert_eq!(files.needed, Amount::Count(100_192));
+    assert_eq!(files.needed, Amount::Count(100_215));
     let asked = Request { driver: DriverChoice::Uring, ..Request::default() };
     assert_eq!(finding(&refused(), &asked, Check::IoUring).verdict, Verdict::Short);
     let granted = machine("container").with_uring(Ok(()));
@@ -262,7 +262,7 @@ fn what_the_server_takes_is_compared_with_the_backends() {
         machine("tuned").with_server(Ok(answer))
     };
     let judged = |machine: &Machine, request: &Request| finding(machine, request, Check::ServerConnections);
-    let serve = Request::default();
+    let serve = Request { max_backends: 128, ..Request::default() };
     assert_eq!(judged(&with(136), &serve).verdict, Verdict::Ok);
     let short = judged(&with(100), &serve);
     assert_eq!(

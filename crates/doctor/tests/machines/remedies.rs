@@ -66,7 +66,7 @@ fn the_printed_file_lifts_every_limit_that_is_a_setting() {
 fn what_is_no_setting_stands_in_remarks() {
     let request = Request { driver: DriverChoice::Epoll, ..Request::default() };
     let text = printed(&Copy::of("squeezed"), &request);
-    for line in ["#   LimitNOFILE=100192", "#   TasksMax=4096", "# vm.swappiness = 10", "#   [Service]"] {
+    for line in ["#   LimitNOFILE=100215", "#   TasksMax=4096", "# vm.swappiness = 10", "#   [Service]"] {
         assert!(text.lines().any(|other| other == line), "{line} is missing:\n{text}");
     }
     assert!(text.contains("/etc/tmpfiles.d"), "{text}");
