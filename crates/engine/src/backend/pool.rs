@@ -79,10 +79,11 @@ impl Engine {
     }
 
     /// Whether short reads would be sooner on more backends than may share them now: on those that do as many wait behind others as are
-    /// being read.
+    /// being read. False where their number is given: nobody looks for a better one.
     pub(crate) fn shared_reads_wait(&self) -> bool {
         let sharing = self.sharing.len();
-        sharing >= self.workers.shared_backends(self.worker) as usize
+        self.settings.shared_backends == 0
+            && sharing >= self.workers.shared_backends(self.worker) as usize
             && self.sharing.iter().map(|&key| self.backends[key].in_flight.len()).sum::<usize>()
                 >= 2 * sharing
     }

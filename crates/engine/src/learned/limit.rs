@@ -14,6 +14,7 @@
 //! *Work* is the sum of what the ended statements take as a rule, by digest, so that a change of the mix is not taken for
 //! one of the server's speed. Only moments count at which statements wait for a permit: a limit that is not reached says
 //! nothing, and never moves. But where a larger one is tried, all of its time counts: that nobody waits any more is what it is for.
+//! And one that was raised for other kinds of statements goes back to where it was right for these, reached or not.
 //!
 //! The idea is that of feedback control by hill climbing (H.-U. Heiss and R. Wagner, Adaptive Load Control in Transaction
 //! Processing Systems, VLDB 1991).
