@@ -85,14 +85,15 @@ def test_another_onramp_gets_a_quarter(own_server, own_admin, onramp, bound, fol
         return answers
 
     joins = [in_background(go_on, raw.connect(onramp)) for _ in range(60)]
+    later = Counted(own_server, folder, workers=1, max_backends=0, user_backends_share=100)
     try:
         threads = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'app'"
         until(lambda: int(own_admin.value(threads)) >= 40, "the first one does not use what it has")
-        later = Counted(own_server, folder, workers=1, max_backends=0, user_backends_share=100).start()
+        later.start()
         holders = [raw.connect(later) for _ in range(12)]
         for holder in holders:
             assert isinstance(holder.query("BEGIN"), Ok) and holder.value("SELECT 1") == b"1"
     finally:
         ended.set()
-    later.stop()
+        later.stop()
     assert not [answer for join in joins for answer in join() if isinstance(answer, Err)]
