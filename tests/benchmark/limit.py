@@ -22,11 +22,10 @@ sys.dont_write_bytecode = True
 from book import Book, save_book  # noqa: E402
 from campaign import book_of, measure_and_write, say, stopping  # noqa: E402
 from command_line import chooser, names, numbers, options, read  # noqa: E402
-from contenders import Contenders, Setting  # noqa: E402
+from contenders import SERVER_OPTIONS, Contenders, Setting  # noqa: E402
 from limit_measure import LIMIT_SECTIONS, ONRAMPS, LimitComparison, LimitPlan  # noqa: E402
 from limit_report import BEGIN, END, limit_page  # noqa: E402
 from load import Bench  # noqa: E402
-from pool import SERVER_OPTIONS  # noqa: E402
 
 STEPS = [64, 2_000]
 CONTENDERS = ["mariadb", "mariadb-pool", "onramp"]

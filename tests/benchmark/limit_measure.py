@@ -1,5 +1,6 @@
 """What is measured of limits that find themselves: against none, against the server's own pool, and against every fixed number."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ PHASES = [
     ("reading", ["point_select"], 512),
     ("reading and writing", ["oltp_read_write"], 512),
 ]
+# They come twice: one that comes back may be known.
+TURNS = ["first", "again"]
 # Seconds within which the limit has to have followed.
 FOLLOWING = 3.0
 
@@ -93,9 +96,7 @@ class LimitComparison(Comparison):
         for connections in self.plan.steps:
             for way, crowd in CROWDS:
                 for contender in self._of(IN_ACCOUNTS):
-                    # What a process has learned of others before would help it.
-                    if contender.front is not None:
-                        self.contenders.restart_front(contender)
+                    self._begin_afresh(contender)
                     tables = {"tables": 1, "rows": CROWD_ROWS} if "--schemas" in crowd else {}
                     run = Run("point_select", connections, self.plan.seconds, self.plan.warmup, crowd=crowd, **tables)
                     self._measure("accounts", number, contender, contender.tcp, run, way=way)
@@ -103,13 +104,18 @@ class LimitComparison(Comparison):
     def _changes(self, number: int) -> None:
         """All phases of a contender follow each other; those of another cannot come between."""
         for contender in self._of(IN_CHANGES):
-            if contender.front is not None:
-                self.contenders.restart_front(contender)
-            # Twice: a load that comes back may be known.
-            for turn in ("first", "again"):
+            self._begin_afresh(contender)
+            for turn in TURNS:
                 for name, workload, clients in PHASES:
                     self._phase(number, contender, f"{name}, {turn}", workload, clients)
             self._settle(contender)
+
+    def _begin_afresh(self, contender: Contender) -> None:
+        """What a process has learned of others before would help it, or not."""
+        # One that does not come up again is found by the measurement, which says why.
+        with contextlib.suppress(Failed):
+            if contender.front is not None:
+                self.contenders.restart_front(contender)
 
     def _phase(self, number: int, contender: Contender, way: str, workload: list[str], clients: int) -> None:
         record: Record = self._record("changes", number, contender, clients) | {"way": way}

@@ -3,8 +3,8 @@
 import re
 
 from book import Book, good, rounds, select
-from limit_measure import CROWDS, FOLLOWING, PHASES, SLEEPS, WORKLOADS
-from report import version_number
+from limit_measure import CROWDS, FOLLOWING, PHASES, SLEEPS, TURNS, WORKLOADS
+from report import skipped, where
 from tables import Notes, counted, joined, ratio, table, whole
 
 BEGIN = "<!-- Measured, written by `make compare-limit`: begin -->"
@@ -16,7 +16,7 @@ DEFAULT = "onramp-default"
 
 def limit_page(book: Book) -> str:
     """The whole part, between the markers."""
-    both = ("first", "again")
+    loads = [f"{name}, {turn}" for turn in TURNS for name, _, _ in PHASES]
     parts = [
         introduction(book),
         section(book, "sleep", "### Statements that wait", "Each takes so many milliseconds and no processor. Statements a second:",
@@ -26,25 +26,22 @@ def limit_page(book: Book) -> str:
                 [way for way, _ in CROWDS], None),
         section(book, "changes", "### Loads that follow each other",
                 f"The first {FOLLOWING:g} s of a load are not in these figures. Events a second:",
-                [f"{name}, {turn}" for turn in both for name, _, _ in PHASES], "Onramp : the best of all"),
-        section(book, "changes", "", f"The first {FOLLOWING:g} s of each, events a second:",
-                [f"{name}, {turn}" for turn in both for name, _, _ in PHASES], None, "following")]
+                loads, "Onramp : the best of all"),
+        section(book, "changes", "", f"The first {FOLLOWING:g} s of each, events a second:", loads, None, "following")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(each for part in parts for each in part)).strip() + "\n"
 
 
 def introduction(book: Book) -> list[str]:
     """Machine, versions, how it was measured."""
-    machine, plan = book["machine"], book["plan"]
-    versions = ", ".join(f"{name} {version_number(text)}" for name, text in book["versions"].items())
+    plan = book["plan"]
     return [
         "## Limits that find themselves", "", f"    {book['command']}", "",
-        f"{book['date']}. {counted(machine['cores'], 'core', 'cores')} ({machine['processor']}), "
-        f"{machine['memory'] / 2**30:.0f} GiB of memory, Linux {machine['kernel']}. {versions}.", "",
+        where(book), "",
         f"{counted(plan['rounds'], 'round', 'rounds')}; a run is {plan['seconds']:g} s after {plan['warmup']:g} s in which a limit may find "
         f"itself, and each of the loads that follow each other lasts {plan['phase']:g} s. Closed loops without think time, over TCP; server, "
         "load generator and Onramp share the cores. Onramp has its default options but for what its row says. Cells hold a figure "
         "for each round. All figures are in [benchmarks-limit.json](benchmarks-limit.json).", "",
-        *([f"Not measured here: {'; '.join(book['skipped'])}."] if book["skipped"] else []), ""]
+        *skipped(book), ""]
 
 
 def section(book: Book, name: str, title: str, sentence: str, ways: list[str], comparison: str | None,

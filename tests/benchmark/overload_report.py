@@ -7,8 +7,8 @@ from book import Book, Named, select
 from overload_measure import (CROWD, CROWD_SHARE, HEAVY, PATIENCE, READERS, REGULAR, REGULAR_SHARE, STORM, STORM_SHARE,
                               TURNS, WAITING)
 from pool_report import percent
-from report import version_number
-from tables import Notes, counted, digits, table, whole
+from report import skipped, where
+from tables import Notes, digits, table, whole
 
 BEGIN = "<!-- Measured, written by `make compare-overload`: begin -->"
 END = "<!-- Measured, written by `make compare-overload`: end -->"
@@ -25,19 +25,16 @@ def overload_page(book: Book) -> str:
 
 def introduction(book: Book) -> list[str]:
     """Machine, versions, how it was measured."""
-    machine = book["machine"]
-    versions = ", ".join(f"{name} {version_number(text)}" for name, text in book["versions"].items())
     return [
         "## Thread pools in bad times", "", f"    {book['command']}", "",
-        f"{book['date']}. {counted(machine['cores'], 'core', 'cores')} ({machine['processor']}), "
-        f"{machine['memory'] / 2**30:.0f} GiB of memory, Linux {machine['kernel']}. {versions}.", "",
+        where(book), "",
         "Server, load generators and Onramp share the cores; over TCP; one run of each. Onramp stands in front of the MariaDB "
         "with a thread per connection; *bounded* is `queue_wait_limit = 500ms` and `queue_delay_target = 50ms`, *oldest first* "
         "`adaptive_lifo = off`. A heavy "
         f"statement is `onramp bench run {' '.join(HEAVY)}`: some milliseconds of a core. *Normal after* is when, for a second, "
         "nobody got an error, the rate was back and waits were at most three times the usual ones or 20 ms. All figures are in "
         "[benchmarks-overload.json](benchmarks-overload.json).", "",
-        *([f"Not measured here: {'; '.join(book['skipped'])}."] if book["skipped"] else []), ""]
+        *skipped(book), ""]
 
 
 def crowd(book: Book) -> list[str]:

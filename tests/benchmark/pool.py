@@ -22,7 +22,7 @@ sys.dont_write_bytecode = True
 from book import Book, save_book  # noqa: E402
 from campaign import book_of, measure_and_write, say, stopping  # noqa: E402
 from command_line import add_mysql_home, chooser, names, numbers, options, read  # noqa: E402
-from contenders import BEFORE_MYSQL, Contenders, Setting  # noqa: E402
+from contenders import BEFORE_MYSQL, SERVER_OPTIONS, Contenders, Setting  # noqa: E402
 from load import Bench  # noqa: E402
 from pool_measure import ONRAMPS, POOL_SECTIONS, PoolComparison, PoolPlan  # noqa: E402
 from pool_report import BEGIN, END, pool_page  # noqa: E402
@@ -30,10 +30,6 @@ from pool_report import BEGIN, END, pool_page  # noqa: E402
 STEPS = [64, 1_024, 4_096, 15_000]
 CONTENDERS = ["mariadb", "mariadb-pool", "mysql", "mysql-pool", BEFORE_MYSQL, "onramp"]
 
-# Commits reach the disk once a second, as in the pools' own published benchmarks: what is compared is not the disk. A log
-# of 1 GB is not used up within a run, so that no run pays for the pages of the one before.
-SERVER_OPTIONS = ["--innodb-flush-log-at-trx-commit=2", "--loose-innodb-log-file-size=1G",
-                  "--loose-innodb-redo-log-capacity=1G"]
 
 
 def main() -> int:

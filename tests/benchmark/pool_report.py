@@ -6,7 +6,7 @@ from typing import Any
 
 from book import Book, Named, good, rounds, select, steps
 from pool_measure import AT_ONE_ROW, LONG, MANY, OTHERS, SHORT, WORKLOADS
-from report import version_number
+from report import skipped, where
 from tables import Notes, counted, digits, joined, median, ratio, table, whole
 
 BEGIN = "<!-- Measured, written by `make compare-pool`: begin -->"
@@ -43,13 +43,11 @@ def pool_page(book: Book) -> str:
 
 def introduction(book: Book) -> list[str]:
     """Machine, versions, how it was measured."""
-    machine, plan = book["machine"], book["plan"]
-    versions = ", ".join(f"{name} {version_number(text)}" for name, text in book["versions"].items())
+    plan = book["plan"]
     left_out = plan.get("left_out", 0)
     return [
         "## The thread pool under load", "", f"    {book['command']}", "",
-        f"{book['date']}. {counted(machine['cores'], 'core', 'cores')} ({machine['processor']}), "
-        f"{machine['memory'] / 2**30:.0f} GiB of memory, Linux {machine['kernel']}. {versions}.", "",
+        where(book), "",
         f"{counted(plan['rounds'], 'round', 'rounds')}; in each, all contenders did one step after the other, then all the "
         f"next step. A run is {plan['seconds']:g} s after {plan['warmup']:g} s of warm-up (`oltp_read_write` from "
         f"{MANY:,} clients on: twice as long, after 1.5 s more), a closed loop without think time, over TCP, on 4 tables of 100,000 rows in memory with uniform ids. The servers run with "
@@ -58,7 +56,7 @@ def introduction(book: Book) -> list[str]:
         "*Kept* is the rate as a share of the contender's own best step in the same round. Cells with several figures hold one "
         "for each round, others the median; empty ones were not tried. All figures are in "
         "[benchmarks-pool.json](benchmarks-pool.json).", "",
-        *([f"Not measured here: {'; '.join(book['skipped'])}."] if book["skipped"] else []), "",
+        *skipped(book), "",
         *([f"{counted(left_out, 'measurement was', 'measurements were')} left out at the end: the time was up."]
           if left_out else []), ""]
 

@@ -37,13 +37,10 @@ def put_between_markers(path: Path, text: str, begin: str = BEGIN, end: str = EN
 
 def introduction(book: Book) -> list[str]:
     """Machine, versions, how it was measured."""
-    machine, plan = book["machine"], book["plan"]
-    versions = ", ".join(f"{name} {version_number(text)}" for name, text in book["versions"].items())
+    plan = book["plan"]
     return [
         "## What was compared", "", f"    {book['command']}", "",
-        f"{book['date']}. {counted(machine['cores'], 'core', 'cores')} ({machine['processor']}), "
-        f"{machine['memory'] / 2**30:.0f} GiB of memory, Linux {machine['kernel']}, a limit of "
-        f"{machine['open_files']:,} open files. {versions}.", "",
+        where(book, f", a limit of {book['machine']['open_files']:,} open files"), "",
         f"{counted(plan['rounds'], 'round', 'rounds')}; in each, all contenders did one step after the other, then all the "
         f"next step. A run is {plan['seconds']:g} s after {plan['warmup']:g} s of warm-up. Point selects are `SELECT c` by "
         "primary key in 4 tables of 100,000 rows in memory, uniform ids, text protocol over TCP, a closed loop without "
@@ -51,7 +48,20 @@ def introduction(book: Book) -> list[str]:
         "front of the MariaDB with a thread per connection and reach it over its Unix socket; Onramp has its default "
         "options. Cells with several figures hold one for each round, others the median; empty ones were not tried. All "
         "figures are in [benchmarks.json](benchmarks.json).", "",
-        *([f"Not measured here: {'; '.join(book['skipped'])}."] if book["skipped"] else []), ""]
+        *skipped(book), ""]
+
+
+def where(book: Book, more: str = "") -> str:
+    """The day, the machine with `more` of it, and the versions."""
+    machine = book["machine"]
+    versions = ", ".join(f"{name} {version_number(text)}" for name, text in book["versions"].items())
+    return (f"{book['date']}. {counted(machine['cores'], 'core', 'cores')} ({machine['processor']}), "
+            f"{machine['memory'] / 2**30:.0f} GiB of memory, Linux {machine['kernel']}{more}. {versions}.")
+
+
+def skipped(book: Book) -> list[str]:
+    """What was not there, each with its reason."""
+    return [f"Not measured here: {'; '.join(book['skipped'])}."] if book["skipped"] else []
 
 
 def version_number(text: str) -> str:

@@ -87,13 +87,16 @@ class Server:
 
     def prepare_crowd(self, accounts: int, schemas: int) -> None:
         """Creates so many accounts, and schemas with one small table each, as bench's --users and --schemas name them."""
-        words = [f"CREATE USER {USER}{number}@'%' IDENTIFIED BY '{PASSWORD}'; GRANT ALL ON *.* TO {USER}{number}@'%'"
-                 for number in range(1, accounts + 1)]
-        words += [f"CREATE DATABASE sbtest{number}; CREATE TABLE sbtest{number}.sbtest1 AS SELECT * FROM sbtest.sbtest1 WHERE "
-                  f"id <= {CROWD_ROWS}; ALTER TABLE sbtest{number}.sbtest1 ADD PRIMARY KEY (id)"
-                  for number in range(1, schemas + 1)]
+        statements: list[str] = []
+        for account in (f"{USER}{number}@'%'" for number in range(1, accounts + 1)):
+            statements += [f"CREATE USER {account} IDENTIFIED BY '{PASSWORD}'", f"GRANT ALL ON *.* TO {account}"]
+        for schema in (f"sbtest{number}" for number in range(1, schemas + 1)):
+            statements += [
+                f"CREATE DATABASE {schema}",
+                f"CREATE TABLE {schema}.sbtest1 AS SELECT * FROM sbtest.sbtest1 WHERE id <= {CROWD_ROWS}",
+                f"ALTER TABLE {schema}.sbtest1 ADD PRIMARY KEY (id)"]
         with raw.connect(SimpleNamespace(host="127.0.0.1", port=self.port), USER, PASSWORD, timeout=60) as client:
-            for statement in (each for text in words for each in text.split("; ")):
+            for statement in statements:
                 answer = client.query(statement)
                 if isinstance(answer, raw.Err):
                     raise Failed(f"{statement}: {answer}")
