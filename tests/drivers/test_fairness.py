@@ -38,7 +38,7 @@ def hold(onramp, count, *statements):
 @pytest.mark.parametrize("statements", [(LOCK,), ("BEGIN", "SELECT 1")], ids=["locks", "transactions"])
 def test_who_holds_all_it_can_leaves_room_for_others(own_onramp, own_server, statements):
     """128 clients that hold something and are silent from then on; the last of them do not get it."""
-    onramp = own_onramp(own_server)
+    onramp = own_onramp(own_server, max_backends=128)
     holders = hold(onramp, 116, *statements)
     holders += begin_to_hold(onramp, 12)
     for turn in range(20):

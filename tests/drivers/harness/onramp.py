@@ -19,12 +19,9 @@ def binary():
     return path
 
 
-# Where tests say nothing else, and count what there is.
-BACKENDS = 128
 # Options where a test does not say otherwise. The suites try wrong passwords again and again, and no statement is given up for
-# want of a backend because a machine is slow, nor does anybody lose one for that. Limits that find themselves are tests' own affair.
-USUAL = {"failed_login_delay": "0s", "backend_connect_timeout": f"{PATIENCE}s", "idle_hold_timeout": "0s",
-         "permits": 16, "max_backends": BACKENDS, "shared_backends": 4}
+# want of a backend because a machine is slow, nor does anybody lose one for that.
+USUAL = {"failed_login_delay": "0s", "backend_connect_timeout": f"{PATIENCE}s", "idle_hold_timeout": "0s"}
 
 
 class Onramp:
@@ -55,7 +52,7 @@ class Onramp:
             place = f"localhost/?socket={self.server.socket}"
         environment = dict(os.environ, ONRAMP_BACKEND=f"mysql://{user}:{password}@{place}")
         environment.pop("ONRAMP_BIN", None)
-        if int(environment.get("ONRAMP_WORKERS", "1")) > int(self.options.get("max_backends", BACKENDS)):
+        if 0 < int(self.options.get("max_backends", 0)) < int(environment.get("ONRAMP_WORKERS", "1")):
             # Each worker needs a backend; a test that counts them means a single one.
             environment["ONRAMP_WORKERS"] = "1"
         with open(self.log, "ab") as log:
