@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use memchr::memmem;
+
 /// One login of one virtual client. A client that comes back after a lost connection is somebody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientKey {
@@ -32,20 +34,13 @@ impl Token {
     /// All tokens in these bytes, in order. A token cut off at the end is not found.
     pub fn find_all(bytes: &[u8]) -> Vec<Self> {
         let mut found = Vec::new();
-        let mut at = 0;
-        while at + START.len() <= bytes.len() {
-            match bytes[at..].strip_prefix(START).and_then(Self::parse) {
-                Some((token, length)) => {
-                    found.push(token);
-                    at += START.len() + length;
-                }
-                None => at += 1,
-            }
+        for at in memmem::find_iter(bytes, START) {
+            found.extend(Self::parse(&bytes[at + START.len()..]));
         }
         found
     }
 
-    fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
+    fn parse(bytes: &[u8]) -> Option<Self> {
         let mut numbers = [0; 3];
         let mut at = 0;
         for number in &mut numbers {
@@ -58,7 +53,7 @@ impl Token {
             at += 1;
         }
         let [client, incarnation, number] = numbers;
-        Some((Self { key: ClientKey { client, incarnation }, number }, at))
+        Some(Self { key: ClientKey { client, incarnation }, number })
     }
 }
 

@@ -1,6 +1,8 @@
 //! When an answer was made: `moment` in a SELECT gives the number of statements that had run on the server by then. No answer
 //! may be older than its question, whoever else was given the same one.
 
+use memchr::memmem;
+
 use super::reply::Part;
 
 /// What stands before the twelve digits.
@@ -35,8 +37,8 @@ pub fn same(expected: &[Part], found: &[Part]) -> bool {
 
 /// Where the digits begin.
 fn places(bytes: &[u8]) -> Vec<usize> {
-    let windows = bytes.windows(MARK.len() + DIGITS).enumerate();
-    windows.filter(|(_, part)| part.starts_with(MARK.as_bytes())).map(|(at, _)| at + MARK.len()).collect()
+    let digits = memmem::find_iter(bytes, MARK).map(|at| at + MARK.len());
+    digits.filter(|at| at + DIGITS <= bytes.len()).collect()
 }
 
 fn read(bytes: &[u8]) -> Option<u64> {

@@ -16,6 +16,8 @@ pub mod variables;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 
+use memchr::memmem;
+
 use self::commands::Reply;
 use self::database::{Database, Kill};
 use self::login::{Login, Verdict};
@@ -281,7 +283,7 @@ impl Server {
                 .push(Complaint(format!("a command came with sequence number {}", packet.sequence)));
         }
         let statement = matches!(packet.payload.first(), Some(&(command::QUERY | command::STMT_EXECUTE)));
-        let sleeps = packet.payload.windows(6).any(|part| part == b"SLEEP(");
+        let sleeps = memmem::find(&packet.payload, b"SLEEP(").is_some();
         let duration = match statement {
             false => self.random.between(1, 20),
             true if sleeps || self.random.percent(self.speed.slow_percent) => {
@@ -450,7 +452,7 @@ impl Server {
 
 /// Whether a command changes the row that everybody wants.
 fn wants_hot_row(payload: &[u8]) -> bool {
-    payload.windows(10).any(|part| part == b"UPDATE hot")
+    memmem::find(payload, b"UPDATE hot").is_some()
 }
 
 impl Conversation {
