@@ -33,13 +33,10 @@ const START: &[u8] = b"tok_";
 impl Token {
     /// All tokens in these bytes, in order. A token cut off at the end is not found.
     pub fn find_all(bytes: &[u8]) -> Vec<Self> {
-        let mut found = Vec::new();
-        for at in memmem::find_iter(bytes, START) {
-            found.extend(Self::parse(&bytes[at + START.len()..]));
-        }
-        found
+        memmem::find_iter(bytes, START).filter_map(|at| Self::parse(&bytes[at + START.len()..])).collect()
     }
 
+    /// The token whose numbers begin here.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let mut numbers = [0; 3];
         let mut at = 0;
