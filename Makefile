@@ -29,6 +29,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: help serve quick test test-all check fuzz simulate scheduling differential leaks conformance challenge
 .PHONY: compare compare-pool compare-overload compare-limit compare-logins docs-options docs-admin
+.PHONY: programs-built clients-installed programs end-to-end
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -43,31 +44,51 @@ serve:
 START_SERVERS := challenge mariadb serve
 PROGRAMS_OF_TESTS := $(basename $(notdir $(wildcard crates/*/tests/*.rs))) $(notdir $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))
 
+# The module of a program's tests that take long.
+AT_LENGTH := at_length
+
 # Prints where servers of tests keep their data.
 PLACE := python3 -B tests/drivers/harness/folders.py
 
 quick:
-	cargo test --workspace --locked --lib --bins $(addprefix --test ,$(filter-out $(START_SERVERS),$(PROGRAMS_OF_TESTS)))
+	cargo test --workspace --locked --lib --bins $(addprefix --test ,$(filter-out $(START_SERVERS),$(PROGRAMS_OF_TESTS))) -- --skip $(AT_LENGTH)
 	python3 -B -m unittest discover --quiet --start-directory tests/benchmark
 
-# The end-to-end tests bring their own Python and Node packages, and a MySQL server, into ignored folders. Without that
-# server, which is out of one more registry, the tests that need it are skipped; the last lines say so.
+# The end-to-end tests bring their own Python and Node packages into ignored folders. What takes long is left out, and what needs a
+# MySQL server, which is another registry's: ten minutes on two cores.
 test:
 	@.ci/install test
-	@.ci/install mysql || true
-	cargo test --workspace --locked --no-run
-	TMPDIR="$$($(PLACE))" cargo test --workspace --locked
-	python3 -B -m unittest discover --quiet --start-directory tests/benchmark
-	tests/drivers/run usual
+	@$(MAKE) --no-print-directory --jobs 2 programs-built clients-installed
+	@$(MAKE) --no-print-directory --jobs 2 programs end-to-end
 	@echo
 	@echo "Left out, and part of make test-all:"
-	@echo "- files marked slow:" $$(cd tests/drivers && grep -l pytest.mark.slow test_*.py)
+	@echo "- end-to-end tests with a MySQL server, and those that take long:" $$(cd tests/drivers && grep -l pytest.mark.slow test_*.py)
+	@echo "- tests of programs that take long:" $$(grep -rl "mod $(AT_LENGTH)" crates/*/tests)
 	@echo "- the ledger (tests/ledger/run)"
 	@echo "- private servers, and everything with MariaDB, once more on epoll and with three workers"
 
-# The second run does without MySQL, for the sake of time: what is a driver's or the workers' own does not depend on the kind of server.
+# What `make test` does beside each other: no part keeps all cores busy. What the programs write is shown at their end.
+programs-built:
+	cargo test --workspace --locked --no-run
+
+clients-installed:
+	tests/drivers/run install
+
+programs:
+	python3 -B -m unittest discover --quiet --start-directory tests/benchmark
+	@echo "running the programs of tests; what they write goes to $(BUILT)/programs-of-tests.txt first"
+	@TMPDIR="$$($(PLACE))" cargo test --workspace --locked -- --skip $(AT_LENGTH) >$(BUILT)/programs-of-tests.txt 2>&1; \
+	status=$$?; cat $(BUILT)/programs-of-tests.txt; exit $$status
+
+end-to-end:
+	tests/drivers/run usual
+
+# A MySQL server is brought into one more ignored folder. Where it cannot be had, the tests that need it are skipped; the last lines
+# say so. The second run does without MySQL, for the sake of time: what is a driver's or the workers' own does not depend on the kind of server.
 test-all: test
-	tests/drivers/run slow
+	@.ci/install mysql || true
+	TMPDIR="$$($(PLACE))" cargo test --workspace --locked $(AT_LENGTH)
+	tests/drivers/run rest
 	tests/drivers/run ledger --connections 100 --seconds 10
 	TMPDIR="$$($(PLACE))" ONRAMP_DRIVER=epoll cargo test --locked --package onramp --test serve
 	ONRAMP_DRIVER=epoll ONRAMP_WORKERS=3 ONRAMP_COALESCE_READS=on MYSQL_HOME= tests/drivers/run

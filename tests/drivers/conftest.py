@@ -31,6 +31,10 @@ def pytest_configure(config):
         config.pluginmanager.register(lane)
 
 
+def pytest_collection_modifyitems(items):
+    private_mysql.skip_where_there_is_none(items)
+
+
 end_in_order_on_sigterm()
 
 

@@ -84,40 +84,6 @@ fn run_and_compare(server: &Server, line: &str) -> Value {
 }
 
 #[test]
-fn every_workload_sends_what_it_reports() {
-    let server = Server::start();
-    let tables = "--tables 2 --table-size 5000";
-    assert_eq!(bench(&server, &format!("prepare {tables}")), 0);
-    assert_eq!(
-        server.query("SELECT COUNT(*), MIN(id), MAX(id), MIN(k) >= 1, MAX(k) <= 5000 FROM sbtest.sbtest2"),
-        "5000\t1\t5000\t1\t1"
-    );
-    for workload in [
-        "point_select",
-        "select",
-        "update_index",
-        "update_non_index",
-        "update_non_index_trx",
-        "oltp_read_only",
-        "oltp_read_write",
-        "oltp_write_only",
-        "insert",
-    ] {
-        for protocol in ["", "--prepared"] {
-            run_and_compare(&server, &format!("{workload} {tables} {protocol} --ignore-errors all"));
-        }
-    }
-    let report = run_and_compare(&server, &format!("point_select {tables} --rand-type uniform"));
-    assert_eq!(count(&report, "/rows"), count(&report, "/queries/read"), "each point select finds its row");
-    let report = run_and_compare(&server, &format!("oltp_read_only {tables} --rand-type zipfian"));
-    let transactions = count(&report, "/events/total");
-    assert!(count(&report, "/queries/read") >= 14 * transactions);
-
-    assert_eq!(bench(&server, "cleanup --tables 2"), 0);
-    assert_eq!(server.query("SHOW TABLES FROM sbtest"), "");
-}
-
-#[test]
 fn workloads_without_tables() {
     let server = Server::start();
     for protocol in ["", "--prepared"] {
@@ -214,27 +180,6 @@ fn events_and_rates_are_limits() {
 }
 
 #[test]
-fn a_restart_of_the_server_is_survived() {
-    let mut server = Server::start();
-    let path = server.path("report.json");
-    let line =
-        format!("run echo --connections 20 --time 600 --events 20000 --rate 2000 --json {}", path.display());
-    let arguments = with_account(&server, &line);
-    let runner = std::thread::spawn(move || bench::status(&arguments));
-    // The load is on, and the 20,000 events take 10 seconds at least.
-    while server.status("Com_select") < 500 {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    server.crash_and_restart();
-    assert_eq!(runner.join().unwrap(), 0);
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    assert_eq!(count(&report, "/events/total"), 20_000);
-    assert_eq!(count(&report, "/reconnects"), 20);
-    let lost = report["errors"].as_array().unwrap().iter().find(|error| error["code"] == 2013);
-    assert!(count(lost.unwrap(), "/count") >= 20, "{report:#}");
-}
-
-#[test]
 fn errors_end_a_run_with_their_reason() {
     let server = Server::start();
     let port = server.port;
@@ -296,4 +241,71 @@ fn sysbench(server: &Server, command: &str) {
         .output()
         .expect("this test needs sysbench: apt-get install sysbench");
     assert!(output.status.success(), "sysbench {command}: {}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// `make test` leaves these out.
+mod at_length {
+    use super::*;
+
+    #[test]
+    fn every_workload_sends_what_it_reports() {
+        let server = Server::start();
+        let tables = "--tables 2 --table-size 5000";
+        assert_eq!(bench(&server, &format!("prepare {tables}")), 0);
+        assert_eq!(
+            server
+                .query("SELECT COUNT(*), MIN(id), MAX(id), MIN(k) >= 1, MAX(k) <= 5000 FROM sbtest.sbtest2"),
+            "5000\t1\t5000\t1\t1"
+        );
+        for workload in [
+            "point_select",
+            "select",
+            "update_index",
+            "update_non_index",
+            "update_non_index_trx",
+            "oltp_read_only",
+            "oltp_read_write",
+            "oltp_write_only",
+            "insert",
+        ] {
+            for protocol in ["", "--prepared"] {
+                run_and_compare(&server, &format!("{workload} {tables} {protocol} --ignore-errors all"));
+            }
+        }
+        let report = run_and_compare(&server, &format!("point_select {tables} --rand-type uniform"));
+        assert_eq!(
+            count(&report, "/rows"),
+            count(&report, "/queries/read"),
+            "each point select finds its row"
+        );
+        let report = run_and_compare(&server, &format!("oltp_read_only {tables} --rand-type zipfian"));
+        let transactions = count(&report, "/events/total");
+        assert!(count(&report, "/queries/read") >= 14 * transactions);
+
+        assert_eq!(bench(&server, "cleanup --tables 2"), 0);
+        assert_eq!(server.query("SHOW TABLES FROM sbtest"), "");
+    }
+
+    #[test]
+    fn a_restart_of_the_server_is_survived() {
+        let mut server = Server::start();
+        let path = server.path("report.json");
+        let line = format!(
+            "run echo --connections 20 --time 600 --events 20000 --rate 2000 --json {}",
+            path.display()
+        );
+        let arguments = with_account(&server, &line);
+        let runner = std::thread::spawn(move || bench::status(&arguments));
+        // The load is on, and the 20,000 events take 10 seconds at least.
+        while server.status("Com_select") < 500 {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        server.crash_and_restart();
+        assert_eq!(runner.join().unwrap(), 0);
+        let report: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(count(&report, "/events/total"), 20_000);
+        assert_eq!(count(&report, "/reconnects"), 20);
+        let lost = report["errors"].as_array().unwrap().iter().find(|error| error["code"] == 2013);
+        assert!(count(lost.unwrap(), "/count") >= 20, "{report:#}");
+    }
 }

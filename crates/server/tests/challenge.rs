@@ -127,38 +127,6 @@ fn is_empty(folder: &Path) -> bool {
 }
 
 #[test]
-fn a_small_run_measures_everything_and_leaves_only_its_report() {
-    let folder = TestFolder::new();
-    let output = start(&folder, &["--steps", "10,50", "--direct-steps", "4"]).wait_with_output().unwrap();
-    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{}\n{error}\n{out}", output.status);
-    assert!(error.contains("[5/5] Onramp, 50 silent clients"), "{error}");
-    assert!(out.contains("With 50 clients Onramp answers"), "{out}");
-
-    let report = folder.json();
-    assert_eq!(report["ending"]["how"], "complete");
-    let steps = report["steps"].as_array().unwrap();
-    let names: Vec<_> = steps
-        .iter()
-        .map(|step| format!("{} {}", step["series"].as_str().unwrap(), step["connections"]))
-        .collect();
-    assert_eq!(names, ["onramp 10", "direct_threads 4", "direct_pool 4", "onramp 50"]);
-    for step in steps {
-        let figures = &step["outcome"]["measured"];
-        assert!(figures["queries_per_second"].as_f64().unwrap() > 0.0, "{step:#}");
-        assert!(figures["p95"].as_f64().unwrap() > 0.0, "{step:#}");
-        assert_eq!(figures["errors"], 0, "{step:#}");
-        assert!(figures["server"]["resident"].as_u64().unwrap() > 0, "{step:#}");
-        assert_eq!(figures["onramp"].is_null(), step["series"] != "onramp", "{step:#}");
-    }
-    assert_eq!(report["idle"]["clients"], 50);
-    let page = std::fs::read_to_string(folder.0.join("report/report.html")).unwrap();
-    assert!(page.contains("id=\"latency-title\"") && page.ends_with("</html>\n"));
-    assert!(is_empty(&folder.work()), "the temporary folder is gone");
-    assert!(folder.processes().is_empty());
-}
-
-#[test]
 fn an_interrupted_run_writes_what_it_has_and_ends_what_it_started() {
     let folder = TestFolder::new();
     let mut child = start(&folder, &["--steps", "10,20,30,40,50,60", "--skip-direct"]);
@@ -223,4 +191,41 @@ fn wrong_options_are_said_at_once() {
     let output = start(&folder, &["--steps", "0"]).wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(is_empty(&folder.work()) && !folder.0.join("report").exists());
+}
+
+/// `make test` leaves these out.
+mod at_length {
+    use super::*;
+
+    #[test]
+    fn a_small_run_measures_everything_and_leaves_only_its_report() {
+        let folder = TestFolder::new();
+        let output = start(&folder, &["--steps", "10,50", "--direct-steps", "4"]).wait_with_output().unwrap();
+        let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{}\n{error}\n{out}", output.status);
+        assert!(error.contains("[5/5] Onramp, 50 silent clients"), "{error}");
+        assert!(out.contains("With 50 clients Onramp answers"), "{out}");
+
+        let report = folder.json();
+        assert_eq!(report["ending"]["how"], "complete");
+        let steps = report["steps"].as_array().unwrap();
+        let names: Vec<_> = steps
+            .iter()
+            .map(|step| format!("{} {}", step["series"].as_str().unwrap(), step["connections"]))
+            .collect();
+        assert_eq!(names, ["onramp 10", "direct_threads 4", "direct_pool 4", "onramp 50"]);
+        for step in steps {
+            let figures = &step["outcome"]["measured"];
+            assert!(figures["queries_per_second"].as_f64().unwrap() > 0.0, "{step:#}");
+            assert!(figures["p95"].as_f64().unwrap() > 0.0, "{step:#}");
+            assert_eq!(figures["errors"], 0, "{step:#}");
+            assert!(figures["server"]["resident"].as_u64().unwrap() > 0, "{step:#}");
+            assert_eq!(figures["onramp"].is_null(), step["series"] != "onramp", "{step:#}");
+        }
+        assert_eq!(report["idle"]["clients"], 50);
+        let page = std::fs::read_to_string(folder.0.join("report/report.html")).unwrap();
+        assert!(page.contains("id=\"latency-title\"") && page.ends_with("</html>\n"));
+        assert!(is_empty(&folder.work()), "the temporary folder is gone");
+        assert!(folder.processes().is_empty());
+    }
 }

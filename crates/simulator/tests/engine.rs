@@ -2,8 +2,8 @@
 
 use simulator::{Parameters, run_engine};
 
-/// Seeds that run on every change. As many as take well under a minute without optimisation.
-const SEEDS: u64 = 200;
+/// Seeds that run on every change, for some seconds. `make simulate` runs more.
+const SEEDS: u64 = 60;
 
 /// Seeds that once went wrong.
 const REGRESSIONS: &str = include_str!("../seeds/regressions.txt");

@@ -64,37 +64,6 @@ fn readers_go_on_beside_writers_that_could_take_every_backend() {
 }
 
 #[test]
-fn readers_go_on_where_there_are_as_many_permits_as_backends() {
-    for (scenario, class) in [
-        (scenarios::flush_tables_few_backends as fn(Scale) -> Scenario, "read"),
-        (scenarios::lock_tables_other_schema, "other"),
-    ] {
-        for (seed, permits, workers, disk) in
-            [(1, 128, 1, 300), (4, 128, 1, 60_000), (5, 64, 2, 60_000), (16, 128, 2, 60_000)]
-        {
-            let mut scenario = Scenario {
-                adjust: match permits {
-                    64 => |_, settings| (settings.max_backends, settings.permits) = (128, 64),
-                    _ => |_, settings| (settings.max_backends, settings.permits) = (128, 128),
-                },
-                workers,
-                ..scenario(Scale::Small)
-            };
-            // With a slow disk, as many writes as there are permits are under way when the lock comes.
-            scenario.server.sync = Time::about(disk);
-            let result = under_seed(Profile::Native, &scenario, seed);
-            let waited = result.outcome.class(class).waited.longest();
-            // At worst the longer time from one question who waits to the next, of the seconds that the lock is held.
-            assert!(
-                waited < 600 * MS,
-                "{}, {permits} permits, {workers} workers, {disk}: {waited}",
-                scenario.name
-            );
-        }
-    }
-}
-
-#[test]
 fn a_locked_table_does_not_hold_up_its_namesake_in_another_schema() {
     let result = native(scenarios::lock_tables_other_schema);
     assert!(result.outcome.class("UNLOCK TABLES").slowest_response() < 10 * MS);
@@ -123,17 +92,6 @@ fn the_holder_of_a_user_lock_can_release_it() {
     // A turn takes a millisecond and a half where its holder waits for nothing.
     assert!(figure(&result, "turns") > 500.0);
     assert!(result.outcome.class("RELEASE_LOCK").waited.longest() < MS);
-}
-
-#[test]
-fn a_crowd_at_one_row_does_not_slow_others() {
-    for scenario in [scenarios::pile_up, scenarios::pile_up_of_updates] {
-        let result = native(scenario);
-        assert!(figure(&result, "of those without the others") > 80.0);
-        assert!(result.outcome.class("read").waited.longest() < 100 * MS);
-        // The row changes hands as often as it can.
-        assert!(figure(&result, "transactions") > 1_400.0);
-    }
 }
 
 #[test]
@@ -221,4 +179,51 @@ fn the_same_seed_gives_the_same_figures() {
     let first = run(7);
     assert_eq!(first, run(7));
     assert_ne!(first, run(8));
+}
+
+/// `make test` leaves these out.
+mod at_length {
+    use super::*;
+
+    #[test]
+    fn readers_go_on_where_there_are_as_many_permits_as_backends() {
+        for (scenario, class) in [
+            (scenarios::flush_tables_few_backends as fn(Scale) -> Scenario, "read"),
+            (scenarios::lock_tables_other_schema, "other"),
+        ] {
+            for (seed, permits, workers, disk) in
+                [(1, 128, 1, 300), (4, 128, 1, 60_000), (5, 64, 2, 60_000), (16, 128, 2, 60_000)]
+            {
+                let mut scenario = Scenario {
+                    adjust: match permits {
+                        64 => |_, settings| (settings.max_backends, settings.permits) = (128, 64),
+                        _ => |_, settings| (settings.max_backends, settings.permits) = (128, 128),
+                    },
+                    workers,
+                    ..scenario(Scale::Small)
+                };
+                // With a slow disk, as many writes as there are permits are under way when the lock comes.
+                scenario.server.sync = Time::about(disk);
+                let result = under_seed(Profile::Native, &scenario, seed);
+                let waited = result.outcome.class(class).waited.longest();
+                // At worst the longer time from one question who waits to the next, of the seconds that the lock is held.
+                assert!(
+                    waited < 600 * MS,
+                    "{}, {permits} permits, {workers} workers, {disk}: {waited}",
+                    scenario.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_crowd_at_one_row_does_not_slow_others() {
+        for scenario in [scenarios::pile_up, scenarios::pile_up_of_updates] {
+            let result = native(scenario);
+            assert!(figure(&result, "of those without the others") > 80.0);
+            assert!(result.outcome.class("read").waited.longest() < 100 * MS);
+            // The row changes hands as often as it can.
+            assert!(figure(&result, "transactions") > 1_400.0);
+        }
+    }
 }

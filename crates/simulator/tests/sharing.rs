@@ -82,11 +82,16 @@ fn speed(adjust: fn(Profile, &mut Settings)) -> f64 {
     run(&scenario, Profile::Native, 1).outcome.rate("read")
 }
 
-#[test]
-fn how_many_share_finds_itself() {
-    let few = speed(|_, settings| (settings.shared_backends, settings.statements_in_flight) = (1, 4));
-    let usual = speed(|_, settings| (settings.shared_backends, settings.statements_in_flight) = (4, 16));
-    let found = speed(|_, settings| (settings.shared_backends, settings.statements_in_flight) = (0, 0));
-    assert!(few < 0.5 * usual, "it matters: {few:.0} and {usual:.0}");
-    assert!(found > 0.95 * usual, "{found:.0}, and {usual:.0} as given");
+/// `make test` leaves these out.
+mod at_length {
+    use super::*;
+
+    #[test]
+    fn how_many_share_finds_itself() {
+        let few = speed(|_, settings| (settings.shared_backends, settings.statements_in_flight) = (1, 4));
+        let usual = speed(|_, settings| (settings.shared_backends, settings.statements_in_flight) = (4, 16));
+        let found = speed(|_, settings| (settings.shared_backends, settings.statements_in_flight) = (0, 0));
+        assert!(few < 0.5 * usual, "it matters: {few:.0} and {usual:.0}");
+        assert!(found > 0.95 * usual, "{found:.0}, and {usual:.0} as given");
+    }
 }

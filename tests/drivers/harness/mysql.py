@@ -50,8 +50,16 @@ def version():
     return tuple(map(int, re.search(r"Ver (\d+)\.(\d+)\.(\d+)", answer).groups()))
 
 
-# Skips a test, or as a module's `pytestmark` all of them, where there is no server.
-needed = pytest.mark.skipif(installed() is None, reason="MYSQL_HOME names no MySQL server's folder")
+# Marks a test, or as a module's `pytestmark` all of them.
+needed = pytest.mark.mysql
+
+
+def skip_where_there_is_none(items):
+    """Skips those tests that need a server, where there is none."""
+    if installed() is None:
+        for item in items:
+            if item.get_closest_marker("mysql"):
+                item.add_marker(pytest.mark.skip(reason="MYSQL_HOME names no MySQL server's folder"))
 
 
 def since(*numbers):
