@@ -91,6 +91,7 @@ def test_a_client_that_leaves_before_its_text_is_read(own_onramp, server):
         assert witness.value("SELECT COALESCE(GET_LOCK('onramp_left', 60), 0)") == b"1"
 
 
+@pytest.mark.slow
 def test_texts_around_the_length_of_a_packet(client, note, server):
     """They are sent on in the buffer that they came in, whatever the packets."""
     connection = client()

@@ -652,6 +652,7 @@ def test_prepared_kill(client, note, schema):
                 raise raw.Closed("told so")
 
 
+@pytest.mark.slow
 def test_lists_of_types_have_a_bound(own_server, own_onramp):
     """Each client's statement may keep one, which no other has."""
     onramp = own_onramp(own_server, max_backends=2, prepared_statement_memory="1MiB")

@@ -82,6 +82,7 @@ def test_all_types_on_the_wire(client, note, schema, capabilities):
     assert len(prepared[1]) == 37
 
 
+@pytest.mark.slow
 def test_hundred_thousand_rows(driver, note, schema):
     cursor = driver(database=schema).cursor()
     cursor.execute("SELECT seq, REPEAT(CHAR(97 + seq MOD 26), seq MOD 50) FROM seq_1_to_100000")
@@ -131,6 +132,7 @@ def test_large_values_through_client_libraries(driver, note, schema):
     assert cursor.fetchall()[0][0] == value
 
 
+@pytest.mark.slow
 def test_gibibyte_to_a_slow_reader(client, site, schema):
     """A result larger than memory should hold, to a client that reads slower than the server writes."""
     connection = client(schema=schema)
@@ -278,6 +280,7 @@ def send_file(connection, pieces):
     return connection.ok_or_error(connection.receive())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capabilities", [raw.USUAL, raw.USUAL & ~raw.DEPRECATE_EOF], ids=["ok", "eof"])
 def test_load_data_local(client, note, schema, capabilities):
     connection = client(schema=schema, capabilities=capabilities | raw.LOCAL_FILES)
