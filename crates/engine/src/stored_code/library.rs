@@ -111,6 +111,7 @@ impl Scope<'_> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Library {
     relations: ByName,
+    routines: ByName,
     /// In which there is such code.
     schemas: BTreeSet<Box<[u8]>>,
     known: Known,
@@ -201,7 +202,16 @@ impl Library {
         let Making { relations, routines } = making;
         let routines_change = routines.values().any(|places| places.all.all().changes_session());
         let schemas = relations.values().flat_map(|places| places.by_schema.keys().cloned()).collect();
-        Self { relations, schemas, known, routines_change }
+        Self { relations, routines, schemas, known, routines_change }
+    }
+
+    /// Whether the library is the same with these pieces of code and without: they do nothing, nor does anything that they may name.
+    pub(super) fn is_the_same_without(&self, objects: &[Object]) -> bool {
+        let leads_on = |name: &[u8]| self.relations.contains_key(name) || self.routines.contains_key(name);
+        objects.iter().all(|Object { code, .. }| {
+            steps::add(1 + code.names.len());
+            code.effects.is_empty() && !code.names.iter().any(|name| leads_on(name))
+        })
     }
 
     /// What a statement of this text may do by stored code. `writes`: it may write to tables.

@@ -334,8 +334,12 @@ impl CodeChange {
         }
         state.last_change += 1;
         let number = state.last_change;
+        // The server may have a hundred thousand pieces of code: they are not looked at again for each that leads to nothing.
+        let is_the_same = state.library.is_the_same_without(&objects);
         state.changes.insert(number, Change { objects, ended: false });
-        workers.stored_code.renew(&mut state);
+        if !is_the_same {
+            workers.stored_code.renew(&mut state);
+        }
         drop(state);
         Self { workers: Arc::clone(workers), number: Some(number) }
     }
@@ -343,9 +347,12 @@ impl CodeChange {
     /// The same of too many definitions to tell them apart: until they are over and the server has been read, no code counts as known.
     pub(crate) fn begin_of_unknown(workers: &Arc<Workers>) -> Self {
         let mut state = workers.stored_code.state();
+        let is_the_first = state.unknown.is_known_by_now();
         state.unknown.begun += 1;
         state.unknown.under_way += 1;
-        workers.stored_code.renew(&mut state);
+        if is_the_first {
+            workers.stored_code.renew(&mut state);
+        }
         drop(state);
         Self { workers: Arc::clone(workers), number: None }
     }
@@ -355,14 +362,17 @@ impl CodeChange {
         let shared = &self.workers.stored_code;
         let mut state = shared.state();
         let Some(number) = self.number else { return };
-        if let Some(change) = state.changes.get_mut(&number).filter(|_| !stood.is_empty()) {
-            change
-                .objects
-                .retain(|object| object.schema.as_ref().is_none_or(|schema| stood.contains(schema)));
-        } else {
-            state.changes.remove(&number);
+        let Some(change) = state.changes.remove(&number) else { return };
+        let stands = |object: &Object| {
+            !stood.is_empty() && object.schema.as_ref().is_none_or(|schema| stood.contains(schema))
+        };
+        let (standing, gone): (Vec<_>, Vec<_>) = change.objects.into_iter().partition(stands);
+        if !stood.is_empty() {
+            state.changes.insert(number, Change { objects: standing, ended: change.ended });
         }
-        shared.renew(&mut state);
+        if !state.library.is_the_same_without(&gone) {
+            shared.renew(&mut state);
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use sql::CodeKind;
 
 use super::*;
@@ -285,4 +286,91 @@ fn a_text_that_defines_much_in_many_schemas_is_not_told_apart() {
     let told_apart =
         |uses| matches!(Defined::of_text(text(uses).as_bytes(), LexMode::default()), Defined::These(_));
     assert!(told_apart(100) && !told_apart(1_000));
+}
+
+/// What happens to definitions that go through here.
+#[derive(Clone, Debug)]
+enum Event {
+    Begun(Vec<Object>),
+    BegunUnknown,
+    Refused(bool),
+    Over,
+    Read,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let name = prop::sample::select(vec!["d.a", "d.b", "e.a", "e.c", "c"]);
+    let body = prop::sample::select(vec![
+        "SELECT 1",
+        "SELECT a()",
+        "SELECT * FROM e.b",
+        "CALL d.c()",
+        "SET @a = 1",
+        "DO GET_LOCK('a', 1)",
+        "SELECT * FROM sys.x",
+    ]);
+    let runs = prop::sample::select(vec![Runs::Called, Runs::Written, Runs::Used, Runs::Anyhow]);
+    let object = (runs, name, body).prop_map(|(runs, name, body)| object(runs, name, body));
+    prop_oneof![
+        4 => prop::collection::vec(object, 0..3).prop_map(Event::Begun),
+        1 => Just(Event::BegunUnknown),
+        2 => any::<bool>().prop_map(Event::Refused),
+        2 => Just(Event::Over),
+        1 => Just(Event::Read),
+    ]
+}
+
+proptest! {
+    /// Where not all pieces of code are looked at again, the library is as if they were.
+    #[test]
+    fn definitions_leave_the_library_that_all_of_them_make(events in prop::collection::vec(event(), 1..20)) {
+        let workers = workers();
+        let shared = &workers.stored_code;
+        shared.take(Vec::new(), ALL_KNOWN, &[]);
+        let mut under_way = Vec::new();
+        for event in events {
+            match event {
+                Event::Begun(objects) => under_way.push(CodeChange::begin(&workers, objects)),
+                Event::BegunUnknown => under_way.push(CodeChange::begin_of_unknown(&workers)),
+                Event::Refused(stood) => {
+                    let stood = if stood { vec![b"d".as_slice().into()] } else { Vec::new() };
+                    if let Some(change) = under_way.pop() {
+                        change.refused(&stood);
+                    }
+                }
+                Event::Over => drop(under_way.pop()),
+                Event::Read => {
+                    let covered = shared.begin_reading();
+                    shared.take(vec![object(Runs::Called, "d.a", "DO GET_LOCK('a', 1)")], ALL_KNOWN, &covered);
+                }
+            }
+            let state = shared.state();
+            let known = if state.unknown.is_known_by_now() { ALL_KNOWN } else { Known::default() };
+            let objects = state.read.iter().chain(state.changes.values().flat_map(|change| &change.objects));
+            prop_assert_eq!(&*state.library, &Library::new(objects, known));
+        }
+    }
+}
+
+/// A server of a hoster has as many pieces of code as its customers have views: a definition does not cost a worker a look at each.
+#[test]
+fn a_definition_that_leads_to_nothing_takes_no_look_at_all_others() {
+    const PIECES: usize = 5_000;
+    let workers = workers();
+    let shared = &workers.stored_code;
+    let mut pieces: Vec<_> =
+        (0..PIECES).map(|number| object(Runs::Used, &format!("d.v{number}"), "SELECT a FROM t")).collect();
+    pieces.push(object(Runs::Called, "d.locks", "DO GET_LOCK('a', 1)"));
+    shared.take(pieces, ALL_KNOWN, &[]);
+    let taken_by = |body| {
+        let before = steps::taken();
+        CodeChange::begin(&workers, vec![object(Runs::Used, "e.v", body)]).refused(&[]);
+        steps::taken() - before
+    };
+    assert!(taken_by("SELECT locks()") > PIECES as u64, "it is there to be spared");
+    assert!(taken_by("SELECT a FROM t") < 200);
+    drop(CodeChange::begin_of_unknown(&workers));
+    let before = steps::taken();
+    drop(CodeChange::begin_of_unknown(&workers));
+    assert!(steps::taken() - before < 200);
 }
