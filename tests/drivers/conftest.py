@@ -31,10 +31,6 @@ def pytest_configure(config):
         config.pluginmanager.register(lane)
 
 
-def pytest_collection_modifyitems(items):
-    private_mysql.skip_where_there_is_none(items)
-
-
 end_in_order_on_sigterm()
 
 
@@ -233,6 +229,7 @@ DIFFERENCES = {
 
 
 def pytest_collection_modifyitems(items):
+    private_mysql.skip_where_there_is_none(items)
     for item in items:
         for name, reason in DIFFERENCES.items():
             if item.name.startswith(name):
