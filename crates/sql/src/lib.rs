@@ -51,7 +51,6 @@ pub use holding::{Holding, PreparedText, TableName, holding};
 pub use plain_set::{plain_set, shown_variables};
 pub use pool::{PoolSet, PoolSetError, PoolValue, PoolVariable, pool_set};
 pub use quote::{quote_identifier, quote_string};
-#[cfg(debug_assertions)]
 pub use steps::steps_taken;
 pub use stored_code::{CodeEffects, CodeKind, StoredCode, folded_name, has_letters_of, names, stored_code};
 pub use tracker::TrackerVariable;

@@ -1,5 +1,7 @@
 //! What a text costs is linear in its length: no reader of texts takes more than [`PER_BYTE`] steps for each byte.
 
+// Without debug assertions nothing is counted, so that nothing could fail.
+#![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeSet;
