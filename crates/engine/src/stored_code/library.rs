@@ -110,7 +110,9 @@ impl Scope<'_> {
 /// Which names lead to code that does more than read and write tables.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Library {
+    /// What statements, and other code, reach by naming it.
     relations: ByName,
+    /// What code reaches besides by calling it.
     routines: ByName,
     /// In which there is such code.
     schemas: BTreeSet<Box<[u8]>>,

@@ -230,6 +230,13 @@ impl Unknown {
 }
 
 impl State {
+    /// The library that all pieces of code make.
+    fn library_of_all(&self) -> Library {
+        let known = if self.unknown.is_known_by_now() { self.known } else { Known::default() };
+        let objects = self.read.iter().chain(self.changes.values().flat_map(|change| &change.objects));
+        Library::new(objects, known)
+    }
+
     /// The names in all changes.
     fn names(&self) -> usize {
         self.changes.values().map(|change| names_of(&change.objects)).sum()
@@ -289,9 +296,7 @@ impl SharedCode {
     }
 
     fn renew(&self, state: &mut State) {
-        let known = if state.unknown.is_known_by_now() { state.known } else { Known::default() };
-        let objects = state.read.iter().chain(state.changes.values().flat_map(|change| &change.objects));
-        let library = Library::new(objects, known);
+        let library = state.library_of_all();
         if library != *state.library {
             state.beyond = library.beyond(&state.library);
             state.library = Arc::new(library);
@@ -334,7 +339,7 @@ impl CodeChange {
         }
         state.last_change += 1;
         let number = state.last_change;
-        // The server may have a hundred thousand pieces of code: they are not looked at again for each that leads to nothing.
+        // Where the server has tens of thousands of pieces, a look at all of them for each that leads to nothing would be felt.
         let is_the_same = state.library.is_the_same_without(&objects);
         state.changes.insert(number, Change { objects, ended: false });
         if !is_the_same {
@@ -362,15 +367,16 @@ impl CodeChange {
         let shared = &self.workers.stored_code;
         let mut state = shared.state();
         let Some(number) = self.number else { return };
-        let Some(change) = state.changes.remove(&number) else { return };
-        let stands = |object: &Object| {
-            !stood.is_empty() && object.schema.as_ref().is_none_or(|schema| stood.contains(schema))
-        };
-        let (standing, gone): (Vec<_>, Vec<_>) = change.objects.into_iter().partition(stands);
-        if !stood.is_empty() {
-            state.changes.insert(number, Change { objects: standing, ended: change.ended });
+        let objects = state.changes.get(&number).map_or(&[][..], |change| &change.objects);
+        let is_the_same = state.library.is_the_same_without(objects);
+        if let Some(change) = state.changes.get_mut(&number).filter(|_| !stood.is_empty()) {
+            change
+                .objects
+                .retain(|object| object.schema.as_ref().is_none_or(|schema| stood.contains(schema)));
+        } else {
+            state.changes.remove(&number);
         }
-        if !state.library.is_the_same_without(&gone) {
+        if !is_the_same {
             shared.renew(&mut state);
         }
     }

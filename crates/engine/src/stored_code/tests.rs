@@ -345,9 +345,7 @@ proptest! {
                 }
             }
             let state = shared.state();
-            let known = if state.unknown.is_known_by_now() { ALL_KNOWN } else { Known::default() };
-            let objects = state.read.iter().chain(state.changes.values().flat_map(|change| &change.objects));
-            prop_assert_eq!(&*state.library, &Library::new(objects, known));
+            prop_assert_eq!(&*state.library, &state.library_of_all());
         }
     }
 }
