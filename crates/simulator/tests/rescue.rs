@@ -35,7 +35,7 @@ fn crowd(seed: u64, workers: u32) -> Outcome {
     outcome
 }
 
-/// `make test` leaves these out.
+/// `make quick` and `make test` leave these out.
 mod at_length {
     use super::*;
 

@@ -181,7 +181,7 @@ fn the_same_seed_gives_the_same_figures() {
     assert_ne!(first, run(8));
 }
 
-/// `make test` leaves these out.
+/// `make quick` and `make test` leave these out.
 mod at_length {
     use super::*;
 

@@ -82,7 +82,7 @@ fn speed(adjust: fn(Profile, &mut Settings)) -> f64 {
     run(&scenario, Profile::Native, 1).outcome.rate("read")
 }
 
-/// `make test` leaves these out.
+/// `make quick` and `make test` leave these out.
 mod at_length {
     use super::*;
 
