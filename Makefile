@@ -1,5 +1,5 @@
 # make serve             build, and serve with a private MariaDB
-# make quick             the tests that need no server: under a minute behind the build
+# make quick             the tests that need no server and do not take long: under a minute behind the build
 # make test              the tests, but for what takes long and finds little; at its end it says what that is
 # make test-all          all tests
 # make check             formatting, lints, documentation, dependencies
@@ -69,7 +69,8 @@ test:
 	@echo "- the ledger (tests/ledger/run)"
 	@echo "- private servers, and everything with MariaDB, once more on epoll and with three workers"
 
-# What `make test` does beside each other: no part keeps all cores busy. What the programs write is shown at their end.
+# What `make test` does beside each other: one after the other they left a quarter of two cores idle. What the programs write is shown at
+# their end.
 programs-built:
 	cargo test --workspace --locked --no-run
 
@@ -79,6 +80,7 @@ clients-installed:
 programs:
 	python3 -B -m unittest discover --quiet --start-directory tests/benchmark
 	@echo "running the programs of tests; what they write goes to $(BUILT)/programs-of-tests.txt first"
+	@mkdir -p $(BUILT)
 	@TMPDIR="$$($(PLACE))" cargo test --workspace --locked -- --skip $(AT_LENGTH) >$(BUILT)/programs-of-tests.txt 2>&1; \
 	status=$$?; cat $(BUILT)/programs-of-tests.txt; exit $$status
 
