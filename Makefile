@@ -56,8 +56,6 @@ quick:
 
 # The end-to-end tests bring their own Python and Node packages into ignored folders. What takes long is left out, and what needs a
 # MySQL server, which is another registry's: ten minutes on two cores.
-# An incremental build would write 3 GB more, and take longer, where it is the first.
-test: export CARGO_INCREMENTAL := 0
 test:
 	@.ci/install test
 	@$(MAKE) --no-print-directory --jobs 2 programs-built clients-installed
