@@ -453,7 +453,7 @@ impl Engine {
                 self.control.lock_waits.waits.extend(waits_of_rows(&rows_of(&answer.bytes)));
                 self.lock_waits_are_known();
             }
-            Question::Code(question) => self.code_answered(question, &answer.bytes, None),
+            Question::Code(question) => self.code_answered(question, answer.bytes, None),
             Question::Functions => {
                 let count = functions_of_rows(&rows_of(&answer.bytes));
                 self.rescues.found_functions(self.control.since, count);
@@ -468,7 +468,7 @@ impl Engine {
                 self.lock_waits_cannot_be_seen(error);
             }
             Question::Functions => self.rescues.found_functions(self.control.since, None),
-            Question::Code(question) => self.code_answered(question, &[], Some(error)),
+            Question::Code(question) => self.code_answered(question, Vec::new(), Some(error)),
             Question::Changes => self.take_changes(Err(error)),
             Question::Defaults => self.control.defaults.are_refused(),
             Question::Room => self.take_room(None),

@@ -1,5 +1,5 @@
 //! The threads that do what takes too long for a worker: check passwords against thousands of rounds of hashing, RSA, what
-//! clients' TLS handshakes have to work out, and reading large statements.
+//! clients' TLS handshakes have to work out, and reading large statements and the server's stored code.
 
 mod user_names;
 
@@ -32,7 +32,7 @@ pub(crate) struct Helpers {
 /// What the threads have to do: tasks and handshakes in turn, so that no crowd of the one holds up the other.
 struct Queue {
     tasks: Jobs<Asker>,
-    /// Large statements. One thread reads them at a time, so that whoever logs in always has another one.
+    /// Large statements, and stored code. One thread reads them at a time, so that whoever logs in always has another one.
     texts: Jobs<Asker>,
     reading: bool,
     /// Of each worker [`tls::Tls`] lets out some at a time.
@@ -217,8 +217,8 @@ impl HelpDesk {
     /// Has something done. What comes of it comes with [`Signal::Wake`].
     pub(crate) fn give(&self, task: Task) {
         let asker = Asker { findings: self.to_us.clone(), signaller: self.signaller.clone() };
-        let is_text = matches!(task.work, Work::Read(_));
-        self.helpers.call(|queue| if is_text { &mut queue.texts } else { &mut queue.tasks }.put(task, asker));
+        let reads = is_reading(&task.work);
+        self.helpers.call(|queue| if reads { &mut queue.texts } else { &mut queue.tasks }.put(task, asker));
     }
 
     /// The next thing that has been found.
@@ -260,7 +260,7 @@ fn help(called: &Mutex<Receiver<()>>, queue: &Mutex<Queue>, key: &Key, names: &S
                         None => drop(names.send(Unlisted { uid, task, asker })),
                     },
                     work => {
-                        let _reading = matches!(work, Work::Read(_)).then_some(ReadingText(queue));
+                        let _reading = is_reading(&work).then_some(ReadingText(queue));
                         let finding = survive("task", || carry_out(work, key)).unwrap_or(Finding::Lost);
                         asker.tell(task.number, finding);
                     }
@@ -286,6 +286,11 @@ fn survive<T>(place: &str, job: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(job)).ok()
 }
 
+/// Whether it may take as long as some hundred logins.
+fn is_reading(work: &Work) -> bool {
+    matches!(work, Work::Read(_) | Work::ReadCode(_))
+}
+
 fn carry_out(work: Work, key: &Key) -> Finding {
     match work {
         Work::Check { stored, proof } => {
@@ -309,6 +314,7 @@ fn carry_out(work: Work, key: &Key) -> Finding {
         Work::UserName { uid } => Finding::UserName(user_names::listed(uid)),
         Work::Encrypt { bytes, public_key } => Finding::Encrypted(encrypt(&bytes, &public_key)),
         Work::Read(text) => Finding::Text(text.read()),
+        Work::ReadCode(answers) => Finding::Code(answers.read()),
     }
 }
 

@@ -1,5 +1,6 @@
-//! The work that takes milliseconds: for logins hashes of thousands of rounds, and RSA; and to read large statements. Whoever runs the engine does it on
-//! other threads than a worker's, and hands back what came of it.
+//! The work that takes milliseconds: for logins hashes of thousands of rounds, and RSA; to read large
+//! statements, and the server's stored code. Whoever runs the engine does it on other threads than a worker's, and hands back what came
+//! of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -14,6 +15,7 @@ use zeroize::Zeroizing;
 use crate::accounts::secret::Password;
 use crate::client::reading::{LargeText, ReadText};
 use crate::engine::Engine;
+use crate::stored_code::questions::{CodeAnswers, ReadCode};
 
 /// Something to be done elsewhere, see [`Engine::poll_task`].
 #[derive(Debug)]
@@ -44,9 +46,9 @@ impl Task {
         self.given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is for a connection to the server, and not for a client that is not known yet: such go first.
+    /// Whether it is for connections to the server, and not for a client: such go first.
     pub fn is_our_own(&self) -> bool {
-        matches!(self.work, Work::Encrypt { .. })
+        matches!(self.work, Work::Encrypt { .. } | Work::ReadCode(_))
     }
 }
 
@@ -84,6 +86,8 @@ pub enum Work {
     },
     /// Read a large statement: [`Finding::Text`].
     Read(Box<LargeText>),
+    /// Read the server's stored code: [`Finding::Code`].
+    ReadCode(CodeAnswers),
 }
 
 /// A password as a client sent it.
@@ -109,6 +113,7 @@ impl fmt::Debug for Work {
             Self::UserName { .. } => "UserName",
             Self::Encrypt { .. } => "Encrypt",
             Self::Read(_) => "Read",
+            Self::ReadCode(_) => "ReadCode",
         })
     }
 }
@@ -138,6 +143,8 @@ pub enum Finding {
     Encrypted(Option<Vec<u8>>),
     /// What the statement does.
     Text(ReadText),
+    /// What stored code does.
+    Code(ReadCode),
     /// Nothing will be found: whoever looked met a defect.
     Lost,
 }
@@ -173,6 +180,8 @@ pub(crate) enum Asker {
     Backend(u64),
     /// The service account's login on this connection.
     Control(ConnectionId),
+    /// Whoever reads stored code.
+    StoredCode,
 }
 
 /// Tasks that are to be handed out, and who waits for what.
@@ -206,6 +215,8 @@ impl Engine {
             (Some(Asker::Control(connection)), Finding::Lost) => {
                 self.control_finding(connection, Finding::Encrypted(None));
             }
+            (Some(Asker::StoredCode), Finding::Code(read)) => self.code_is_read(number, Some(read)),
+            (Some(Asker::StoredCode), _) => self.code_is_read(number, None),
             (Some(Asker::Client(key, id)), finding) => self.client_finding(key, id, finding),
             (Some(Asker::Backend(token)), finding) => self.backend_finding(token, finding),
             (Some(Asker::Control(connection)), finding) => self.control_finding(connection, finding),

@@ -40,17 +40,19 @@ pub(crate) fn only_field(answer: &[u8], capabilities: Capabilities) -> Option<Op
 
 /// The rows of a kept answer (with the short ends of result sets); empty where it is not one.
 pub(crate) fn rows_of(kept: &[u8]) -> Vec<Row> {
-    let mut rows = Vec::new();
+    each_row_of(kept).collect()
+}
+
+/// The same, one after the other.
+pub(crate) fn each_row_of(kept: &[u8]) -> impl Iterator<Item = Row> {
     let mut packets = Packets(kept);
     let columns = packets.next().and_then(|payload| wire::parse_column_count(payload).ok()).unwrap_or(0);
-    for payload in packets.skip(usize::try_from(columns).unwrap_or(usize::MAX)) {
-        if payload.first() == Some(&0xfe) && payload.len() < wire::MAX_PAYLOAD {
-            break;
-        }
-        let Ok(fields) = wire::parse_text_row(payload) else { break };
-        rows.push(fields.into_iter().map(|field| field.map(<[u8]>::to_vec)).collect());
-    }
-    rows
+    let behind_columns = packets.skip(usize::try_from(columns).unwrap_or(usize::MAX));
+    let is_end = |payload: &[u8]| payload.first() == Some(&0xfe) && payload.len() < wire::MAX_PAYLOAD;
+    behind_columns.take_while(move |payload| !is_end(payload)).map_while(|payload| {
+        let fields = wire::parse_text_row(payload).ok()?;
+        Some(fields.into_iter().map(|field| field.map(<[u8]>::to_vec)).collect())
+    })
 }
 
 /// The payloads of packets that are all there.

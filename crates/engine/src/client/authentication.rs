@@ -191,6 +191,7 @@ impl Engine {
             | Finding::Password(None)
             | Finding::Encrypted(_)
             | Finding::Text(_)
+            | Finding::Code(_)
             | Finding::Lost => {
                 attempt.answer = Answer::Nonsense;
                 self.judge(key, attempt);

@@ -7,8 +7,10 @@
 //! A name is looked for in the schemas that the statement may mean: the session's own, and those of which it says a name. So nobody's
 //! code is taken for that of others, who are in schemas of their own.
 
+mod base;
 mod library;
 pub(crate) mod questions;
+mod reach;
 pub(crate) mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +21,7 @@ use sql::{CodeEffects, Definitions, LexMode, Reads, StoredCode};
 
 use crate::request::Request;
 use crate::workers::Workers;
+pub(crate) use base::Base;
 pub(crate) use library::{Library, Scope};
 
 /// The schema whose objects are the servers' own. They are not read: what they do is known.
@@ -35,8 +38,8 @@ const SYS_EFFECTS: CodeEffects = CodeEffects::REPORTED.union(CodeEffects::READS_
 /// More definitions at a time than this are not told apart: then nothing counts as known until the server has been read again.
 const MOST_CHANGES: usize = 1000;
 
-/// Nor are they where these have more names in them, counted for each definition: all are looked at again whenever one begins or is
-/// over. It takes a worker some milliseconds.
+/// Nor are they where these have more names in them, counted for each definition: all definitions are looked at again whenever one begins
+/// or is over. It takes a worker some milliseconds.
 const MOST_NAMES: usize = 20_000;
 
 /// When a piece of stored code runs.
@@ -187,7 +190,7 @@ pub(crate) struct SharedCode {
 #[derive(Debug, Default)]
 struct State {
     /// As the server said it last.
-    read: Vec<Object>,
+    read: Arc<Base>,
     known: Known,
     /// Definitions that went through here and are not in that.
     changes: BTreeMap<u64, Change>,
@@ -230,11 +233,17 @@ impl Unknown {
 }
 
 impl State {
-    /// The library that all pieces of code make.
-    fn library_of_all(&self) -> Library {
-        let known = if self.unknown.is_known_by_now() { self.known } else { Known::default() };
-        let objects = self.read.iter().chain(self.changes.values().flat_map(|change| &change.objects));
-        Library::new(objects, known)
+    /// The library as of now.
+    fn make_library(&self) -> Library {
+        Library::new(
+            &self.read,
+            self.changes.values().flat_map(|change| &change.objects),
+            self.known_by_now(),
+        )
+    }
+
+    fn known_by_now(&self) -> Known {
+        if self.unknown.is_known_by_now() { self.known } else { Known::default() }
     }
 
     /// The names in all changes.
@@ -275,10 +284,10 @@ impl SharedCode {
 
     /// The server has been read. Whether some name leads to what no report tells of, and did not for all that was known: whoever has
     /// named it may have left something.
-    pub(crate) fn take(&self, read: Vec<Object>, known: Known, covered: &[u64]) -> bool {
+    pub(crate) fn take(&self, read: Base, known: Known, covered: &[u64]) -> bool {
         let mut state = self.state();
         let before = Arc::clone(&state.library);
-        state.read = read;
+        state.read = Arc::new(read);
         state.known = known;
         for number in covered {
             state.changes.remove(number);
@@ -296,7 +305,7 @@ impl SharedCode {
     }
 
     fn renew(&self, state: &mut State) {
-        let library = state.library_of_all();
+        let library = state.make_library();
         if library != *state.library {
             state.beyond = library.beyond(&state.library);
             state.library = Arc::new(library);

@@ -7,8 +7,8 @@
 
 use sql::{CodeEffects, CodeKind, LexMode, StoredCode, folded_name, stored_code};
 
-use super::{Known, Object, Runs};
-use crate::backend::kept::{Row, sum_of_counters};
+use super::{Base, Known, Object, Runs};
+use crate::backend::kept::{Row, each_row_of, sum_of_counters};
 
 /// What is asked of stored code, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,11 +175,7 @@ impl CodeQuestion {
         }
     }
 
-    /// The code in an answer's rows. `mode` is that of new connections, in which views are written out.
-    pub(crate) fn objects(self, rows: &[Row], mode: LexMode) -> Vec<Object> {
-        rows.iter().flat_map(|row| self.objects_of_row(row, mode)).collect()
-    }
-
+    /// The code in a row of its answer. `mode` is that of new connections, in which views are written out.
     fn objects_of_row(self, row: &[Option<Vec<u8>>], mode: LexMode) -> Vec<Object> {
         let [schema, Some(name), parameters, body, last] = row else { return Vec::new() };
         let parameters = parameters.as_deref().unwrap_or_default();
@@ -239,5 +235,27 @@ impl Rights {
             CodeQuestion::Views => self.select && self.show_view,
             CodeQuestion::Columns => self.select || !is_mariadb,
         }
+    }
+}
+
+/// The server's answers about its code, to be read on another thread than a worker's.
+#[derive(Debug)]
+pub struct CodeAnswers {
+    pub(super) answers: Vec<(CodeQuestion, Vec<u8>)>,
+    /// That of new connections.
+    pub(super) mode: LexMode,
+}
+
+/// What has been read of them.
+#[derive(Debug)]
+pub struct ReadCode(pub(super) Base);
+
+impl CodeAnswers {
+    /// Reads them, which takes some ten microseconds for each piece of code.
+    pub fn read(self) -> ReadCode {
+        let objects = self.answers.iter().flat_map(|(question, answer)| {
+            each_row_of(answer).flat_map(|row| question.objects_of_row(&row, self.mode))
+        });
+        ReadCode(Base::new(objects))
     }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use seam::Instant;
 use sql::{CodeEffects, Holding, Kind, PreparedText, QualifiedName};
 
-use super::questions::{self, CodeQuestion, Rights};
-use super::{CodeChange, Defined, Hidden, Known, LargeDefinition, Library, Object, Runs, Scope};
+use super::questions::{self, CodeAnswers, CodeQuestion, ReadCode, Rights};
+use super::{Base, CodeChange, Defined, Hidden, Known, LargeDefinition, Library, Object, Runs, Scope};
+use crate::accounts::task::{Asker, Work};
 use crate::backend::kept::{Row, rows_of};
 use crate::backend::{Afterwards, InFlight};
 use crate::engine::Engine;
@@ -69,7 +70,10 @@ struct Reading {
     question: CodeQuestion,
     rights: Rights,
     known: Known,
-    objects: Vec<Object>,
+    /// What the server has said to its end.
+    answers: Vec<(CodeQuestion, Vec<u8>)>,
+    /// All is there, and is looked through.
+    task: Option<u64>,
     /// Definitions that went through here and were over when it began.
     covered: Vec<u64>,
     /// What the server said against it.
@@ -133,14 +137,22 @@ impl Engine {
             return None;
         }
         let watch = &self.control.code;
-        let reading = watch.reading.as_ref().map(|reading| reading.question);
-        reading.or((watch.next <= self.now).then_some(CodeQuestion::Counts))
+        match &watch.reading {
+            Some(reading) => reading.task.is_none().then_some(reading.question),
+            None => (watch.next <= self.now).then_some(CodeQuestion::Counts),
+        }
     }
 
     /// When there will be something to ask.
     pub(crate) fn next_code_turn(&self) -> Option<Instant> {
+        if self.worker != 0 {
+            return None;
+        }
         let watch = &self.control.code;
-        (self.worker == 0).then_some(if watch.reading.is_some() { self.now } else { watch.next })
+        match &watch.reading {
+            Some(reading) => reading.task.is_none().then_some(self.now),
+            None => Some(watch.next),
+        }
     }
 
     pub(crate) fn code_text(&self, question: CodeQuestion) -> &'static str {
@@ -150,19 +162,17 @@ impl Engine {
     }
 
     /// The server has answered, or refused to.
-    pub(crate) fn code_answered(&mut self, question: CodeQuestion, bytes: &[u8], refusal: Option<String>) {
-        let rows = rows_of(bytes);
+    pub(crate) fn code_answered(&mut self, question: CodeQuestion, answer: Vec<u8>, refusal: Option<String>) {
         if question == CodeQuestion::Counts {
-            return self.take_code_counts(&rows, refusal);
+            return self.take_code_counts(&rows_of(&answer), refusal);
         }
-        let mode = self.facts.as_ref().map_or_else(Default::default, |facts| facts.lex_mode);
         let Some(reading) = self.control.code.reading.as_mut() else { return };
         if question == CodeQuestion::Rights {
-            reading.rights = Rights::of_rows(&rows);
+            reading.rights = Rights::of_rows(&rows_of(&answer));
         }
         question.note_known(&mut reading.known, refusal.is_none());
         reading.refusal = reading.refusal.take().or(refusal);
-        reading.objects.extend(question.objects(&rows, mode));
+        reading.answers.push((question, answer));
         self.go_on_reading(question);
     }
 
@@ -186,7 +196,8 @@ impl Engine {
                 question: CodeQuestion::Rights,
                 rights: Rights::default(),
                 known: Known::default(),
-                objects: Vec::new(),
+                answers: Vec::new(),
+                task: None,
                 covered: self.workers.stored_code.begin_reading(),
                 refusal: None,
             });
@@ -210,15 +221,31 @@ impl Engine {
             }
             next = question.next();
         }
-        self.finish_reading();
+        self.look_through_answers();
     }
 
-    fn finish_reading(&mut self) {
-        let Some(reading) = self.control.code.reading.take() else { return };
+    /// The server has said all. Of tens of thousands of pieces that would make a worker's turn long.
+    fn look_through_answers(&mut self) {
+        let mode = self.facts.as_ref().map_or_else(Default::default, |facts| facts.lex_mode);
+        let Some(reading) = self.control.code.reading.as_mut() else { return };
+        let answers = std::mem::take(&mut reading.answers);
+        let work = Work::ReadCode(CodeAnswers { answers, mode });
+        let task = self.give_task(Asker::StoredCode, work, None);
+        if let Some(reading) = self.control.code.reading.as_mut() {
+            reading.task = Some(task);
+        }
+    }
+
+    /// They have been looked through, or that met a defect. Since then the service account may have logged in anew.
+    pub(crate) fn code_is_read(&mut self, task: u64, read: Option<ReadCode>) {
+        let Some(reading) = self.control.code.reading.take_if(|reading| reading.task == Some(task)) else {
+            return;
+        };
         let watch = &mut self.control.code;
         watch.readings += 1;
         watch.not_before = self.now + PAUSE * self.now.since(reading.began);
-        let Known { routines, triggers, views, columns } = reading.known;
+        let known = read.as_ref().map_or_else(Known::default, |_| reading.known);
+        let Known { routines, triggers, views, columns } = known;
         let all = routines && triggers && views && columns;
         if !all {
             let missing = [
@@ -230,7 +257,8 @@ impl Engine {
             let missing = missing.iter().filter(|(known, _)| !known).map(|&(_, name)| name).collect();
             self.say_what_is_missing(missing, reading.refusal);
         }
-        if self.workers.stored_code.take(reading.objects, reading.known, &reading.covered) {
+        let base = read.map_or_else(Base::default, |ReadCode(base)| base);
+        if self.workers.stored_code.take(base, known, &reading.covered) {
             self.renew_backends();
             self.write_to_others(&Letter::CodeFound);
         }

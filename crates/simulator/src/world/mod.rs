@@ -272,8 +272,12 @@ impl<P: Subject> World<P> {
             return;
         };
         // Nobody logs in here with what takes long to check.
-        let Work::Read(text) = task.work else { return };
-        self.news.push(News::Found(worker, task.number, Finding::Text(text.read())));
+        let finding = match task.work {
+            Work::Read(text) => Finding::Text(text.read()),
+            Work::ReadCode(answers) => Finding::Code(answers.read()),
+            _ => return,
+        };
+        self.news.push(News::Found(worker, task.number, finding));
         self.wake_program(0);
     }
 

@@ -119,6 +119,7 @@ impl Bench {
                 Work::Verify { signature, .. } => Finding::Signature(signature[..] == [b's'; 64]),
                 Work::UserName { uid } => Finding::UserName((uid == 7).then(|| b"app".to_vec())),
                 Work::Read(text) => Finding::Text(text.read()),
+                Work::ReadCode(answers) => Finding::Code(answers.read()),
                 Work::Encrypt { .. } => panic!("no login on a server here"),
             };
             self.engine.take_finding(number, finding);
