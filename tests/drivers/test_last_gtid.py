@@ -6,7 +6,7 @@ import pytest
 
 from conftest import site_through
 from harness import raw
-from harness.onramp import Onramp
+from harness.counted import Reading
 from harness.server import ADMIN, SERVICE
 from test_replication import server  # noqa: F401 (a fixture)
 
@@ -18,7 +18,7 @@ def single_with_log(folder, server):  # noqa: F811
     # Where stored code cannot be read, a text that begins with SET and writes keeps its backend, of which there is one.
     with raw.connect(server, *ADMIN) as admin:
         assert isinstance(admin.query(f"GRANT SELECT, SHOW VIEW, TRIGGER ON *.* TO '{SERVICE[0]}'@'%'"), raw.Ok)
-    onramp = Onramp(server, folder, max_backends=1).start()
+    onramp = Reading(server, folder, max_backends=1).start_reading()
     yield onramp
     assert onramp.stop() == 0
 

@@ -5,11 +5,12 @@ import pytest
 from conftest import site_through
 from harness import mysql as private_mysql
 from harness import raw
+from harness.counted import Reading
 from harness.server import ADMIN
 from harness.waiting import until
 from test_mysql import server  # noqa: F401 (fixture)
 from test_stored_code import (  # noqa: F401 (a test)
-    CLEAN, CODE, PROGRAMS, READER, Reading, defined, others_are_served, run, see, test_a_procedure_that_fails_like_an_unknown_statement_pins)
+    CLEAN, CODE, PROGRAMS, READER, defined, others_are_served, run, see, test_a_procedure_that_fails_like_an_unknown_statement_pins)
 
 pytestmark = private_mysql.needed
 
@@ -28,7 +29,7 @@ def code(server):
 
 @pytest.fixture(scope="module")
 def reading(folder, server, code):
-    onramp = Reading(server, folder, max_backends=1).start_reading()
+    onramp = Reading(server, folder, service=READER, max_backends=1).start_reading()
     yield onramp
     onramp.stop()
 
@@ -85,7 +86,7 @@ def test_a_role_that_a_function_gives_up_is_given_up_for_its_client_alone(folder
         run(admin, ["CREATE DATABASE onramp_roles", "CREATE ROLE onramp_reader", "GRANT SELECT ON mysql.* TO onramp_reader",
                     "CREATE USER rolly IDENTIFIED BY 'reads-secret'", "GRANT SELECT, EXECUTE ON onramp_roles.* TO rolly", "GRANT onramp_reader TO rolly",
                     "SET DEFAULT ROLE ALL TO rolly", function, "CREATE SQL SECURITY INVOKER VIEW onramp_roles.v AS SELECT onramp_roles.f() AS one"])
-    onramp = Reading(server, folder, max_backends=1, workers=1).start_reading()
+    onramp = Reading(server, folder, service=READER, max_backends=1, workers=1).start_reading()
     given_up, role = [(b"NONE",)], "SELECT CURRENT_ROLE()"
     try:
         for resets in (False, True):

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness import raw
+from harness.counted import Reading
+from harness.server import ADMIN
+from harness.waiting import until
+from test_stored_code import READER
 
 WORKERS = 2
 
@@ -110,3 +114,24 @@ def test_a_panic_over_a_statement_ends_its_client_alone(own_onramp, server, monk
                 client.query(large)
         assert standing.value(large) == b"100000"
     assert onramp.log_text().count("closed: what it sent met a defect of onramp") == times
+
+
+@needs_injection
+def test_a_panic_over_stored_code_leaves_it_unknown(folder, server, monkeypatch):
+    """Until it is read again, behind the next definition."""
+    monkeypatch.setenv("PANIC_OF_ONRAMP", "code=1")
+    with raw.connect(server, *ADMIN) as admin:
+        for text in (f"CREATE OR REPLACE USER '{READER[0]}'@'%' IDENTIFIED BY '{READER[1]}'",
+                     f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'"):
+            assert isinstance(admin.query(text), raw.Ok)
+    onramp = Reading(server, folder, service=READER, accounts_refresh="1s").start()
+    try:
+        onramp.wait_until_read()
+        assert "PANIC_OF_ONRAMP asks for this" in onramp.log_text()
+        assert onramp.status("Onramp_stored_code_unreadable") == 4
+        with raw.connect(onramp, schema="onramp_app") as client:
+            assert isinstance(client.query("CREATE OR REPLACE VIEW behind_a_panic AS SELECT 1"), raw.Ok)
+            until(lambda: onramp.status("Onramp_stored_code_unreadable") == 0, onramp.log_text)
+            assert isinstance(client.query("DROP VIEW behind_a_panic"), raw.Ok)
+    finally:
+        onramp.stop()

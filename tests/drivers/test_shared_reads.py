@@ -3,11 +3,12 @@
 import pytest
 
 from harness import raw
+from harness.counted import Reading
 from harness.onramp import Onramp
 from harness.raw import Err
 from harness.server import ADMIN, OTHER
 from harness.waiting import until
-from test_stored_code import READER, Reading, others_are_served, run
+from test_stored_code import READER, others_are_served, run
 
 # It sets something once `flag` says so: all reads before are as plain as any.
 MOODY = [
@@ -87,7 +88,7 @@ def test_what_a_trigger_has_done_before_a_syntax_error_of_its_own(server, folder
     with raw.connect(server, *ADMIN) as admin:
         run(admin, SEARCHES)
         few = {"max_backends": 1, "workers": 1}
-        onramp = Reading(server, folder, **few).start_reading() if reads else Onramp(server, folder, **few).start()
+        onramp = Reading(server, folder, service=READER, **few).start_reading() if reads else Onramp(server, folder, **few).start()
         try:
             with raw.connect(onramp, schema="onramp_searches") as other, raw.connect(onramp, schema="onramp_searches") as client:
                 before = other.query("SELECT @@time_zone").rows
@@ -111,7 +112,7 @@ def test_what_others_define_in_their_schemas_pins_nobody(server, folder):
                     f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'", "GRANT ALL ON onramp_own.* TO other"])
     takes = "SELECT GET_LOCK('onramp_others', 0) AS id"
     several = raw.USUAL | raw.MULTI_STATEMENTS
-    onramp = Reading(server, folder, max_backends=1, workers=1).start_reading()
+    onramp = Reading(server, folder, service=READER, max_backends=1, workers=1).start_reading()
     try:
         with raw.connect(onramp, *OTHER, schema="onramp_own", capabilities=several) as defines, raw.connect(onramp, *OTHER) as nowhere, \
                 raw.connect(onramp, schema="onramp_users") as client, raw.connect(onramp, schema="onramp_users") as other:

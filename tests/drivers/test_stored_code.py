@@ -6,16 +6,13 @@ The service account may read that code here. All clients share a single backend,
 import itertools
 import select
 
-import pymysql
 import pytest
 
 from conftest import site_through
 from harness import raw
-from harness.onramp import Onramp
-from harness.server import ADMIN, free_port
+from harness.counted import Reading
+from harness.server import ADMIN
 from harness.waiting import until
-
-PASSWORD = "admin-secret"
 
 READER = ("reader", "reader-secret")
 
@@ -74,30 +71,9 @@ def code(server):
             *CODE])
 
 
-class Reading(Onramp):
-    """One whose service account may read stored code."""
-
-    def __init__(self, server, folder, **options):
-        self.admin_port = free_port()
-        super().__init__(server, folder, service=READER, admin_listen=f"127.0.0.1:{self.admin_port}", **options)
-
-    def status(self, name):
-        with pymysql.connect(host="127.0.0.1", port=self.admin_port, user="admin", password=PASSWORD) as connection, connection.cursor() as cursor:
-            cursor.execute(f"SHOW STATUS LIKE '{name}'")
-            return int(cursor.fetchone()[1])
-
-    def start_reading(self):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
-            self.start()
-        until(lambda: self.status("Onramp_stored_code_read") > 0, "the stored code was never read")
-        assert self.status("Onramp_stored_code_unreadable") == 0, self.log_text()
-        return self
-
-
 @pytest.fixture(scope="module")
 def reading(folder, server, code):
-    onramp = Reading(server, folder, max_backends=1).start_reading()
+    onramp = Reading(server, folder, service=READER, max_backends=1).start_reading()
     yield onramp
     onramp.stop()
 
@@ -259,7 +235,7 @@ def test_what_is_defined_elsewhere_is_found(reading, server, name):
 @pytest.fixture(params=[1, 3])
 def seldom(request, folder, server, code):
     """Asks seldom enough for new code that statements can run it before."""
-    onramp = Reading(server, folder, workers=request.param, accounts_refresh="2s", backend_idle_timeout="10m").start_reading()
+    onramp = Reading(server, folder, service=READER, workers=request.param, accounts_refresh="2s", backend_idle_timeout="10m").start_reading()
     yield onramp
     onramp.stop()
 

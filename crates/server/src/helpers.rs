@@ -261,7 +261,8 @@ fn help(called: &Mutex<Receiver<()>>, queue: &Mutex<Queue>, key: &Key, names: &S
                     },
                     work => {
                         let _reading = is_reading(&work).then_some(ReadingText(queue));
-                        let finding = survive("task", || carry_out(work, key)).unwrap_or(Finding::Lost);
+                        let place = if matches!(work, Work::ReadCode(_)) { "code" } else { "task" };
+                        let finding = survive(place, || carry_out(work, key)).unwrap_or(Finding::Lost);
                         asker.tell(task.number, finding);
                     }
                 },

@@ -1,4 +1,4 @@
-"""An Onramp whose counts are read from its admin port."""
+"""Onramps whose counts are read from their admin ports."""
 
 import os
 from types import SimpleNamespace
@@ -6,12 +6,14 @@ from types import SimpleNamespace
 from . import raw
 from .onramp import Onramp
 from .server import free_port
+from .waiting import until
 
 PASSWORD = "admin-secret"
 
 
 class Counted(Onramp):
     def __init__(self, server, folder, **options):
+        """As an Onramp's."""
         self.admin_port = free_port()
         super().__init__(server, folder, admin_listen=f"127.0.0.1:{self.admin_port}", **options)
 
@@ -32,7 +34,26 @@ class Counted(Onramp):
             found = dict(admin.query("SELECT variable_name, variable_value FROM status").rows)
         return [int(found[name.encode()]) for name in names]
 
+    def status(self, name):
+        """One of them."""
+        return self.counts([name])[0]
+
     def pin_reasons(self):
         """The reasons to pin that there have been."""
         with self.admin() as admin:
             return [reason.decode() for reason, in admin.query("SELECT reason FROM pins WHERE times > 0").rows]
+
+
+class Reading(Counted):
+    """One whose service account may read stored code."""
+
+    def start_reading(self):
+        """Starts, and waits until all code has been read once."""
+        self.start()
+        self.wait_until_read()
+        assert self.status("Onramp_stored_code_unreadable") == 0, self.log_text()
+        return self
+
+    def wait_until_read(self, times=1):
+        """Until the code has been read so often."""
+        until(lambda: self.status("Onramp_stored_code_read") >= times, f"the stored code was not read {times} times")
