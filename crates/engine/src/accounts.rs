@@ -261,6 +261,7 @@ fn nobody(accounts: &[Rc<Account>]) -> Vec<u8> {
 
 /// The number of an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(test, derive(Default))]
 pub(crate) struct IdentityId(u32);
 
 impl IdentityId {

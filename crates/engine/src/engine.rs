@@ -18,6 +18,7 @@ use crate::backend::opening::Opening;
 use crate::backend::rescue::Rescues;
 use crate::backend::reserve::Reserve;
 use crate::backend::room::Room;
+use crate::backend::sharing::SharedBackends;
 use crate::backend::stall::Stalls;
 use crate::client::commands::Resume;
 use crate::client::delay::Delayed;
@@ -83,7 +84,7 @@ pub struct Engine {
     /// Backends that nobody holds and on which nothing runs, the latest used last.
     pub(crate) idle: Vec<usize>,
     /// Backends that run short reads, which others may follow.
-    pub(crate) sharing: Vec<usize>,
+    pub(crate) sharing: SharedBackends,
     /// Backends with bytes to send in this turn.
     pub(crate) dirty: Vec<usize>,
     pub(crate) server: Server,
@@ -224,7 +225,7 @@ impl Engine {
             backends: slab::Slab::new(),
             last_token: CONTROL_TOKEN,
             idle: Vec::new(),
-            sharing: Vec::new(),
+            sharing: SharedBackends::default(),
             dirty: Vec::new(),
             server: Server::new(),
             control: Control::new(),

@@ -403,7 +403,7 @@ impl Engine {
             self.contention.rests();
         }
         self.idle.retain(|&idle| idle != key);
-        self.sharing.retain(|&sharing| sharing != key);
+        self.sharing.remove(key);
         self.dirty.retain(|&dirty| dirty != key);
         self.release_identity(backend.identity);
         self.sessions.release(backend.session);

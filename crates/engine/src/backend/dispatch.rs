@@ -221,7 +221,7 @@ impl Engine {
         }
         let about = request.about.as_deref();
         let shared = self.shared_backends_for(key, self.only_kind(request), about);
-        let enough = shared.running >= self.workers.shared_backends(self.worker) as usize;
+        let enough = shared.running >= shared.most;
         match shared.with_room {
             Some(backend) if enough || !self.scheduler.has_permit(key_u32(key)) => {
                 self.scheduler.start(key_u32(key));
@@ -348,8 +348,8 @@ impl Engine {
         if backend.is_idle() {
             backend.only_kind = only_kind;
             self.idle.retain(|&idle| idle != backend_key);
-            if shared && !self.sharing.contains(&backend_key) {
-                self.sharing.push(backend_key);
+            if shared {
+                self.sharing.add(backend_key, (backend.identity, backend.session));
             }
         }
         if shared {

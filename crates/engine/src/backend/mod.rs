@@ -28,6 +28,7 @@ pub(crate) mod rights;
 pub(crate) mod room;
 pub(crate) mod security;
 pub(crate) mod settle;
+pub(crate) mod sharing;
 pub(crate) mod slow;
 pub(crate) mod stall;
 

@@ -14,6 +14,8 @@ use crate::session::pins::Pins;
 pub(crate) struct Shared {
     /// How many such backends are at work.
     pub(crate) running: usize,
+    /// And how many should be.
+    pub(crate) most: usize,
     /// The one with the least in flight, if any has room.
     pub(crate) with_room: Option<usize>,
 }
@@ -53,14 +55,17 @@ impl Engine {
         about: Option<&About>,
     ) -> Shared {
         let client = &self.clients[key];
-        let mut shared = Shared { running: 0, with_room: None };
         let most = self.workers.shared_backends(self.worker) as usize;
+        let (Some(identity), Some(session)) = (client.identity, client.session) else {
+            return Shared { running: 0, most, with_room: None };
+        };
+        let most = self.sharing.share_of((identity, session), most);
+        let mut shared = Shared { running: 0, most, with_room: None };
         let mut fewest = self.workers.statements_in_flight() as usize;
-        let leaving = self.sharing.last().filter(|_| self.is_to_leave_a_backend());
-        for candidate in self.sharing.iter().filter(|&candidate| Some(candidate) != leaving) {
-            let candidate = *candidate;
+        let leaving = self.sharing.iter().next_back().filter(|_| self.is_to_leave_a_backend());
+        for candidate in self.sharing.of((identity, session)).filter(|&key| Some(key) != leaving) {
             let backend = &self.backends[candidate];
-            let same = Some(backend.session) == client.session && self.fits(backend, client);
+            let same = self.fits(backend, client);
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
             let moves = self.now.since(backend.first_since) <= SHORT;
             let same = same && backend.only_kind == only_kind;
@@ -84,8 +89,7 @@ impl Engine {
         let sharing = self.sharing.len();
         self.settings.shared_backends == 0
             && sharing >= self.workers.shared_backends(self.worker) as usize
-            && self.sharing.iter().map(|&key| self.backends[key].in_flight.len()).sum::<usize>()
-                >= 2 * sharing
+            && self.sharing.iter().map(|key| self.backends[key].in_flight.len()).sum::<usize>() >= 2 * sharing
     }
 
     /// Same user, same capabilities; and a schema can be changed but not be unset.

@@ -341,7 +341,7 @@ impl Engine {
             self.scheduler.finish_long();
         }
         self.contender_rests(key);
-        self.sharing.retain(|&sharing| sharing != key);
+        self.sharing.remove(key);
         if self.backends[key].holder.is_none() {
             self.free_backend(key);
         }

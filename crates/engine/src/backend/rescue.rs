@@ -102,7 +102,6 @@ impl Engine {
         let stuck: Vec<_> = self
             .sharing
             .iter()
-            .copied()
             .filter(|&key| self.rescue_due(key).is_some_and(|due| due <= self.now))
             .collect();
         for key in stuck {
@@ -118,7 +117,7 @@ impl Engine {
     /// When [`Self::rescue_reads`] has something to do.
     pub(crate) fn next_rescue(&self) -> Option<Instant> {
         // What is due has been done, or waits for an answer of the server, which makes a turn.
-        self.sharing.iter().filter_map(|&key| self.rescue_due(key)).filter(|&due| due > self.now).min()
+        self.sharing.iter().filter_map(|key| self.rescue_due(key)).filter(|&due| due > self.now).min()
     }
 
     /// When the first statement on a backend will have been stuck for so long that others behind it go elsewhere.

@@ -441,7 +441,7 @@ impl Engine {
         let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
         let settings = &self.settings;
         let most = |limit: u32| if pool { u64::from(limit) } else { u64::MAX };
-        let in_flight = self.sharing.iter().map(|&key| self.backends[key].in_flight.len());
+        let in_flight = self.sharing.iter().map(|key| self.backends[key].in_flight.len());
         let most_in_flight = in_flight.max().unwrap_or(0);
         [
             ("permits", u64::from(self.workers.running()), most(self.workers.permits())),
