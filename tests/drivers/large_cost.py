@@ -2,9 +2,8 @@
 
 `ONRAMP_BIN=target/release/onramp python large_cost.py [name ...]` prints the table of docs/BENCHMARKS.md. One client sends the texts, over
 one worker; another one sends `SELECT 1` every 10 ms. Times with a text alternate with as long ones without, and each text is sent to the
-server directly as well: what the other client waits there comes from the server's and the clients' share of the processors. With
-`--first` Onramp and the client that waits go before everything else on the machine (SCHED_RR, for which one has to be root): so it can be
-measured beside other programs.
+server directly as well: what the other client waits there comes from the server's and the clients' share of the processors. Nothing else
+may run on the machine meanwhile. To let Onramp go before it (SCHED_RR) does not help: Linux gives 50 ms of each second to those behind.
 """
 
 import multiprocessing
@@ -62,17 +61,9 @@ def texts():
     yield "EXECUTE IMMEDIATE", repeated("EXECUTE IMMEDIATE 'SELECT 1", ",1", "'")
 
 
-def go_first(wanted, process=0):
-    """A process, and all threads that it has."""
-    if wanted:
-        for task in Path(f"/proc/{process or os.getpid()}/task").iterdir():
-            os.sched_setscheduler(int(task.name), os.SCHED_RR, os.sched_param(10))
-
-
 def ask_again_and_again(site, orders):
     """In a process of its own: answers each order with the longest wait since the last one, in seconds."""
     with raw.connect(site) as connection:
-        go_first("--first" in sys.argv)
         orders.send(None)
         longest, due = 0.0, time.perf_counter()
         while True:
@@ -152,7 +143,7 @@ def longest_turn(onramp, port):
 
 
 def main():
-    wanted = [argument for argument in sys.argv[1:] if argument != "--first"]
+    wanted = sys.argv[1:]
     os.environ["ONRAMP_ADMIN_PASSWORD"] = PASSWORD
     with tempfile.TemporaryDirectory(prefix="onramp-large-") as folder:
         server = Server(folder, template=make_template(folder)).start()
@@ -168,7 +159,6 @@ def main():
                 port = free_port()
                 onramp = Onramp(server, folder, workers=1, admin_listen=f"127.0.0.1:{port}").start()
                 try:
-                    go_first("--first" in sys.argv, onramp.process.pid)
                     before = worker_seconds(onramp)
                     median, worst, idle, took = rounds(onramp, text)
                     after = worker_seconds(onramp)
