@@ -261,10 +261,14 @@ fn nobody(accounts: &[Rc<Account>]) -> Vec<u8> {
 
 /// The number of an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(test, derive(Default))]
 pub(crate) struct IdentityId(u32);
 
 impl IdentityId {
+    #[cfg(test)]
+    pub(crate) fn of_test(number: u32) -> Self {
+        Self(number)
+    }
+
     /// The number itself.
     pub(crate) fn number(self) -> u32 {
         self.0
