@@ -7,7 +7,6 @@ from harness import mysql as private_mysql
 from harness import raw
 from harness.counted import Reading
 from harness.server import ADMIN
-from harness.waiting import until
 from test_mysql import server  # noqa: F401 (fixture)
 from test_stored_code import (  # noqa: F401 (a test)
     CLEAN, CODE, PROGRAMS, READER, defined, others_are_served, run, see, test_a_procedure_that_fails_like_an_unknown_statement_pins)
@@ -67,9 +66,8 @@ def test_a_trigger_that_is_defined_elsewhere_is_found(reading, server):
         before = reading.status("Onramp_stored_code_read")
         defined(direct, ["CREATE TABLE onramp_defined.elsewhere (a INT)", """CREATE TRIGGER onramp_defined.tells BEFORE INSERT ON onramp_defined.elsewhere
             FOR EACH ROW BEGIN DECLARE got INT; SELECT GET_LOCK('elsewhere', 0) INTO got; SELECT NEW.a INTO @told; END"""])
-        until(lambda: reading.status("Onramp_stored_code_read") > before, "it was not read again")
-        # That reading may have begun before the trigger was there; the next one follows a second later.
-        until(lambda: reading.status("Onramp_stored_code_read") > before + 1, "it was not read once more")
+        # The first reading may have begun before the trigger was there; the next one follows a second later.
+        reading.wait_until_read(before + 2)
     with raw.connect(reading, *ADMIN) as other, raw.connect(reading, schema="onramp_defined") as client:
         run(client, ["INSERT INTO elsewhere VALUES (8)"])
         assert not others_are_served(other), "it keeps the only backend"

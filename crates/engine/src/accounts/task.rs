@@ -1,6 +1,5 @@
-//! The work that takes milliseconds: for logins hashes of thousands of rounds, and RSA; to read large
-//! statements, and the server's stored code. Whoever runs the engine does it on other threads than a worker's, and hands back what came
-//! of it.
+//! The work that takes milliseconds: for logins hashes of thousands of rounds, and RSA; to read large statements, and
+//! the server's stored code. Whoever runs the engine does it on other threads than a worker's, and hands back what came of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

@@ -348,7 +348,7 @@ impl CodeChange {
         }
         state.last_change += 1;
         let number = state.last_change;
-        // Where the server has tens of thousands of pieces, a look at all of them for each that leads to nothing would be felt.
+        // A look at all definitions that are not read yet, for each that leads to nothing, would be felt.
         let is_the_same = state.library.is_the_same_without(&objects);
         state.changes.insert(number, Change { objects, ended: false });
         if !is_the_same {

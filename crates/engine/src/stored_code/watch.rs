@@ -8,7 +8,7 @@ use seam::Instant;
 use sql::{CodeEffects, Holding, Kind, PreparedText, QualifiedName};
 
 use super::questions::{self, CodeAnswers, CodeQuestion, ReadCode, Rights};
-use super::{Base, CodeChange, Defined, Hidden, Known, LargeDefinition, Library, Object, Runs, Scope};
+use super::{CodeChange, Defined, Hidden, Known, LargeDefinition, Library, Object, Runs, Scope};
 use crate::accounts::task::{Asker, Work};
 use crate::backend::kept::{Row, rows_of};
 use crate::backend::{Afterwards, InFlight};
@@ -242,10 +242,14 @@ impl Engine {
             return;
         };
         let watch = &mut self.control.code;
-        watch.readings += 1;
         watch.not_before = self.now + PAUSE * self.now.since(reading.began);
-        let known = read.as_ref().map_or_else(Known::default, |_| reading.known);
-        let Known { routines, triggers, views, columns } = known;
+        let Some(ReadCode(base)) = read else {
+            // It is read again with the next look at the counts.
+            watch.counts = None;
+            return self.workers.stored_code.forget();
+        };
+        watch.readings += 1;
+        let Known { routines, triggers, views, columns } = reading.known;
         let all = routines && triggers && views && columns;
         if !all {
             let missing = [
@@ -257,8 +261,7 @@ impl Engine {
             let missing = missing.iter().filter(|(known, _)| !known).map(|&(_, name)| name).collect();
             self.say_what_is_missing(missing, reading.refusal);
         }
-        let base = read.map_or_else(Base::default, |ReadCode(base)| base);
-        if self.workers.stored_code.take(base, known, &reading.covered) {
+        if self.workers.stored_code.take(base, reading.known, &reading.covered) {
             self.renew_backends();
             self.write_to_others(&Letter::CodeFound);
         }
