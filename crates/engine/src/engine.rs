@@ -573,6 +573,7 @@ impl Program for Engine {
             starting(self.scheduler.next_group_turn()),
             starting(self.next_giving_up()),
             starting(self.next_refusal()),
+            starting(self.next_release()),
             self.next_ending(),
             starting(self.next_stall()),
             starting(self.next_rescue()),

@@ -41,6 +41,11 @@ fn exact(_: Profile, settings: &mut Settings) {
     settings.statements_in_flight = 1;
 }
 
+fn always_with_shares(profile: Profile, settings: &mut Settings) {
+    exact(profile, settings);
+    settings.shares.fair_share = FairShare::User;
+}
+
 fn without_shares(profile: Profile, settings: &mut Settings) {
     exact(profile, settings);
     settings.shares.fair_share = FairShare::Off;
@@ -119,4 +124,37 @@ fn a_crowd_that_others_go_before_is_told_after_a_while() {
     assert!((10_000_000..13_000_000).contains(&crowd.waited.longest()), "{}", crowd.waited.longest());
     let share = light.done() as f64 / (light.done() + crowd.done()) as f64;
     assert!((0.55..0.72).contains(&share), "{share}");
+}
+
+/// On a server of four statements a second, each of which is long: 50 clients of one user ask for a quarter of it, and from the second
+/// second on 800 of another ask for two hundred times as much as it can.
+fn flash_crowd_of_long_statements(adjust: fn(Profile, &mut Settings)) -> Outcome {
+    let regulars = Group {
+        user: OTHER_USER,
+        spread: Duration::from_secs(50),
+        think: Time::about(50_000_000),
+        ..Group::new("regulars", 50, vec![read("regular")])
+    };
+    let crowd = Group {
+        from: Duration::from_secs(2),
+        spread: Duration::from_millis(100),
+        think: Time::about(1_000_000),
+        ..Group::new("crowd", 800, vec![read("crowd")])
+    };
+    let mut scenario = scenario(vec![regulars, crowd], 200, adjust);
+    scenario.server.tables[0].cpu = Time::about(1_000_000);
+    run(&scenario, Profile::Native, 1).outcome
+}
+
+#[test]
+fn a_crowd_leaves_the_others_what_they_ask_for_among_long_statements_too() {
+    let served =
+        |adjust| flash_crowd_of_long_statements(adjust).class("regular").done_between(50, 200) as f64;
+    // A pause of 50 s, and a statement of a second.
+    let undisturbed = 150.0 * 50.0 / 51.0;
+    // That the crowd's statements are long is known only once they wait.
+    for adjust in [exact, always_with_shares] {
+        assert!(served(adjust) > 0.8 * undisturbed, "{} of {undisturbed}", served(adjust));
+    }
+    assert!(served(without_shares) < 0.1 * undisturbed, "{} without shares", served(without_shares));
 }

@@ -28,9 +28,9 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         example: "30s",
         doc: "New work (see queue_limit) gets error 1205 that has waited this long and twice as long as it takes to serve all \
               that waits: others go before it, since its user brings a crowd (see fair_share) or since clients hang up (see \
-              adaptive_lifo). Where everybody waits for as long, nobody is refused, however long that is; time in which \
-              nothing starts does not count. Only with fair_share = crowding and without limits by user, schema or address. \
-              0s turns it off.",
+              adaptive_lifo). Where everybody waits for as long, nobody is refused, however long that is, nor what waits \
+              in the long lane; time in which nothing starts does not count. Only with fair_share = crowding and without \
+              limits by user, schema or address. 0s turns it off.",
         section: Section::Timeouts,
     },
     OptionSpec {

@@ -128,7 +128,8 @@ impl Engine {
         if self.settings.overload.unfair_wait_limit.is_zero() || !self.settings.shares_by_crowding() {
             return None;
         }
-        let both = self.scheduler.oldest_low().into_iter().chain(self.shares.oldest(Class::Short));
+        let both =
+            self.scheduler.oldest_plain(Class::Short).into_iter().chain(self.shares.oldest(Class::Short));
         let (client, since) = both.min_by_key(|&(_, since)| since)?;
         Some((client, since.max(self.new_work.starts_lately.moves_since)))
     }

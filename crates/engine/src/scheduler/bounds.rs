@@ -8,9 +8,10 @@ use seam::Instant;
 use super::{Lane, Need, Scheduler, queue};
 
 /// Lanes whose statements are bounded together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     /// All queues but the long one.
+    #[default]
     Short,
     /// The long one.
     Long,
@@ -33,6 +34,14 @@ impl Class {
             Self::Short => {
                 &[Lane::Blocking, Lane::Holding, Lane::High, Lane::KickedUp, Lane::Low, Lane::Contended]
             }
+            Self::Long => &[Lane::Long],
+        }
+    }
+
+    /// Where its new work waits that nothing is known of but when it came: the low queue, wherever that has moved to, and the long one.
+    fn plain_lanes(self) -> &'static [Lane] {
+        match self {
+            Self::Short => &[Lane::KickedUp, Lane::Low],
             Self::Long => &[Lane::Long],
         }
     }
@@ -69,15 +78,15 @@ impl Scheduler {
         self.new_of(Class::Short) - self.lists.len(queue(Lane::Contended, Need::Any))
     }
 
-    /// The oldest new work of the low queue, wherever that has moved to, and since when it has waited.
-    pub(crate) fn oldest_low(&self) -> Option<(u32, Instant)> {
-        let heads = LOW.iter().filter_map(|&lane| self.lists.head(queue(lane, Need::Any)));
+    /// The oldest plain work of a class, and since when it has waited.
+    pub(crate) fn oldest_plain(&self, class: Class) -> Option<(u32, Instant)> {
+        let heads = class.plain_lanes().iter().filter_map(|&lane| self.lists.head(queue(lane, Need::Any)));
         heads.min_by_key(|head| head.since).map(|head| (head.client, head.since))
     }
 
-    /// So many clients, about, whose new work waits there: those that came first, and those that came last where these are not all.
-    pub(crate) fn some_low(&self, count: usize) -> Vec<u32> {
-        self.some_of(&LOW, count)
+    /// So many clients, about, whose plain work waits: those that came first, and those that came last where these are not all.
+    pub(crate) fn some_plain(&self, class: Class, count: usize) -> Vec<u32> {
+        self.some_of(class.plain_lanes(), count)
     }
 
     /// The same of all short statements, logins among them, but for those that wait for locks.
@@ -98,13 +107,10 @@ impl Scheduler {
         lanes.iter().flat_map(of).collect()
     }
 
-    /// Takes a client's new work out of there. Since when it has waited.
-    pub(crate) fn take_low(&mut self, client: u32) -> Option<Instant> {
+    /// Takes a client's plain work of a class out of its queue. Since when it has waited.
+    pub(crate) fn take_plain(&mut self, class: Class, client: u32) -> Option<Instant> {
         let (from, _) = self.lists.place(client)?;
-        let low = LOW.iter().any(|&lane| from == queue(lane, Need::Any));
-        low.then(|| self.lists.remove(client)).flatten().map(|(_, head)| head.since)
+        let plain = class.plain_lanes().iter().any(|&lane| from == queue(lane, Need::Any));
+        plain.then(|| self.lists.remove(client)).flatten().map(|(_, head)| head.since)
     }
 }
-
-/// Where new work waits that nothing is known of but when it came.
-const LOW: [Lane; 2] = [Lane::KickedUp, Lane::Low];

@@ -520,7 +520,7 @@ impl Scheduler {
         }
     }
 
-    fn free_long_permits(&self) -> usize {
+    pub(crate) fn free_long_permits(&self) -> usize {
         self.workers.free_long_permits() as usize
     }
 }

@@ -16,11 +16,11 @@ type Waiting = (Arrival, u32);
 
 const CLASSES: usize = Class::ALL.len();
 
-/// The first and the last parked statement of a flow, by class.
+/// The first and the last parked statement of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ends {
-    pub(super) first: [Option<Waiting>; CLASSES],
-    pub(super) last: [Option<Waiting>; CLASSES],
+    pub(super) first: Option<Waiting>,
+    pub(super) last: Option<Waiting>,
 }
 
 /// These of all flows.
@@ -48,21 +48,11 @@ pub(super) struct Times(BTreeSet<(Instant, Rc<Flow>)>);
 
 impl Ages {
     /// The first or last statements of a flow are others than before.
-    pub(super) fn move_to(&mut self, user: &Name, from: Ends, to: Ends) {
-        if from == to {
-            return;
-        }
-        for (newest, (from, to)) in self.newest.iter_mut().zip(from.last.into_iter().zip(to.last)) {
-            replace(newest, from, to);
-        }
+    pub(super) fn move_to(&mut self, flow: &Flow, from: Ends, to: Ends) {
+        let class = flow.class as usize;
+        replace(&mut self.newest[class], from.last, to.last);
         if from.first != to.first {
-            self.change(user, |of_user| {
-                for (firsts, (from, to)) in
-                    of_user.firsts.iter_mut().zip(from.first.into_iter().zip(to.first))
-                {
-                    replace(firsts, from, to);
-                }
-            });
+            self.change(&flow.user, |of_user| replace(&mut of_user.firsts[class], from.first, to.first));
         }
     }
 
@@ -143,12 +133,6 @@ impl Times {
             let with_flow = |time| (time, Rc::clone(flow));
             replace(&mut self.0, from.map(with_flow), to.map(with_flow));
         }
-    }
-
-    /// A flow whose time has come.
-    pub(super) fn due(&self, now: Instant) -> Option<Rc<Flow>> {
-        steps::add(1);
-        self.0.first().filter(|(time, _)| *time <= now).map(|(_, flow)| Rc::clone(flow))
     }
 
     /// The latest time of all.

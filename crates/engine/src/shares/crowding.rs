@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::FairShare;
+use super::{AT_ONCE, FairShare, Room};
 use crate::engine::Engine;
 use crate::scheduler::{Class, Lane, Standing};
 
@@ -37,16 +37,13 @@ pub(super) const LIGHT_PART: u64 = 4;
 /// itself costs; more would let many light users leave nothing to the others.
 pub(super) const LIGHT_WEIGHT: u64 = 2;
 
-/// So many statements are moved between the scheduler's queues and those here in a turn: some microseconds each.
-const AT_ONCE: usize = 1_024;
-
 /// What a worker knows of it.
 #[derive(Debug)]
 pub(crate) struct Crowding {
     /// New work waits for its share, and not with the scheduler.
     pub(super) engaged: bool,
     /// What waited before that changed is still being moved.
-    moving: bool,
+    pub(super) moving: bool,
     look_at: Instant,
 }
 
@@ -67,6 +64,13 @@ impl Engine {
         let wanted = self.settings.shares_by_crowding();
         if wanted && !self.shares.crowding.engaged {
             self.look_for_crowding();
+        }
+        if wanted
+            && self.shares.crowding.engaged
+            && self.now >= self.workers.crowded_until()
+            && self.a_light_user_waits()
+        {
+            self.workers.prolong_crowding(self.now + LASTS);
         }
         let engaged = wanted && self.now < self.workers.crowded_until();
         if engaged != self.shares.crowding.engaged {
@@ -91,20 +95,34 @@ impl Engine {
             return;
         }
         let stands = |(_, since)| self.now.since(since) >= STANDS;
-        if self.shares.oldest(Class::Short).is_some_and(stands) {
+        if Class::ALL.into_iter().filter_map(|class| self.shares.oldest(class)).any(stands) {
             self.workers.prolong_crowding(self.now + LASTS);
         }
     }
 
+    /// Whether something of a light user waits, as far as it is seen without looking at each user: whoever has had the least is next.
+    fn a_light_user_waits(&self) -> bool {
+        let next = self.shares.line.next_names(LOOKED_AT).any(|name| self.shares.is_light_user(name));
+        let handed_on =
+            || Class::ALL.into_iter().flat_map(|class| self.scheduler.some_plain(class, LOOKED_AT));
+        next || handed_on().any(|client| self.shares.is_light(client))
+    }
+
     fn look_for_crowding(&mut self) {
-        let oldest = self.scheduler.oldest_low();
-        if self.now < self.shares.crowding.look_at
-            || oldest.is_none_or(|(_, since)| self.now.since(since) < STANDS)
-        {
+        if self.now < self.shares.crowding.look_at {
             return;
         }
-        self.shares.crowding.look_at = self.now + LOOK_AGAIN;
-        let looked_at = self.scheduler.some_low(LOOKED_AT);
+        // Each queue for itself: who waits for long ones to end is not crowded out by short ones.
+        for class in Class::ALL {
+            let oldest = self.scheduler.oldest_plain(class);
+            if oldest.is_some_and(|(_, since)| self.now.since(since) >= STANDS) {
+                self.shares.crowding.look_at = self.now + LOOK_AGAIN;
+                self.look_for_crowding_among(&self.scheduler.some_plain(class, LOOKED_AT));
+            }
+        }
+    }
+
+    fn look_for_crowding_among(&self, looked_at: &[u32]) {
         let identities: Vec<_> =
             looked_at.iter().filter_map(|&client| self.clients[client as usize].identity).collect();
         if identities.windows(2).all(|two| two[0] == two[1]) {
@@ -123,17 +141,19 @@ impl Engine {
     /// What waits with the scheduler waits for its share from now on: at most [`AT_ONCE`] of it in a turn. How many were moved.
     fn park_what_waits(&mut self) -> usize {
         let mut moved = 0;
-        // Beside those are some that have had their turn here, and wait for a backend.
-        for client in self.scheduler.some_low(4 * AT_ONCE) {
-            let key = client as usize;
-            if moved == AT_ONCE || self.shares.counts(client) || self.checks_schema(key) {
-                continue;
+        for (class, lane) in [(Class::Short, Lane::Low), (Class::Long, Lane::Long)] {
+            // Beside those are some that have had their turn here, and wait for a backend.
+            for client in self.scheduler.some_plain(class, 4 * AT_ONCE) {
+                let key = client as usize;
+                if moved == AT_ONCE || self.shares.counts(client) || self.checks_schema(key) {
+                    continue;
+                }
+                let Some(since) = self.scheduler.take_plain(class, client) else { continue };
+                let flow = self.flow_of(key);
+                let settings = &self.settings.shares;
+                self.shares.park(settings, flow, since, client, lane, Standing::default());
+                moved += 1;
             }
-            let Some(since) = self.scheduler.take_low(client) else { continue };
-            let flow = self.flow_of(key);
-            let settings = &self.settings.shares;
-            self.shares.park(settings, flow, since, client, Lane::Low, Standing::default());
-            moved += 1;
         }
         moved
     }
@@ -142,8 +162,10 @@ impl Engine {
     fn hand_back(&mut self) -> usize {
         let mut moved = 0;
         while moved < AT_ONCE
-            && let Some(parked) = self.next_of_shares(true, None)
+            && let Some(parked) = self.next_of_shares(Room::ALL, None)
         {
+            // Should it have to wait for its share again, it is like all others.
+            self.shares.ended(&self.settings.shares, parked.client, self.now);
             self.enqueue_parked(parked);
             moved += 1;
         }

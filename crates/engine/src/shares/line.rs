@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use super::queue::Arrival;
+use super::queue::{Arrival, Room};
 use super::table::Name;
 use super::{FairShare, Flow};
+use crate::scheduler::Class;
 use crate::steps;
 
 /// Where new work waits though it is its turn.
@@ -30,8 +31,8 @@ pub(super) enum Gate {
 pub(super) enum Way {
     /// Nothing.
     Free,
-    /// It needs room with the scheduler.
-    NeedsRoom,
+    /// It needs room with the scheduler, among those of its class.
+    NeedsRoom(Class),
 }
 
 /// Where a flow stands.
@@ -84,7 +85,24 @@ pub(super) struct Line {
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 2] = [Self::Free, Self::NeedsRoom];
+    pub(super) const ALL: [Self; 3] =
+        [Self::Free, Self::NeedsRoom(Class::Short), Self::NeedsRoom(Class::Long)];
+
+    /// Which of the rows is for it.
+    fn row(self) -> usize {
+        match self {
+            Self::Free => 0,
+            Self::NeedsRoom(Class::Short) => 1,
+            Self::NeedsRoom(Class::Long) => 2,
+        }
+    }
+
+    fn is_free(self, room: Room) -> bool {
+        match self {
+            Self::Free => true,
+            Self::NeedsRoom(class) => room.is_for(class),
+        }
+    }
 }
 
 impl Line {
@@ -131,7 +149,7 @@ impl Line {
                 &mut self.stopped.entry(gate.clone()).or_insert_with(nobody).rows
             }
         };
-        &mut rows[stand.way as usize]
+        &mut rows[stand.way.row()]
     }
 
     /// What a user or schema has had is another number. At gates this is seen when one of its flows may be let through.
@@ -146,11 +164,16 @@ impl Line {
         }
     }
 
-    /// The flow whose turn it is, with room for short statements or without.
-    pub(super) fn first(&self, room_for_short: bool) -> Option<(Place, &Rc<Flow>)> {
-        let ways: &[Way] = if room_for_short { &Way::ALL } else { &[Way::Free] };
-        let firsts = ways.iter().filter_map(|&way| self.rows[way as usize].first());
+    /// The flow whose turn it is, where there is that room.
+    pub(super) fn first(&self, room: Room) -> Option<(Place, &Rc<Flow>)> {
+        let ways = Way::ALL.into_iter().filter(|way| way.is_free(room));
+        let firsts = ways.filter_map(|way| self.rows[way.row()].first());
         firsts.min_by_key(|&(place, _)| place)
+    }
+
+    /// Some users or schemas that may be next, those that have had the least first.
+    pub(super) fn next_names(&self, count: usize) -> impl Iterator<Item = &Name> {
+        self.rows.iter().flat_map(move |row| row.names.values().take(count))
     }
 
     /// How many may be under way at a gate, where somebody stands there.
@@ -174,7 +197,7 @@ impl Line {
     /// Whose turn it is first of those that stand at a gate. What users and schemas have had since they were stopped, this says. Whoever
     /// was charged more than it has used elsewhere since then may have its turn a statement late: looking for it would cost more.
     pub(super) fn first_at(&mut self, gate: &Gate, way: Way, had: impl Fn(&Name) -> u64) -> Option<Rc<Flow>> {
-        let row = &mut self.stopped.get_mut(gate)?.rows[way as usize];
+        let row = &mut self.stopped.get_mut(gate)?.rows[way.row()];
         loop {
             let (place, name) = row.names.first_key_value()?;
             let (name, had) = (name.clone(), had(&name.clone()));

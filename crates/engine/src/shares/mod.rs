@@ -1,8 +1,9 @@
 //! Shares of the server by user, schema and client address.
 //!
 //! In front of the scheduler's queues, new work waits in a queue for each user (and schema and address, where something
-//! depends on them). From there it goes to the scheduler, never more at a time than the worker's part of the permits, so that
-//! the order is decided as late as it can be; but one of each queue, so that nobody waits for another user's backend:
+//! depends on them), and another one for what belongs to the long lane. From there it goes to the scheduler, never more at a time
+//! than the worker's part of the permits, and of the long lane what may start, so that the order is decided as late as it can be; but
+//! one of each queue, so that nobody waits for another user's backend:
 //!
 //! - *limits* ([`SharesSettings::user_permits`] and its like): a user, schema or address with as many statements under way as
 //!   it may have waits until one of them has ended;
@@ -30,7 +31,7 @@ mod table;
 mod tests;
 
 pub use named_numbers::NamedNumbers;
-pub(crate) use queue::{Parked, Turn};
+pub(crate) use queue::{Parked, Room, Turn};
 pub(crate) use table::{Flow, Shares};
 
 use std::time::Duration;
@@ -69,6 +70,9 @@ pub enum FairShare {
     /// Default schemas.
     Schema,
 }
+
+/// So many statements are moved between the queues in a turn: some microseconds each.
+const AT_ONCE: usize = 1_024;
 
 /// So many of those that came last are looked at for one whose refusal is nobody else's.
 const LOOK_BACK: usize = 32;
@@ -121,9 +125,9 @@ impl Engine {
     fn dispatch_in_turns(&mut self) {
         loop {
             let released = self.release_shares();
-            let before = self.scheduler.takes_room();
+            let before = self.new_with_scheduler();
             self.dispatch();
-            if !released || self.scheduler.takes_room() >= before {
+            if !released || self.new_with_scheduler() >= before {
                 break;
             }
         }
@@ -134,20 +138,49 @@ impl Engine {
         let mut released = false;
         self.let_users_go_on();
         let most = self.workers.permits().div_ceil(self.workers.count()) as usize;
-        while Class::ALL.iter().any(|&class| self.shares.waiting(class) > 0) {
-            let room = self.scheduler.takes_room() < most;
+        let mut parked_again = 0;
+        while self.shares.holds_any() && parked_again < AT_ONCE {
+            let room = Room {
+                short: self.scheduler.takes_room() < most,
+                // They end so seldom that only those are handed on that may start, and one that is the next.
+                long: self.scheduler.new_of(Class::Long) < self.scheduler.free_long_permits().max(1),
+            };
             let overdue_after =
                 self.newest_of_share_may_go_first().then_some(self.settings.prio_kickup_timer);
             let Some(parked) = self.next_of_shares(room, overdue_after) else { break };
+            if self.enter_long_lane(parked.client as usize) {
+                parked_again += 1;
+                self.park_again(parked);
+                continue;
+            }
             released = true;
             self.enqueue_parked(parked);
         }
+        self.shares.goes_on = parked_again == AT_ONCE;
         released
     }
 
+    /// New work that waits with the scheduler for permits.
+    fn new_with_scheduler(&self) -> usize {
+        self.scheduler.takes_room() + self.scheduler.new_of(Class::Long)
+    }
+
+    /// The like of a statement that was about to be handed on have turned out long since it came: it waits with those.
+    fn park_again(&mut self, parked: Parked) {
+        let Parked { client, standing, since, .. } = parked;
+        let flow = self.flow_of(client as usize);
+        self.shares.ended(&self.settings.shares, client, self.now);
+        self.shares.park(&self.settings.shares, flow, since, client, Lane::Long, standing);
+    }
+
+    /// When more of what waits for its share is to be looked at, where that was not all of it.
+    pub(crate) fn next_release(&self) -> Option<Instant> {
+        (self.shares.goes_on || self.shares.crowding.moving).then_some(self.now)
+    }
+
     /// Takes out the one whose turn it is.
-    fn next_of_shares(&mut self, room_for_short: bool, overdue_after: Option<Duration>) -> Option<Parked> {
-        let turn = Turn { now: self.now, workers: self.workers.count(), room_for_short, overdue_after };
+    fn next_of_shares(&mut self, room: Room, overdue_after: Option<Duration>) -> Option<Parked> {
+        let turn = Turn { now: self.now, workers: self.workers.count(), room, overdue_after };
         self.shares.next(&self.settings.shares, &turn)
     }
 
@@ -201,6 +234,6 @@ impl Engine {
             Peer::Tcp(address) if !settings.address_permits.is_empty() => Some(address.ip()),
             _ => None,
         };
-        Flow { user: user.unwrap_or_default(), schema, address }
+        Flow { user: user.unwrap_or_default(), schema, address, class: Class::default() }
     }
 }

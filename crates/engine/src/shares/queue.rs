@@ -27,15 +27,13 @@ pub(crate) struct Parked {
     pub(super) number: u64,
 }
 
-/// The parked statements of a flow, by class.
+/// The parked statements of a flow.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    parked: [BTreeMap<Arrival, Parked>; Class::ALL.len()],
+    parked: BTreeMap<Arrival, Parked>,
     pub(super) order: Order,
     /// Where its flow stands in the line.
     pub(super) stand: Option<Stand>,
-    /// When it stands elsewhere though nothing happens.
-    pub(super) moves_at: Option<Instant>,
     /// Until when its newest go first.
     pub(super) newest_until: Option<Instant>,
     pub(super) ends: Ends,
@@ -54,10 +52,28 @@ pub(crate) struct Turn {
     pub(crate) now: Instant,
     /// So many have even shares of the limits.
     pub(crate) workers: u32,
-    /// Whether there is room for one more short statement with the scheduler.
-    pub(crate) room_for_short: bool,
+    /// For which statements there is room with the scheduler.
+    pub(crate) room: Room,
     /// Where the newest may go first: after how long the oldest has to have its turn.
     pub(crate) overdue_after: Option<Duration>,
+}
+
+/// Whether there is room for one more statement of each class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) short: bool,
+    pub(crate) long: bool,
+}
+
+impl Room {
+    pub(crate) const ALL: Self = Self { short: true, long: true };
+
+    pub(super) fn is_for(self, class: Class) -> bool {
+        match class {
+            Class::Short => self.short,
+            Class::Long => self.long,
+        }
+    }
 }
 
 impl Parked {
@@ -68,43 +84,29 @@ impl Parked {
 
 impl Queue {
     pub(super) fn insert(&mut self, parked: Parked) {
-        self.parked[Class::of(parked.lane) as usize].insert(parked.arrival(), parked);
+        self.parked.insert(parked.arrival(), parked);
     }
 
-    pub(super) fn remove(&mut self, class: Class, arrival: Arrival) {
-        self.parked[class as usize].remove(&arrival);
+    pub(super) fn remove(&mut self, arrival: Arrival) {
+        self.parked.remove(&arrival);
     }
 
     /// The one that has waited longest.
     pub(super) fn oldest(&self) -> Option<&Parked> {
-        self.oldest_of_each().min_by_key(|parked| parked.arrival())
+        steps::add(1);
+        self.parked.first_key_value().map(|(_, parked)| parked)
     }
 
     /// The one that came last.
     fn newest(&self) -> Option<&Parked> {
-        self.newest_of_each().max_by_key(|parked| parked.arrival())
-    }
-
-    fn oldest_of_each(&self) -> impl Iterator<Item = &Parked> {
         steps::add(1);
-        self.parked.iter().filter_map(|parked| parked.first_key_value()).map(|(_, parked)| parked)
+        self.parked.last_key_value().map(|(_, parked)| parked)
     }
 
-    fn newest_of_each(&self) -> impl Iterator<Item = &Parked> {
-        steps::add(1);
-        self.parked.iter().filter_map(|parked| parked.last_key_value()).map(|(_, parked)| parked)
-    }
-
-    /// The first and the last of each class.
+    /// The first and the last of it.
     pub(super) fn find_ends(&self) -> Ends {
-        let mut ends = Ends::default();
-        for parked in self.oldest_of_each() {
-            ends.first[Class::of(parked.lane) as usize] = Some((parked.arrival(), parked.client));
-        }
-        for parked in self.newest_of_each() {
-            ends.last[Class::of(parked.lane) as usize] = Some((parked.arrival(), parked.client));
-        }
-        ends
+        let waiting = |parked: &Parked| (parked.arrival(), parked.client);
+        Ends { first: self.oldest().map(waiting), last: self.newest().map(waiting) }
     }
 
     /// Who of it goes next, and from which end.
@@ -117,19 +119,10 @@ impl Queue {
         self.newest().map(|newest| (End::Newest, newest))
     }
 
-    /// When [`Self::next`] may be another one though nothing happens.
-    pub(super) fn next_changes_at(&self, turn: &Turn) -> Option<Instant> {
-        let kick_up = turn.overdue_after.filter(|_| self.order.is_newest_first(turn.now))?;
-        let overdue_at = self.oldest()?.since + self.order.too_long(turn.now, kick_up);
-        let until = self.order.newest_until()?;
-        let becomes_overdue = self.order.is_turn_of_oldest() && overdue_at > turn.now;
-        Some(if becomes_overdue { until.min(overdue_at) } else { until })
-    }
-
     /// How many are parked.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.parked.iter().map(BTreeMap::len).sum()
+        self.parked.len()
     }
 }
 
@@ -142,6 +135,6 @@ impl Turn {
 
 impl Default for Turn {
     fn default() -> Self {
-        Self { now: Instant::START, workers: 1, room_for_short: false, overdue_after: None }
+        Self { now: Instant::START, workers: 1, room: Room::default(), overdue_after: None }
     }
 }

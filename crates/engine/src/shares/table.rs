@@ -25,6 +25,8 @@ pub(crate) struct Flow {
     pub(crate) user: Name,
     pub(crate) schema: Option<Name>,
     pub(crate) address: Option<IpAddr>,
+    /// What waits for long ones to end is in nobody's way but theirs.
+    pub(crate) class: Class,
 }
 
 /// A client's statement, from its arrival to its end.
@@ -36,7 +38,7 @@ struct Ticket {
 }
 
 enum State {
-    Parked { arrival: Arrival, class: Class },
+    Parked { arrival: Arrival },
     Underway { progress: Progress, charged: u64, counted: Vec<Gate> },
 }
 
@@ -76,14 +78,14 @@ pub(crate) struct Shares {
     pub(super) ages: Ages,
     /// Gates that may be open, at which somebody may stand.
     pub(super) opened: BTreeSet<Gate>,
-    /// Those that stand elsewhere as time goes by.
-    moves: Times,
     /// Those whose newest go first, until then.
     newest: Times,
     /// The latest turn, by which all stand where they do.
     pub(super) turn: Turn,
     /// The settings are others than then.
     changed: bool,
+    /// Not all has been looked at that may go.
+    pub(super) goes_on: bool,
     tickets: Vec<Option<Ticket>>,
     pub(super) meters: BTreeMap<Name, Meter>,
     /// With more of them than this, those go that nobody needs.
@@ -110,10 +112,10 @@ impl Default for Shares {
             line: Line::default(),
             ages: Ages::default(),
             opened: BTreeSet::new(),
-            moves: Times::default(),
             newest: Times::default(),
             turn: Turn::default(),
             changed: false,
+            goes_on: false,
             tickets: Vec::new(),
             meters: BTreeMap::new(),
             most_meters: MANY_METERS,
@@ -143,10 +145,9 @@ impl Shares {
     ) {
         self.arrivals += 1;
         let parked = Parked { client, lane, standing, since, number: self.arrivals };
-        let (arrival, class) = (parked.arrival(), Class::of(lane));
-        let flow = Rc::new(flow);
-        self.waiting[class as usize] += 1;
-        self.admit(client, Ticket::new(settings, &flow, State::Parked { arrival, class }));
+        let flow = Rc::new(Flow { class: Class::of(lane), ..flow });
+        self.waiting[flow.class as usize] += 1;
+        self.admit(client, Ticket::new(settings, &flow, State::Parked { arrival: parked.arrival() }));
         self.flows.entry(Rc::clone(&flow)).or_default().insert(parked);
         self.line_up(&flow);
     }
@@ -163,18 +164,12 @@ impl Shares {
         let had = had_of(self.line.by, &self.meters, &self.line.name_of(flow));
         let Some(queue) = self.flows.get_mut(flow) else { return };
         let handed_on = self.handed_on.contains_key(flow);
-        let way = match queue.next(&self.turn) {
-            Some((_, next)) if handed_on && Class::of(next.lane) == Class::Short => Way::NeedsRoom,
-            _ => Way::Free,
-        };
+        let way = if handed_on { Way::NeedsRoom(flow.class) } else { Way::Free };
         let to = queue.oldest().map(|oldest| Stand { gate, way, arrival: oldest.arrival() });
         let ends = queue.find_ends();
-        let mixed = ends.first.iter().all(Option::is_some);
-        let moves_at = if handed_on && mixed { queue.next_changes_at(&self.turn) } else { None };
         let newest_until = to.as_ref().and_then(|_| queue.order.newest_until());
-        self.moves.move_to(flow, std::mem::replace(&mut queue.moves_at, moves_at), moves_at);
         self.newest.move_to(flow, std::mem::replace(&mut queue.newest_until, newest_until), newest_until);
-        self.ages.move_to(&flow.user, std::mem::replace(&mut queue.ends, ends), ends);
+        self.ages.move_to(flow, std::mem::replace(&mut queue.ends, ends), ends);
         let from = std::mem::replace(&mut queue.stand, to.clone());
         self.line.move_to(flow, had, from.as_ref(), to.as_ref());
         if to.is_none() {
@@ -205,16 +200,13 @@ impl Shares {
             self.flows.values_mut().for_each(|queue| queue.stand = None);
             flows.iter().for_each(|flow| self.stand(flow, None));
         }
-        while let Some(flow) = self.moves.due(turn.now) {
-            self.line_up(&flow);
-        }
     }
 
     /// The flow whose turn it is, and what its user or schema has had. Those that are stopped stand apart from now on.
     fn first(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<(u64, Rc<Flow>)> {
         loop {
             self.let_through();
-            let (place, flow) = self.line.first(turn.room_for_short)?;
+            let (place, flow) = self.line.first(turn.room)?;
             let (had, flow) = (place.had, Rc::clone(flow));
             let Some((gate, most)) = self.stops(settings, &flow) else { return Some((had, flow)) };
             self.stand(&flow, Some(gate.clone()));
@@ -261,17 +253,17 @@ impl Shares {
         &mut self.tickets[slot]
     }
 
-    /// The statement whose turn it is, of a flow that may have one more; short ones only where there is room for them, or
-    /// where none of their flow has been handed on: those that have may be waiting for a backend of theirs alone.
+    /// The statement whose turn it is, of a flow that may have one more, where there is room for one of its class, or where none of its
+    /// flow has been handed on: those that have may be waiting for a backend of theirs alone.
     pub(crate) fn next(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<Parked> {
         self.follow(settings, turn);
         let (had, flow) = self.first(settings, turn)?;
         let queue = self.flows.get_mut(&flow).expect("it stands in the line");
         let (end, &parked) = queue.next(turn).expect("something of it is parked");
-        queue.remove(Class::of(parked.lane), parked.arrival());
+        queue.remove(parked.arrival());
         let overdue = turn.is_overdue(&parked, &queue.order);
         queue.order.started(end == End::Oldest && overdue);
-        self.waiting[Class::of(parked.lane) as usize] -= 1;
+        self.waiting[flow.class as usize] -= 1;
         self.clock = self.clock.max(had);
         let counted = self.count(settings, &flow);
         let light = settings.fair_share == FairShare::Crowding && self.is_light_user(&flow.user);
@@ -285,14 +277,8 @@ impl Shares {
             meter.had += charged;
             charged
         });
-        let progress = match Class::of(parked.lane) {
-            Class::Short => {
-                *self.handed_on.entry(Rc::clone(&flow)).or_default() += 1;
-                Progress::TakesRoom
-            }
-            Class::Long => Progress::Queued,
-        };
-        ticket.state = State::Underway { progress, charged, counted };
+        *self.handed_on.entry(Rc::clone(&flow)).or_default() += 1;
+        ticket.state = State::Underway { progress: Progress::TakesRoom, charged, counted };
         self.line_up(&flow);
         if charged > 0 {
             let name = self.line.name_of(&flow);
@@ -344,10 +330,10 @@ impl Shares {
     pub(crate) fn ended(&mut self, settings: &SharesSettings, client: u32, now: Instant) {
         let Some(ticket) = self.tickets.get_mut(client as usize).and_then(Option::take) else { return };
         match ticket.state {
-            State::Parked { class, arrival } => {
-                self.waiting[class as usize] -= 1;
+            State::Parked { arrival } => {
+                self.waiting[ticket.flow.class as usize] -= 1;
                 if let Some(queue) = self.flows.get_mut(&ticket.flow) {
-                    queue.remove(class, arrival);
+                    queue.remove(arrival);
                     self.line_up(&ticket.flow);
                 }
                 self.settle(settings, &ticket, None);

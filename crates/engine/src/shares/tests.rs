@@ -59,12 +59,11 @@ impl Bench {
 
     /// Whoever goes next, where there is room for a short statement or not.
     fn next(&mut self, room_for_short: bool) -> Option<Parked> {
-        let turn = Turn {
-            now: self.now,
-            workers: ALONE,
-            room_for_short,
-            overdue_after: Some(Duration::from_secs(1)),
-        };
+        self.next_with(Room { short: room_for_short, long: true })
+    }
+
+    fn next_with(&mut self, room: Room) -> Option<Parked> {
+        let turn = Turn { now: self.now, workers: ALONE, room, overdue_after: Some(Duration::from_secs(1)) };
         self.shares.next(&self.settings, &turn)
     }
 
@@ -145,7 +144,7 @@ fn names_that_are_no_utf_8_are_told_apart() {
         let flow = Flow { user: user[..].into(), ..Flow::default() };
         shares.park(&settings, flow, at(0), client, Lane::Low, Standing::default());
     }
-    let turn = Turn { now: at(0), workers: ALONE, room_for_short: true, overdue_after: None };
+    let turn = Turn { now: at(0), workers: ALONE, room: Room::ALL, overdue_after: None };
     assert!(shares.next(&settings, &turn).is_some() && shares.next(&settings, &turn).is_some());
 }
 
@@ -201,13 +200,33 @@ fn those_that_have_gone_do_not_go_and_take_no_room() {
 }
 
 #[test]
-fn short_statements_wait_for_room_and_long_ones_have_a_lane() {
+fn long_statements_wait_for_room_of_their_own_and_hold_up_no_short_ones() {
     let mut bench = Bench::new(fair(""));
-    bench.add(2, "app", 1);
-    let lane = Lane::Long;
-    bench.shares.park(&bench.settings, flow("app"), bench.now, 7, lane, Standing::default());
-    let mut next = |room| bench.next(room).map(|next| next.client);
-    assert_eq!([next(true), next(false), next(true), next(false)], [Some(0), None, Some(1), Some(7)]);
+    for client in 0..9 {
+        let lane = if client < 6 { Lane::Long } else { Lane::Low };
+        bench.shares.park(&bench.settings, flow("app"), bench.now, client, lane, Standing::default());
+    }
+    let mut next = |short, long| bench.next_with(Room { short, long }).map(|next| next.client);
+    assert_eq!([next(false, false), next(false, false), next(false, false)], [Some(0), Some(6), None]);
+    assert_eq!([next(true, false), next(false, true), next(true, true)], [Some(7), Some(1), Some(2)]);
+    assert_eq!([next(true, false), next(true, false)], [Some(8), None], "only long ones are left");
+}
+
+#[test]
+fn users_take_turns_among_long_statements() {
+    let mut bench = Bench::new(fair(""));
+    for client in 0..20 {
+        let user = if client < 15 { "crowd" } else { "app" };
+        bench.shares.park(&bench.settings, flow(user), bench.now, client, Lane::Long, Standing::default());
+    }
+    let mut order = Vec::new();
+    while let Some(parked) = bench.next_with(Room { short: false, long: true }) {
+        bench.shares.started(parked.client, bench.now);
+        bench.now = bench.now + Duration::from_millis(100);
+        bench.shares.ended(&bench.settings, parked.client, bench.now);
+        order.push(parked.client);
+    }
+    assert_eq!(order[..10].iter().filter(|&&client| client >= 15).count(), 5, "{order:?}");
 }
 
 #[test]
@@ -272,7 +291,7 @@ fn all_take_turns(users: u32) {
     let before = steps::taken();
     let mut turns = BTreeMap::<_, u32>::new();
     for millis in 0..5 * u64::from(users) {
-        let turn = Turn { now: at(millis), workers: ALONE, room_for_short: true, overdue_after: None };
+        let turn = Turn { now: at(millis), workers: ALONE, room: Room::ALL, overdue_after: None };
         let parked = shares.next(&settings, &turn).expect("there are enough");
         shares.started(parked.client, at(millis));
         shares.ended(&settings, parked.client, at(millis + 1));

@@ -44,15 +44,19 @@ impl Crowd {
 
     fn park(&mut self, client: u32) {
         self.millis += 1;
+        self.park_at_once(client);
+    }
+
+    fn park_at_once(&mut self, client: u32) {
         let lane = if self.mixed && client >= self.many { Lane::Long } else { Lane::Low };
         let flow = (self.flow_of)(client, self.many);
         self.shares.park(&self.settings, flow, at(self.millis), client, lane, Standing::default());
     }
 
     /// So many go, at most, or all that may.
-    fn hand_on(&mut self, most: usize, room_for_short: bool) {
-        let turn =
-            Turn { now: at(self.millis), workers: ALONE, room_for_short, overdue_after: self.overdue_after };
+    fn hand_on(&mut self, most: usize, short: bool) {
+        let room = Room { short, long: true };
+        let turn = Turn { now: at(self.millis), workers: ALONE, room, overdue_after: self.overdue_after };
         for _ in 0..most {
             let Some(parked) = self.shares.next(&self.settings, &turn) else { break };
             self.handed_on.push_back(parked.client);
@@ -190,10 +194,10 @@ fn users_take_turns_where_clients_hang_up() {
         let hang_up = |crowd: &mut Crowd, client| {
             crowd.shares.abandoned(at(crowd.millis), client, Duration::from_secs(5));
             crowd.shares.ended(&crowd.settings, client, at(crowd.millis));
-            crowd.park(client);
+            crowd.park_at_once(client);
         };
-        // Often enough for the newest to go first.
-        (0..4 * many).for_each(|client| hang_up(&mut crowd, client));
+        // Often enough for the newest long ones to go first.
+        (0..8 * many).for_each(|number| hang_up(&mut crowd, number % (4 * many)));
         assert!(crowd.shares.is_newest_first(at(crowd.millis)));
         crowd.cost(true);
         (0..many).for_each(|client| {

@@ -42,15 +42,19 @@ fn all_limits(fair_share: FairShare) -> SharesSettings {
 fn some_flow(numbers: &mut Numbers) -> Flow {
     Flow {
         user: format!("u{}", numbers.below(5)).as_bytes().into(),
+        class: Class::default(),
         schema: Some(format!("s{}", numbers.below(3)).as_bytes().into()),
         address: Some(IpAddr::from([10, 0, 0, numbers.below(5) as u8])),
     }
 }
 
-fn nobody_could_go(shares: &Shares, settings: &SharesSettings, room_for_short: bool) -> bool {
+fn nobody_could_go(shares: &Shares, settings: &SharesSettings, room: Room) -> bool {
     shares.flows.iter().all(|(flow, queue)| {
-        let needs_room = queue.stand.as_ref().is_some_and(|stand| stand.way == Way::NeedsRoom);
-        shares.stops(settings, flow).is_some() || (needs_room && !room_for_short)
+        let no_room = queue
+            .stand
+            .as_ref()
+            .is_some_and(|stand| matches!(stand.way, Way::NeedsRoom(class) if !room.is_for(class)));
+        shares.stops(settings, flow).is_some() || no_room
     })
 }
 
@@ -85,15 +89,12 @@ fn try_with(seed: u64, settings: &SharesSettings) {
             }
             _ => {}
         }
-        let room_for_short = numbers.below(4) == 0;
-        let turn = Turn { now: at(millis), workers: ALONE, room_for_short, overdue_after: None };
+        let room = Room { short: numbers.below(4) == 0, long: numbers.below(4) == 0 };
+        let turn = Turn { now: at(millis), workers: ALONE, room, overdue_after: None };
         while let Some(parked) = shares.next(settings, &turn) {
             clients[parked.client as usize] = At::Underway;
         }
-        assert!(
-            nobody_could_go(&shares, settings, room_for_short),
-            "seed {seed}, at {millis} ms, {settings:?}"
-        );
+        assert!(nobody_could_go(&shares, settings, room), "seed {seed}, at {millis} ms, {settings:?}");
     }
 }
 
