@@ -53,12 +53,17 @@ impl Engine {
     pub(crate) fn leave_long_lane(&mut self) {
         while let Some(key) = self.scheduler.peek_long() {
             let key = key as usize;
-            let request = self.clients[key].request.as_ref().expect("a queued client has a request");
-            if self.belongs_to_long_lane(key, request) {
+            if self.is_still_long(key) {
                 break;
             }
             self.change_lane(key, Lane::Low);
         }
+    }
+
+    /// Whether a waiting statement of the long lane still belongs there.
+    pub(crate) fn is_still_long(&self, key: usize) -> bool {
+        let request = self.clients[key].request.as_ref().expect("a queued client has a request");
+        self.belongs_to_long_lane(key, request)
     }
 
     /// A statement has ended on a backend: what it took says how well the long ones get on with each other and with the rest.

@@ -138,7 +138,7 @@ impl Engine {
         let mut released = false;
         self.let_users_go_on();
         let most = self.workers.permits().div_ceil(self.workers.count()) as usize;
-        let mut parked_again = 0;
+        let mut parked_again = self.leave_long_lane_of_shares();
         while self.shares.holds_any() && parked_again < AT_ONCE {
             let room = Room {
                 short: self.scheduler.takes_room() < most,
@@ -150,13 +150,13 @@ impl Engine {
             let Some(parked) = self.next_of_shares(room, overdue_after) else { break };
             if self.enter_long_lane(parked.client as usize) {
                 parked_again += 1;
-                self.park_again(parked);
+                self.park_again(parked.client, parked.since, Lane::Long, parked.standing);
                 continue;
             }
             released = true;
             self.enqueue_parked(parked);
         }
-        self.shares.goes_on = parked_again == AT_ONCE;
+        self.shares.goes_on = parked_again >= AT_ONCE;
         released
     }
 
@@ -165,12 +165,25 @@ impl Engine {
         self.scheduler.takes_room() + self.scheduler.new_of(Class::Long)
     }
 
-    /// The like of a statement that was about to be handed on have turned out long since it came: it waits with those.
-    fn park_again(&mut self, parked: Parked) {
-        let Parked { client, standing, since, .. } = parked;
+    /// What waits for long ones to end goes on with the others, if it has turned out to be short. How many do.
+    fn leave_long_lane_of_shares(&mut self) -> usize {
+        let mut moved = 0;
+        while moved < AT_ONCE
+            && let Some((client, since)) = self.shares.oldest(Class::Long)
+            && !self.is_still_long(client as usize)
+        {
+            self.change_lane(client as usize, Lane::Low);
+            self.park_again(client, since, Lane::Low, Standing::default());
+            moved += 1;
+        }
+        moved
+    }
+
+    /// The like of a statement have turned out long, or short, since it came: it waits with those.
+    fn park_again(&mut self, client: u32, since: Instant, lane: Lane, standing: Standing) {
         let flow = self.flow_of(client as usize);
         self.shares.ended(&self.settings.shares, client, self.now);
-        self.shares.park(&self.settings.shares, flow, since, client, Lane::Long, standing);
+        self.shares.park(&self.settings.shares, flow, since, client, lane, standing);
     }
 
     /// When more of what waits for its share is to be looked at, where that was not all of it.

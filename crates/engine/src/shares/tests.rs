@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use seam::Instant;
+use seam::{Input, Instant, Program};
 
 use super::*;
+use crate::client::commands::tests::{connection, engine};
+use crate::settings::Settings;
 use crate::steps;
 
 mod cost;
@@ -227,6 +229,21 @@ fn users_take_turns_among_long_statements() {
         order.push(parked.client);
     }
     assert_eq!(order[..10].iter().filter(|&&client| client >= 15).count(), 5, "{order:?}");
+}
+
+#[test]
+fn what_waits_among_long_statements_and_has_turned_out_short_waits_with_those() {
+    let mut engine = engine(2, Settings { shares: fair(""), ..Settings::default() });
+    for client in 0..2 {
+        let mut query = Vec::new();
+        wire::put_message(&mut query, &mut 0, b"\x03SELECT 1 FROM t");
+        engine.handle(Instant::START, Input::Bytes { connection: connection(client), bytes: &query });
+        engine.change_lane(client as usize, Lane::Long);
+        engine.park_again(client, at(0), Lane::Long, Standing::default());
+    }
+    assert_eq!(Class::ALL.map(|class| engine.shares.waiting(class)), [0, 2]);
+    assert_eq!(engine.leave_long_lane_of_shares(), 2, "their like have never been long");
+    assert_eq!(Class::ALL.map(|class| engine.shares.waiting(class)), [2, 0]);
 }
 
 #[test]
