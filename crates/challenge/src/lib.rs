@@ -24,6 +24,7 @@
 
 mod campaign;
 mod child;
+mod cpu_share;
 mod interrupts;
 mod kernel_memory;
 mod knee;
@@ -126,6 +127,7 @@ fn blank_report(options: &Options) -> Report {
         setup: Setup {
             server: String::new(),
             private_server: options.backend.is_none(),
+            server_cpus: options.server_cpus,
             driver: String::new(),
             workload: options.workload.clone(),
             tables: options.tables,

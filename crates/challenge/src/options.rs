@@ -9,6 +9,8 @@ use std::time::Duration;
 use clap::Parser;
 use zeroize::Zeroizing;
 
+use crate::cpu_share;
+
 /// `onramp challenge` and all that follows.
 #[derive(Parser, Clone, Debug)]
 #[command(
@@ -81,6 +83,10 @@ pub(crate) struct Options {
     /// Create the tables on the server of --backend; without this they have to be there
     #[arg(long, requires = "backend")]
     pub(crate) prepare: bool,
+    /// Hold the private server to so many cores, such as 0.4: then it is what is short, and not the machine that it shares
+    /// with the load generator. Takes root and the cpu controller of control groups
+    #[arg(long, value_name = "CORES", conflicts_with = "backend", value_parser = cores)]
+    pub(crate) server_cpus: Option<f64>,
     /// The folder with the private server's programs [default: PATH and the system's folders]
     #[arg(long, value_name = "FOLDER", conflicts_with = "backend")]
     pub(crate) server_directory: Option<PathBuf>,
@@ -104,6 +110,13 @@ pub(crate) struct Options {
 
 /// Ten times what this is for; the range of `max_connections`.
 const LARGEST_STEP: i64 = 1_000_000;
+
+fn cores(text: &str) -> Result<f64, String> {
+    let cores = text.parse::<f64>().ok().filter(|cores| cpu_share::RANGE.contains(cores));
+    cores.ok_or_else(|| {
+        format!("not a number of cores from {} to {}", cpu_share::RANGE.start(), cpu_share::RANGE.end())
+    })
+}
 
 /// A text that no debug output shows and no memory keeps.
 #[derive(Clone, Default)]

@@ -10,6 +10,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use zeroize::Zeroizing;
 
 use crate::child::LOOK;
+use crate::cpu_share::CpuShare;
 use crate::interrupts::Interrupts;
 use crate::options::{Options, Secret};
 
@@ -49,6 +50,8 @@ pub(crate) enum Server {
 pub(crate) struct Private {
     settings: Settings,
     port: u16,
+    /// To what it is held.
+    share: Option<CpuShare>,
     running: Option<Running>,
 }
 
@@ -164,7 +167,8 @@ impl Private {
             ],
             ..Settings::new(folder.join("server"))
         };
-        Ok(Self { settings, port, running: None })
+        let share = options.server_cpus.map(CpuShare::create).transpose()?;
+        Ok(Self { settings, port, share, running: None })
     }
 
     fn ensure(&mut self, handling: ThreadHandling, interrupts: &Interrupts) -> Result<(), String> {
@@ -193,8 +197,9 @@ impl Private {
         loop {
             match reports.recv_timeout(LOOK) {
                 Ok(Report::Ready(access)) => {
+                    let held = self.share.as_ref().map_or(Ok(()), |share| share.hold(access.process));
                     self.running = Some(Running { handling, server, reports, access });
-                    return Ok(());
+                    return held;
                 }
                 Ok(Report::Failed(reason)) => return Err(reason),
                 Ok(Report::Stopped) => return Err(String::from("interrupted")),

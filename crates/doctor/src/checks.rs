@@ -5,6 +5,7 @@ mod memory;
 mod network;
 mod open_files;
 mod server;
+mod server_hints;
 mod threads;
 mod uring;
 
@@ -12,7 +13,7 @@ use crate::{Finding, Machine, Request};
 
 /// Judges every limit that matters for `request`, in the order of the table. Looks at nothing but its arguments.
 pub fn examine(machine: &Machine, request: &Request) -> Vec<Finding> {
-    let checks: [Check; 19] = [
+    let checks: [Check; 27] = [
         uring::io_uring,
         open_files::of_the_process,
         open_files::ceiling,
@@ -29,6 +30,14 @@ pub fn examine(machine: &Machine, request: &Request) -> Vec<Finding> {
         threads::threads,
         threads::memory_maps,
         server::connections,
+        server::user_connections,
+        server::open_files,
+        server::back_log,
+        server::wait_timeout,
+        server_hints::prepared_statements,
+        server_hints::threads,
+        server_hints::concurrency,
+        server_hints::tables,
         hints::huge_pages,
         hints::cpu_quota,
         hints::swap,

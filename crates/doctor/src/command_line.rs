@@ -12,7 +12,7 @@ use crate::{Request, Role};
 #[derive(Parser)]
 #[command(
     name = "onramp doctor",
-    about = "What limits this machine for so many clients, and the command that lifts it",
+    about = "What limits this machine, and the server, for so many clients, and the command that lifts it",
     after_help = "Examples:\n  \
         onramp doctor --connections 100000\n  \
         onramp doctor --role both --connections 30000 --print-sysctl > /etc/sysctl.d/90-onramp.conf\n  \
@@ -35,7 +35,7 @@ pub(crate) struct CommandLine {
     /// Event loops of one process, as for `onramp serve`
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: u32,
-    /// The server to ask for its max_connections, as for `onramp serve`; the environment keeps the password out of the
+    /// The server to ask for its limits, as for `onramp serve`; the environment keeps the password out of the
     /// list of processes
     #[arg(long, value_name = "URL", env = "ONRAMP_BACKEND", hide_env_values = true)]
     backend: Option<String>,

@@ -228,6 +228,22 @@ pub enum Check {
     MemoryMaps,
     /// The server's own limit of connections.
     ServerConnections,
+    /// Its limit for each account.
+    ServerUserConnections,
+    /// Its open files.
+    ServerOpenFiles,
+    /// Connections that wait to be accepted by it.
+    ServerBackLog,
+    /// Threads that it keeps for connections to come.
+    ServerThreads,
+    /// Its own limit of statements at work.
+    ServerConcurrency,
+    /// Its limit of prepared statements.
+    ServerPreparedStatements,
+    /// When it closes idle connections.
+    ServerWaitTimeout,
+    /// Tables that it keeps open.
+    ServerTables,
     /// Transparent huge pages.
     HugePages,
     /// The share of the cores that the control group allows.
@@ -265,6 +281,14 @@ impl Check {
             Self::Threads => ("threads", "threads"),
             Self::MemoryMaps => ("memory_maps", "memory maps"),
             Self::ServerConnections => ("server_connections", "server connections"),
+            Self::ServerUserConnections => ("server_user_connections", "server, each account"),
+            Self::ServerOpenFiles => ("server_open_files", "server open files"),
+            Self::ServerBackLog => ("server_back_log", "server accept queue"),
+            Self::ServerThreads => ("server_threads", "server thread cache"),
+            Self::ServerConcurrency => ("server_concurrency", "server concurrency"),
+            Self::ServerPreparedStatements => ("server_prepared_statements", "server statements"),
+            Self::ServerWaitTimeout => ("server_wait_timeout", "server idle timeout"),
+            Self::ServerTables => ("server_tables", "server table cache"),
             Self::HugePages => ("huge_pages", "huge pages"),
             Self::CpuQuota => ("cpu_quota", "CPU quota"),
             Self::Swap => ("swap", "swap"),

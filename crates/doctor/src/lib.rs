@@ -1,4 +1,4 @@
-//! `onramp doctor`: what limits this machine for so many clients, and the command that lifts it.
+//! `onramp doctor`: what limits this machine, and the server, for so many clients, and the command that lifts it.
 //!
 //! A straight line: [`Machine`] reads the system once, [`examine()`] judges it without looking at anything else, and one of
 //! three ways of printing shows the [`Finding`]s: a table, JSON, or a file for `/etc/sysctl.d`. Programs that are about to
@@ -9,7 +9,7 @@
 //! | `machine` | everything that is read from `/proc` and `/sys` |
 //! | `checks` | the judgement: one function for each limit |
 //! | `finding`, `remedy` | what a check says |
-//! | `server` | the one question to a server |
+//! | `server` | the questions to a server |
 //! | `command_line`, `print` | the program |
 
 #![forbid(unsafe_code)]

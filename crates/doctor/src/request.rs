@@ -34,7 +34,7 @@ impl Request {
     /// Connections to the server at most.
     pub(crate) fn backends(&self, machine: &Machine) -> u64 {
         match (self.max_backends, &machine.server) {
-            (0, Some(Ok(answer))) => answer.max_connections.min(MOST_BACKENDS.into()),
+            (0, Some(Ok(answer))) => answer.max_connections().min(MOST_BACKENDS.into()),
             (0, _) => USUAL_CONNECTIONS,
             (given, _) => given.into(),
         }

@@ -1,5 +1,6 @@
-//! The one question to a server: how many connections it takes. A login and a statement, one after the other.
+//! The questions to a server: its limits, and what it has counted. A login and two statements, one after the other.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
@@ -12,13 +13,66 @@ use wire::{
     OK_HEADER, WireError, native_password, parse_column_count, parse_text_row, read_message,
 };
 
-/// What a server says about itself.
+/// What a server says about itself: its system and status variables, as far as anything here depends on them. Servers have not all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAnswer {
+    max_connections: u64,
+    variables: BTreeMap<String, String>,
+    status: BTreeMap<String, String>,
+}
+
+/// Which system variables are asked for.
+const VARIABLES: [&str; 11] = [
+    "version",
+    "max_connections",
+    "max_user_connections",
+    "open_files_limit",
+    "table_open_cache",
+    "back_log",
+    "thread_handling",
+    "thread_cache_size",
+    "innodb_thread_concurrency",
+    "max_prepared_stmt_count",
+    "wait_timeout",
+];
+
+/// Which status variables.
+const STATUS: [&str; 3] = ["Uptime", "Open_tables", "Opened_tables"];
+
+impl ServerAnswer {
+    /// What these variables make; names as the server spells them.
+    ///
+    /// # Errors
+    /// Where `max_connections` is missing, or no number.
+    pub fn of(variables: BTreeMap<String, String>, status: BTreeMap<String, String>) -> Result<Self, String> {
+        let max_connections = number(&variables, "max_connections");
+        let max_connections = max_connections.ok_or("its answer holds no number as max_connections")?;
+        Ok(Self { max_connections, variables, status })
+    }
+
     /// Its `max_connections`.
-    pub max_connections: u64,
-    /// Its `version`.
-    pub version: String,
+    pub(crate) fn max_connections(&self) -> u64 {
+        self.max_connections
+    }
+
+    /// Another system variable that is a number.
+    pub(crate) fn number(&self, variable: &str) -> Option<u64> {
+        number(&self.variables, variable)
+    }
+
+    /// Any other system variable.
+    pub(crate) fn word(&self, variable: &str) -> Option<&str> {
+        self.variables.get(variable).map(String::as_str)
+    }
+
+    /// What it has counted.
+    pub(crate) fn counted(&self, variable: &str) -> Option<u64> {
+        number(&self.status, variable)
+    }
+}
+
+fn number(variables: &BTreeMap<String, String>, name: &str) -> Option<u64> {
+    variables.get(name)?.parse().ok()
 }
 
 /// Logs in as `backend` says, asks, and leaves. Takes a few times [`TIMEOUT`] at most.
@@ -31,7 +85,7 @@ pub(crate) fn ask(backend: &BackendUrl) -> Result<ServerAnswer, String> {
 
 fn ask_over(connection: &mut Connection, backend: &BackendUrl) -> Result<ServerAnswer, String> {
     log_in(connection, backend)?;
-    let answer = query(connection);
+    let answer = question(connection);
     // So that the server logs no lost connection. It is closed next, whether this arrives or not.
     connection.sequence = 0;
     let _ = connection.send(&[CommandKind::Quit as u8]);
@@ -202,25 +256,43 @@ fn response(plugin: &[u8], password: &str, scramble: &[u8; 20]) -> Result<Vec<u8
     }
 }
 
-fn query(connection: &mut Connection) -> Result<ServerAnswer, String> {
+fn question(connection: &mut Connection) -> Result<ServerAnswer, String> {
+    let variables = show(connection, "VARIABLES", &VARIABLES)?;
+    let status = show(connection, "STATUS", &STATUS)?;
+    ServerAnswer::of(variables, status)
+}
+
+/// The global variables of these names that the server has.
+fn show(connection: &mut Connection, what: &str, names: &[&str]) -> Result<BTreeMap<String, String>, String> {
     connection.sequence = 0;
-    let mut command = vec![CommandKind::Query as u8];
-    command.extend_from_slice(b"SELECT @@max_connections, @@version");
-    connection.send(&command)?;
+    let list = names.join("', '");
+    let text = format!("SHOW GLOBAL {what} WHERE Variable_name IN ('{list}')");
+    connection.send(&[&[CommandKind::Query as u8], text.as_bytes()].concat())?;
     let columns = parse_column_count(&connection.receive()?).map_err(words)?;
     // The definitions, and the EOF after them: it was not agreed to leave it out.
     for _ in 0..=columns {
         connection.receive()?;
     }
-    let payload = connection.receive()?;
-    let row = parse_text_row(&payload).map_err(words)?;
-    let malformed = || "its answer is not a number and a version".to_owned();
-    let [Some(max_connections), Some(version)] = row[..] else { return Err(malformed()) };
-    let max_connections = std::str::from_utf8(max_connections).map_err(|_| malformed())?;
-    Ok(ServerAnswer {
-        max_connections: max_connections.parse().map_err(|_| malformed())?,
-        version: String::from_utf8_lossy(version).into_owned(),
-    })
+    let mut found = BTreeMap::new();
+    // A name has one value: what goes on for longer is no answer to this.
+    for _ in 0..=names.len() {
+        let payload = connection.receive()?;
+        if payload.first() == Some(&EOF_HEADER) && payload.len() <= LONGEST_EOF {
+            return Ok(found);
+        }
+        let row = parse_text_row(&payload).map_err(words)?;
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        let [Some(name), Some(value)] = row[..] else { return Err(not_asked_for()) };
+        found.insert(text(name), text(value));
+    }
+    Err(not_asked_for())
+}
+
+/// A header, and two numbers of two bytes; longer ones begin the value of a row.
+const LONGEST_EOF: usize = 5;
+
+fn not_asked_for() -> String {
+    "its answer is not a list of the variables that were asked for".to_owned()
 }
 
 fn words(error: WireError) -> String {

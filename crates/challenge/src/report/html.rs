@@ -45,10 +45,11 @@ fn headline(report: &Report, verdict: &Verdict) -> String {
 fn summary(report: &Report, verdict: &Verdict) -> String {
     let machine = &report.machine;
     let mut out = format!(
-        "<p class=\"quiet\">{} on {} cores, {}; server, Onramp and load generator share them. {} UTC.</p>\n",
+        "<p class=\"quiet\">{} on {} cores, {}; {}. {} UTC.</p>\n",
         escaped(&report.setup.server),
         machine.cores,
         escaped(&machine.processor),
+        text::sharing(report.setup.server_cpus),
         escaped(&report.started)
     );
     for failure in table::ending(&report.ending).into_iter().chain(failures(report)) {
@@ -426,6 +427,7 @@ fn table_row(row: &Row) -> String {
 fn setup(report: &Report) -> String {
     let (setup, machine) = (&report.setup, &report.machine);
     let server = if setup.private_server { "created for this run" } else { "as it was" };
+    let held = setup.server_cpus.map_or_else(String::new, |cores| format!(", held to {cores} cores"));
     let limit = machine.open_files.map_or_else(|| String::from("unlimited"), text::grouped);
     let driver = if setup.driver.is_empty() { "not said" } else { &setup.driver };
     let entries = [
@@ -439,7 +441,7 @@ fn setup(report: &Report) -> String {
                 machine.kernel
             ),
         ),
-        ("Server", format!("{}, {server}", setup.server)),
+        ("Server", format!("{}, {server}{held}", setup.server)),
         ("Onramp", format!("{}, driver {driver}", report.version)),
         (
             "Load",

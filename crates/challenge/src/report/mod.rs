@@ -78,6 +78,9 @@ pub(crate) struct Setup {
     pub(crate) server: String,
     /// Whether the server was created for the run.
     pub(crate) private_server: bool,
+    /// To how many cores it was held; nothing where it had what it got.
+    #[serde(default)]
+    pub(crate) server_cpus: Option<f64>,
     /// What Onramp said about its driver; empty where it said nothing.
     pub(crate) driver: String,
     /// What each client did.

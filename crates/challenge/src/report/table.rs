@@ -52,6 +52,9 @@ pub(crate) fn render(report: &Report) -> String {
     for sentence in failures(report).into_iter().chain(sentences(report, &verdict(&rows))) {
         out.push_str(&format!("{sentence}\n"));
     }
+    if report.setup.server_cpus.is_some() {
+        out.push_str(&format!("Of the cores {}.\n", text::sharing(report.setup.server_cpus)));
+    }
     for note in &report.notes {
         out.push_str(&format!("note: {note}\n"));
     }

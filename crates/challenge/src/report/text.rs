@@ -26,6 +26,16 @@ pub(crate) fn rounded(number: f64) -> String {
     grouped(number.round().max(0.0) as u64)
 }
 
+/// Who shares the machine's cores, where the server was held to so many.
+pub(crate) fn sharing(server_cpus: Option<f64>) -> String {
+    match server_cpus {
+        None => String::from("server, Onramp and load generator share them"),
+        Some(cores) => {
+            format!("the server is held to {cores} of them, Onramp and load generator have the rest")
+        }
+    }
+}
+
 /// Milliseconds with as many digits as are worth reading: `0.18`, `9.1`, `1,010`.
 pub(crate) fn milliseconds(number: f64) -> String {
     match number {

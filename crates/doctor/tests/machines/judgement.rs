@@ -1,6 +1,6 @@
 //! What is short where, and that each check is short for its own reason alone.
 
-use doctor::{Amount, Check, Machine, Request, Role, ServerAnswer, Verdict, examine};
+use doctor::{Amount, Check, Machine, Remedy, Request, Role, ServerAnswer, Verdict, examine};
 use drivers::DriverChoice;
 
 use crate::support::{Copy, finding, keys, machine};
@@ -258,8 +258,8 @@ fn sizes_of_sockets_come_from_the_kernel_where_it_tells() {
 #[test]
 fn what_the_server_takes_is_compared_with_the_backends() {
     let with = |max_connections| {
-        let answer = ServerAnswer { max_connections, version: "10.11.19-MariaDB".to_owned() };
-        machine("tuned").with_server(Ok(answer))
+        let max_connections = format!("{max_connections}");
+        in_front_of(&[("max_connections", &max_connections), ("version", "10.11.19-MariaDB")], &[])
     };
     let judged = |machine: &Machine, request: &Request| finding(machine, request, Check::ServerConnections);
     let serve = Request { max_backends: 128, ..Request::default() };
@@ -283,6 +283,98 @@ fn what_the_server_takes_is_compared_with_the_backends() {
     let unknown = judged(&failed, &serve);
     assert_eq!(unknown.verdict, Verdict::Unknown);
     assert!(unknown.why.contains("1045"), "{}", unknown.why);
+}
+
+/// A machine, and a server with these system and status variables.
+fn in_front_of(variables: &[(&str, &str)], status: &[(&str, &str)]) -> Machine {
+    let owned = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
+    };
+    machine("tuned").with_server(ServerAnswer::of(owned(variables), owned(status)))
+}
+
+/// The verdict on a variable of the server, and the first thing to do.
+fn of_server(variable: &str, value: &str, max_backends: u32, check: Check) -> (Verdict, String) {
+    let usual = [
+        ("max_connections", "1000"),
+        ("table_open_cache", "2000"),
+        ("thread_handling", "one-thread-per-connection"),
+    ];
+    let others = usual.into_iter().filter(|&(other, _)| other != variable);
+    let variables: Vec<_> = others.chain([(variable, value)]).collect();
+    let request = Request { max_backends, ..Request::default() };
+    let found = finding(&in_front_of(&variables, &[]), &request, check);
+    (found.verdict, found.remedies.first().map(Remedy::now).unwrap_or_default())
+}
+
+#[test]
+fn limits_of_the_server_without_which_there_would_be_errors() {
+    for (variable, value, backends, check) in [
+        ("max_user_connections", "0", 500, Check::ServerUserConnections),
+        ("max_user_connections", "50", 0, Check::ServerUserConnections),
+        ("open_files_limit", "5010", 0, Check::ServerOpenFiles),
+        ("back_log", "80", 0, Check::ServerBackLog),
+        ("wait_timeout", "61", 0, Check::ServerWaitTimeout),
+    ] {
+        assert_eq!(of_server(variable, value, backends, check), (Verdict::Ok, String::new()), "{variable}");
+    }
+    for (variable, value, check, remedy) in [
+        ("max_user_connections", "50", Check::ServerUserConnections, "SET GLOBAL max_user_connections = 0;"),
+        ("open_files_limit", "5009", Check::ServerOpenFiles, "open_files_limit = 5010 under [mysqld]"),
+        ("back_log", "499", Check::ServerBackLog, "back_log = 500 under [mysqld]"),
+        ("wait_timeout", "60", Check::ServerWaitTimeout, "SET GLOBAL wait_timeout = 28800;"),
+    ] {
+        let (verdict, first) = of_server(variable, value, 500, check);
+        assert_eq!(verdict, Verdict::Short, "{variable}");
+        assert!(first.contains(remedy), "{first}");
+    }
+}
+
+#[test]
+fn what_costs_the_server_more_than_it_has_to() {
+    for (variable, value, backends, check) in [
+        ("max_prepared_stmt_count", "16382", 0, Check::ServerPreparedStatements),
+        ("thread_cache_size", "8", 0, Check::ServerThreads),
+        ("innodb_thread_concurrency", "0", 0, Check::ServerConcurrency),
+    ] {
+        assert_eq!(of_server(variable, value, backends, check), (Verdict::Ok, String::new()), "{variable}");
+    }
+    for (variable, value, check, remedy) in [
+        ("max_prepared_stmt_count", "16382", Check::ServerPreparedStatements, "128000"),
+        ("thread_cache_size", "8", Check::ServerThreads, "13"),
+        ("innodb_thread_concurrency", "16", Check::ServerConcurrency, "0"),
+    ] {
+        let set = format!("SET GLOBAL {variable} = {remedy};");
+        assert_eq!(of_server(variable, value, 500, check), (Verdict::Hint, set));
+    }
+    let (verdict, _) = of_server("max_prepared_stmt_count", "0", 0, Check::ServerPreparedStatements);
+    assert_eq!(verdict, Verdict::Short, "none can be prepared");
+}
+
+#[test]
+fn what_a_server_does_not_have_is_not_judged() {
+    let machine = in_front_of(
+        &[("max_connections", "1000"), ("thread_handling", "pool-of-threads"), ("thread_cache_size", "0")],
+        &[],
+    );
+    let findings = examine(&machine, &Request::default());
+    let of_server = findings.iter().filter(|finding| finding.check.key().starts_with("server_"));
+    assert_eq!(of_server.map(|finding| finding.check.key()).collect::<Vec<_>>(), ["server_connections"]);
+}
+
+#[test]
+fn a_table_cache_is_small_where_it_is_full_and_tables_are_opened_all_the_time() {
+    let judged = |open: &str, opened: &str| {
+        let status = [("Uptime", "1000"), ("Open_tables", open), ("Opened_tables", opened)];
+        let variables = [("max_connections", "151"), ("table_open_cache", "2000")];
+        finding(&in_front_of(&variables, &status), &Request::default(), Check::ServerTables)
+    };
+    assert_eq!(judged("2000", "900").verdict, Verdict::Ok, "it has become full once");
+    assert_eq!(judged("500", "90000").verdict, Verdict::Ok, "others than the cache have closed them");
+    let hint = judged("1900", "5000");
+    assert_eq!((hint.verdict, &hint.needed), (Verdict::Hint, &Amount::Count(4000)));
+    assert!(hint.why.starts_with("5 tables a second"), "{}", hint.why);
+    assert_eq!(hint.remedies[0].now(), "SET GLOBAL table_open_cache = 4000;");
 }
 
 #[test]
