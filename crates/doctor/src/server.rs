@@ -1,7 +1,7 @@
 //! The questions to a server: its limits, and what it has counted. A login and two statements, one after the other.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -144,9 +144,12 @@ impl Connection {
                 }
                 return Ok(payload);
             }
-            match self.stream.read(&mut buffer).map_err(|error| error.to_string())? {
-                0 => return Err("it closed the connection".to_owned()),
-                count => self.unread.extend_from_slice(&buffer[..count]),
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Err("it closed the connection".to_owned()),
+                Ok(count) => self.unread.extend_from_slice(&buffer[..count]),
+                // The kernel interrupts a thread that has tried out io_uring once it has put that away.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.to_string()),
             }
         }
     }

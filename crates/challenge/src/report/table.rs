@@ -52,8 +52,10 @@ pub(crate) fn render(report: &Report) -> String {
     for sentence in failures(report).into_iter().chain(sentences(report, &verdict(&rows))) {
         out.push_str(&format!("{sentence}\n"));
     }
-    if report.setup.server_cpus.is_some() {
-        out.push_str(&format!("Of the cores {}.\n", text::sharing(report.setup.server_cpus)));
+    if let Some(cores) = report.setup.server_cpus {
+        out.push_str(&format!(
+            "The server was held to {cores} cores; Onramp and load generator had the rest.\n"
+        ));
     }
     for note in &report.notes {
         out.push_str(&format!("note: {note}\n"));

@@ -12,10 +12,16 @@ const SCRAMBLE: [u8; 20] = *b"abcdefghijklmnopqrst";
 struct Script {
     words: io::Cursor<Vec<u8>>,
     heard: Rc<RefCell<Vec<u8>>>,
+    /// Each second time it reads nothing, since a signal has come.
+    interrupted: bool,
 }
 
 impl Read for Script {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !std::mem::replace(&mut self.interrupted, true) {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        self.interrupted = false;
         // A byte at a time, so that nothing depends on how it arrives.
         let one = buffer.len().min(1);
         self.words.read(&mut buffer[..one])
@@ -88,7 +94,7 @@ impl Words {
     /// What is made of it, and the payloads of what was sent.
     fn hear(self, password: &str, is_private: bool) -> (Result<ServerAnswer, String>, Vec<Vec<u8>>) {
         let heard = Rc::new(RefCell::new(Vec::new()));
-        let script = Script { words: io::Cursor::new(self.0), heard: Rc::clone(&heard) };
+        let script = Script { words: io::Cursor::new(self.0), heard: Rc::clone(&heard), interrupted: false };
         let url = format!("--backend=mysql://app:{password}@db/");
         let backend = config::load(&[url], []).unwrap().backends.remove(0);
         let answer = ask_over(&mut Connection::new(script, is_private), &backend);
