@@ -228,4 +228,34 @@ mod at_length {
         assert!(is_empty(&folder.work()), "the temporary folder is gone");
         assert!(folder.processes().is_empty());
     }
+
+    /// Where there are no control groups, or no rights to make one, the challenge says what to do instead.
+    #[test]
+    fn a_server_can_be_held_to_a_part_of_the_cores() {
+        const HELD_TO: f64 = 0.5;
+        let folder = TestFolder::new();
+        let child = start(&folder, &["--steps", "10", "--skip-direct", "--server-cpus", "0.5"]);
+        let group = format!("onramp-challenge-{}", child.id());
+        let output = child.wait_with_output().unwrap();
+        let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if error.contains("the server cannot be held to 0.5 cores") {
+            assert_eq!(output.status.code(), Some(2), "{error}");
+            assert!(error.contains("systemd-run -p CPUQuota=50%"), "{error}");
+            return;
+        }
+        assert!(output.status.success(), "{}\n{error}\n{out}", output.status);
+        assert!(out.contains("The server was held to 0.5 cores"), "{out}");
+        let report = folder.json();
+        assert_eq!(report["setup"]["server_cpus"], HELD_TO);
+        let usage = &report["steps"][0]["outcome"]["measured"]["server"];
+        let [user, system, over] = ["user", "system", "over"].map(|key| usage[key].as_f64().unwrap());
+        // A tenth more for ticks of 10 ms, and for what was left over of the period before.
+        assert!(user > 0.0 && (user + system) / over <= HELD_TO * 1.1, "{usage:#}");
+        let left: Vec<_> =
+            std::fs::read_dir("/sys/fs/cgroup").unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(
+            !left.iter().any(|folder| folder.ends_with(&group) || folder.join(&group).exists()),
+            "{left:?}"
+        );
+    }
 }
