@@ -90,6 +90,8 @@ struct Measurement {
     all_long: u64,
     /// How many ran beyond the permits before the latest try with more, which is not measured yet.
     tried_from: Option<u32>,
+    /// How many ran in all when the latest try failed: the next one goes half of the way there.
+    failed_at: Option<u32>,
     /// How many ran beyond the permits when the others were last seen, where more have been tried since.
     in_company: Option<u32>,
     /// So many measurements are left until the next try.
@@ -258,6 +260,7 @@ impl Measurement {
         others: Pace { time: 0, usual: 0 },
         all_long: 0,
         tried_from: None,
+        failed_at: None,
         in_company: None,
         rest: 0,
         pause: FIRST_PAUSE,
@@ -290,8 +293,8 @@ impl Measurement {
     }
 
     /// How many may run beyond the permits, after `more`, where `limit` may run in all. Twice as many in all are tried while they
-    /// take a tenth longer than usual at most, and more where they are alone. Did they compute, they would take twice as long: as from a
-    /// quarter longer on, the try has failed. The same holds for other statements.
+    /// take a tenth longer than usual at most, and more where they are alone, or half of the way to what has failed. Did they compute,
+    /// they would take twice as long: as from a quarter longer on, the try has failed. The same holds for other statements.
     fn next(&mut self, more: u32, limit: u32, crowded: bool) -> u32 {
         let tried_from = self.tried_from.take();
         let alone = self.is_alone();
@@ -304,6 +307,7 @@ impl Measurement {
         }
         if long.is_from(125) || others.is_from(125) {
             // Where only those with permits run, something else is to blame.
+            self.failed_at = tried_from.map(|_| limit);
             if tried_from.is_some() || more > 0 {
                 self.rest = self.pause;
                 self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -320,9 +324,11 @@ impl Measurement {
         self.tried_from = Some(more);
         if alone {
             self.in_company.get_or_insert(more);
-            return more.saturating_add(limit.saturating_mul(STEP_ALONE - 1));
         }
-        more.saturating_add(limit)
+        let step = limit.saturating_mul(if alone { STEP_ALONE - 1 } else { 1 });
+        // Where there is nothing between the two, what failed is tried once more: it may have been chance.
+        let half = self.failed_at.map(|failed| failed.saturating_sub(limit) / 2).filter(|&half| half > 0);
+        more.saturating_add(step.min(half.unwrap_or(step)))
     }
 }
 
@@ -399,6 +405,23 @@ mod tests {
         assert_eq!(long.limit(16), 20, "neither good nor bad");
         run(&long, 1000, 1300);
         assert_eq!(long.limit(16), 4);
+    }
+
+    #[test]
+    fn it_is_found_between_what_is_good_and_what_was_too_many() {
+        for processors in [5, 6, 7, 11, 23] {
+            let long = LongPermits::new(4, 1000, 1);
+            let mut limits = Vec::new();
+            for _ in 0..5_000 {
+                let limit = long.limit(16);
+                run(&long, 1, 1000 * u64::from(limit.max(processors)) / u64::from(processors));
+                limits.push(limit);
+            }
+            let most: u32 = limits[4_000..].iter().sum();
+            assert!(f64::from(most) / 1_000.0 > 0.8 * f64::from(processors), "{processors}: {limits:?}");
+            let too_many = limits[1_000..].iter().filter(|&&limit| limit > 2 * processors).count();
+            assert!(too_many < 400, "{processors}: {too_many}");
+        }
     }
 
     #[test]
@@ -495,11 +518,10 @@ mod tests {
         let long = LongPermits::new(4, 64, 1);
         let mut most = 0;
         for _ in 0..1000 {
-            let factor = long.limit(16) / 4;
-            run_like(&long, 1, &LongEnd { time: SECOND * factor, ..ALONE });
+            run_like(&long, 1, &LongEnd { time: SECOND * long.limit(16) / 4, ..ALONE });
             most = most.max(long.limit(16));
         }
-        assert_eq!((most, long.limit(16)), (16, 4));
+        assert!(most == 16 && (4..=5).contains(&long.limit(16)), "{most}, {}", long.limit(16));
     }
 
     #[test]

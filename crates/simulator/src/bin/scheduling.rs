@@ -5,13 +5,17 @@
     reason = "the clock tells how long a run took, and nothing that is written depends on it"
 )]
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use simulator::scheduling::report::table::Table;
 use simulator::scheduling::report::{json, page};
 use simulator::scheduling::scenarios::{self, Scale};
+use simulator::scheduling::survey::{Case, Found};
 use simulator::scheduling::{self, Profile, Run, Scenario};
 
 const USAGE: &str = "usage: scheduling [--small] [--seed N] [--profile NAME]... [--json FILE] [--docs FOLDER] [SCENARIO]...
@@ -30,6 +34,7 @@ struct Arguments {
     json: Option<PathBuf>,
     docs: Option<PathBuf>,
     list: bool,
+    survey: bool,
 }
 
 fn main() -> ExitCode {
@@ -37,6 +42,10 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
+    if arguments.survey {
+        survey();
+        return ExitCode::SUCCESS;
+    }
     let mut scenarios = scenarios::all(arguments.scale);
     scenarios.retain(|scenario| {
         arguments.names.is_empty() || arguments.names.iter().any(|name| name == scenario.name)
@@ -64,11 +73,13 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         json: None,
         docs: None,
         list: false,
+        survey: false,
     };
     while let Some(argument) = given.next() {
         match argument.as_str() {
             "--small" => arguments.scale = Scale::Small,
             "--list" => arguments.list = true,
+            "--survey" => arguments.survey = true,
             "--seed" => arguments.seed = given.next()?.parse().ok()?,
             "--profile" => {
                 let name = given.next()?;
@@ -87,6 +98,35 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         }
     }
     Some(arguments)
+}
+
+/// All cases, on all cores.
+fn survey() {
+    let (cases, next) = (Case::all(), AtomicUsize::new(0));
+    let found: Mutex<BTreeMap<usize, Found>> = Mutex::default();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = case.find();
+                    eprintln!("{result:?}");
+                    let place = cases.iter().position(|other| other == case).expect("it is one of them");
+                    found.lock().expect("nobody panics with it").insert(place, result);
+                }
+            });
+        }
+    });
+    let found = found.into_inner().expect("nobody panics with it");
+    let near = found.values().filter(|found| found.is_near()).count();
+    println!("{near} of {} are near the best", found.len());
+    for found in found.values() {
+        let Found { case, best, best_rate, rate, near_after, lost } = found;
+        println!(
+            "{case:?} best {best} {best_rate:.0}/s found {:.3} near after {near_after:?} lost {lost:.3}",
+            rate / best_rate
+        );
+    }
 }
 
 fn run(arguments: &Arguments, scenario: Scenario) -> (Scenario, Vec<Run>) {

@@ -224,8 +224,9 @@ impl World<'_> {
         }
         class.response.record(response);
         // The way to the server is no waiting.
+        let ways = LATENCY + self.scenario.server.distance;
         let begun = if client.begun == 0 { now } else { client.begun };
-        class.waited.record((begun - sent).saturating_sub(2 * LATENCY));
+        class.waited.record((begun - sent).saturating_sub(ways));
         class.note(sent.saturating_sub(self.start), Some(now - self.start), response);
     }
 

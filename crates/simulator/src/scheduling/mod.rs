@@ -20,6 +20,7 @@ pub mod scenario;
 pub mod scenarios;
 pub mod server;
 pub mod statement;
+pub mod survey;
 mod worker;
 mod world;
 

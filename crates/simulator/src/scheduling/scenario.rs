@@ -8,6 +8,7 @@ use super::figures::{Figure, Outcome};
 use super::profile::Profile;
 use super::server::USER;
 use super::statement::Action;
+use super::world::LATENCY;
 
 /// A time that is drawn for each use, evenly from the one to the other. What is drawn depends on the seed, the client and
 /// the number of its statement alone, so that all profiles meet the same work.
@@ -64,6 +65,10 @@ pub struct ServerModel {
     pub commit: Time,
     /// How long the log takes to reach the disk at a COMMIT, or at a write that commits by itself.
     pub sync: Time,
+    /// What waits off the cores waits for one of so many disks; `None` where there are as many as are wanted.
+    pub disks: Option<u32>,
+    /// How long anything takes between the pool and the server, in microseconds.
+    pub distance: u64,
     /// `innodb_lock_wait_timeout`: how long a statement waits for a row. Waits for tables and for the global read lock
     /// have no end (`lock_wait_timeout` is a day in MariaDB and a year in MySQL).
     pub lock_wait_timeout: Duration,
@@ -95,6 +100,8 @@ impl ServerModel {
             trivial: Time::micros(15),
             commit: Time::micros(30),
             sync: Time::about(300),
+            disks: None,
+            distance: LATENCY,
             lock_wait_timeout: Duration::from_secs(50),
             tables: tables.to_vec(),
         }

@@ -12,8 +12,8 @@ pub struct Worker {
     pub engine: Option<Box<Engine>>,
     connections: Vec<Slot>,
     free: Vec<u32>,
-    /// In the order of time: everything takes the same time to arrive.
-    inbox: VecDeque<(u64, Arrival)>,
+    /// From clients, and from the server, each in the order of time: everything from there takes the same time to arrive.
+    inboxes: [VecDeque<(u64, Arrival)>; 2],
     /// New connections, likewise: they wait in the kernel's queue for as long as a turn has enough of them.
     backlog: VecDeque<(u64, ConnectionId)>,
     letters: Vec<Letter>,
@@ -41,6 +41,15 @@ pub enum End {
     Free,
 }
 
+/// Where something comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A client.
+    Client,
+    /// The server, which may be farther away.
+    Server,
+}
+
 /// Something on its way to a worker.
 #[derive(Clone, Debug)]
 pub enum Arrival {
@@ -65,7 +74,7 @@ impl Worker {
                 engine: Some(Box::new(Engine::join(settings, Arc::clone(&workers), number as usize))),
                 connections: Vec::new(),
                 free: Vec::new(),
-                inbox: VecDeque::new(),
+                inboxes: Default::default(),
                 backlog: VecDeque::new(),
                 letters: Vec::new(),
                 turn_at: u64::MAX,
@@ -111,12 +120,13 @@ impl Worker {
         true
     }
 
-    /// Something will arrive at a time, which is not before what is on its way already.
-    pub fn send(&mut self, at: u64, arrival: Arrival) {
-        debug_assert!(self.inbox.back().is_none_or(|(last, _)| *last <= at), "nothing overtakes");
+    /// Something will arrive at a time, which is not before what is on its way from there already.
+    pub fn send(&mut self, at: u64, from: Origin, arrival: Arrival) {
+        let inbox = &mut self.inboxes[from as usize];
+        debug_assert!(inbox.back().is_none_or(|(last, _)| *last <= at), "nothing overtakes");
         match arrival {
             Arrival::Login(connection) => self.backlog.push_back((at, connection)),
-            arrival => self.inbox.push_back((at, arrival)),
+            arrival => inbox.push_back((at, arrival)),
         }
     }
 
@@ -130,16 +140,18 @@ impl Worker {
 
     /// The next thing that has arrived by now.
     pub fn next_arrival(&mut self, now: u64) -> Option<Arrival> {
-        if self.inbox.front()?.0 > now {
+        let at = |inbox: &VecDeque<(u64, Arrival)>| inbox.front().map_or(u64::MAX, |(at, _)| *at);
+        let inbox = self.inboxes.iter_mut().min_by_key(|inbox| at(inbox))?;
+        if at(inbox) > now {
             return None;
         }
-        self.inbox.pop_front().map(|(_, arrival)| arrival)
+        inbox.pop_front().map(|(_, arrival)| arrival)
     }
 
     /// When the next thing arrives.
     pub fn next_arrival_at(&self) -> Option<u64> {
-        let inbox = self.inbox.front().map(|(at, _)| *at);
-        self.backlog.front().map(|(at, _)| *at).into_iter().chain(inbox).min()
+        let inboxes = self.inboxes.iter().filter_map(VecDeque::front).map(|(at, _)| *at);
+        self.backlog.front().map(|(at, _)| *at).into_iter().chain(inboxes).min()
     }
 
     /// A message of another worker.

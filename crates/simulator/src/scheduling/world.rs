@@ -12,9 +12,9 @@ use super::client::{Client, Phase};
 use super::figures::{Class, Outcome};
 use super::scenario::Scenario;
 use super::server::{Server, Wake};
-use super::worker::{Arrival, End, Worker};
+use super::worker::{Arrival, End, Origin, Worker};
 
-/// How long anything takes from one machine to the next, in microseconds: a switch and two network cards.
+/// How long anything takes from one machine to the next beside it, in microseconds: a switch and two network cards.
 pub const LATENCY: u64 = 50;
 
 /// What a turn of a worker takes by itself, in microseconds: a system call that waits, and the end of the turn.
@@ -213,11 +213,20 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Something is on its way to a worker.
+    /// Something of a client is on its way to a worker.
     pub(super) fn send_to_worker(&mut self, worker: usize, arrival: Arrival) {
-        let at = self.now + LATENCY;
-        self.workers[worker].send(at, arrival);
+        self.send(worker, LATENCY, Origin::Client, arrival);
+    }
+
+    fn send(&mut self, worker: usize, distance: u64, from: Origin, arrival: Arrival) {
+        let at = self.now + distance;
+        self.workers[worker].send(at, from, arrival);
         self.plan_turn(worker, at);
+    }
+
+    /// How long anything takes to the server.
+    pub(super) fn distance(&self) -> u64 {
+        self.scenario.server.distance
     }
 
     fn happen(&mut self, happening: Happening) {
@@ -326,7 +335,7 @@ impl<'a> World<'a> {
         match *output {
             Output::Connect { token, .. } => {
                 let worker = u16::try_from(number).expect("few workers");
-                self.plan(self.now + 2 * LATENCY, Happening::Connect { worker, token });
+                self.plan(self.now + 2 * self.distance(), Happening::Connect { worker, token });
             }
             Output::Send { .. } | Output::SendWhole { .. } => unreachable!("sent above"),
             Output::Close { connection } => {
@@ -334,7 +343,9 @@ impl<'a> World<'a> {
                 self.workers[number].close(connection);
                 match end {
                     End::Client(client) => self.client_is_closed(client),
-                    End::Session(session) => self.plan(self.now + LATENCY, Happening::HangUp(session)),
+                    End::Session(session) => {
+                        self.plan(self.now + self.distance(), Happening::HangUp(session));
+                    }
                     End::Gone | End::Free => {}
                 }
             }
@@ -351,7 +362,7 @@ impl<'a> World<'a> {
             End::Client(client) => self.client_hears(client, bytes),
             End::Session(session) => {
                 let bytes = bytes.to_vec();
-                self.plan(self.now + LATENCY, Happening::Receive { session, bytes });
+                self.plan(self.now + self.distance(), Happening::Receive { session, bytes });
             }
             End::Gone | End::Free => {}
         }
@@ -366,7 +377,8 @@ impl<'a> World<'a> {
             self.session_ends.resize(index + 1, (worker, connection));
         }
         self.session_ends[index] = (worker, connection);
-        self.send_to_worker(usize::from(worker), Arrival::Connected(token, connection));
+        let connected = Arrival::Connected(token, connection);
+        self.send(usize::from(worker), self.distance(), Origin::Server, connected);
         self.outcome.backends = self.outcome.backends.max(self.server.sessions() as u64);
         self.server_effects();
     }
@@ -381,7 +393,7 @@ impl<'a> World<'a> {
             let (worker, connection) = self.session_ends[session as usize];
             let worker = usize::from(worker);
             if self.workers[worker].end(connection) == End::Session(session) {
-                self.send_to_worker(worker, Arrival::Bytes(connection, bytes));
+                self.send(worker, self.distance(), Origin::Server, Arrival::Bytes(connection, bytes));
             }
         }
         for (at, wake) in planned.drain(..) {

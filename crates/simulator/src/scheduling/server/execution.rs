@@ -6,6 +6,7 @@ use super::super::locks::{Key, Mode};
 use super::super::scenario::Time;
 use super::super::statement::{Action, Origin, Statement};
 use super::command::{Command, Part};
+use super::disks::Wait;
 use super::reply::{self, Reply};
 use super::{Question, Server, Session, Wake};
 use crate::protocol::status;
@@ -108,7 +109,7 @@ impl Server {
             self.ready.push(id);
         } else {
             execution.stage = Stage::Asleep { stage };
-            self.effects.planned.push((now + then, Wake::Session { session: id, stage }));
+            self.take_disk(now, Wait { session: id, stage, micros: then });
         }
     }
 

@@ -5,6 +5,7 @@
 //! sessions; only whose statement has begun is noted for the model.
 
 mod command;
+mod disks;
 mod execution;
 mod reply;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use super::scenario::ServerModel;
 use super::statement::Origin;
 use crate::protocol::PacketBuffer;
 use command::Command;
+use disks::Disks;
 use execution::Execution;
 
 /// Something that the server does at a later time.
@@ -60,6 +62,7 @@ pub struct Server {
     by_thread: BTreeMap<u32, u32>,
     last_thread: u32,
     cores: Cores,
+    disks: Disks,
     locks: Locks,
     plan: u64,
     planned_end: Option<u64>,
@@ -97,6 +100,7 @@ impl Server {
     pub fn new(model: ServerModel, seed: u64) -> Self {
         Self {
             cores: Cores::new(model.cores, model.crowd),
+            disks: Disks::new(model.disks),
             model,
             seed,
             sessions: Vec::new(),
@@ -178,7 +182,10 @@ impl Server {
                     self.core_done(now, session);
                 }
             }
-            Wake::Session { session, stage } => self.wait_ended(session, stage),
+            Wake::Session { session, stage } => {
+                self.give_disk(now, stage);
+                self.wait_ended(session, stage);
+            }
             Wake::Cores { .. } => {}
         }
         self.go_on(now);

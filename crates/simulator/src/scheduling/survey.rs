@@ -1,0 +1,158 @@
+//! Servers unlike each other, and the limit that finds itself in front of each: beside the best number that could have been given.
+
+use std::time::Duration;
+
+use engine::Settings;
+
+use super::scenario::{Compares, Group, Picture, Row, ServerModel, Step, Table, Time};
+use super::statement::Action;
+use super::{Profile, Scenario, run};
+
+/// A server, its load, and how far away it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Cores of the server.
+    pub cores: u32,
+    /// What statements do there.
+    pub load: Load,
+    /// From the pool to the server, in microseconds.
+    pub distance: u64,
+}
+
+/// What statements do on the server. All take it about 10,000 a second at best, whatever its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// They compute.
+    Computes,
+    /// They wait for a disk that takes any number at once, 5 ms each, and compute besides.
+    WaitsForDisk,
+    /// They wait for one of as many disks as there are cores, and hardly compute.
+    FewDisks,
+}
+
+/// What came out of a case.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// The case.
+    pub case: Case,
+    /// The best number of permits that was tried.
+    pub best: u32,
+    /// Statements a second with it.
+    pub best_rate: f64,
+    /// Statements a second with the limit that the pool finds, once it has had [`SETTLED`] seconds.
+    pub rate: f64,
+    /// After so many seconds it was within a twentieth of the best for the first time; `None` for never.
+    pub near_after: Option<u64>,
+    /// Of the statements that the best number would have served in the first [`SETTLED`] seconds, so many were not.
+    pub lost: f64,
+}
+
+/// Statements a second that each server can do at best.
+const RATE: u64 = 10_000;
+
+/// What is found then is what is judged.
+pub const SETTLED: u64 = 10;
+
+const LENGTH: u64 = 20;
+
+/// Tried in any case; then those between the best and its neighbours.
+const NUMBERS: [u32; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+
+/// Within so much of the best number it is as good.
+pub const NEAR: f64 = 0.95;
+
+impl Case {
+    /// All of them.
+    pub fn all() -> Vec<Self> {
+        let mut cases = Vec::new();
+        for load in [Load::Computes, Load::WaitsForDisk, Load::FewDisks] {
+            for cores in [2, 4, 16, 64, 128] {
+                cases.extend([50, 1_000, 5_000, 20_000].map(|distance| Self { cores, load, distance }));
+            }
+        }
+        cases
+    }
+
+    /// What statements take of a core and of a disk.
+    fn table(self) -> Table {
+        let all = Time::about(u64::from(self.cores) * 1_000_000 / RATE);
+        match self.load {
+            Load::Computes => Table { cpu: all, wait: Time::NONE },
+            Load::WaitsForDisk => Table { cpu: all, wait: Time::about(5_000) },
+            Load::FewDisks => Table { cpu: Time::about(20), wait: all },
+        }
+    }
+
+    fn scenario(self, seconds: u64) -> Scenario {
+        let mut server = ServerModel::of_cores(self.cores, &[self.table()]);
+        server.sync = Time::NONE;
+        server.distance = self.distance;
+        server.disks = (self.load == Load::FewDisks).then_some(self.cores);
+        Scenario {
+            name: "survey",
+            title: "",
+            story: "",
+            workers: 2,
+            server,
+            // More than any number of permits that is tried.
+            groups: vec![Group::new("clients", 2_000, vec![Step::new("step", Action::Write, 0, Row::Own)])],
+            ramp: Duration::from_secs(1),
+            length: Duration::from_secs(seconds),
+            warm_up: Duration::ZERO,
+            adjust,
+            without: None,
+            compares: Compares::Pools,
+            picture: Picture::FirstFigure,
+            figures: |_, _| Vec::new(),
+        }
+    }
+
+    /// Statements a second with so many permits.
+    fn rate_with(self, permits: u32) -> f64 {
+        // A second for its beginning.
+        let outcome = run(&self.scenario(4), Profile::Fixed(permits), 1).outcome;
+        outcome.class("step").done_between(1, 4) as f64 / 3.0
+    }
+
+    /// Looks for the best number, and lets the pool look for it.
+    pub fn find(self) -> Found {
+        let rates = NUMBERS.map(|permits| (permits, self.rate_with(permits)));
+        let (coarse, _) = best_of(rates);
+        let between = [coarse * 3 / 4, coarse * 3 / 2].map(|permits| (permits, self.rate_with(permits)));
+        let (best, best_rate) = best_of(rates.into_iter().chain(between));
+        let outcome = run(&self.scenario(LENGTH), Profile::Native, 1).outcome;
+        let class = outcome.class("step");
+        let between = |from, to| class.done_between(from, to) as f64;
+        let is_near = |&second: &u64| between(second, second + 1) >= NEAR * best_rate;
+        Found {
+            case: self,
+            best,
+            best_rate,
+            rate: between(SETTLED, LENGTH) / (LENGTH - SETTLED) as f64,
+            near_after: (0..LENGTH).find(is_near),
+            lost: 1.0 - between(0, SETTLED) / (best_rate * SETTLED as f64),
+        }
+    }
+}
+
+impl Found {
+    /// Whether it is as good as the best number.
+    pub fn is_near(&self) -> bool {
+        self.rate >= NEAR * self.best_rate
+    }
+}
+
+/// The smallest number that brings as much as any, within a hundredth.
+fn best_of(rates: impl IntoIterator<Item = (u32, f64)> + Clone) -> (u32, f64) {
+    let most = rates.clone().into_iter().map(|(_, rate)| rate).fold(0.0, f64::max);
+    let good = rates.into_iter().filter(|&(_, rate)| rate >= 0.99 * most);
+    good.min_by_key(|&(permits, _)| permits).expect("the best is one of them")
+}
+
+fn adjust(profile: Profile, settings: &mut Settings) {
+    if profile == Profile::Native {
+        settings.permits = 0;
+    }
+    // Each statement has a permit of its own.
+    settings.statements_in_flight = 1;
+}
