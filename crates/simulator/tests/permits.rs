@@ -74,3 +74,18 @@ fn updates_of_few_rows() {
     let table = Table { cpu: Time::about(2_000), wait: Time::NONE };
     is_near_the_best(table, Step::new("step", Action::Write, 0, Row::Among(8)));
 }
+
+/// `make test` leaves these out.
+mod at_length {
+    use simulator::scheduling::survey::{Case, Load};
+
+    #[test]
+    fn servers_unlike_the_one_that_it_was_tuned_on() {
+        for (cores, load, distance) in
+            [(2, Load::WaitsForDisk, 50), (16, Load::FewDisks, 1_000), (64, Load::Computes, 5_000)]
+        {
+            let found = Case { cores, load, distance }.find();
+            assert!(found.is_near(), "{found:?}");
+        }
+    }
+}

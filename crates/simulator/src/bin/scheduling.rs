@@ -15,15 +15,17 @@ use std::time::Instant;
 use simulator::scheduling::report::table::Table;
 use simulator::scheduling::report::{json, page};
 use simulator::scheduling::scenarios::{self, Scale};
-use simulator::scheduling::survey::{Case, Found};
+use simulator::scheduling::survey::{self, Case, Found};
 use simulator::scheduling::{self, Profile, Run, Scenario};
 
 const USAGE: &str = "usage: scheduling [--small] [--seed N] [--profile NAME]... [--json FILE] [--docs FOLDER] [SCENARIO]...
+       scheduling --survey
   --small         with fewer clients and less time
   --seed N        1 if not given
   --profile NAME  only this one; may be repeated
   --json FILE     writes all figures
   --docs FOLDER   writes FOLDER/SCHEDULING.md, its pictures in FOLDER/scheduling and FOLDER/scheduling.json anew
+  --survey        looks for the best number of permits on servers unlike each other, and what is found, on all cores
   SCENARIO        only these; `scheduling --list` names them";
 
 struct Arguments {
@@ -43,7 +45,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     if arguments.survey {
-        survey();
+        survey_all();
         return ExitCode::SUCCESS;
     }
     let mut scenarios = scenarios::all(arguments.scale);
@@ -100,8 +102,8 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
     Some(arguments)
 }
 
-/// All cases, on all cores.
-fn survey() {
+/// All cases of the survey, on all cores.
+fn survey_all() {
     let (cases, next) = (Case::all(), AtomicUsize::new(0));
     let found: Mutex<BTreeMap<usize, Found>> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -118,15 +120,8 @@ fn survey() {
         }
     });
     let found = found.into_inner().expect("nobody panics with it");
-    let near = found.values().filter(|found| found.is_near()).count();
-    println!("{near} of {} are near the best", found.len());
-    for found in found.values() {
-        let Found { case, best, best_rate, rate, near_after, lost } = found;
-        println!(
-            "{case:?} best {best} {best_rate:.0}/s found {:.3} near after {near_after:?} lost {lost:.3}",
-            rate / best_rate
-        );
-    }
+    let found: Vec<_> = found.into_values().collect();
+    print!("{}", survey::to_markdown(&found));
 }
 
 fn run(arguments: &Arguments, scenario: Scenario) -> (Scenario, Vec<Run>) {

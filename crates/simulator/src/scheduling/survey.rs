@@ -1,5 +1,6 @@
 //! Servers unlike each other, and the limit that finds itself in front of each: beside the best number that could have been given.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use engine::Settings;
@@ -61,13 +62,30 @@ const NUMBERS: [u32; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 /// Within so much of the best number it is as good.
 pub const NEAR: f64 = 0.95;
 
+/// How far away servers are, in microseconds: beside the pool, in another zone, in another region, on another continent's edge.
+const DISTANCES: [u64; 4] = [50, 1_000, 5_000, 20_000];
+
+impl Load {
+    const ALL: [Self; 3] = [Self::Computes, Self::WaitsForDisk, Self::FewDisks];
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Computes => "Statements that compute",
+            Self::WaitsForDisk => {
+                "Statements that compute, and wait 5 ms for a disk that takes any number at once"
+            }
+            Self::FewDisks => "Statements that wait for one of as many disks as there are cores",
+        }
+    }
+}
+
 impl Case {
     /// All of them.
     pub fn all() -> Vec<Self> {
         let mut cases = Vec::new();
-        for load in [Load::Computes, Load::WaitsForDisk, Load::FewDisks] {
+        for load in Load::ALL {
             for cores in [2, 4, 16, 64, 128] {
-                cases.extend([50, 1_000, 5_000, 20_000].map(|distance| Self { cores, load, distance }));
+                cases.extend(DISTANCES.map(|distance| Self { cores, load, distance }));
             }
         }
         cases
@@ -140,6 +158,33 @@ impl Found {
     pub fn is_near(&self) -> bool {
         self.rate >= NEAR * self.best_rate
     }
+}
+
+/// A table for each load: by cores and distance, what was found of the best, which number that is, after how many seconds it was near it,
+/// and what was lost until it had settled.
+pub fn to_markdown(found: &[Found]) -> String {
+    let near = found.iter().filter(|found| found.is_near()).count();
+    let mut text = format!("{near} of {} are within a twentieth of the best.\n", found.len());
+    for load in Load::ALL {
+        let of_load: Vec<_> = found.iter().filter(|found| found.case.load == load).collect();
+        let _ = write!(text, "\n{}:\n\n| cores |", load.words());
+        DISTANCES.iter().for_each(|distance| {
+            let _ = write!(text, " {} ms away |", *distance as f64 / 1_000.0);
+        });
+        let _ = write!(text, "\n| --- |{}", " --- |".repeat(DISTANCES.len()));
+        for line in of_load.chunk_by(|one, other| one.case.cores == other.case.cores) {
+            let _ = write!(text, "\n| {} |", line[0].case.cores);
+            for found in line {
+                let Found { best, best_rate, rate, near_after, lost, .. } = found;
+                let near_after =
+                    near_after.map_or_else(|| "never".to_owned(), |seconds| format!("{seconds} s"));
+                let (part, lost) = (100.0 * rate / best_rate, 100.0 * lost);
+                let _ = write!(text, " {part:.0} % of {best}; {near_after}; {lost:.0} % |");
+            }
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// The smallest number that brings as much as any, within a hundredth.
