@@ -5,3 +5,4 @@ pub(crate) mod history;
 pub(crate) mod limit;
 pub(crate) mod lock_waits;
 pub(crate) mod long_permits;
+pub(crate) mod way;

@@ -277,9 +277,14 @@ impl Settings {
         }
     }
 
+    /// As many permits as may be found with so many backends.
+    pub(crate) fn most_permits(&self, backends: u32) -> u32 {
+        self.permits_range(backends).map_or(u32::MAX, |range| range.most)
+    }
+
     /// How many permits are of use with so many backends: a lock stops as many statements as there are permits, and some backends have to be
     /// left for those that need no lock. With few backends there is nothing to leave.
-    fn most_permits(backends: u32) -> u32 {
+    fn useful_permits(backends: u32) -> u32 {
         if backends < 16 { backends } else { backends - backends / 8 }
     }
 
@@ -287,7 +292,7 @@ impl Settings {
     pub(crate) fn given_permits(&self, backends: u32) -> u32 {
         match self.thread_handling {
             // Without a permit nothing would ever run.
-            ThreadHandling::PoolOfThreads => self.permits.min(Self::most_permits(backends)).max(1),
+            ThreadHandling::PoolOfThreads => self.permits.min(Self::useful_permits(backends)).max(1),
             ThreadHandling::OneThreadPerConnection => u32::MAX,
         }
     }
@@ -296,8 +301,8 @@ impl Settings {
     /// a small server.
     pub(crate) fn permits_range(&self, backends: u32) -> Option<Range> {
         let most = match self.permits_max {
-            0 => Self::most_permits(backends),
-            given => given.min(Self::most_permits(backends)),
+            0 => Self::useful_permits(backends),
+            given => given.min(Self::useful_permits(backends)),
         };
         let range = Range { least: self.permits_min.min(most), most, start: 16, worth: Worth::Little };
         (self.permits == 0 && self.is_own_pool()).then_some(range)

@@ -23,6 +23,7 @@ use crate::accounts::failed_logins::FailedLogins;
 use crate::accounts::secret::KnownPasswords;
 use crate::learned::limit::{Meter, Range, Served};
 use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
+use crate::learned::way::Way;
 use crate::overload::QueueLengths;
 use crate::settings::{Settings, ThreadHandling};
 use crate::stored_code::SharedCode;
@@ -40,6 +41,9 @@ pub struct Workers {
     /// How many these should be, where that is to be found.
     meter: Meter<1>,
     running: AtomicU32,
+    /// More are of no use.
+    most_permits: AtomicU32,
+    pub(crate) way: Way,
     /// How many of them long statements may have.
     long: LongPermits,
     /// Who may have how many backends.
@@ -128,6 +132,8 @@ impl Workers {
             permits: AtomicU32::new(settings.given_permits(backends)),
             permits_before: AtomicU32::new(0),
             meter: Meter::new([settings.permits_range(backends)]),
+            most_permits: AtomicU32::new(settings.most_permits(backends)),
+            way: Way::new(),
             running: AtomicU32::new(0),
             long: LongPermits::new(settings.long_permits, settings.most_long_statements(backends), count),
             places: Places::new(backends, count),
@@ -187,6 +193,7 @@ impl Workers {
         let backends = self.places.most();
         let permits_range = settings.permits_range(backends);
         self.meter.change([permits_range]);
+        self.most_permits.store(settings.most_permits(backends), SeqCst);
         self.sharing_meter.change([settings.shared_backends_range(), settings.in_flight_range()]);
         // What is to be found stays as it is until it is found otherwise: other workers may be looking.
         let given = |limit: &AtomicU32, range: Option<Range>, number: u32| {
@@ -235,9 +242,13 @@ impl Workers {
     pub(crate) fn adapt_limits(&self, now: Instant, served: &mut Served) {
         let (served, nothing) = (std::mem::take(served), Served::default());
         let of = |counts: bool| if counts { &served } else { &nothing };
-        let alone = self.meter.take(now, of(self.meter.counts()));
-        let shared = self.sharing_meter.take(now, of(self.sharing_meter.counts()));
-        self.take_up_limits(alone.unwrap_or_default(), shared.unwrap_or_default());
+        let alone = self.meter.take(now, of(self.meter.counts()), &self.way).unwrap_or_default();
+        let shared = self.sharing_meter.take(now, of(self.sharing_meter.counts()), &self.way);
+        // What is found is how many may be at the server.
+        let most = self.most_permits.load(SeqCst);
+        let on_the_way = |found: u32| found.saturating_add(self.way.on_the_way(now));
+        let permits = alone.map(|found| found.map(|found| on_the_way(found).min(most)));
+        self.take_up_limits(permits, shared.unwrap_or_default());
     }
 
     /// What a worker's statements wait for at the end of its turn: for a permit, which it has said with [`Self::want`] too, or
@@ -376,6 +387,7 @@ impl Workers {
     pub(crate) fn give_permit(&self) {
         let before = self.running.fetch_sub(1, SeqCst);
         debug_assert!(before > 0, "a permit is given back once");
+        self.way.permit_given_back();
     }
 
     /// Permits not in use.

@@ -181,6 +181,7 @@ impl Engine {
     pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
         let Some(key) = self.backend_of(token) else { return self.outbox.close(connection) };
         self.set_role(connection, Role::Backend(key));
+        self.workers.way.note(self.now.since(self.backends[key].since));
         let (way, tls) = (self.way_to_server(), self.wanted_server_tls());
         let backend = &mut self.backends[key];
         backend.connection = Some(connection);

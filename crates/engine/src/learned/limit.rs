@@ -44,6 +44,10 @@ const ENOUGH: u64 = 4;
 /// After a change of the limit, so many statements for each permit end before the next measurement: those that began before.
 const SETTLING: u64 = 1;
 
+/// And it takes so many times as long as the way to the server and back, where it is far: on the first those come that began before, and
+/// how many are on the way follows on the next ones.
+const SETTLING_TRIPS: u32 = 4;
+
 /// A measurement in which statements waited for a permit for less than a quarter of the time is of no use.
 const USED: u32 = 4;
 
@@ -286,7 +290,7 @@ impl Limit {
 
     /// Takes a look at what has been counted so far, as often as one likes, and says which limit is in force from now on. It
     /// begins to try another only if it may.
-    pub(crate) fn look(&mut self, now: Instant, counts: Counts, may_try: bool) -> u32 {
+    pub(crate) fn look(&mut self, now: Instant, counts: Counts, round_trip: Duration, may_try: bool) -> u32 {
         let here = self.from;
         // The clocks of workers differ by a turn, so that what is counted may seem to go back.
         let statements = counts.statements.saturating_sub(here.statements);
@@ -309,7 +313,9 @@ impl Limit {
             self.try_next(now, None);
             self.settling = true;
         } else if self.settling {
-            if statements >= SETTLING * in_force.max(self.best.into()) {
+            if statements >= SETTLING * in_force.max(self.best.into())
+                && elapsed >= SETTLING_TRIPS * round_trip
+            {
                 self.settling = false;
                 self.measure_from(now, counts);
             }

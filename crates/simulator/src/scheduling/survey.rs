@@ -134,10 +134,20 @@ impl Case {
 
     /// Looks for the best number, and lets the pool look for it.
     pub fn find(self) -> Found {
+        let (best, best_rate) = self.find_best();
+        self.compare(best, best_rate)
+    }
+
+    /// The best number of permits, and statements a second with it.
+    fn find_best(self) -> (u32, f64) {
         let rates = NUMBERS.map(|permits| (permits, self.rate_with(permits)));
         let (coarse, _) = best_of(rates);
         let between = [coarse * 3 / 4, coarse * 3 / 2].map(|permits| (permits, self.rate_with(permits)));
-        let (best, best_rate) = best_of(rates.into_iter().chain(between));
+        best_of(rates.into_iter().chain(between))
+    }
+
+    /// Lets the pool look for it.
+    pub fn compare(self, best: u32, best_rate: f64) -> Found {
         let outcome = run(&self.scenario(LENGTH), Profile::Native, 1).outcome;
         let class = outcome.class("step");
         let between = |from, to| class.done_between(from, to) as f64;

@@ -8,6 +8,7 @@ use seam::Instant;
 
 use super::mix::{DRAWERS, Work};
 use super::{Counts, INTERVAL, Limit, Range};
+use crate::learned::way::Way;
 
 /// The limit is looked at this often at most: ten times in a measurement.
 const LOOK: Duration = Duration::from_millis(10);
@@ -106,8 +107,8 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         }
     }
 
-    /// Counts what a worker has in its turn, and says which limits are in force from now on, where it has looked.
-    pub(crate) fn take(&self, now: Instant, served: &Served) -> Option<[Option<u32>; LIMITS]> {
+    /// Counts what a worker has in its turn, with a server that is as far away, and says which limits are in force from now on, where it has looked.
+    pub(crate) fn take(&self, now: Instant, served: &Served, way: &Way) -> Option<[Option<u32>; LIMITS]> {
         let Served { statements, work } = *served;
         if statements > 0 {
             self.statements.fetch_add(statements, SeqCst);
@@ -130,7 +131,8 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         let mut trying = limits.iter().position(|limit| limit.as_ref().is_some_and(Limit::is_trying));
         for (number, limit) in limits.iter_mut().enumerate() {
             let Some(limit) = limit else { continue };
-            limit.look(now, counts, trying.is_none_or(|trying| trying == number));
+            let may_try = trying.is_none_or(|trying| trying == number) && way.is_steady();
+            limit.look(now, counts, way.round_trip(), may_try);
             if limit.is_trying() {
                 trying = Some(number);
             }

@@ -96,7 +96,7 @@ impl Bench {
             if f64::from(in_force) < self.clients {
                 self.counts.saturated += (STRETCH.as_micros() as f64 * used) as u64;
             }
-            let next = self.limit.look(self.now, self.counts, true);
+            let next = self.limit.look(self.now, self.counts, Duration::ZERO, true);
             if next != in_force {
                 self.changes.push((self.now, next));
             }
