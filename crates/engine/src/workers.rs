@@ -36,7 +36,7 @@ use crate::workers::users::Users;
 pub struct Workers {
     /// Statements that may execute at the same time.
     permits: AtomicU32,
-    /// How many there were before the limit that is to be found was last moved.
+    /// How many there were before the limit that is to be found was last moved, or the most while so many still run.
     permits_before: AtomicU32,
     /// How many these should be, where that is to be found.
     meter: Meter<1>,
@@ -224,9 +224,13 @@ impl Workers {
                 limit.store(found, SeqCst);
             }
         };
+        // What is found is how many may be at the server.
+        let most = self.most_permits.load(SeqCst);
         let before = self.permits();
-        change(&self.permits, permits);
+        change(&self.permits, permits.map(|found| found.saturating_add(self.way.on_the_way()).min(most)));
         if before != self.permits() {
+            let beyond = self.running() > self.permits();
+            let before = if beyond { before.max(self.permits_before.load(SeqCst)) } else { before };
             self.permits_before.store(before, SeqCst);
         }
         change(&self.shared_backends, shared_backends);
@@ -242,13 +246,10 @@ impl Workers {
     pub(crate) fn adapt_limits(&self, now: Instant, served: &mut Served) {
         let (served, nothing) = (std::mem::take(served), Served::default());
         let of = |counts: bool| if counts { &served } else { &nothing };
-        let alone = self.meter.take(now, of(self.meter.counts()), &self.way).unwrap_or_default();
+        self.way.count(now);
+        let alone = self.meter.take(now, of(self.meter.counts()), &self.way);
         let shared = self.sharing_meter.take(now, of(self.sharing_meter.counts()), &self.way);
-        // What is found is how many may be at the server.
-        let most = self.most_permits.load(SeqCst);
-        let on_the_way = |found: u32| found.saturating_add(self.way.on_the_way(now));
-        let permits = alone.map(|found| found.map(|found| on_the_way(found).min(most)));
-        self.take_up_limits(permits, shared.unwrap_or_default());
+        self.take_up_limits(alone.unwrap_or_default(), shared.unwrap_or_default());
     }
 
     /// What a worker's statements wait for at the end of its turn: for a permit, which it has said with [`Self::want`] too, or
@@ -387,7 +388,6 @@ impl Workers {
     pub(crate) fn give_permit(&self) {
         let before = self.running.fetch_sub(1, SeqCst);
         debug_assert!(before > 0, "a permit is given back once");
-        self.way.permit_given_back();
     }
 
     /// Permits not in use.

@@ -84,7 +84,7 @@ mod at_length {
         for (cores, load, distance) in [
             (2, Load::WaitsForDisk, 50),
             (2, Load::Computes, 20_000),
-            (16, Load::WaitsForDisk, 5_000),
+            (16, Load::WaitsForDisk, 20_000),
             (64, Load::FewDisks, 1_000),
         ] {
             let found = Case { cores, load, distance }.find();

@@ -155,6 +155,7 @@ impl Engine {
             multi_statements: true,
             in_flight: VecDeque::new(),
             first_since: self.now,
+            first_is_alone: false,
             abandoned_since: None,
             holder: None,
             used: None,
@@ -181,7 +182,6 @@ impl Engine {
     pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
         let Some(key) = self.backend_of(token) else { return self.outbox.close(connection) };
         self.set_role(connection, Role::Backend(key));
-        self.workers.way.note(self.now.since(self.backends[key].since));
         let (way, tls) = (self.way_to_server(), self.wanted_server_tls());
         let backend = &mut self.backends[key];
         backend.connection = Some(connection);
@@ -440,6 +440,7 @@ impl Engine {
         let stands = self.backends.iter().any(|(_, backend)| backend.is_ready());
         let next = (self.server.address + 1) % self.settings.server.len();
         if self.server.failed(self.now, reason.clone(), (!stands).then_some(next)) {
+            self.workers.way.forget();
             self.event(Event::ServerLost { address, reason });
         }
     }

@@ -94,6 +94,8 @@ pub(crate) struct Backend {
     pub(crate) in_flight: VecDeque<InFlight>,
     /// Since when the server can have been busy with the first of them.
     pub(crate) first_since: Instant,
+    /// Nothing was in flight when that was sent: what it took is the way to the server and back, and its work there.
+    pub(crate) first_is_alone: bool,
     /// Since when a client has gone whose statement was in flight.
     pub(crate) abandoned_since: Option<Instant>,
     /// Whom it serves, for other workers to know.
@@ -344,6 +346,7 @@ impl Backend {
     pub(crate) fn put_in_flight(&mut self, now: Instant, statement: InFlight) {
         if self.in_flight.is_empty() {
             self.first_since = now;
+            self.first_is_alone = true;
         }
         self.in_flight.push_back(statement);
     }

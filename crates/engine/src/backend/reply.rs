@@ -222,6 +222,9 @@ impl Engine {
                 let statement = backend.in_flight.pop_front().expect("it was the first");
                 backend.waits_for_lock = false;
                 let took = self.now.since(std::mem::replace(&mut backend.first_since, self.now));
+                if std::mem::take(&mut backend.first_is_alone) {
+                    self.workers.way.note(took);
+                }
                 self.statement_ended(key, statement, took);
             } else {
                 self.statement_goes_on(key);

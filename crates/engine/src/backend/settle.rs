@@ -479,7 +479,6 @@ impl Engine {
             error,
         };
         let digest = self.digests.record(self.now, &execution);
-        self.workers.way.note(time);
         if self.workers.measures_limits() {
             self.served.add(statement.fingerprint, digest.mean());
         }

@@ -6,7 +6,7 @@
 //! name.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod text;
 
 use std::time::Duration;

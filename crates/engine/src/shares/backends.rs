@@ -80,7 +80,8 @@ impl Engine {
         let bound = self.bound_of_users();
         let (shares, worker) = (&self.shares, self.worker);
         let goes_on = |user: &Name, usage: &Usage| {
-            shares.oldest_of(user).is_none_or(|since| usage.may_have_one_more(bound, worker, since))
+            !shares.held_up_now.contains(user)
+                && shares.oldest_of(user).is_none_or(|since| usage.may_have_one_more(bound, worker, since))
         };
         let go_on = shares.held_up.iter().filter(|(user, (usage, _))| goes_on(user, usage));
         let go_on: Vec<_> = go_on.map(|(user, (usage, _))| (user.clone(), usage.clone())).collect();
@@ -138,15 +139,66 @@ mod tests {
     use seam::{Input, Program};
 
     use super::*;
-    use crate::client::commands::tests::{connection, engine};
+    use std::time::Duration;
+
+    use crate::client::commands::tests::{connection, engine, engine_among};
+    use crate::learned::digests::tests::execution;
     use crate::scheduler::Class;
     use crate::session::{Charset, SessionState};
     use crate::settings::Settings;
+    use crate::shares::{FairShare, SharesSettings};
+    use crate::workers::Place;
 
     fn send(engine: &mut Engine, client: u32, text: &[u8]) {
+        send_at(engine, Instant::START, client, text);
+    }
+
+    fn send_at(engine: &mut Engine, now: Instant, client: u32, text: &[u8]) {
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, &[b"\x03", text].concat());
-        engine.handle(Instant::START, Input::Bytes { connection: connection(client), bytes: &query });
+        engine.handle(now, Input::Bytes { connection: connection(client), bytes: &query });
+    }
+
+    /// Statements of a user ask with the time of its oldest one whether they may go on, and with their own whether they may start. Where
+    /// another worker's has waited for longer than the one and not for as long as the other, that went round and round.
+    #[test]
+    fn a_round_of_dispatching_ends_where_the_oldest_of_a_user_cannot_go() {
+        let at = |millis: u64| Instant::from_micros(millis * 1000);
+        let shares = SharesSettings { fair_share: FairShare::User, ..SharesSettings::default() };
+        let settings = Settings {
+            shares,
+            long_permits: 1,
+            long_permits_max: 1,
+            long_statement_time: Duration::from_millis(500),
+            ..Settings::default()
+        };
+        let mut engine = engine_among(2, 3, settings);
+        engine.server.answered();
+        assert!(engine.workers.take_long_permit(0, Place::low(0)).is_some(), "the only one");
+        for client in [0, 1] {
+            send(&mut engine, client, b"SELECT 1 FROM t");
+            let fingerprint = engine.clients[client as usize].request.as_ref().unwrap().fingerprint();
+            for _ in 0..2 {
+                engine.digests.add(Instant::START, fingerprint, None);
+                engine.digests.record(Instant::START, &execution(fingerprint, 1_000));
+            }
+            engine.change_lane(client as usize, Lane::Long);
+            engine.park_again(client, at(100), Lane::Long, Standing::default());
+        }
+        let identity = engine.clients[0].identity.expect("all have logged in");
+        let usage = engine.identities.usage(identity, &engine.workers.users).clone();
+        let bound = engine.bound_of_users();
+        let mut used = Vec::new();
+        while usage.may_have_one_more(bound, 0, at(0)) {
+            used.push(usage.begin(0));
+        }
+        used.pop();
+        usage.waits(1, Some(at(150)));
+        engine.now = at(200);
+        send_at(&mut engine, at(200), 2, b"LOCK TABLES t WRITE");
+        engine.handle(at(200), Input::TurnEnd);
+        assert_eq!(engine.shares.held_up_since().0, 1);
+        assert_eq!(Class::ALL.map(|class| engine.shares.waiting(class)), [1, 1]);
     }
 
     /// Else those who come while some of its backends are free take each of them, and what has waited for one waits for ever.

@@ -98,6 +98,7 @@ impl Shares {
     pub(super) fn hold_up(&mut self, user: &Name, usage: Usage, now: Instant) {
         let &mut (_, since) = self.held_up.entry(user.clone()).or_insert((usage, now));
         self.ages.hold_up(user, Some(since));
+        self.held_up_now.insert(user.clone());
     }
 
     /// It waits for that no more.

@@ -123,14 +123,18 @@ impl Engine {
     }
 
     fn dispatch_in_turns(&mut self) {
+        let mut rounds = 0;
         loop {
+            rounds += 1;
+            debug_assert!(rounds <= self.clients.len() + 2, "each starts a statement or holds up a user");
             let released = self.release_shares();
             let before = self.new_with_scheduler();
             self.dispatch();
-            if !released || self.new_with_scheduler() >= before {
+            if !released || self.shares.goes_on || self.new_with_scheduler() >= before {
                 break;
             }
         }
+        self.shares.held_up_now.clear();
     }
 
     /// Hands those on whose turn it is, until as many wait with the scheduler as may. True where there was one.

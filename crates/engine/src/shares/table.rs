@@ -95,6 +95,8 @@ pub(crate) struct Shares {
     pub(super) underway: BTreeMap<Gate, u32>,
     /// Users whose new work waits until they use fewer backends.
     pub(super) held_up: HeldUp,
+    /// Those that have been found to be so while dispatching: they are not let go on in the same round, or it would not end.
+    pub(super) held_up_now: BTreeSet<Name>,
     pub(super) crowding: Crowding,
     /// What the one that went last had had: who comes back after a pause begins here, and not with what it has saved up.
     clock: u64,
@@ -122,6 +124,7 @@ impl Default for Shares {
             handed_on: BTreeMap::new(),
             underway: BTreeMap::new(),
             held_up: HeldUp::new(),
+            held_up_now: BTreeSet::new(),
             crowding: Crowding::default(),
             clock: 0,
             active: 0,

@@ -12,11 +12,19 @@ use crate::server_login::Established;
 use crate::session::SessionState;
 use crate::session::aftermath::Diagnostics;
 use crate::settings::Settings;
+use crate::workers::Workers;
 
 /// Clients that have logged in and have said nothing yet, in front of a server that is away.
 pub(crate) fn engine(clients: u32, settings: Settings) -> Engine {
+    engine_among(1, clients, settings)
+}
+
+/// The first of so many workers, with all the clients.
+pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> Engine {
     let server = vec![Address::Unix("/nowhere".into())];
-    let mut engine = Engine::new(Settings { server, max_connections: clients, ..settings });
+    let settings = Settings { server, max_connections: clients, ..settings };
+    let workers = Workers::new(&settings, workers);
+    let mut engine = Engine::join(settings, workers, 0);
     engine.facts = Some(Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX))));
     let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
     for index in 0..clients {

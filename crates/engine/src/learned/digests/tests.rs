@@ -1,7 +1,7 @@
 use super::*;
 use crate::outside::waits::{Holdups, WaitReason, Waits};
 
-fn execution(fingerprint: u64, millis: u64) -> Execution {
+pub(crate) fn execution(fingerprint: u64, millis: u64) -> Execution {
     Execution {
         fingerprint,
         time: Duration::from_millis(millis),
