@@ -269,6 +269,10 @@ impl Engine {
         self.rewrite_calls(key, &mut request);
         let ahead =
             if request.prepared { Ahead::default() } else { self.preludes(key, backend_key, &request) };
+        // The state that a statement is prepared in has to be known: it may be prepared again elsewhere.
+        if request.command == RequestKind::Prepare && self.clients[key].doubts.is_some() {
+            return self.ask_doubts_first(key, backend_key, request);
+        }
         if let Some(definition) = self.lacking_definition(backend_key, &request) {
             return self.prepare_first(key, backend_key, request, definition, &ahead);
         }

@@ -72,14 +72,10 @@ impl Engine {
         definition: DefinitionId,
         ahead: &Ahead,
     ) {
-        self.begin_on(key, backend_key, false, None);
         if self.clients[key].doubts.is_some() {
-            self.buffered += request.bytes();
-            self.clients[key].request = Some(request);
-            self.clients[key].phase = ClientPhase::Preparing;
-            self.ask_doubts(backend_key, key);
-            return;
+            return self.ask_doubts_first(key, backend_key, request);
         }
+        self.begin_on(key, backend_key, false, None);
         let Definition { session, ref template, .. } = *self.definitions.get(definition);
         let (wanted, defines) = (self.sessions.state(session), template.defines());
         let client = self.clients[key].session.expect("a client with requests has logged in");
@@ -107,6 +103,15 @@ impl Engine {
         let text = texts.join(&b';');
         let skip = preludes.saturating_sub(1);
         self.send_own(backend_key, owner, CommandKind::Query, &text, Expect::ResultSets, skip);
+    }
+
+    /// What is in doubt of the client's session state is asked for, and the request follows.
+    pub(crate) fn ask_doubts_first(&mut self, key: usize, backend_key: usize, request: Box<Request>) {
+        self.begin_on(key, backend_key, false, None);
+        self.buffered += request.bytes();
+        self.clients[key].request = Some(request);
+        self.clients[key].phase = ClientPhase::Preparing;
+        self.ask_doubts(backend_key, key);
     }
 
     /// The session state in which a definition is prepared for a client on its backend.
