@@ -121,7 +121,9 @@ impl Engine {
     /// The statement, whose permit has been taken, leaves the queue.
     pub(crate) fn start_alone(&mut self, key: usize, backend: usize, grant: Grant) {
         self.scheduler.start(key_u32(key));
-        self.workers.way.note_start();
+        if grant.has_permit() {
+            self.workers.way.note_start();
+        }
         debug_assert!(self.backends[backend].permit != Permit::Held, "one permit each");
         self.backends[backend].runs_long = grant.is_long();
         self.backends[backend].permit = if grant.has_permit() { Permit::Held } else { Permit::Lent };

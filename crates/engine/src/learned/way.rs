@@ -22,6 +22,13 @@ const FAR: u64 = 500;
 /// It is counted for so long at least: with fewer statements the number would jump; microseconds.
 const COUNTED_FOR: u64 = 10_000;
 
+/// Of what it has become fewer a sixteenth is taken off each time: answers come in waves, for whose crests there has to be room. In the model
+/// of servers that are far away a quarter or a half loses a tenth more.
+const FEWER: u32 = 16;
+
+/// It is counted so many times before it is taken for steady: the server's answers come in waves.
+const STEADY: u32 = 4;
+
 /// The way to the server, and what is on it.
 #[derive(Debug)]
 pub(crate) struct Way {
@@ -36,13 +43,6 @@ pub(crate) struct Way {
     /// So many times in a row it has not become more.
     steady: AtomicU32,
 }
-
-/// Of what it has become fewer a sixteenth is taken off each time: answers come in waves, for whose crests there has to be room. In the model
-/// of servers that are far away a quarter or a half loses a tenth more.
-const FEWER: u32 = 16;
-
-/// It is counted so many times before it is taken for steady: the server's answers come in waves.
-const STEADY: u32 = 4;
 
 impl Way {
     pub(crate) fn new() -> Self {
@@ -113,9 +113,7 @@ impl Way {
             self.change(u32::try_from(on_the_way).unwrap_or(u32::MAX));
         }
     }
-}
 
-impl Way {
     /// More is taken at once, fewer little by little.
     fn change(&self, counted: u32) {
         let before = self.on_the_way.load(SeqCst);

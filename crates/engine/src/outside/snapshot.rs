@@ -285,8 +285,8 @@ impl Engine {
         for (lane, count) in self.scheduler.waiting_by_lane() {
             queued[place(lane)].1 += count;
         }
-        for (class, lane) in [(Class::Short, Lane::Low), (Class::Long, Lane::Long)] {
-            queued[place(lane)].1 += self.shares.waiting(class);
+        for class in Class::ALL {
+            queued[place(class.lane())].1 += self.shares.waiting(class);
         }
         let in_transaction = |backend: &&Backend| self.holds_transaction(backend);
         WorkerView {

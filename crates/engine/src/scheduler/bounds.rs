@@ -38,6 +38,14 @@ impl Class {
         }
     }
 
+    /// Where new work of it comes that nothing is known of.
+    pub(crate) const fn lane(self) -> Lane {
+        match self {
+            Self::Short => Lane::Low,
+            Self::Long => Lane::Long,
+        }
+    }
+
     /// Where its new work waits that nothing is known of but when it came: the low queue, wherever that has moved to, and the long one.
     fn plain_lanes(self) -> &'static [Lane] {
         match self {

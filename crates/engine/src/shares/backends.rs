@@ -32,12 +32,11 @@ impl Engine {
         let standing = Standing { began: client.began, ..Standing::default() };
         let identity = client.identity.expect("whose user has a share");
         let usage = self.identities.usage(identity, &self.workers.users).clone();
-        let flow = self.flow_of(key);
+        let user = self.flow_of(key).user;
         self.scheduler.remove(key_u32(key));
-        self.shares.ended(&self.settings.shares, key_u32(key), self.now);
         self.change_lane(key, lane);
-        self.shares.hold_up(&flow.user, usage, self.now);
-        self.shares.park(&self.settings.shares, flow, since, key_u32(key), lane, standing);
+        self.shares.hold_up(&user, usage, self.now);
+        self.park_again(key_u32(key), since, lane, standing);
         true
     }
 
@@ -136,11 +135,11 @@ impl Shares {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use seam::{Input, Program};
 
     use super::*;
-    use std::time::Duration;
-
     use crate::client::commands::tests::{connection, engine, engine_among};
     use crate::learned::digests::tests::execution;
     use crate::scheduler::Class;

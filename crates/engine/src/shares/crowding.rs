@@ -5,7 +5,8 @@
 //! waits, and a user waits of whom much less waits than of others, so that a few crowd it out. That is looked for in the
 //! scheduler's queues, now and then, and only while something stands there. Then what waits moves in front of the queues, users take
 //! turns ([`super`]), and a light user has twice the weight of the others: who brings a crowd gets no more for it than who does not, and
-//! whoever asks for about half of the server has it while a crowd asks for all of it. It ends once no light user has come for a while.
+//! whoever asks for about half of the server has it while a crowd asks for all of it. It ends once no light user has come for a while, and
+//! none waits.
 //!
 //! Crowding is common to all workers, since permits go to the statement that has the earliest place, whoever's it is.
 
@@ -16,7 +17,7 @@ use seam::Instant;
 
 use super::{AT_ONCE, FairShare, Room};
 use crate::engine::Engine;
-use crate::scheduler::{Class, Lane, Standing};
+use crate::scheduler::{Class, Standing};
 
 /// Somebody has to have waited for so long: what waits for less is no queue that anybody notices, but the order of a turn or two.
 const STANDS: Duration = Duration::from_millis(20);
@@ -27,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// So many of those that wait are looked at: among a dozen users who want the same, chance makes none of them look light.
 const LOOKED_AT: usize = 256;
 
-/// Shares last for so long after the last light user has come: users pause between their statements.
+/// Shares last for so long after the last light user has come, or has waited: users pause between their statements.
 const LASTS: Duration = Duration::from_secs(1);
 
 /// Of a light user there is at most this part of what there is of a user on average.
@@ -141,7 +142,7 @@ impl Engine {
     /// What waits with the scheduler waits for its share from now on: at most [`AT_ONCE`] of it in a turn. How many were moved.
     fn park_what_waits(&mut self) -> usize {
         let mut moved = 0;
-        for (class, lane) in [(Class::Short, Lane::Low), (Class::Long, Lane::Long)] {
+        for class in Class::ALL {
             // Beside those are some that have had their turn here, and wait for a backend.
             for client in self.scheduler.some_plain(class, 4 * AT_ONCE) {
                 let key = client as usize;
@@ -151,7 +152,7 @@ impl Engine {
                 let Some(since) = self.scheduler.take_plain(class, client) else { continue };
                 let flow = self.flow_of(key);
                 let settings = &self.settings.shares;
-                self.shares.park(settings, flow, since, client, lane, Standing::default());
+                self.shares.park(settings, flow, since, client, class.lane(), Standing::default());
                 moved += 1;
             }
         }

@@ -183,7 +183,7 @@ impl Engine {
         moved
     }
 
-    /// The like of a statement have turned out long, or short, since it came: it waits with those.
+    /// A statement waits for its share, and has before, or was handed on: with the others of this lane from now on.
     fn park_again(&mut self, client: u32, since: Instant, lane: Lane, standing: Standing) {
         let flow = self.flow_of(client as usize);
         self.shares.ended(&self.settings.shares, client, self.now);
@@ -251,6 +251,7 @@ impl Engine {
             Peer::Tcp(address) if !settings.address_permits.is_empty() => Some(address.ip()),
             _ => None,
         };
+        // Of which class it is, its lane says where it is parked.
         Flow { user: user.unwrap_or_default(), schema, address, class: Class::default() }
     }
 }

@@ -107,7 +107,8 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         }
     }
 
-    /// Counts what a worker has in its turn, with a server that is as far away, and says which limits are in force from now on, where it has looked.
+    /// Counts what a worker has in its turn, and says which limits are in force from now on, where it has looked. How far away the server
+    /// is says how soon that can be seen.
     pub(crate) fn take(&self, now: Instant, served: &Served, way: &Way) -> Option<[Option<u32>; LIMITS]> {
         let Served { statements, work } = *served;
         if statements > 0 {
