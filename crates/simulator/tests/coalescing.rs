@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::{FairShare, Settings};
-use simulator::scheduling::scenario::{Compares, Group, Picture, Row, ServerModel, Step, Table, Time};
+use simulator::scheduling::scenario::{Group, Row, ServerModel, Step, Table, Time};
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Outcome, Profile, Scenario, run};
 use simulator::{Parameters, run_engine};
@@ -20,24 +20,16 @@ fn crowd(workers: u32, adjust: fn(Profile, &mut Settings)) -> Outcome {
     // More threads than cores cost nothing here: what is asked is how often the server is asked.
     server.crowd = u32::MAX;
     let scenario = Scenario {
-        name: "popular",
-        title: "A popular page",
-        story: "",
         workers,
-        server,
         groups: vec![Group::new(
             "readers",
             4_000,
             vec![Step::new("read", Action::Read, 0, Row::Popular(1_000))],
         )],
-        ramp: Duration::from_secs(1),
         length: Duration::from_secs(6),
         warm_up: Duration::from_secs(1),
         adjust,
-        without: None,
-        compares: Compares::Pools,
-        picture: Picture::FirstFigure,
-        figures: |_, _| Vec::new(),
+        ..Scenario::of("popular", "A popular page", server)
     };
     run(&scenario, Profile::Native, 1).outcome
 }
@@ -78,20 +70,10 @@ fn gate(groups: Vec<Group>, adjust: fn(Profile, &mut Settings)) -> Outcome {
     let millisecond = Table { cpu: Time::millis(1), wait: Time::NONE };
     let gate = Table { cpu: Time::micros(100), wait: Time::millis(1_500) };
     let scenario = Scenario {
-        name: "gate",
-        title: "Reads behind a gate",
-        story: "",
-        workers: 1,
-        server: ServerModel::of_cores(1, &[millisecond, gate]),
         groups,
-        ramp: Duration::from_secs(1),
         length: Duration::from_secs(4),
-        warm_up: Duration::ZERO,
         adjust,
-        without: None,
-        compares: Compares::Pools,
-        picture: Picture::FirstFigure,
-        figures: |_, _| Vec::new(),
+        ..Scenario::of("gate", "Reads behind a gate", ServerModel::of_cores(1, &[millisecond, gate]))
     };
     run(&scenario, Profile::Native, 1).outcome
 }

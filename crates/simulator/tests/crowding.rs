@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use engine::{FairShare, Settings};
-use simulator::scheduling::scenario::{Compares, Group, Picture, Row, ServerModel, Step, Table, Time};
+use simulator::scheduling::scenario::{Group, Row, ServerModel, Step, Table, Time};
 use simulator::scheduling::server::OTHER_USER;
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Outcome, Profile, Scenario, run};
@@ -19,20 +19,11 @@ fn scenario(groups: Vec<Group>, seconds: u64, adjust: fn(Profile, &mut Settings)
     let mut server = ServerModel::of_cores(4, &[table]);
     server.crowd = u32::MAX;
     Scenario {
-        name: "crowding",
-        title: "Crowding",
-        story: "",
         workers: 2,
-        server,
         groups,
-        ramp: Duration::from_secs(1),
         length: Duration::from_secs(seconds),
-        warm_up: Duration::ZERO,
         adjust,
-        without: None,
-        compares: Compares::Pools,
-        picture: Picture::FirstFigure,
-        figures: |_, _| Vec::new(),
+        ..Scenario::of("crowding", "Crowding", server)
     }
 }
 

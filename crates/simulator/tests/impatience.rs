@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use engine::{FairShare, Settings};
-use simulator::scheduling::scenario::{Compares, Group, Picture, Row, ServerModel, Step, Table, Time};
+use simulator::scheduling::scenario::{Group, Row, ServerModel, Step, Table, Time};
 use simulator::scheduling::server::OTHER_USER;
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Outcome, Profile, Scenario, run};
@@ -20,20 +20,11 @@ fn read(class: &'static str) -> Step {
 fn scenario(groups: Vec<Group>, adjust: fn(Profile, &mut Settings)) -> Scenario {
     let table = Table { cpu: Time::about(10_000), wait: Time::NONE };
     Scenario {
-        name: "impatience",
-        title: "Impatience",
-        story: "",
         workers: 2,
-        server: ServerModel::of_cores(2, &[table]),
         groups,
-        ramp: Duration::from_secs(1),
         length: Duration::from_secs(SECONDS),
-        warm_up: Duration::ZERO,
         adjust,
-        without: None,
-        compares: Compares::Pools,
-        picture: Picture::FirstFigure,
-        figures: |_, _| Vec::new(),
+        ..Scenario::of("impatience", "Impatience", ServerModel::of_cores(2, &[table]))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::Settings;
-use simulator::scheduling::scenario::{Compares, Group, Picture, Row, ServerModel, Step, Table, Time};
+use simulator::scheduling::scenario::{Group, Row, ServerModel, Step, Table, Time};
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Outcome, Profile, Scenario, run};
 
@@ -32,20 +32,11 @@ fn scenario(groups: Vec<Group>, seconds: u64, adjust: fn(Profile, &mut Settings)
     // More threads than cores cost nothing here: what is asked is who runs, not how fast.
     server.crowd = u32::MAX;
     Scenario {
-        name: "overload",
-        title: "Overload",
-        story: "",
         workers: 2,
-        server,
         groups,
-        ramp: Duration::from_secs(1),
         length: Duration::from_secs(seconds),
-        warm_up: Duration::ZERO,
         adjust,
-        without: None,
-        compares: Compares::Pools,
-        picture: Picture::FirstFigure,
-        figures: |_, _| Vec::new(),
+        ..Scenario::of("overload", "Overload", server)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::Settings;
-use simulator::scheduling::scenario::{Compares, Group, Picture, Row, ServerModel, Step, Table, Time};
+use simulator::scheduling::scenario::{Compares, Group, Row, ServerModel, Step, Table, Time};
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Profile, Scenario, run};
 
@@ -11,25 +11,18 @@ const LIMITS: &[u32] = &[4, 16, 64];
 
 /// 100 clients, each of which does this again and again, on a server of four cores.
 fn crowd(table: Table, step: Step) -> Scenario {
+    let server = ServerModel {
+        // Half of the work is lost with 60 threads too many: more than servers have been seen to, so that it shows.
+        crowd: 60,
+        ..ServerModel::of_cores(4, &[table])
+    };
     Scenario {
-        name: "permits",
-        title: "",
-        story: "",
         workers: 2,
-        server: ServerModel {
-            // Half of the work is lost with 60 threads too many: more than servers have been seen to, so that it shows.
-            crowd: 60,
-            ..ServerModel::of_cores(4, &[table])
-        },
         groups: vec![Group::new("all", 100, vec![step])],
-        ramp: Duration::from_secs(1),
-        length: Duration::from_secs(20),
         warm_up: Duration::from_secs(8),
         adjust,
         compares: Compares::Limits(LIMITS),
-        without: None,
-        picture: Picture::FirstFigure,
-        figures: |_, _| Vec::new(),
+        ..Scenario::of("permits", "", server)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::Settings;
-use simulator::scheduling::scenario::{Compares, Group, Picture, Row, ServerModel, Step, Table, Time};
+use simulator::scheduling::scenario::{Group, Row, ServerModel, Step, Table, Time};
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Outcome, Profile, Scenario, run};
 
@@ -16,20 +16,12 @@ fn readers(name: &'static str, table: u16) -> Group {
 fn scenario(groups: Vec<Group>, adjust: fn(Profile, &mut Settings)) -> Scenario {
     let point_select = Table { cpu: Time::about(100), wait: Time::NONE };
     Scenario {
-        name: "sharing",
-        title: "",
-        story: "",
         workers: 1,
-        server: ServerModel::of_cores(4, &[point_select, point_select]),
         groups,
-        ramp: Duration::from_secs(1),
         length: Duration::from_secs(8),
         warm_up: Duration::from_secs(2),
         adjust,
-        without: None,
-        compares: Compares::Pools,
-        picture: Picture::FirstFigure,
-        figures: |_, _| Vec::new(),
+        ..Scenario::of("sharing", "", ServerModel::of_cores(4, &[point_select, point_select]))
     }
 }
 

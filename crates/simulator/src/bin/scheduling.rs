@@ -110,10 +110,11 @@ fn survey_all() {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(place) else { break };
                     let result = case.find();
                     eprintln!("{result:?}");
-                    let place = cases.iter().position(|other| other == case).expect("it is one of them");
                     found.lock().expect("nobody panics with it").insert(place, result);
                 }
             });

@@ -274,6 +274,26 @@ pub enum Picture {
 }
 
 impl Scenario {
+    /// A server without clients for 20 seconds, with a worker for each of its cores.
+    pub fn of(name: &'static str, title: &'static str, server: ServerModel) -> Self {
+        Self {
+            name,
+            title,
+            story: "",
+            workers: server.cores,
+            server,
+            groups: Vec::new(),
+            ramp: Duration::from_secs(1),
+            length: Duration::from_secs(20),
+            warm_up: Duration::ZERO,
+            adjust: |_, _| {},
+            without: None,
+            compares: Compares::Pools,
+            picture: Picture::FirstFigure,
+            figures: |_, _| Vec::new(),
+        }
+    }
+
     /// The names under which statements are measured, in the order of the groups.
     pub fn classes(&self) -> Vec<&'static str> {
         let mut classes = Vec::new();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::Settings;
 
-use super::scenario::{Compares, Group, Picture, Row, ServerModel, Step, Table, Time};
+use super::scenario::{Group, Row, ServerModel, Step, Table, Time};
 use super::statement::Action;
 use super::{Profile, Scenario, run};
 
@@ -60,7 +60,7 @@ const LENGTH: u64 = 20;
 const NUMBERS: [u32; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 /// Within so much of the best number it is as good.
-pub const NEAR: f64 = 0.95;
+const NEAR: f64 = 0.95;
 
 /// How far away servers are, in microseconds: beside the pool, in another zone, in another region, on another continent's edge.
 const DISTANCES: [u64; 4] = [50, 1_000, 5_000, 20_000];
@@ -107,21 +107,12 @@ impl Case {
         server.distance = self.distance;
         server.disks = (self.load == Load::FewDisks).then_some(self.cores);
         Scenario {
-            name: "survey",
-            title: "",
-            story: "",
             workers: 2,
-            server,
             // More than any number of permits that is tried.
             groups: vec![Group::new("clients", 2_000, vec![Step::new("step", Action::Write, 0, Row::Own)])],
-            ramp: Duration::from_secs(1),
             length: Duration::from_secs(seconds),
-            warm_up: Duration::ZERO,
             adjust,
-            without: None,
-            compares: Compares::Pools,
-            picture: Picture::FirstFigure,
-            figures: |_, _| Vec::new(),
+            ..Scenario::of("survey", "", server)
         }
     }
 
@@ -147,7 +138,7 @@ impl Case {
     }
 
     /// Lets the pool look for it.
-    pub fn compare(self, best: u32, best_rate: f64) -> Found {
+    fn compare(self, best: u32, best_rate: f64) -> Found {
         let outcome = run(&self.scenario(LENGTH), Profile::Native, 1).outcome;
         let class = outcome.class("step");
         let between = |from, to| class.done_between(from, to) as f64;

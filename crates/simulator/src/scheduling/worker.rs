@@ -43,7 +43,7 @@ pub enum End {
 
 /// Where something comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum Side {
     /// A client.
     Client,
     /// The server, which may be farther away.
@@ -121,7 +121,7 @@ impl Worker {
     }
 
     /// Something will arrive at a time, which is not before what is on its way from there already.
-    pub fn send(&mut self, at: u64, from: Origin, arrival: Arrival) {
+    pub fn send(&mut self, at: u64, from: Side, arrival: Arrival) {
         let inbox = &mut self.inboxes[from as usize];
         debug_assert!(inbox.back().is_none_or(|(last, _)| *last <= at), "nothing overtakes");
         match arrival {

@@ -12,7 +12,7 @@ use super::client::{Client, Phase};
 use super::figures::{Class, Outcome};
 use super::scenario::Scenario;
 use super::server::{Server, Wake};
-use super::worker::{Arrival, End, Origin, Worker};
+use super::worker::{Arrival, End, Side, Worker};
 
 /// How long anything takes from one machine to the next beside it, in microseconds: a switch and two network cards.
 pub const LATENCY: u64 = 50;
@@ -215,10 +215,10 @@ impl<'a> World<'a> {
 
     /// Something of a client is on its way to a worker.
     pub(super) fn send_to_worker(&mut self, worker: usize, arrival: Arrival) {
-        self.send(worker, LATENCY, Origin::Client, arrival);
+        self.send(worker, LATENCY, Side::Client, arrival);
     }
 
-    fn send(&mut self, worker: usize, distance: u64, from: Origin, arrival: Arrival) {
+    fn send(&mut self, worker: usize, distance: u64, from: Side, arrival: Arrival) {
         let at = self.now + distance;
         self.workers[worker].send(at, from, arrival);
         self.plan_turn(worker, at);
@@ -378,7 +378,7 @@ impl<'a> World<'a> {
         }
         self.session_ends[index] = (worker, connection);
         let connected = Arrival::Connected(token, connection);
-        self.send(usize::from(worker), self.distance(), Origin::Server, connected);
+        self.send(usize::from(worker), self.distance(), Side::Server, connected);
         self.outcome.backends = self.outcome.backends.max(self.server.sessions() as u64);
         self.server_effects();
     }
@@ -393,7 +393,7 @@ impl<'a> World<'a> {
             let (worker, connection) = self.session_ends[session as usize];
             let worker = usize::from(worker);
             if self.workers[worker].end(connection) == End::Session(session) {
-                self.send(worker, self.distance(), Origin::Server, Arrival::Bytes(connection, bytes));
+                self.send(worker, self.distance(), Side::Server, Arrival::Bytes(connection, bytes));
             }
         }
         for (at, wake) in planned.drain(..) {

@@ -14,9 +14,7 @@ pub use locks::{
 pub use overload::{fair_share, flash_crowd, login_storm, repeat_storm};
 
 use crate::scheduling::figures::{Figure, Outcome};
-use crate::scheduling::scenario::{
-    Compares, Group, Picture, Place, Row, Scenario, ServerModel, Step, Table, Time,
-};
+use crate::scheduling::scenario::{Group, Place, Row, Scenario, ServerModel, Step, Table, Time};
 use crate::scheduling::statement::Action;
 
 /// How large scenarios are made.
@@ -76,22 +74,7 @@ const fn millis(millis: u64) -> Duration {
 
 /// What most scenarios have in common.
 fn plain(name: &'static str, title: &'static str, cores: u32, tables: &[Table]) -> Scenario {
-    Scenario {
-        name,
-        title,
-        story: "",
-        workers: cores,
-        server: ServerModel::of_cores(cores, tables),
-        groups: Vec::new(),
-        ramp: seconds(1),
-        length: seconds(20),
-        warm_up: Duration::ZERO,
-        adjust: |_, _| {},
-        without: None,
-        compares: Compares::Pools,
-        picture: Picture::FirstFigure,
-        figures: |_, _| Vec::new(),
-    }
+    Scenario::of(name, title, ServerModel::of_cores(cores, tables))
 }
 
 /// Oracle's manual, "Thread Pool Tuning": 222 seconds.
