@@ -256,4 +256,4 @@ def test_those_who_have_not_logged_in_hold_no_places(own_server, own_onramp, mon
         assert rows(admin, "SELECT 2") == [(2,)]
     for one in silent:
         one.close()
-    until(lambda: "for each further one the oldest is closed" in onramp.log_text(), onramp.log_text)
+    onramp.says("for each further one the oldest is closed")

@@ -82,7 +82,7 @@ def test_start_before_the_server(own_server, own_onramp):
     """Onramp may be started first: logins wait for the server or are refused, and work once it is there."""
     own_server.stop()
     onramp = own_onramp(own_server, wait=False, max_backends=4)
-    until(lambda: "cannot be used" in onramp.log_text(), onramp.log_text)
+    onramp.says("cannot be used")
     own_server.start()
 
     def served():
@@ -186,7 +186,7 @@ def test_too_many_connections(own_server, own_onramp):
     assert answer.code == 1040 and answer.message == "Too many connections", answer
     clients[0].quit()
     until(lambda: takes_clients(onramp), onramp.log_text)
-    until(lambda: "max_connections" in onramp.log_text(), onramp.log_text)
+    onramp.says("max_connections")
 
 
 def test_connect_timeout(own_server, own_onramp):
@@ -385,4 +385,4 @@ def test_what_nobody_waits_for_keeps_no_backend(own_server, own_onramp, own_admi
     gone.close()
     assert other.value("SELECT 2") == b"2"
     own_admin.query("SELECT RELEASE_LOCK('kept')")
-    until(lambda: "waited for by nobody for abandoned_timeout" in through.log_text(), through.log_text)
+    through.says("waited for by nobody for abandoned_timeout")

@@ -76,4 +76,4 @@ def test_idle_holders_give_way(own_onramp, own_server):
         assert lost, gone
         for error in lost:
             assert (error.code, error.state) == (1159, "08S01") and "idle_hold_timeout = 1000 ms" in error.message
-    until(lambda: "idle_hold_timeout" in onramp.log_text(), onramp.log_text)
+    onramp.says("idle_hold_timeout")

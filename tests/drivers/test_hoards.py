@@ -118,7 +118,7 @@ def test_warnings_of_many(own_onramp, server, schema):
     for client in clients:
         assert client.query("SHOW COUNT(*) WARNINGS").rows[0][0] == b"700"
         client.close()
-    until(lambda: "kept_warnings_memory" in onramp.log_text(), onramp.log_text)
+    onramp.says("kept_warnings_memory")
 
 
 def test_a_list_that_is_too_long(own_onramp, server, schema):

@@ -172,7 +172,7 @@ def test_a_crowd_tries_every_bound(own_onramp, server, authority, monkeypatch):
         assert reached > 0, f"{option}: {in_use} of {bound} bytes for each {scope}"
         # One more than there is room for, before it is found out.
         assert in_use <= bound + MIB, option
-        until(lambda: option in onramp.log_text(), onramp.log_text)
+        onramp.says(option)
     for client in crowd:
         if client is not None:
             client.close()

@@ -340,6 +340,6 @@ def test_wrong_passwords_are_answered_later_and_later(own_onramp, server):
         assert isinstance(connection.login("app", "app-secret"), Ok)
     with raw.Connection(onramp) as connection:
         assert connection.login("nobody", "wrong").code == 1045
-    until(lambda: "; no account of that name is for that address" in onramp.log_text(), onramp.log_text)
+    onramp.says("; no account of that name is for that address")
     log = onramp.log_text()
     assert log.count("Access denied for user 'app'@'localhost' (using password: YES); not the password of 'app'@'%'") == 5, log

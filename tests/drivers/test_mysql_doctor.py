@@ -3,18 +3,8 @@
 As test_mysql: skipped without a server.
 """
 
-import pytest
-
 from harness import mysql as private_mysql
-from harness import raw
-from harness.server import ADMIN
 from test_doctor import test_a_wrong_password_leaves_it_unknown, test_all_limits_are_read, test_what_it_says_to_do_is_enough  # noqa: F401
 from test_mysql import server  # noqa: F401 (a fixture)
 
 pytestmark = private_mysql.needed
-
-
-@pytest.fixture
-def admin(server):
-    with raw.connect(server, *ADMIN) as admin:
-        yield admin

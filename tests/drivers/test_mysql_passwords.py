@@ -5,7 +5,6 @@ import pytest
 
 from harness import mysql as private_mysql
 from harness.server import ADMIN, APP
-from harness.waiting import until
 
 pytestmark = private_mysql.needed
 
@@ -54,7 +53,7 @@ def log_in_refused(onramp):
 @pytest.mark.parametrize("options", [{}, {"backend_tls": "required"}], ids=["in the clear", "unverified TLS"])
 def test_by_default_none_goes_over_tcp(own_onramp, server, forgotten, options):
     onramp = own_onramp(server, wait=False, backend_public_key="", **options)
-    until(lambda: WITHHELD in onramp.log_text(), onramp.log_text)
+    onramp.says(WITHHELD)
     said = onramp.log_text().split("cannot be used: ")[1].splitlines()[0]
     assert said.startswith("the service account 'onramp' cannot log in: "), said
     for name in ("backend_tls = verify-ca", "backend_tls_ca", "backend_public_key", "backend_trusted_networks", "docs/TLS.md"):
@@ -73,7 +72,7 @@ def test_clients_are_told_the_same(own_onramp, server, forgotten):
     onramp = own_onramp(server, backend_public_key="")
     code, message = log_in_refused(onramp)
     assert code == 3159 and WITHHELD in message, message
-    until(lambda: 'backends of "app" cannot log in: ' in onramp.log_text(), onramp.log_text)
+    onramp.says('backends of "app" cannot log in: ')
 
 
 @pytest.mark.parametrize("way", ["known key", "verified", "trusted", "trusted TLS", "socket"])
@@ -96,7 +95,7 @@ def test_another_servers_key(own_onramp, server, forgotten, folder):
     other.start()
     try:
         onramp = own_onramp(server, wait=False, backend_public_key=other.data / "public_key.pem")
-        until(lambda: "the server's RSA key is none of those in backend_public_key" in onramp.log_text(), onramp.log_text)
+        onramp.says("the server's RSA key is none of those in backend_public_key")
     finally:
         other.stop()
     both = folder + "/both.pem"

@@ -11,7 +11,6 @@ import pytest
 from harness import raw
 from harness.counted import Reading
 from harness.server import ADMIN
-from harness.waiting import until
 from test_stored_code import READER
 
 WORKERS = 2
@@ -98,7 +97,7 @@ def test_a_panic_in_a_handshake_ends_that_one_alone(own_onramp, server, monkeypa
         assert isinstance(log_in(), raw.Ok)
         assert standing.value("SELECT 1") == b"1"
     onramp.says("PANIC_OF_ONRAMP asks for this", times)
-    until(lambda: "its handshake met a defect of onramp" in onramp.log_text(), onramp.log_text)
+    onramp.says("its handshake met a defect of onramp")
 
 
 @needs_injection
@@ -126,7 +125,7 @@ def test_a_panic_over_stored_code_leaves_it_unknown(folder, server, monkeypatch)
             assert isinstance(admin.query(text), raw.Ok)
     onramp = Reading(server, folder, service=READER, accounts_refresh="1s").start()
     try:
-        until(lambda: "PANIC_OF_ONRAMP asks for this" in onramp.log_text(), onramp.log_text)
+        onramp.says("PANIC_OF_ONRAMP asks for this")
         with raw.connect(onramp) as client:
             assert client.value("SELECT 1") == b"1"
         onramp.wait_until_read()

@@ -48,7 +48,7 @@ def wait_until_known(server):
 
 def wait_until_seen(onramp):
     """It looks each second."""
-    until(lambda: "have changed: backends are renewed" in onramp.log_text(), onramp.log_text)
+    onramp.says("have changed: backends are renewed")
 
 
 def test_who_was_there_keeps_the_old_values(sites):

@@ -36,7 +36,7 @@ def versions(onramp):
 
 def refusal(onramp):
     """Why the server cannot be used, from the log."""
-    until(lambda: "cannot be used: " in onramp.log_text(), onramp.log_text)
+    onramp.says("cannot be used: ")
     return onramp.log_text().split("cannot be used: ")[1].splitlines()[0]
 
 

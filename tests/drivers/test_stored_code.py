@@ -289,7 +289,7 @@ MISSING = "not all code that is stored on the server can be read"
 
 def test_it_says_what_it_cannot_read(server, folder, code, own_onramp):
     onramp = own_onramp(server)
-    until(lambda: MISSING in onramp.log_text(), onramp.log_text)
+    onramp.says(MISSING)
     line = next(line for line in onramp.log_text().splitlines() if MISSING in line)
     assert "(triggers, views, columns' defaults)" in line, line
 

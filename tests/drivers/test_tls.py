@@ -278,7 +278,7 @@ def test_the_certificate_of_the_start_stays(own_onramp, server):
 
     first = shown()
     onramp.process.send_signal(signal.SIGHUP)
-    until(lambda: "have been read again" in onramp.log_text(), onramp.log_text)
+    onramp.says("have been read again")
     assert shown() == first
 
 
@@ -297,7 +297,7 @@ def test_each_side_is_read_again_for_itself(own_onramp, server, authority, conte
         file.write("nonsense")
     authority.sign("sided")
     onramp.process.send_signal(signal.SIGHUP)
-    until(lambda: f"backend_tls_key ({own_key}) holds no private key" in onramp.log_text(), onramp.log_text)
+    onramp.says(f"backend_tls_key ({own_key}) holds no private key")
     renewed = shown()
     assert renewed != first, "towards clients all is well"
     with open(key, "w", encoding="ascii") as file:

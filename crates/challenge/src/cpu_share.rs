@@ -21,10 +21,12 @@ pub(crate) struct CpuShare {
     folder: PathBuf,
 }
 
-/// Where groups are made.
+/// Below which group another one can be made.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
+    /// Of the first version of control groups.
     One(PathBuf),
+    /// Of the second.
     Two(PathBuf),
 }
 
@@ -35,7 +37,7 @@ impl CpuShare {
     /// Why there can be none, and what to do instead.
     pub(crate) fn create(cores: f64) -> Result<Self, String> {
         Self::try_to_create(cores).map_err(|reason| {
-            let percent = cores * 100.0;
+            let percent = (cores * 100.0).round();
             format!(
                 "the server cannot be held to {cores} cores: {reason}. That takes root, and the cpu controller of control groups. \
                  Without them start a server with systemd-run -p CPUQuota={percent}%, and name it in --backend"
@@ -50,9 +52,9 @@ impl CpuShare {
         })?;
         let name = format!("onramp-challenge-{}", std::process::id());
         let (Place::One(parent) | Place::Two(parent)) = &place;
-        let share = Self { folder: parent.join(name) };
-        let said = |error: io::Error| format!("{}: {error}", share.folder.display());
-        std::fs::create_dir(&share.folder).map_err(said)?;
+        let folder = parent.join(name);
+        std::fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let share = Self { folder };
         let quota = (cores * PERIOD as f64).round() as u64;
         match place {
             Place::One(_) => {

@@ -84,10 +84,10 @@ class Onramp:
     def log_text(self):
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
-    def says(self, text, times=1):
-        """Waits until it has logged a text so often, and no more: a line is written behind what it is about."""
-        until(lambda: self.log_text().count(text) >= times, lambda: f"not {times} of {text!r}:\n{self.log_text()[-3000:]}")
-        assert self.log_text().count(text) == times, self.log_text()[-3000:]
+    def says(self, text, times=None):
+        """Waits until it has logged a text, so often and no more where that is given: a line is written behind what it is about."""
+        until(lambda: self.log_text().count(text) >= (times or 1), lambda: f"not {times or 'once'} {text!r}:\n{self.log_text()[-3000:]}")
+        assert times is None or self.log_text().count(text) == times, self.log_text()[-3000:]
 
     def memory(self):
         """Resident bytes of the process."""

@@ -427,7 +427,6 @@ fn table_row(row: &Row) -> String {
 fn setup(report: &Report) -> String {
     let (setup, machine) = (&report.setup, &report.machine);
     let server = if setup.private_server { "created for this run" } else { "as it was" };
-    let held = setup.server_cpus.map_or_else(String::new, |cores| format!(", held to {cores} cores"));
     let limit = machine.open_files.map_or_else(|| String::from("unlimited"), text::grouped);
     let driver = if setup.driver.is_empty() { "not said" } else { &setup.driver };
     let entries = [
@@ -441,7 +440,7 @@ fn setup(report: &Report) -> String {
                 machine.kernel
             ),
         ),
-        ("Server", format!("{}, {server}{held}", setup.server)),
+        ("Server", format!("{}, {server}", setup.server)),
         ("Onramp", format!("{}, driver {driver}", report.version)),
         (
             "Load",

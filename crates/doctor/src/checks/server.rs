@@ -109,7 +109,7 @@ pub(super) fn wait_timeout(machine: &Machine, request: &Request) -> Option<Findi
     }
     let found = answer(machine)?.number("wait_timeout")?;
     let why = "in seconds: Onramp closes backends that were idle for backend_idle_timeout (60 s unless it is set); where the \
-               server closes them first, a statement that is on its way then is lost";
+               server closes them first, a statement that is on its way then may be lost";
     let finding = Finding::at_least(Check::ServerWaitTimeout, SUBJECT, Some(found), BACKEND_IDLE_TIMEOUT + 1)
         .because(why)
         .lifted_by(server_variable("wait_timeout", USUAL_WAIT_TIMEOUT))
