@@ -241,6 +241,10 @@ fn declared_names(text: &[u8], tokens: &[Token]) -> Vec<Box<[u8]>> {
     names
 }
 
+fn is_called(tokens: &[Token], at: usize) -> bool {
+    tokens.get(at + 1).is_some_and(|next| next.is(b'('))
+}
+
 /// Where in a statement of a body the reader is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -322,7 +326,11 @@ impl<'a> Reader<'a> {
             {
                 self.found.effects |= CodeEffects::READS_INSERT_ID;
             }
-            TokenKind::Word => self.take_word(tokens, at),
+            TokenKind::Word => {
+                self.take_name(tokens, at);
+                self.take_word(tokens, at);
+            }
+            TokenKind::QuotedName => self.take_name(tokens, at),
             _ => {}
         }
     }
@@ -376,6 +384,14 @@ impl<'a> Reader<'a> {
         };
     }
 
+    /// A word or a name in quotes, which calls a function that comes with the server, too.
+    fn take_name(&mut self, tokens: &[Token], at: usize) {
+        if is_called(tokens, at) {
+            self.take_call(tokens, at);
+        }
+        self.take_assignment(tokens, at);
+    }
+
     fn take_word(&mut self, tokens: &[Token], at: usize) {
         let token = tokens[at];
         let text = &self.text[token.start()..token.end()];
@@ -383,11 +399,7 @@ impl<'a> Reader<'a> {
         let near =
             |at: Option<usize>, word: &str| at.is_some_and(|at| is_word_at(self.text, tokens, at, word));
         let (before, behind) = (at.checked_sub(1), Some(at + 1));
-        let called = tokens.get(at + 1).is_some_and(|next| next.is(b'('));
-        if called {
-            self.take_call(tokens, at);
-        }
-        self.take_assignment(tokens, at);
+        let called = is_called(tokens, at);
         match text.len() {
             2 if is("do") => self.begin_statement(),
             3 if is("row") => self.begin_statement(),
@@ -437,8 +449,8 @@ impl<'a> Reader<'a> {
     }
 
     fn take_call(&mut self, tokens: &[Token], at: usize) {
-        let token = tokens[at];
-        let text = &self.text[token.start()..token.end()];
+        let quoted = tokens[at].kind() == TokenKind::QuotedName;
+        let name = name_of(self.text, tokens[at]).unwrap_or_default();
         let frees = [
             "release_lock",
             "release_all_locks",
@@ -446,8 +458,8 @@ impl<'a> Reader<'a> {
             "version_tokens_unlock",
             "lastval",
         ];
-        self.found.effects |= match function(text, false, true, LexMode::default()) {
-            Function::NamedLock | Function::Sequence if !frees.iter().any(|word| is_word(text, word)) => {
+        self.found.effects |= match function(&name, quoted, true, LexMode::default()) {
+            Function::NamedLock | Function::Sequence if !frees.iter().any(|word| is_word(&name, word)) => {
                 CodeEffects::SILENT
             }
             Function::LastInsertId => {

@@ -32,6 +32,7 @@ fn what_triggers_usually_do_changes_nothing_of_the_session() {
         "BEGIN REPLACE INTO t SET a = 1; REPLACE t (a) VALUES (1); END",
         "SET NEW.a = REPEAT('x', 3)",
         "SET NEW.a = LASTVAL(s)",
+        "SELECT `get_lock`, `GET_LOCK` AS `nextval` FROM t",
         "BEGIN DECLARE s VARCHAR(9) CHARACTER SET latin1; SET s = RELEASE_LOCK('x'); END",
     ] {
         assert_eq!(of(body), NONE, "{body}");
@@ -64,12 +65,15 @@ fn what_nobody_reports_is_found() {
         "SET NEW.a = 1, @@timestamp = 5",
         "SET @@ time_zone = '+01:00'",
         "DO GET_LOCK('x', 0)",
+        "DO `GET_LOCK`('x', 0)",
+        "DO `get_lock` /* too */ ('x', 0)",
         "SET NEW.a = NEXTVAL(s)",
         "SET NEW.a = NEXT VALUE FOR s",
         "SET NEW.a = s.nextval",
         "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
         "HANDLER t OPEN",
         "time_zone := '+01:00'",
+        "`time_zone` := '+01:00'",
     ] {
         assert_eq!(of(body), SILENT, "{body}");
     }
