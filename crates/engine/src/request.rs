@@ -122,6 +122,8 @@ pub(crate) struct About {
     pub(crate) definition: DefinitionId,
     /// Which of a backend's statements it can share with others; its own where it does not say its parameters' types.
     pub(crate) serves: Serves,
+    /// It is executed as it was prepared, and where, see [`crate::backend::preparing::stays`].
+    pub(crate) stays: bool,
     pub(crate) action: Action,
 }
 

@@ -58,7 +58,7 @@ impl Engine {
         let choice = if about.serves == own { &any[..1] } else { &any[..] };
         let without_cursor = matches!(about.action, Action::Execute { cursor: false, .. });
         choice.iter().copied().find(|&serves| {
-            let spoiled = without_cursor && prepared.had_cursor(about.definition, serves);
+            let spoiled = without_cursor && !about.stays && prepared.had_cursor(about.definition, serves);
             prepared.has(about.definition, serves) && !spoiled
         })
     }
@@ -268,10 +268,12 @@ impl Engine {
             (Some(_), _) | (None, None) => statements.note_failure(),
             (None, Some((id, parameters))) => {
                 let definition = self.definition_of(client, &request, parameters);
-                self.keep_prepared(key, definition, Serves::All, id);
+                let stays = self.pins_of(client, &request).keeps_prepared();
                 self.statement_count += 1;
                 self.definitions.client_statement_added(definition);
-                let number = self.clients[client].statements.get_or_insert_default().add(definition);
+                let number = self.clients[client].statements.get_or_insert_default().add(definition, stays);
+                let serves = if stays { Serves::Own(number) } else { Serves::All };
+                self.keep_prepared(key, definition, serves, id);
                 // Behind the header and the byte that says OK.
                 let place = wire::HEADER_LEN + 1;
                 answer[place..place + 4].copy_from_slice(&number.to_le_bytes());
@@ -450,7 +452,7 @@ impl Engine {
             // The servers forget it behind the last row (sql_prepare.cc: mysqld_stmt_fetch, reset_stmt_params).
             self.forget_values_sent_ahead(client, about.number);
         }
-        if !open {
+        if !open && !about.stays {
             let own = Serves::Own(about.number);
             let prepared = &mut self.backends[key].prepared;
             // What has had a cursor answers an execution without one by an OK in the place of rows (seen with MySQL 9.7.4); and
@@ -509,7 +511,7 @@ impl Engine {
 /// Whether a prepared text has to be executed where it was prepared: it reads what only the server of the statement before
 /// knows, and no literal can be put in its place. `in_schema`: there was a default schema. `keeps_types`: user variables keep the type
 /// that they had when it was prepared (MySQL's manual, "User-Defined Variables", since 8.0.22), so that what another client has
-/// prepared is something else.
+/// prepared is something else. It is its client's own there until that closes it, since it cannot be prepared again.
 pub(crate) fn stays(request: &Request, in_schema: bool, keeps_types: bool) -> bool {
     let reads = request.statement.reads;
     // Calls become literals when it is executed.

@@ -54,6 +54,8 @@ pub(crate) struct ClientStatement {
     /// its character set then.
     metadata: Option<u64>,
     pub(crate) cursor_is_open: bool,
+    /// See [`About::stays`].
+    pub(crate) stays: bool,
 }
 
 /// What has come with COM_STMT_SEND_LONG_DATA since the latest execution.
@@ -66,7 +68,7 @@ enum LongData {
 
 impl ClientStatements {
     /// A statement has been prepared: its number.
-    pub(crate) fn add(&mut self, definition: DefinitionId) -> u32 {
+    pub(crate) fn add(&mut self, definition: DefinitionId, stays: bool) -> u32 {
         let number = self.next_number();
         self.last = Some(number);
         let statement = ClientStatement {
@@ -76,6 +78,7 @@ impl ClientStatements {
             long_data: None,
             metadata: None,
             cursor_is_open: false,
+            stays,
         };
         // At the end, but for a client that has come to the last number there is.
         let place = self.statements.partition_point(|other| other.number < number);
@@ -168,7 +171,7 @@ impl Engine {
             let error = self.unknown_prepared_statement(number, "mysqld_stmt_execute");
             return self.answer_error(key, answer, &error);
         };
-        let (number, definition) = (statement.number, statement.definition);
+        let (number, definition, stays) = (statement.number, statement.definition, statement.stays);
         if !matches!(statement.long_data.as_deref(), Some(LongData::Wrong(_))) {
             self.count(key, Counter::Execute);
         }
@@ -191,16 +194,12 @@ impl Engine {
             Ok(answered) => answered,
             Err(error) => return self.answer_error(key, answer, &error),
         };
-        let Some(statement) = self.client_statement(key, number) else { return };
-        let mut message = match statement.long_data.take().map(|long_data| *long_data) {
-            Some(LongData::Pieces(pieces)) => pieces,
-            _ => Vec::new(),
-        };
-        self.buffered -= message.len();
+        let mut message = self.take_long_data(key, number);
         let long_data = !message.is_empty();
         let begins = message.len();
         let mut serves = self.put_execution(key, number, execution, raw, &mut message);
-        if self.is_in_another_state(key, definition) {
+        let stays = stays && answered.is_none();
+        if stays || self.is_in_another_state(key, definition) {
             serves = Serves::Own(number);
         }
         let template = self.definitions.get(definition).template.without_calls();
@@ -222,7 +221,7 @@ impl Engine {
             found,
             inserts_selection: template.inserts_selection,
             without_tables: template.without_tables,
-            about: Some(Box::new(About { number, definition, serves, action })),
+            about: Some(Box::new(About { number, definition, serves, stays, action })),
             attributes: match execution.is_attributed() {
                 true => QueryAttributes::AmongValues,
                 false => QueryAttributes::None,
@@ -230,6 +229,14 @@ impl Engine {
             ..Request::plain(message, Expect::ResultSets, RequestKind::Execute)
         };
         self.queue_request(key, request);
+    }
+
+    /// The commands with long data that came ahead of an execution.
+    fn take_long_data(&mut self, key: usize, number: u32) -> Vec<u8> {
+        let long_data = self.client_statement(key, number).and_then(|statement| statement.long_data.take());
+        let Some(LongData::Pieces(pieces)) = long_data.map(|long_data| *long_data) else { return Vec::new() };
+        self.buffered -= pieces.len();
+        pieces
     }
 
     /// What an execution's rows tell of FOUND_ROWS(): by its values, where its LIMIT has parameters. Those in long data are elsewhere.
@@ -466,7 +473,7 @@ impl Engine {
         self.buffered -= bytes_of(statement.long_data.as_deref());
         self.statement_count -= 1;
         self.definitions.client_statement_removed(statement.definition);
-        if statement.cursor_is_open
+        if (statement.cursor_is_open || statement.stays)
             && let Some(backend) = self.clients[key].backend
         {
             self.close_own(backend, statement.definition, number);
@@ -512,7 +519,7 @@ impl Engine {
 impl ClientStatement {
     fn about(&self, action: Action) -> About {
         let serves = Serves::Own(self.number);
-        About { number: self.number, definition: self.definition, serves, action }
+        About { number: self.number, definition: self.definition, serves, stays: self.stays, action }
     }
 }
 
@@ -549,14 +556,14 @@ mod tests {
         let template = Template::plain(statement);
         let (definition, _) = Definitions::default().hold(session, (*b"DO 1").into(), 0, template);
         let mut statements = ClientStatements::default();
-        assert_eq!([statements.add(definition), statements.add(definition)], [1, 2]);
+        assert_eq!([statements.add(definition, false), statements.add(definition, false)], [1, 2]);
         statements.last_number = u32::MAX - 2;
-        let numbers: Vec<_> = (0..3).map(|_| statements.add(definition)).collect();
+        let numbers: Vec<_> = (0..3).map(|_| statements.add(definition, false)).collect();
         assert_eq!(numbers, [u32::MAX - 1, 3, 4], "0 and LAST mean no statement, and 1 and 2 are in use");
         statements.last_number = u32::MAX - 1;
         statements.remove(1);
         statements.note_failure();
-        assert_eq!(statements.add(definition), 5);
+        assert_eq!(statements.add(definition, false), 5);
         assert!([2, 3, 4, 5, u32::MAX - 1].iter().all(|&number| statements.get_mut(number).is_some()));
     }
 

@@ -77,6 +77,11 @@ impl Pins {
         self.own & Self::REPLICATION.own != 0
     }
 
+    /// Whether what has been prepared stays where that was.
+    pub(crate) const fn keeps_prepared(self) -> bool {
+        self.own & Self::PREPARED_STATEMENT.own != 0
+    }
+
     /// Whether its statements may have done what nobody has seen in them.
     pub(crate) const fn hides_statements(self) -> bool {
         self.own & Self::CHARACTER_SET.own != 0
