@@ -175,6 +175,11 @@ impl SessionState {
         true
     }
 
+    /// Whether two states are the same, whatever their schemas.
+    pub(crate) fn is_but_for_schema(&self, other: &Self) -> bool {
+        self.charset == other.charset && self.variables == other.variables
+    }
+
     /// Whether a transaction that does not say what it is only reads (`SET SESSION TRANSACTION READ ONLY`).
     pub(crate) fn begins_read_only(&self) -> bool {
         let names = [&b"tx_read_only"[..], b"transaction_read_only"];

@@ -224,6 +224,7 @@ impl Parameters {
             // Some replies are longer than this, some are not.
             self.coalescing.reply_size = *random.pick(&[50, 100, 300]);
         }
+        self.habits.moves = random.percent(40);
     }
 
     /// Whether clients may see errors that a direct connection would not give.
@@ -269,6 +270,7 @@ impl Parameters {
             hostile: draw(self.habits.hostile),
             slow: draw(self.habits.slow),
             popular: self.habits.popular,
+            moves: self.habits.moves,
         }
     }
 
@@ -370,6 +372,7 @@ fn draw_habits(random: &mut Random, faulty: bool) -> Habits {
         hostile: random.percent(40),
         slow: random.percent(40),
         popular: false,
+        moves: false,
     }
 }
 

@@ -197,6 +197,11 @@ impl Subject for Fleet {
         self.engines.iter().map(|engine| engine.overview().totals.rescues).sum()
     }
 
+    fn shared_reads(&self) -> (u64, u64) {
+        let of_each = self.engines.iter().map(Subject::shared_reads);
+        of_each.fold((0, 0), |(reads, schemas), (more, brought)| (reads + more, schemas + brought))
+    }
+
     fn keeps_limits(&self) -> bool {
         true
     }

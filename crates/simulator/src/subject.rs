@@ -19,6 +19,11 @@ pub trait Subject: Program {
         0
     }
 
+    /// How many it has sent behind others on their backend, and how many of these with their schema.
+    fn shared_reads(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
     /// What is to be done on other threads than its own, with the worker that wants it.
     fn tasks(&mut self) -> Vec<(usize, Task)> {
         Vec::new()
@@ -38,6 +43,11 @@ impl Subject for Engine {
 
     fn rescues(&self) -> u64 {
         self.overview().totals.rescues
+    }
+
+    fn shared_reads(&self) -> (u64, u64) {
+        let totals = self.overview().totals;
+        (totals.shared_reads, totals.schemas_brought)
     }
 
     fn tasks(&mut self) -> Vec<(usize, Task)> {

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use crate::session::{SessionState, is_utf8};
 
-/// What has to run on a backend in state `found` before it is in state `wanted`; the schema only `with_schema`.
+/// What has to run on a backend in state `found` before it is in state `wanted`; the schema is chosen `with_schema`, whichever is there.
 ///
 /// A schema's name is known as the server has reported it, in UTF-8, and the server reads texts as character_set_client says.
 /// So a name beyond ASCII goes ahead of a character set that is another one.
 pub(super) fn statements(wanted: &SessionState, found: &SessionState, with_schema: bool) -> Vec<Vec<u8>> {
     let mut found = Cow::Borrowed(found);
     let mut texts = Vec::new();
-    let schema = wanted.schema.as_deref().filter(|_| with_schema && wanted.schema != found.schema);
+    let schema = wanted.schema.as_deref().filter(|_| with_schema);
     let schema = schema.map(|schema| (choose(schema), schema.is_ascii() || is_utf8(&wanted.charset.client)));
     if let Some((choose, false)) = &schema {
         if !is_utf8(&found.charset.client) {
@@ -51,7 +51,7 @@ mod tests {
     }
 
     fn texts(wanted: &SessionState, found: &SessionState) -> Vec<String> {
-        let texts = statements(wanted, found, true);
+        let texts = statements(wanted, found, wanted.schema != found.schema);
         texts.into_iter().map(|text| String::from_utf8(text).unwrap()).collect()
     }
 

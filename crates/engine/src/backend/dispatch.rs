@@ -5,6 +5,7 @@ use wire::{Capabilities, CommandKind, Expect, ReplyReader, StatusFlags};
 
 use super::message::reply_options;
 use super::preparing::stays;
+use super::sharing::Sharing;
 use super::{Backend, InFlight, Owner, Permit, PreludeEffects, Summary};
 use crate::client::commands::key_u32;
 use crate::client::prepared::put_statement_id;
@@ -18,7 +19,7 @@ use crate::settings::ThreadHandling;
 
 /// Larger texts are not joined with what goes ahead of them: the copy would cost more than a round trip, and the sum
 /// might exceed the server's max_allowed_packet.
-const LARGEST_JOINED: usize = 1 << 20;
+pub(super) const LARGEST_JOINED: usize = 1 << 20;
 
 /// How far down the queue statements of other users are looked for when the first one finds no backend.
 const LOOK_BEHIND: usize = 32;
@@ -31,16 +32,6 @@ enum Behind {
     WaitsForPermit,
     /// There is no backend for any of those that were looked at.
     NoBackend,
-}
-
-/// How a statement stands towards backends that others share.
-enum Sharing {
-    /// It has been sent to one.
-    Started,
-    /// It belongs to one, and all are full: they will have room in a moment.
-    Full,
-    /// It goes on its own.
-    Alone,
 }
 
 impl Engine {
@@ -211,56 +202,6 @@ impl Engine {
         }
     }
 
-    /// A short read follows others on a backend that is reading already, where there are enough of those or no permit is
-    /// left: it shares that backend's permit.
-    fn start_shared(&mut self, key: usize) -> Sharing {
-        let client = &self.clients[key];
-        let request = client.request.as_ref().expect("a queued client has a request");
-        if client.backend.is_some()
-            || !self.may_share(key, request)
-            || self.workers.statements_in_flight() < 2
-        {
-            return Sharing::Alone;
-        }
-        let about = request.about.as_deref();
-        let shared = self.shared_backends_for(key, self.only_kind(request), about);
-        let enough = shared.running >= shared.most;
-        match shared.with_room {
-            Some(backend) if enough || !self.scheduler.has_permit(key_u32(key)) => {
-                self.scheduler.start(key_u32(key));
-                self.send_request(key, backend);
-                Sharing::Started
-            }
-            None if enough => Sharing::Full,
-            _ => Sharing::Alone,
-        }
-    }
-
-    /// Reads whose like have been short lately, hardly one aside, of a client whose reads open no transaction and leave nothing behind.
-    fn may_share(&self, key: usize, request: &Request) -> bool {
-        request.statement.plain_read
-            && request.raw.len() <= LARGEST_JOINED // it would be kept, see `rescue.rs`
-            && !matches!(request.lane, Some(Lane::Long | Lane::Contended))
-            && self.clients[key].status.contains(StatusFlags::AUTOCOMMIT)
-            && self.clients[key].unstarted.is_none()
-            && self.pins_of(key, request).is_empty()
-            && ((request.command == RequestKind::Query && request.text().is_some())
-                || request.is_plain_execution())
-            && self.history.is_harmless(request.statement.fingerprint)
-            // One that waits for a lock now and then would hold up those behind it for as long.
-            && !self.digests.is_long(request.statement.fingerprint, self.settings.stall_limit)
-            && !self.was_contended(key, request)
-            // What others share cannot be asked.
-            && !request.found.is_unknown()
-    }
-
-    /// With which kind of reads alone this one may share a backend; `None` for all that are not stuck now and then. One of
-    /// these holds up those behind it, which should not be others.
-    fn only_kind(&self, request: &Request) -> Option<u64> {
-        let kind = request.statement.fingerprint;
-        self.digests.may_be_stuck(self.now, kind).then_some(kind)
-    }
-
     /// Sends a client's request to a backend; what is missing of its session state goes ahead of it.
     pub(crate) fn send_request(&mut self, key: usize, backend_key: usize) {
         let mut request = self.lift_request(key).expect("a client that starts has a request");
@@ -278,16 +219,16 @@ impl Engine {
         if let Some(definition) = self.lacking_definition(backend_key, &request) {
             return self.prepare_first(key, backend_key, request, definition, &ahead);
         }
-        // Another statement may only follow where the session state stands already.
-        let shared =
-            ahead.texts.is_empty() && self.clients[key].backend.is_none() && self.may_share(key, &request);
-        let only_kind = self.only_kind(&request).filter(|_| shared);
-        self.begin_on(key, backend_key, shared, only_kind);
         let query = request.command == RequestKind::Query;
         let several = query && request.text().is_none_or(may_be_several);
         let client_several = self.clients[key].capabilities.contains(Capabilities::MULTI_STATEMENTS);
         let can_be_joined = !ahead.alone && can_be_joined(&request);
         let joined = !ahead.texts.is_empty() && can_be_joined && (client_several || !several);
+        // Another statement may only follow where the session state stands already, but for the schema, which each can bring along.
+        let follows = ahead.texts.is_empty() || (joined && ahead.is_schema_alone());
+        let shared = follows && self.clients[key].backend.is_none() && self.may_share(key, &request);
+        let only_kind = self.only_kind(&request).filter(|_| shared);
+        self.begin_on(key, backend_key, shared, only_kind);
         if !ahead.texts.is_empty() && !joined {
             return self.apply_state_first(key, backend_key, request, &ahead);
         }
@@ -356,7 +297,8 @@ impl Engine {
             backend.only_kind = only_kind;
             self.idle.retain(|&idle| idle != backend_key);
             if shared {
-                self.sharing.add(backend_key, (backend.identity, backend.session));
+                let session = self.clients[key].session.expect("a client with requests has logged in");
+                self.sharing.add(backend_key, (backend.identity, session));
             }
         }
         if shared {
@@ -382,12 +324,15 @@ impl Engine {
             ahead.effects.clear = true;
             ahead.texts.push(super::leftovers::CLEAR.to_vec());
         }
-        if client.session != Some(backend.session) {
+        let schemas_come = backend.schemas_come();
+        if client.session != Some(backend.session) || schemas_come {
             let wanted = self.sessions.state(client.session.expect("a client with requests has logged in"));
             let found = self.sessions.state(backend.session);
             ahead.alone = wanted.changes_behind_text(found);
             // A request for another schema has no use for the present one, which may have been dropped.
-            ahead.texts.extend(super::difference::statements(wanted, found, !request.chooses_schema()));
+            let other = schemas_come || wanted.schema != found.schema;
+            ahead.chooses_schema = other && wanted.schema.is_some() && !request.chooses_schema();
+            ahead.texts.extend(super::difference::statements(wanted, found, ahead.chooses_schema));
         }
         let variables = self.variables_ahead(key, backend_key, request);
         if !variables.is_empty() {
@@ -542,9 +487,15 @@ pub(crate) struct Ahead {
     sets_wait_timeout: bool,
     /// It has to be a text of its own.
     alone: bool,
+    /// The client's schema is among it.
+    chooses_schema: bool,
 }
 
 impl Ahead {
+    fn is_schema_alone(&self) -> bool {
+        self.chooses_schema && self.texts.len() == 1
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
@@ -556,7 +507,7 @@ impl Ahead {
 
 /// A COM_QUERY whose text can stand behind others in one packet. An empty statement would be swallowed behind a
 /// semicolon, and LOAD DATA LOCAL counts packets in both directions.
-fn can_be_joined(request: &Request) -> bool {
+pub(super) fn can_be_joined(request: &Request) -> bool {
     request.command == RequestKind::Query
         && !matches!(request.statement.kind, Kind::Empty | Kind::Load)
         && !request.statement.effects.contains(Effects::UNKNOWN)

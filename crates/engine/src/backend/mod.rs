@@ -351,6 +351,11 @@ impl Backend {
         self.in_flight.push_back(statement);
     }
 
+    /// Whether schemas are among what has been sent: until that is answered, nobody knows which of them will be there.
+    pub(crate) fn schemas_come(&self) -> bool {
+        self.in_flight.iter().any(|statement| statement.shared && statement.preludes > 0)
+    }
+
     /// Whether all that runs on it are short reads that leave nothing behind, so that one more may follow.
     pub(crate) fn shares(&self) -> bool {
         !self.in_flight.is_empty() && self.in_flight.iter().all(|statement| statement.shared)

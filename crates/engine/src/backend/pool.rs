@@ -6,19 +6,7 @@ use super::{Afterwards, Backend, Phase};
 use crate::accounts::IdentityId;
 use crate::client::Client;
 use crate::engine::Engine;
-use crate::learned::history::SHORT;
-use crate::request::About;
 use crate::session::pins::Pins;
-
-/// What short reads of a client could join.
-pub(crate) struct Shared {
-    /// How many such backends are at work.
-    pub(crate) running: usize,
-    /// And how many should be.
-    pub(crate) most: usize,
-    /// The one with the least in flight, if any has room.
-    pub(crate) with_room: Option<usize>,
-}
 
 impl Engine {
     /// An idle backend for a client: best one whose session state is the client's already, the latest used first (its
@@ -44,52 +32,6 @@ impl Engine {
             }
         }
         best.map(|(_, candidate)| candidate)
-    }
-
-    /// The backends that run short reads in the client's session state, of one kind only where that is given, and on which a
-    /// statement is prepared where that is.
-    pub(crate) fn shared_backends_for(
-        &self,
-        key: usize,
-        only_kind: Option<u64>,
-        about: Option<&About>,
-    ) -> Shared {
-        let client = &self.clients[key];
-        let most = self.workers.shared_backends(self.worker) as usize;
-        let (Some(identity), Some(session)) = (client.identity, client.session) else {
-            return Shared { running: 0, most, with_room: None };
-        };
-        let most = self.sharing.share_of((identity, session), most);
-        let mut shared = Shared { running: 0, most, with_room: None };
-        let mut fewest = self.workers.statements_in_flight() as usize;
-        let leaving = self.sharing.iter().next_back().filter(|_| self.is_to_leave_a_backend());
-        for candidate in self.sharing.of((identity, session)).filter(|&key| Some(key) != leaving) {
-            let backend = &self.backends[candidate];
-            let same = self.fits(backend, client);
-            // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
-            let moves = self.now.since(backend.first_since) <= SHORT;
-            let same = same && backend.only_kind == only_kind;
-            let same = same && about.is_none_or(|about| self.statement_for(candidate, about).is_some());
-            if !same || !moves || backend.afterwards != Afterwards::Keep || !backend.shares() {
-                continue;
-            }
-            shared.running += 1;
-            // What is beyond the number that should share runs empty.
-            if shared.running <= most && backend.in_flight.len() < fewest {
-                fewest = backend.in_flight.len();
-                shared.with_room = Some(candidate);
-            }
-        }
-        shared
-    }
-
-    /// Whether short reads would be sooner on more backends than may share them now: on those that do as many wait behind others as are
-    /// being read. False where their number is given: nobody looks for a better one.
-    pub(crate) fn shared_reads_wait(&self) -> bool {
-        let sharing = self.sharing.len();
-        self.settings.shared_backends == 0
-            && sharing >= self.workers.shared_backends(self.worker) as usize
-            && self.sharing.iter().map(|key| self.backends[key].in_flight.len()).sum::<usize>() >= 2 * sharing
     }
 
     /// Same user, same capabilities; and a schema can be changed but not be unset.

@@ -176,6 +176,14 @@ impl Engine {
         self.sessions.release(before);
     }
 
+    /// Nobody knows in which schema a backend is: an empty name has a USE go ahead of whoever's statement is next.
+    pub(crate) fn forget_schema(&mut self, key: usize) {
+        let state = self.sessions.state(self.backends[key].session).clone();
+        let session = self.sessions.hold(SessionState { schema: Some(Box::default()), ..state });
+        self.set_backend_session(key, session);
+        self.sessions.release(session);
+    }
+
     /// What went ahead of a statement has failed: the client hears why, and the backend's state is anybody's guess.
     pub(crate) fn prelude_failed(&mut self, key: usize, client: usize, request: &Request, summary: &Summary) {
         let error = summary.error.clone().expect("a failure has an error");

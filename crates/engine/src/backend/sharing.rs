@@ -1,12 +1,56 @@
 //! The backends on which short reads follow each other.
+//!
+//! Reads of one account in one session state follow each other as they are. Where there are more states than backends that may be
+//! shared, and they differ in their schema alone, all may follow all: then a USE goes ahead of a read in one text with it, so that the
+//! read does not run where its schema cannot be chosen. As long as such a text is in flight, nobody knows which schema the next
+//! read will find, and it brings its own along.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
-use crate::accounts::IdentityId;
-use crate::session::SessionId;
+use wire::{Capabilities, StatusFlags};
 
-/// Whose reads can follow each other: those of one account in one session state.
+use super::Afterwards;
+use super::dispatch::{LARGEST_JOINED, can_be_joined};
+use crate::accounts::IdentityId;
+use crate::client::commands::key_u32;
+use crate::engine::Engine;
+use crate::learned::history::SHORT;
+use crate::request::{Request, RequestKind, may_be_several};
+use crate::scheduler::Lane;
+use crate::session::{SessionId, SessionState, is_utf8};
+
+/// How a statement stands towards backends that others share.
+pub(super) enum Sharing {
+    /// It has been sent to one.
+    Started,
+    /// It belongs to one, and all are full: they will have room in a moment.
+    Full,
+    /// It goes on its own.
+    Alone,
+}
+
+/// What short reads of a client could join.
+struct Shared {
+    /// How many such backends are at work.
+    running: usize,
+    /// And how many should be.
+    most: usize,
+    /// The one with the least in flight, if any has room.
+    with_room: Option<usize>,
+}
+
+/// Whose reads follow each other as they are: those of one account in one session state.
 pub(crate) type Sharers = (IdentityId, SessionId);
+
+/// On which of all shared backends the reads of one account in one state may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    /// On so many of their own.
+    Own(usize),
+    /// There is not one for each state of the account: on any of so many, which all of these share.
+    Common(usize),
+}
 
 /// Backends that run short reads, which others may follow.
 #[derive(Debug, Default)]
@@ -26,11 +70,16 @@ impl SharedBackends {
         self.backends.iter().map(|&(key, _)| key)
     }
 
-    /// Those on which these are.
-    pub(crate) fn of(&self, sharers: Sharers) -> impl Iterator<Item = usize> {
+    /// Those on which these were the first.
+    fn of(&self, sharers: Sharers) -> impl Iterator<Item = usize> {
         self.backends.iter().filter(move |(_, others)| *others == sharers).map(|&(key, _)| key)
     }
 
+    fn of_account(&self, account: IdentityId) -> impl Iterator<Item = usize> {
+        self.backends.iter().filter(move |(_, (other, _))| *other == account).map(|&(key, _)| key)
+    }
+
+    /// One more, with the first who are on it. Their state may have been freed when they have gone, and its number be another's then.
     pub(crate) fn add(&mut self, key: usize, sharers: Sharers) {
         if !self.iter().any(|other| other == key) {
             self.backends.push((key, sharers));
@@ -54,12 +103,148 @@ impl SharedBackends {
 
     /// On how many of `most` backends these may be, at least on one. All accounts that share any have as many, and so have all session
     /// states of one account: whoever uses many of these takes nothing from others.
-    pub(crate) fn share_of(&self, (account, session): Sharers, most: usize) -> usize {
+    fn share_of(&self, (account, session): Sharers, most: usize) -> Share {
         let states = self.accounts.get(&account);
         let accounts = self.accounts.len() + usize::from(states.is_none());
         let is_new = states.is_none_or(|states| !states.contains_key(&session));
         let states = states.map_or(0, BTreeMap::len) + usize::from(is_new);
-        most.div_ceil(accounts).div_ceil(states)
+        let accounts_share = most.div_ceil(accounts);
+        match states > accounts_share {
+            true => Share::Common(accounts_share),
+            false => Share::Own(accounts_share.div_ceil(states)),
+        }
+    }
+}
+
+impl Engine {
+    /// A short read follows others on a backend that is reading already, where there are enough of those or no permit is
+    /// left: it shares that backend's permit.
+    pub(super) fn start_shared(&mut self, key: usize) -> Sharing {
+        let client = &self.clients[key];
+        let request = client.request.as_ref().expect("a queued client has a request");
+        if client.backend.is_some()
+            || !self.may_share(key, request)
+            || self.workers.statements_in_flight() < 2
+        {
+            return Sharing::Alone;
+        }
+        let shared = self.shared_backends_for(key, request);
+        let enough = shared.running >= shared.most;
+        match shared.with_room {
+            Some(backend) if enough || !self.scheduler.has_permit(key_u32(key)) => {
+                self.scheduler.start(key_u32(key));
+                self.send_request(key, backend);
+                self.totals.shared_reads += 1;
+                let sent = self.backends[backend].in_flight.back();
+                self.totals.schemas_brought += u64::from(sent.is_some_and(|sent| sent.preludes > 0));
+                Sharing::Started
+            }
+            None if enough => Sharing::Full,
+            _ => Sharing::Alone,
+        }
+    }
+
+    /// Reads whose like have been short lately, hardly one aside, of a client whose reads open no transaction and leave nothing behind.
+    pub(super) fn may_share(&self, key: usize, request: &Request) -> bool {
+        request.statement.plain_read
+            && request.raw.len() <= LARGEST_JOINED // it would be kept, see `rescue.rs`
+            && !matches!(request.lane, Some(Lane::Long | Lane::Contended))
+            && self.clients[key].status.contains(StatusFlags::AUTOCOMMIT)
+            && self.clients[key].unstarted.is_none()
+            && self.pins_of(key, request).is_empty()
+            && ((request.command == RequestKind::Query && request.text().is_some())
+                || request.is_plain_execution())
+            && self.history.is_harmless(request.statement.fingerprint)
+            // One that waits for a lock now and then would hold up those behind it for as long.
+            && !self.digests.is_long(request.statement.fingerprint, self.settings.stall_limit)
+            && !self.was_contended(key, request)
+            // What others share cannot be asked.
+            && !request.found.is_unknown()
+    }
+
+    /// With which kind of reads alone this one may share a backend; `None` for all that are not stuck now and then. One of
+    /// these holds up those behind it, which should not be others.
+    pub(super) fn only_kind(&self, request: &Request) -> Option<u64> {
+        let kind = request.statement.fingerprint;
+        self.digests.may_be_stuck(self.now, kind).then_some(kind)
+    }
+
+    /// The backends that a client's read can join: of its kind only where that may be stuck, and on which it is prepared where it is to be.
+    fn shared_backends_for(&self, key: usize, request: &Request) -> Shared {
+        let client = &self.clients[key];
+        let most = self.workers.shared_backends(self.worker) as usize;
+        let (Some(identity), Some(session)) = (client.identity, client.session) else {
+            return Shared { running: 0, most, with_room: None };
+        };
+        match self.sharing.share_of((identity, session), most) {
+            Share::Common(most) if self.may_bring_schema(key, request) => {
+                self.those_at_work(key, session, request, most, self.sharing.of_account(identity))
+            }
+            share => {
+                let most = if let Share::Own(most) = share { most } else { 1 };
+                self.those_at_work(key, session, request, most, self.sharing.of((identity, session)))
+            }
+        }
+    }
+
+    /// Of these backends those that a client's read can join, `most` of which should be at work.
+    fn those_at_work(
+        &self,
+        key: usize,
+        session: SessionId,
+        request: &Request,
+        most: usize,
+        candidates: impl Iterator<Item = usize>,
+    ) -> Shared {
+        let client = &self.clients[key];
+        let brings_schema = LazyCell::new(|| self.may_bring_schema(key, request));
+        let (only_kind, about) = (self.only_kind(request), request.about.as_deref());
+        let mut shared = Shared { running: 0, most, with_room: None };
+        let mut fewest = self.workers.statements_in_flight() as usize;
+        let leaving = self.sharing.iter().next_back().filter(|_| self.is_to_leave_a_backend());
+        for candidate in candidates.filter(|&key| Some(key) != leaving) {
+            let backend = &self.backends[candidate];
+            // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
+            let moves = self.now.since(backend.first_since) <= SHORT;
+            let (wanted, found) = (self.sessions.state(session), self.sessions.state(backend.session));
+            let state_stands = backend.session == session && !backend.schemas_come();
+            let same = self.fits(backend, client)
+                && (state_stands || (*brings_schema && found.is_but_for_schema(wanted)))
+                && backend.only_kind == only_kind
+                && about.is_none_or(|about| self.statement_for(candidate, about).is_some());
+            if !same || !moves || backend.afterwards != Afterwards::Keep || !backend.shares() {
+                continue;
+            }
+            shared.running += 1;
+            // What is beyond the number that should share runs empty.
+            if shared.running <= most && backend.in_flight.len() < fewest {
+                fewest = backend.in_flight.len();
+                shared.with_room = Some(candidate);
+            }
+        }
+        shared
+    }
+
+    /// Whether the client's schema can go ahead of a read in one text with it, as one statement.
+    fn may_bring_schema(&self, key: usize, request: &Request) -> bool {
+        let client = &self.clients[key];
+        // Else more than a USE goes ahead.
+        let is_plain = |state: &SessionState| {
+            state.schema.as_ref().is_some_and(|schema| schema.is_ascii() || is_utf8(&state.charset.client))
+        };
+        client.session.is_some_and(|session| is_plain(self.sessions.state(session)))
+            && can_be_joined(request)
+            && (client.capabilities.contains(Capabilities::MULTI_STATEMENTS)
+                || request.text().is_some_and(|text| !may_be_several(text)))
+    }
+
+    /// Whether short reads would be sooner on more backends than may share them now: on those that do as many wait behind others as are
+    /// being read. False where their number is given: nobody looks for a better one.
+    pub(crate) fn shared_reads_wait(&self) -> bool {
+        let sharing = self.sharing.len();
+        self.settings.shared_backends == 0
+            && sharing >= self.workers.shared_backends(self.worker) as usize
+            && self.sharing.iter().map(|key| self.backends[key].in_flight.len()).sum::<usize>() >= 2 * sharing
     }
 }
 
@@ -77,19 +262,26 @@ mod tests {
         let [one, other, third] = ["one", "other", "third"].map(&mut in_schema);
         let (mine, theirs) = (IdentityId::of_test(0), IdentityId::of_test(1));
         let mut sharing = SharedBackends::default();
-        assert_eq!(sharing.share_of((mine, one), 4), 4, "nobody else has any");
+        assert_eq!(sharing.share_of((mine, one), 4), Share::Own(4), "nobody else has any");
         for (key, sharers) in [(0, (mine, one)), (1, (mine, one)), (2, (theirs, one)), (2, (theirs, one))] {
             sharing.add(key, sharers);
         }
         assert_eq!((sharing.len(), sharing.of((mine, one)).collect::<Vec<_>>()), (3, vec![0, 1]));
-        assert_eq!((sharing.share_of((mine, one), 4), sharing.share_of((theirs, one), 4)), (2, 2));
+        let shares = [sharing.share_of((mine, one), 4), sharing.share_of((theirs, one), 4)];
+        assert_eq!(shares, [Share::Own(2); 2]);
         for session in [other, third] {
             sharing.add(3 + session.number() as usize, (mine, session));
         }
-        assert_eq!(sharing.share_of((mine, one), 4), 1, "and everybody one");
-        assert_eq!(sharing.share_of((theirs, one), 4), 2, "many states of others take nothing away");
+        assert_eq!(sharing.share_of((mine, one), 6), Share::Own(1), "one each");
+        assert_eq!(sharing.share_of((mine, one), 4), Share::Common(2), "three states on two backends");
+        assert_eq!(sharing.of_account(mine).count(), 4);
+        assert_eq!(
+            sharing.share_of((theirs, one), 4),
+            Share::Own(2),
+            "many states of others take nothing away"
+        );
         sharing.remove(0);
-        assert_eq!(sharing.share_of((theirs, one), 4), 2, "the other account has more");
+        assert_eq!(sharing.share_of((theirs, one), 4), Share::Own(2), "the other account has more");
         for key in sharing
             .of((mine, one))
             .chain(sharing.of((mine, other)))
@@ -98,6 +290,9 @@ mod tests {
         {
             sharing.remove(key);
         }
-        assert_eq!((sharing.share_of((theirs, one), 4), sharing.of((mine, one)).next()), (4, None));
+        assert_eq!(
+            (sharing.share_of((theirs, one), 4), sharing.of((mine, one)).next()),
+            (Share::Own(4), None)
+        );
     }
 }

@@ -210,6 +210,10 @@ pub struct Totals {
     pub prepared_again: u64,
     /// Statements that lent their permit because they ran too long.
     pub stalls: u64,
+    /// Reads that were sent behind others on their backend.
+    pub shared_reads: u64,
+    /// Of these, reads that brought their schema along.
+    pub schemas_brought: u64,
     /// Reads that were sent again on another backend, since the one before them was stuck.
     pub rescues: u64,
     /// Statements that moved from the low to the high queue.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::oracle::Oracle;
 use crate::protocol::command;
 use crate::random::Random;
+use crate::server::database::SCHEMAS;
 use crate::server::prepared::{READ_ONLY_CURSOR, TYPES, execute_payload, long_data_payload};
 use crate::token::{ClientKey, Token};
 
@@ -37,6 +38,8 @@ pub struct Habits {
     pub slow: bool,
     /// Asks for what everybody asks for.
     pub popular: bool,
+    /// Asks for that in one schema after the other.
+    pub moves: bool,
 }
 
 /// One thing that a client does.
@@ -142,6 +145,7 @@ impl Author {
             (4, habits.rare, Self::rare),
             (4, habits.kills, Self::kill),
             (120, habits.popular, Self::popular),
+            (60, habits.moves, Self::read_in_a_schema),
         ];
         let total = groups.iter().filter(|(_, wanted, _)| *wanted).map(|(weight, _, _)| weight).sum();
         let mut draw = self.random.below(total);
@@ -214,6 +218,20 @@ impl Author {
         })
     }
 
+    /// What everybody asks for in a schema, short and the same in all of them, so that one can follow the other on a backend.
+    fn read_in_a_schema(&mut self, _oracle: &Oracle) -> Step {
+        match self.random.below(20) {
+            0 => self.choice_of_schema(),
+            1..=9 => query("SELECT moment, DATABASE()"),
+            _ => query(&format!("SELECT '{}', DATABASE()", self.token())),
+        }
+    }
+
+    fn choice_of_schema(&mut self) -> Step {
+        let (token, schema) = (self.token(), *self.random.pick(&SCHEMAS));
+        query(&format!("USE {schema} /* {token} */"))
+    }
+
     fn write(&mut self, _oracle: &Oracle) -> Step {
         let (token, table) = (self.token(), self.table());
         let id = self.random.between(1, 12);
@@ -243,7 +261,7 @@ impl Author {
         let token = self.token();
         let mode = *self.random.pick(&["", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "STRICT_TRANS_TABLES"]);
         let zone = *self.random.pick(&["+03:00", "-05:30", "SYSTEM", "UTC"]);
-        let schema = *self.random.pick(&["alpha", "beta", "gamma"]);
+        let schema = *self.random.pick(&SCHEMAS);
         let names = *self.random.pick(&[
             "latin1",
             "utf8mb4",

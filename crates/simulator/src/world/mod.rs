@@ -38,6 +38,8 @@ pub struct Outcome {
     pub popular: (u64, u64),
     /// Reads that the program sent again.
     pub rescues: u64,
+    /// Reads that it sent behind others on their backend, and how many of these with their schema.
+    pub shared_reads: (u64, u64),
     /// Virtual microseconds.
     pub micros: u64,
 }
@@ -152,6 +154,7 @@ impl<P: Subject> World<P> {
             answered: self.checkers.answered,
             popular: (self.checkers.popular_answers, self.checkers.popular_runs),
             rescues: self.program.rescues(),
+            shared_reads: self.program.shared_reads(),
             micros: self.now,
         }
     }

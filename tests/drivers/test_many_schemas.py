@@ -1,0 +1,87 @@
+"""Reads of one account in many schemas over few backends: each finds its own schema, whoever was there before and whatever becomes of that."""
+
+import pymysql
+import pytest
+
+from harness import raw
+from harness.raw import Err
+from harness.server import ADMIN, free_port
+
+SCHEMAS = 9
+CLIENTS = 4 * SCHEMAS
+ROUNDS = 20  # in the first of which the reads prove that they are harmless
+PASSWORD = "admin-secret"
+NAMES = [f"onramp_many{number}" for number in range(SCHEMAS)]
+# One permit, so that whoever does not share a backend waits.
+FEW = {"workers": 1, "max_backends": 3, "permits": 1, "shared_backends": 1, "statements_in_flight": 16}
+
+
+@pytest.fixture
+def admin(server):
+    with raw.connect(server, *ADMIN) as admin:
+        for name in NAMES:
+            for text in (f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}", f"CREATE TABLE {name}.own AS SELECT '{name}' AS name",
+                         f"GRANT SELECT ON {name}.* TO app"):
+                assert not isinstance(admin.query(text), Err)
+        yield admin
+        for name in NAMES:
+            admin.query(f"DROP DATABASE IF EXISTS {name}")
+
+
+def ask(clients):
+    for client, _ in clients:
+        client.command(raw.QUERY, b"SELECT name FROM own")
+
+
+def answers(clients):
+    return [answer if isinstance(answer, Err) else answer.rows[0][0].decode() for answer in (client.result() for client, _ in clients)]
+
+
+def expected(clients):
+    return [name for _, name in clients]
+
+
+@pytest.fixture(params=[0, raw.MULTI_STATEMENTS], ids=["single", "several"])
+def crowd(server, own_onramp, admin, request, monkeypatch):
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
+    port = free_port()
+    onramp = own_onramp(server, **FEW, admin_listen=f"127.0.0.1:{port}")
+    onramp.admin_port = port
+    clients = [(raw.connect(onramp, schema=name, capabilities=raw.USUAL | request.param), name) for name in NAMES for _ in range(CLIENTS // SCHEMAS)]
+    for _ in range(ROUNDS):
+        ask(clients)
+        assert answers(clients) == expected(clients)
+    yield onramp, clients
+    for client, _ in clients:
+        client.close()
+
+
+def test_reads_follow_each_other_in_their_schemas(crowd):
+    onramp, _ = crowd
+    with pymysql.connect(host="127.0.0.1", port=onramp.admin_port, user="admin", password=PASSWORD) as admin, admin.cursor() as numbers:
+        numbers.execute("SHOW STATUS LIKE 'Onramp_schemas_brought'")
+        assert int(numbers.fetchone()[1]) > CLIENTS
+
+
+def test_a_schema_that_is_dropped_is_missed_by_those_in_it_alone(crowd, admin):
+    _, clients = crowd
+    admin.query(f"DROP DATABASE {NAMES[4]}")
+    ask(clients)
+    for (_, name), answer in zip(clients, answers(clients), strict=True):
+        assert (answer.code if isinstance(answer, Err) else answer) == (1049 if name == NAMES[4] else name)
+    ask(clients)
+    for (_, name), answer in zip(clients, answers(clients), strict=True):
+        assert (answer.code if isinstance(answer, Err) else answer) == (1046 if name == NAMES[4] else name)
+
+
+def test_clients_that_leave_in_the_middle_leave_no_schema_behind(crowd):
+    _, clients = crowd
+    for _ in range(3):
+        ask(clients)
+        # Each third, so that those who leave stand behind others and before others.
+        for client, _ in clients[::3]:
+            client.socket.close()
+        del clients[::3]
+        assert answers(clients) == expected(clients)
+        ask(clients)
+        assert answers(clients) == expected(clients)
