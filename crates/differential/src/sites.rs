@@ -205,6 +205,8 @@ impl Onramp {
             ("max-backends", setting.backends.to_string()),
             ("permits", setting.permits.to_string()),
             ("statements-in-flight", setting.in_flight.to_string()),
+            // With one, reads in all schemas follow each other there.
+            ("shared-backends", String::from(if setting.permits <= 2 { "1" } else { "0" })),
             ("coalesce-reads", String::from(if setting.coalesce { "on" } else { "off" })),
             ("connect-timeout", String::from(patience)),
         ];
