@@ -43,7 +43,7 @@ pub(crate) fn search(options: &Options) -> Result<bool, String> {
     let world = World::new(&server, &options.onramp, &folder.0)?;
     let mut search = Search {
         options,
-        bench: Bench { world, witness: Witness::default() },
+        bench: Bench { world, witness: Witness::default(), definitions_changed: false },
         began: Instant::now(),
         programs: 0,
         recent: Program::default(),
@@ -65,26 +65,34 @@ pub(crate) fn search(options: &Options) -> Result<bool, String> {
 pub(crate) struct Bench<'a> {
     world: World<'a>,
     witness: Witness,
+    /// What is defined in the world may not be what it began with.
+    definitions_changed: bool,
 }
 
 impl Bench<'_> {
     /// Runs the program from a fresh start.
     pub(crate) fn run_alone(&mut self, program: &Program) -> Result<Option<Finding>, String> {
-        self.world.renew()?;
+        self.renew()?;
         self.run(program)
     }
 
     /// Runs the program after another one has been run; `spoilt` is what that has left.
     fn run_again(&mut self, program: &Program, spoilt: bool) -> Result<Option<Finding>, String> {
-        match (program.changes_definitions(), spoilt || self.world.lost) {
-            (true, _) => self.world.renew()?,
+        match (self.definitions_changed, spoilt || self.world.lost) {
+            (true, _) => self.renew()?,
             (false, true) => self.world.restart()?,
             (false, false) => {}
         }
         self.run(program)
     }
 
+    fn renew(&mut self) -> Result<(), String> {
+        self.definitions_changed = false;
+        self.world.renew()
+    }
+
     fn run(&mut self, program: &Program) -> Result<Option<Finding>, String> {
+        self.definitions_changed |= program.changes_definitions();
         for visit in &program.visits {
             match self.visit(visit)? {
                 None if !self.world.lost => {}
@@ -197,7 +205,7 @@ impl Search<'_> {
             && self.found.len() < self.options.stop_at
         {
             if until_new == 0 {
-                self.bench.world.renew().map_err(|error| format!("before seed {seed}: {error}"))?;
+                self.bench.renew().map_err(|error| format!("before seed {seed}: {error}"))?;
                 self.recent.visits.clear();
                 until_new = PROGRAMS_OF_A_WORLD;
             }
