@@ -17,15 +17,19 @@ FEW = {"workers": 1, "max_backends": 3, "permits": 1, "shared_backends": 1, "sta
 
 
 @pytest.fixture
+def server(own_server):
+    """One without stored functions, which reads could call that are sent again."""
+    return own_server
+
+
+@pytest.fixture
 def admin(server):
     with raw.connect(server, *ADMIN) as admin:
         for name in NAMES:
-            for text in (f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}", f"CREATE TABLE {name}.own AS SELECT '{name}' AS name",
+            for text in (f"CREATE DATABASE {name}", f"CREATE TABLE {name}.own AS SELECT '{name}' AS name",
                          f"GRANT SELECT ON {name}.* TO app"):
                 assert not isinstance(admin.query(text), Err)
         yield admin
-        for name in NAMES:
-            admin.query(f"DROP DATABASE IF EXISTS {name}")
 
 
 def ask(clients):
@@ -85,3 +89,17 @@ def test_clients_that_leave_in_the_middle_leave_no_schema_behind(crowd):
         assert answers(clients) == expected(clients)
         ask(clients)
         assert answers(clients) == expected(clients)
+
+
+def test_a_lock_in_one_schema_holds_up_nobody_elsewhere(crowd, admin):
+    _, clients = crowd
+    locked = [client for client in clients if client[1] == NAMES[4]]
+    others = [client for client in clients if client[1] != NAMES[4]]
+    for _ in range(2):
+        admin.query(f"LOCK TABLES {NAMES[4]}.own WRITE")
+        ask(clients)
+        assert answers(others) == expected(others)
+        ask(others)
+        assert answers(others) == expected(others), "the second time it is known"
+        admin.query("UNLOCK TABLES")
+        assert answers(locked) == expected(locked)

@@ -292,7 +292,9 @@ impl Engine {
             backend.used = Some(usage.begin(self.worker));
         }
         backend.fresh = false;
-        backend.began_at = self.control.changes.seen();
+        if backend.in_flight.is_empty() {
+            backend.began_at = self.control.changes.seen();
+        }
         if backend.is_idle() {
             backend.only_kind = only_kind;
             self.idle.retain(|&idle| idle != backend_key);
@@ -324,7 +326,7 @@ impl Engine {
             ahead.effects.clear = true;
             ahead.texts.push(super::leftovers::CLEAR.to_vec());
         }
-        let schemas_come = backend.schemas_come();
+        let schemas_come = self.schemas_come(backend);
         if client.session != Some(backend.session) || schemas_come {
             let wanted = self.sessions.state(client.session.expect("a client with requests has logged in"));
             let found = self.sessions.state(backend.session);

@@ -68,7 +68,7 @@ pub(crate) struct Backend {
     pub(crate) identity: IdentityId,
     /// Whether it still has them.
     pub(crate) rights: rights::Rights,
-    /// How many changes of accounts had been seen when a client last began on it.
+    /// How many changes of accounts had been seen when the first of those began on it whose statements are there.
     pub(crate) began_at: u64,
     /// The capabilities of its login that its clients must share.
     pub(crate) class: Capabilities,
@@ -349,11 +349,6 @@ impl Backend {
             self.first_is_alone = true;
         }
         self.in_flight.push_back(statement);
-    }
-
-    /// Whether schemas are among what has been sent: until that is answered, nobody knows which of them will be there.
-    pub(crate) fn schemas_come(&self) -> bool {
-        self.in_flight.iter().any(|statement| statement.shared && statement.preludes > 0)
     }
 
     /// Whether all that runs on it are short reads that leave nothing behind, so that one more may follow.

@@ -128,17 +128,20 @@ impl Engine {
             .then(|| backend.first_since + STUCK)
     }
 
-    /// Reads of another kind than the first: its own kind would meet the same lock, on a backend of its own each.
+    /// Reads of another kind than the first, or in another schema: its own kind would meet the same lock, on a backend of its own each.
     fn may_be_rescued(&self, backend: &Backend, statement: &InFlight) -> bool {
-        let first = backend.in_flight.front().map_or(0, |first| first.fingerprint);
         let Owner::Client { client, command: RequestKind::Query | RequestKind::Execute } = statement.owner
         else {
             return false;
         };
         let client = &self.clients[client];
+        let in_its_state = |other: usize| self.clients[other].session == client.session;
+        let of_its_kind = backend.in_flight.front().is_some_and(|first| {
+            first.fingerprint == statement.fingerprint && first.owner.client().is_none_or(in_its_state)
+        });
         let has_text = client.request.as_ref().is_some_and(|request| !request.raw.is_empty());
         statement.shared
-            && statement.fingerprint != first
+            && !of_its_kind
             && matches!(client.phase, Phase::Running(Running::OnServer))
             && !client.killed
             && has_text

@@ -140,6 +140,10 @@ impl Engine {
     /// state's schema does not stand where the statement was about to choose another.
     fn preludes_stand(&mut self, key: usize, client: usize, statement: &InFlight, chooses_schema: bool) {
         let effects = statement.prelude_effects;
+        if statement.shared {
+            // It may have chosen the schema that was there.
+            self.note_rights_taken_up(key);
+        }
         if effects.begin {
             self.transaction_started(client);
         }
@@ -178,6 +182,7 @@ impl Engine {
 
     /// Nobody knows in which schema a backend is: an empty name has a USE go ahead of whoever's statement is next.
     pub(crate) fn forget_schema(&mut self, key: usize) {
+        self.note_rights_taken_up(key);
         let state = self.sessions.state(self.backends[key].session).clone();
         let session = self.sessions.hold(SessionState { schema: Some(Box::default()), ..state });
         self.set_backend_session(key, session);

@@ -1,17 +1,17 @@
 //! The backends on which short reads follow each other.
 //!
 //! Reads of one account in one session state follow each other as they are. Where there are more states than backends that may be
-//! shared, and they differ in their schema alone, all may follow all: then a USE goes ahead of a read in one text with it, so that the
-//! read does not run where its schema cannot be chosen. As long as such a text is in flight, nobody knows which schema the next
-//! read will find, and it brings its own along.
+//! shared, or those of one state are full, and the states differ in their schema alone, all may follow all: then a USE goes ahead of a read
+//! in one text with it, so that the read does not run where its schema cannot be chosen. As long as such texts are in flight, nobody knows
+//! which schema the next read will find, and it brings its own along.
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use wire::{Capabilities, StatusFlags};
 
-use super::Afterwards;
 use super::dispatch::{LARGEST_JOINED, can_be_joined};
+use super::{Afterwards, Backend, InFlight};
 use crate::accounts::IdentityId;
 use crate::client::commands::key_u32;
 use crate::engine::Engine;
@@ -43,13 +43,13 @@ struct Shared {
 /// Whose reads follow each other as they are: those of one account in one session state.
 pub(crate) type Sharers = (IdentityId, SessionId);
 
-/// On which of all shared backends the reads of one account in one state may be.
+/// On how many of all shared backends the reads of one account may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Share {
-    /// On so many of their own.
-    Own(usize),
-    /// There is not one for each state of the account: on any of so many, which all of these share.
-    Common(usize),
+struct Share {
+    /// In all states together.
+    account: usize,
+    /// In one state. None where there is not one for each of them.
+    state: usize,
 }
 
 /// Backends that run short reads, which others may follow.
@@ -101,18 +101,15 @@ impl SharedBackends {
         }
     }
 
-    /// On how many of `most` backends these may be, at least on one. All accounts that share any have as many, and so have all session
-    /// states of one account: whoever uses many of these takes nothing from others.
+    /// On how many of `most` backends these may be. All accounts that share any have as many, at least one, and so have all session states of
+    /// one account: whoever uses many of these takes nothing from others.
     fn share_of(&self, (account, session): Sharers, most: usize) -> Share {
         let states = self.accounts.get(&account);
         let accounts = self.accounts.len() + usize::from(states.is_none());
         let is_new = states.is_none_or(|states| !states.contains_key(&session));
         let states = states.map_or(0, BTreeMap::len) + usize::from(is_new);
-        let accounts_share = most.div_ceil(accounts);
-        match states > accounts_share {
-            true => Share::Common(accounts_share),
-            false => Share::Own(accounts_share.div_ceil(states)),
-        }
+        let account = most.div_ceil(accounts);
+        Share { account, state: if states > account { 0 } else { account.div_ceil(states) } }
     }
 }
 
@@ -176,15 +173,35 @@ impl Engine {
         let (Some(identity), Some(session)) = (client.identity, client.session) else {
             return Shared { running: 0, most, with_room: None };
         };
-        match self.sharing.share_of((identity, session), most) {
-            Share::Common(most) if self.may_bring_schema(key, request) => {
-                self.those_at_work(key, session, request, most, self.sharing.of_account(identity))
-            }
-            share => {
-                let most = if let Share::Own(most) = share { most } else { 1 };
-                self.those_at_work(key, session, request, most, self.sharing.of((identity, session)))
-            }
+        let share = self.sharing.share_of((identity, session), most);
+        let own = self.sharing.of((identity, session));
+        let own = self.those_at_work(key, session, request, share.state.max(1), own);
+        // They have one of their own where they were among the first, or differ in more than their schema.
+        if own.with_room.is_some() || (share.state > 0 && own.running < own.most) {
+            return own;
         }
+        if !self.may_bring_schema(key, request) {
+            return own;
+        }
+        let is_of_others = |&other: &usize| {
+            let others = self.sessions.state(self.backends[other].session);
+            !others.is_but_for_schema(self.sessions.state(session))
+        };
+        let others = self.sharing.of_account(identity).filter(is_of_others).count();
+        let most = share.account.saturating_sub(others).max(1);
+        self.those_at_work(key, session, request, most, self.sharing.of_account(identity))
+    }
+
+    /// Whether a schema is about to be chosen there that is another than the present one, or may be: until that is answered, nobody knows in
+    /// which of them the next statement will run.
+    pub(super) fn schemas_come(&self, backend: &Backend) -> bool {
+        let is_another = |statement: &InFlight| {
+            let client = statement.owner.client().map(|client| &self.clients[client]);
+            client.is_none_or(|client| client.session != Some(backend.session))
+        };
+        let mut choices =
+            backend.in_flight.iter().filter(|statement| statement.shared && statement.preludes > 0);
+        choices.any(is_another)
     }
 
     /// Of these backends those that a client's read can join, `most` of which should be at work.
@@ -207,9 +224,11 @@ impl Engine {
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
             let moves = self.now.since(backend.first_since) <= SHORT;
             let (wanted, found) = (self.sessions.state(session), self.sessions.state(backend.session));
-            let state_stands = backend.session == session && !backend.schemas_come();
+            let state_stands = backend.session == session && !self.schemas_come(backend);
+            // A backend that has a schema can never be without one again: whoever needs it so keeps it.
+            let schema_alone = found.schema.is_some() && found.is_but_for_schema(wanted);
             let same = self.fits(backend, client)
-                && (state_stands || (*brings_schema && found.is_but_for_schema(wanted)))
+                && (state_stands || (schema_alone && *brings_schema))
                 && backend.only_kind == only_kind
                 && about.is_none_or(|about| self.statement_for(candidate, about).is_some());
             if !same || !moves || backend.afterwards != Afterwards::Keep || !backend.shares() {
@@ -227,6 +246,10 @@ impl Engine {
 
     /// Whether the client's schema can go ahead of a read in one text with it, as one statement.
     fn may_bring_schema(&self, key: usize, request: &Request) -> bool {
+        // What was stuck lately waits for a lock in one schema perhaps, and should not hold up reads in others.
+        if self.only_kind(request).is_some() {
+            return false;
+        }
         let client = &self.clients[key];
         // Else more than a USE goes ahead.
         let is_plain = |state: &SessionState| {
@@ -262,26 +285,34 @@ mod tests {
         let [one, other, third] = ["one", "other", "third"].map(&mut in_schema);
         let (mine, theirs) = (IdentityId::of_test(0), IdentityId::of_test(1));
         let mut sharing = SharedBackends::default();
-        assert_eq!(sharing.share_of((mine, one), 4), Share::Own(4), "nobody else has any");
+        assert_eq!(sharing.share_of((mine, one), 4), Share { account: 4, state: 4 }, "nobody else has any");
         for (key, sharers) in [(0, (mine, one)), (1, (mine, one)), (2, (theirs, one)), (2, (theirs, one))] {
             sharing.add(key, sharers);
         }
         assert_eq!((sharing.len(), sharing.of((mine, one)).collect::<Vec<_>>()), (3, vec![0, 1]));
         let shares = [sharing.share_of((mine, one), 4), sharing.share_of((theirs, one), 4)];
-        assert_eq!(shares, [Share::Own(2); 2]);
+        assert_eq!(shares, [Share { account: 2, state: 2 }; 2]);
         for session in [other, third] {
             sharing.add(3 + session.number() as usize, (mine, session));
         }
-        assert_eq!(sharing.share_of((mine, one), 6), Share::Own(1), "one each");
-        assert_eq!(sharing.share_of((mine, one), 4), Share::Common(2), "three states on two backends");
+        assert_eq!(sharing.share_of((mine, one), 6), Share { account: 3, state: 1 }, "one each");
+        assert_eq!(
+            sharing.share_of((mine, one), 4),
+            Share { account: 2, state: 0 },
+            "three states on two backends"
+        );
         assert_eq!(sharing.of_account(mine).count(), 4);
         assert_eq!(
             sharing.share_of((theirs, one), 4),
-            Share::Own(2),
+            Share { account: 2, state: 2 },
             "many states of others take nothing away"
         );
         sharing.remove(0);
-        assert_eq!(sharing.share_of((theirs, one), 4), Share::Own(2), "the other account has more");
+        assert_eq!(
+            sharing.share_of((theirs, one), 4),
+            Share { account: 2, state: 2 },
+            "the other account has more"
+        );
         for key in sharing
             .of((mine, one))
             .chain(sharing.of((mine, other)))
@@ -292,7 +323,7 @@ mod tests {
         }
         assert_eq!(
             (sharing.share_of((theirs, one), 4), sharing.of((mine, one)).next()),
-            (Share::Own(4), None)
+            (Share { account: 4, state: 4 }, None)
         );
     }
 }
