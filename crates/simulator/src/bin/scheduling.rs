@@ -6,6 +6,7 @@
 )]
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -15,17 +16,19 @@ use std::time::Instant;
 use simulator::scheduling::report::table::Table;
 use simulator::scheduling::report::{json, page};
 use simulator::scheduling::scenarios::{self, Scale};
-use simulator::scheduling::survey::{self, Case, Found};
+use simulator::scheduling::survey::{self, Case};
+use simulator::scheduling::turns::{self, Course};
 use simulator::scheduling::{self, Profile, Run, Scenario};
 
 const USAGE: &str = "usage: scheduling [--small] [--seed N] [--profile NAME]... [--json FILE] [--docs FOLDER] [SCENARIO]...
-       scheduling --survey
+       scheduling --survey | --turns
   --small         with fewer clients and less time
   --seed N        1 if not given
   --profile NAME  only this one; may be repeated
   --json FILE     writes all figures
   --docs FOLDER   writes FOLDER/SCHEDULING.md, its pictures in FOLDER/scheduling and FOLDER/scheduling.json anew
   --survey        looks for the best number of permits on servers unlike each other, and what is found, on all cores
+  --turns         the same where a server's load turns into another one, and others take cores for a while
   SCENARIO        only these; `scheduling --list` names them";
 
 struct Arguments {
@@ -37,6 +40,7 @@ struct Arguments {
     docs: Option<PathBuf>,
     list: bool,
     survey: bool,
+    turns: bool,
 }
 
 fn main() -> ExitCode {
@@ -45,7 +49,13 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     if arguments.survey {
-        survey_all();
+        let found = on_all_cores(&Case::all(), |case| case.find());
+        print!("{}", survey::to_markdown(&found));
+        return ExitCode::SUCCESS;
+    }
+    if arguments.turns {
+        let found = on_all_cores(&Course::all(), |course| (course, course.find()));
+        print!("{}", turns::to_markdown(&found));
         return ExitCode::SUCCESS;
     }
     let mut scenarios = scenarios::all(arguments.scale);
@@ -76,12 +86,14 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         docs: None,
         list: false,
         survey: false,
+        turns: false,
     };
     while let Some(argument) = given.next() {
         match argument.as_str() {
             "--small" => arguments.scale = Scale::Small,
             "--list" => arguments.list = true,
             "--survey" => arguments.survey = true,
+            "--turns" => arguments.turns = true,
             "--seed" => arguments.seed = given.next()?.parse().ok()?,
             "--profile" => {
                 let name = given.next()?;
@@ -102,27 +114,25 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
     Some(arguments)
 }
 
-/// All cases of the survey, on all cores.
-fn survey_all() {
-    let (cases, next) = (Case::all(), AtomicUsize::new(0));
-    let found: Mutex<BTreeMap<usize, Found>> = Mutex::default();
+/// What is found in each case, looked for on all cores.
+fn on_all_cores<C: Copy + Sync, F: Debug + Send>(cases: &[C], find: impl Fn(C) -> F + Sync) -> Vec<F> {
+    let next = AtomicUsize::new(0);
+    let found: Mutex<BTreeMap<usize, F>> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
                     let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(case) = cases.get(place) else { break };
-                    let result = case.find();
+                    let Some(&case) = cases.get(place) else { break };
+                    let result = find(case);
                     eprintln!("{result:?}");
                     found.lock().expect("nobody panics with it").insert(place, result);
                 }
             });
         }
     });
-    let found = found.into_inner().expect("nobody panics with it");
-    let found: Vec<_> = found.into_values().collect();
-    print!("{}", survey::to_markdown(&found));
+    found.into_inner().expect("nobody panics with it").into_values().collect()
 }
 
 fn run(arguments: &Arguments, scenario: Scenario) -> (Scenario, Vec<Run>) {

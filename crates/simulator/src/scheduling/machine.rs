@@ -60,6 +60,13 @@ impl Cores {
         self.forget_stopped();
     }
 
+    /// There are so many cores from now on.
+    pub fn set_count(&mut self, now: u64, count: u32) {
+        assert!(count > 0, "a server has a core");
+        self.advance(now);
+        self.count = u64::from(count);
+    }
+
     /// When the next thread is done, in microseconds, if nothing changes until then.
     pub fn next_end(&self) -> Option<u64> {
         let Reverse((end, _)) = self.ends.peek()?;
@@ -133,6 +140,17 @@ mod tests {
             cores.start(0, thread, 100);
         }
         assert_eq!(cores.next_end(), Some(2000));
+    }
+
+    #[test]
+    fn cores_that_go_take_their_part_from_then_on() {
+        let mut cores = Cores::new(2, 1_000_000_000);
+        cores.start(0, 0, 100);
+        cores.start(0, 1, 100);
+        cores.set_count(50, 1);
+        assert_eq!(cores.next_end(), Some(151), "half a core each");
+        cores.set_count(100, 2);
+        assert_eq!(cores.next_end(), Some(126));
     }
 
     #[test]

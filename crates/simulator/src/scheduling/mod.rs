@@ -21,6 +21,7 @@ pub mod scenarios;
 pub mod server;
 pub mod statement;
 pub mod survey;
+pub mod turns;
 mod worker;
 mod world;
 

@@ -69,6 +69,8 @@ pub struct ServerModel {
     pub disks: Option<u32>,
     /// How long anything takes between the pool and the server, in microseconds.
     pub distance: u64,
+    /// Between these times, counted from the first statement on, others on the same machine have half of the cores.
+    pub neighbours: Option<(Duration, Duration)>,
     /// `innodb_lock_wait_timeout`: how long a statement waits for a row. Waits for tables and for the global read lock
     /// have no end (`lock_wait_timeout` is a day in MariaDB and a year in MySQL).
     pub lock_wait_timeout: Duration,
@@ -102,6 +104,7 @@ impl ServerModel {
             sync: Time::about(300),
             disks: None,
             distance: LATENCY,
+            neighbours: None,
             lock_wait_timeout: Duration::from_secs(50),
             tables: tables.to_vec(),
         }

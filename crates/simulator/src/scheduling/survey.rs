@@ -18,6 +18,8 @@ pub struct Case {
     pub load: Load,
     /// From the pool to the server, in microseconds.
     pub distance: u64,
+    /// Others on the same machine have half of the cores.
+    pub neighbours: bool,
 }
 
 /// What statements do on the server. All take it about 10,000 a second at best, whatever its size.
@@ -60,7 +62,7 @@ const LENGTH: u64 = 20;
 const NUMBERS: [u32; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 /// Within so much of the best number it is as good.
-const NEAR: f64 = 0.95;
+pub(super) const NEAR: f64 = 0.95;
 
 /// How far away servers are, in microseconds: beside the pool, in another zone, in another region, on another continent's edge.
 const DISTANCES: [u64; 4] = [50, 1_000, 5_000, 20_000];
@@ -85,14 +87,14 @@ impl Case {
         let mut cases = Vec::new();
         for load in Load::ALL {
             for cores in [2, 4, 16, 64, 128] {
-                cases.extend(DISTANCES.map(|distance| Self { cores, load, distance }));
+                cases.extend(DISTANCES.map(|distance| Self { cores, load, distance, neighbours: false }));
             }
         }
         cases
     }
 
     /// What statements take of a core and of a disk.
-    fn table(self) -> Table {
+    pub(super) fn table(self) -> Table {
         let all = Time::about(u64::from(self.cores) * 1_000_000 / RATE);
         match self.load {
             Load::Computes => Table { cpu: all, wait: Time::NONE },
@@ -105,6 +107,7 @@ impl Case {
         let mut server = ServerModel::of_cores(self.cores, &[self.table()]);
         server.sync = Time::NONE;
         server.distance = self.distance;
+        server.neighbours = self.neighbours.then_some((Duration::ZERO, Duration::from_secs(seconds)));
         server.disks = (self.load == Load::FewDisks).then_some(self.cores);
         Scenario {
             workers: 2,
@@ -130,7 +133,7 @@ impl Case {
     }
 
     /// The best number of permits, and statements a second with it.
-    fn find_best(self) -> (u32, f64) {
+    pub(super) fn find_best(self) -> (u32, f64) {
         let rates = NUMBERS.map(|permits| (permits, self.rate_with(permits)));
         let (coarse, _) = best_of(rates);
         let between = [coarse * 3 / 4, coarse * 3 / 2].map(|permits| (permits, self.rate_with(permits)));
@@ -195,7 +198,7 @@ fn best_of(rates: impl IntoIterator<Item = (u32, f64)> + Clone) -> (u32, f64) {
     good.min_by_key(|&(permits, _)| permits).expect("the best is one of them")
 }
 
-fn adjust(profile: Profile, settings: &mut Settings) {
+pub(super) fn adjust(profile: Profile, settings: &mut Settings) {
     if profile == Profile::Native {
         settings.permits = 0;
     }

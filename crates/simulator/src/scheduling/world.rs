@@ -174,6 +174,7 @@ impl<'a> World<'a> {
             self.plan_turn(worker, 0);
         }
         self.plan_connections();
+        self.plan_neighbours();
         while let Some(Reverse(next)) = self.happenings.pop() {
             if next.at > self.end {
                 break;
@@ -190,6 +191,13 @@ impl<'a> World<'a> {
     pub(super) fn plan(&mut self, at: u64, happening: Happening) {
         self.planned += 1;
         self.happenings.push(Reverse(Planned { at, order: self.planned, happening }));
+    }
+
+    fn plan_neighbours(&mut self) {
+        let Some((from, until)) = self.scenario.server.neighbours else { return };
+        for (at, there) in [(from, true), (until, false)] {
+            self.plan(self.start + micros(at), Happening::Server(Wake::Neighbours { there }));
+        }
     }
 
     /// Clients connect evenly over the ramp, or when their group comes. The first 10 ms are for the engines to find the

@@ -39,6 +39,11 @@ pub enum Wake {
         /// What it was at.
         stage: u64,
     },
+    /// Others on the same machine come, or go.
+    Neighbours {
+        /// They are there from now on.
+        there: bool,
+    },
 }
 
 /// What happened in the server, to be carried on by the world.
@@ -187,6 +192,10 @@ impl Server {
                 self.wait_ended(session, stage);
             }
             Wake::Cores { .. } => {}
+            Wake::Neighbours { there } => {
+                let cores = if there { (self.model.cores / 2).max(1) } else { self.model.cores };
+                self.cores.set_count(now, cores);
+            }
         }
         self.go_on(now);
     }
