@@ -151,8 +151,8 @@ pub(super) const SCHEDULING: &[OptionSpec] = &[
         example: "8",
         doc: "Backends on which short reads run, several in flight on each (see statements_in_flight). Those of one user and session \
               state share a backend. Where several users have reads to send, each has as many of these backends as the others, and \
-              of what a user has each of its session states. Where a user has more states than that, all share all of these, and \
-              a read chooses its schema in one text with it; states that differ in more have one each. As many as the server has cores is a good number: more make its threads sleep and wake more often for the same \
+              of what a user has each of its session states, at least one. Where a user has more than twice as many states, those that differ \
+              in their schema alone share all of these, and a read chooses its schema in one text with it. As many as the server has cores is a good number: more make its threads sleep and wake more often for the same \
               work. A kind of read that was stuck in the last ten seconds (20 ms or more) has as many of its own. With 0 the number \
               finds itself between 4 and 64, as permits does, but that twice as many have to bring a fifth more.",
         section: Section::Scheduling,
