@@ -35,7 +35,7 @@ pub struct Found {
 const TIME: u64 = 30;
 
 /// What is found behind these is what is judged.
-const SETTLED: u64 = 10;
+pub const SETTLED: u64 = 10;
 
 /// What happens one after the other, in the words of a table's head, and whether others have half of the cores meanwhile.
 const TIMES: [(&str, Load, bool); 4] = [
