@@ -60,6 +60,7 @@ pub use outside::memory::Memory;
 pub use outside::snapshot::{
     BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, Totals, WorkerView,
 };
+pub use outside::taken_for::TakenFor;
 pub use outside::turns::LongestTurn;
 pub use outside::waits::{WaitReason, Waits};
 pub use overload::OverloadSettings;

@@ -6,5 +6,6 @@ pub(crate) mod limits_reached;
 pub(crate) mod memory;
 pub(crate) mod orders;
 pub(crate) mod snapshot;
+pub(crate) mod taken_for;
 pub(crate) mod turns;
 pub(crate) mod waits;

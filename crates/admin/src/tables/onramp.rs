@@ -283,6 +283,11 @@ table! {
         first_seen: String,
         /// When the latest one ended, in UTC.
         last_seen: String,
+        /// What some worker takes the kind for, by how it has been lately, with commas between: `short` (5 ms or less, with small answers and without
+        /// diagnostics: plain reads of it may follow others on a backend, see `statements_in_flight`), `long` (`long_statement_time` or
+        /// more: it waits for one of `long_permits`), `contended` (half and more of it wait for locks, in some schema: few are in work at a time),
+        /// `stuck` (one took 20 ms in the last ten seconds while others waited behind it: it shares with its like alone); NULL for none of these.
+        taken_for: Option<String>,
     }
 }
 

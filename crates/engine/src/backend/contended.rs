@@ -54,6 +54,11 @@ impl Contention {
         self.kinds.values().any(|&until| until > now)
     }
 
+    /// Whether a kind is, wherever.
+    pub(crate) fn has_in_some_schema(&self, fingerprint: u64, now: Instant) -> bool {
+        self.kinds.iter().any(|(kind, &until)| kind.0 == fingerprint && until > now)
+    }
+
     fn has(&self, fingerprint: u64, schema: Option<&[u8]>, now: Instant) -> bool {
         holds(&self.kinds, fingerprint, schema, now)
     }

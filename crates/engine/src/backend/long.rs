@@ -19,13 +19,18 @@ impl Engine {
         let client = &self.clients[key];
         let fingerprint = request.fingerprint();
         fingerprint != 0
-            && !self.settings.long_statement_time.is_zero()
             && !client.in_transaction()
             && !client.pins.may_hold_locks()
             && self.scheduler.is_native()
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
-            && (self.digests.is_long(fingerprint, self.settings.long_statement_time)
-                || self.stalls.overdue_kinds.contains(&fingerprint))
+            && self.is_long_kind(fingerprint)
+    }
+
+    /// Whether statements of a kind have been long lately, or are just now.
+    pub(crate) fn is_long_kind(&self, fingerprint: u64) -> bool {
+        let limit = self.settings.long_statement_time;
+        !limit.is_zero()
+            && (self.digests.is_long(fingerprint, limit) || self.stalls.overdue_kinds.contains(&fingerprint))
     }
 
     /// The same for one that comes to the lane then. However many others get on with each other there: one of a new kind may compute.

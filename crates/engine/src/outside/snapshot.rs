@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::learned::digests::Digest;
 use crate::learned::digests::text::end_before_password;
 use crate::learned::lock_waits::Blocker;
+use crate::outside::taken_for::TakenFor;
 use crate::outside::turns::LongestTurn;
 use crate::outside::waits::WaitReason;
 use crate::request::{RequestKind, may_be_several};
@@ -136,6 +137,8 @@ pub struct DigestView {
     pub first_seen: Duration,
     /// Since its latest one.
     pub last_seen: Duration,
+    /// What the worker takes it for.
+    pub taken_for: TakenFor,
 }
 
 /// A worker as a whole.
@@ -275,6 +278,7 @@ impl Engine {
             digest: digest.clone(),
             first_seen: self.now.since(digest.first_seen),
             last_seen: self.now.since(digest.last_seen),
+            taken_for: digest.fingerprint.map_or_else(TakenFor::default, |kind| self.taken_for(kind)),
         };
         let rows: Vec<_> = self.digests.iter().skip(from).take(count).map(view).collect();
         let next = from.saturating_add(count);

@@ -199,6 +199,7 @@ impl Kinds {
                 known.digest += &view.digest;
                 known.first_seen = known.first_seen.max(view.first_seen);
                 known.last_seen = known.last_seen.min(view.last_seen);
+                known.taken_for |= view.taken_for;
             }
         }
     }
@@ -208,6 +209,7 @@ impl Kinds {
         for view in self.0.values() {
             let then = |age| admin::tables::time_text(now.saturating_sub(age));
             let digest: &Digest = &view.digest;
+            let taken_for: Vec<_> = view.taken_for.names().collect();
             rows.put(&StatementKind {
                 digest: digest.fingerprint.map(digest_name),
                 text: digest.text.as_deref().map(String::from),
@@ -225,6 +227,7 @@ impl Kinds {
                 max_wait_us: micros(digest.wait.max()),
                 first_seen: then(view.first_seen),
                 last_seen: then(view.last_seen),
+                taken_for: (!taken_for.is_empty()).then(|| taken_for.join(",")),
             });
         }
     }

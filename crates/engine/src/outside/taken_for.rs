@@ -1,0 +1,57 @@
+//! What the pool takes a kind of statements for, by how it has been lately: the ground on which it decides about the next one.
+
+use std::ops::BitOrAssign;
+
+use crate::engine::Engine;
+use crate::settings::ThreadHandling;
+
+/// What the pool takes a kind of statements for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakenFor(u8);
+
+impl TakenFor {
+    /// Short, with small answers and without diagnostics: reads of it may follow others on a backend.
+    const SHORT: Self = Self(1);
+    /// It takes `long_statement_time` or more: it waits for one of the long statements' permits.
+    const LONG: Self = Self(1 << 1);
+    /// It waits for locks, in some schema: few of it are in work at a time.
+    const CONTENDED: Self = Self(1 << 2);
+    /// One of it was stuck while others waited behind it: it shares a backend with its like alone.
+    const STUCK: Self = Self(1 << 3);
+
+    const NAMES: [(Self, &'static str); 4] = [
+        (Self::SHORT, "short"),
+        (Self::LONG, "long"),
+        (Self::CONTENDED, "contended"),
+        (Self::STUCK, "stuck"),
+    ];
+
+    /// The names of all that it is taken for.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().filter(move |(one, _)| self.0 & one.0 != 0).map(|(_, name)| name)
+    }
+}
+
+impl BitOrAssign for TakenFor {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+impl Engine {
+    /// What this worker takes a kind for.
+    pub(super) fn taken_for(&self, fingerprint: u64) -> TakenFor {
+        let pools =
+            self.scheduler.is_native() && self.settings.thread_handling == ThreadHandling::PoolOfThreads;
+        let contended = pools && self.contention.has_in_some_schema(fingerprint, self.now);
+        let found = [
+            (self.history.is_harmless(fingerprint), TakenFor::SHORT),
+            (pools && self.is_long_kind(fingerprint), TakenFor::LONG),
+            (contended, TakenFor::CONTENDED),
+            (self.digests.may_be_stuck(self.now, fingerprint), TakenFor::STUCK),
+        ];
+        let mut taken = TakenFor::default();
+        found.into_iter().filter(|&(is_so, _)| is_so).for_each(|(_, one)| taken |= one);
+        taken
+    }
+}
