@@ -95,7 +95,8 @@ def test_the_server_hears_of_the_first_only(own_server, own_onramp):
 
 
 def test_what_the_client_has_set_is_shown_without_the_server(own_server, own_onramp):
-    onramp = own_onramp(own_server, max_backends=1, workers=1)
+    # Nor does Onramp read anything of its own meanwhile.
+    onramp = own_onramp(own_server, max_backends=1, workers=1, accounts_refresh="1h")
     text = "SELECT @@session.autocommit, @@tx_isolation"
 
     def selects(admin):
