@@ -333,8 +333,8 @@ impl Engine {
             ahead.alone = wanted.changes_behind_text(found);
             // A request for another schema has no use for the present one, which may have been dropped.
             let other = schemas_come || wanted.schema != found.schema;
-            ahead.chooses_schema = other && wanted.schema.is_some() && !request.chooses_schema();
-            ahead.texts.extend(super::difference::statements(wanted, found, ahead.chooses_schema));
+            ahead.effects.schema = other && wanted.schema.is_some() && !request.chooses_schema();
+            ahead.texts.extend(super::difference::statements(wanted, found, ahead.effects.schema));
         }
         let variables = self.variables_ahead(key, backend_key, request);
         if !variables.is_empty() {
@@ -489,13 +489,11 @@ pub(crate) struct Ahead {
     sets_wait_timeout: bool,
     /// It has to be a text of its own.
     alone: bool,
-    /// The client's schema is among it.
-    chooses_schema: bool,
 }
 
 impl Ahead {
     fn is_schema_alone(&self) -> bool {
-        self.chooses_schema && self.texts.len() == 1
+        self.effects.schema && self.texts.len() == 1
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -191,6 +191,8 @@ pub(crate) struct PreludeEffects {
     pub(crate) begin: bool,
     /// They clear what others have left.
     pub(crate) clear: bool,
+    /// They choose the client's schema.
+    pub(crate) schema: bool,
 }
 
 /// Whom an answer is for.

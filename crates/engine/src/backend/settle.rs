@@ -140,8 +140,8 @@ impl Engine {
     /// state's schema does not stand where the statement was about to choose another.
     fn preludes_stand(&mut self, key: usize, client: usize, statement: &InFlight, chooses_schema: bool) {
         let effects = statement.prelude_effects;
-        if statement.shared {
-            // It may have chosen the schema that was there.
+        if effects.schema {
+            // It may be the one that was there.
             self.note_rights_taken_up(key);
         }
         if effects.begin {

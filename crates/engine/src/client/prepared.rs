@@ -439,12 +439,12 @@ impl Engine {
             return self.answer_error(key, answer, &error);
         };
         let about = statement.about(Action::Reset);
-        let open = statement.cursor_is_open;
+        let own = statement.cursor_is_open || statement.stays;
         if !counted {
             self.count(key, Counter::Reset);
         }
         self.forget_long_data(key, number);
-        if !open || !self.pass_to_own(key, about, Expect::Simple, raw, answer) {
+        if !own || !self.pass_to_own(key, about, Expect::Simple, raw, answer) {
             self.clients[key].aftermath.row_count = 0;
             self.answer_ok(key, answer);
         }
