@@ -348,7 +348,7 @@ impl Request {
     ) -> Self {
         let counts_rows = counts_rows(statement.kind, text);
         let collation = match &statement.charset {
-            CharsetSetting::Names { collation: Some(span) } => {
+            CharsetSetting::Names { collation: Some(span), .. } => {
                 Some(text[span.clone()].to_ascii_lowercase().into())
             }
             _ => None,

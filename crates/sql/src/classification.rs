@@ -224,6 +224,8 @@ pub enum CharsetSetting {
     Untouched,
     /// `SET NAMES x [COLLATE y]` and nothing else.
     Names {
+        /// `x` is UTF-8, of three bytes or four.
+        utf8: bool,
         /// Where `y` is in the text, without quotes.
         collation: Option<Range<usize>>,
     },
@@ -277,7 +279,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> Classification {
         if !has_no_rows(next.kind) {
             rows_of_select = next.kind == Kind::Select;
         }
-        reading.take(&next);
+        reading.take(&next, mode);
         releases_connection |= next.releases_connection;
         without_tables &= next.without_tables;
         inserts |= next.inserts;
@@ -372,9 +374,12 @@ struct Reading {
 }
 
 impl Reading {
-    fn take(&mut self, statement: &Statement) {
+    fn take(&mut self, statement: &Statement, mode: LexMode) {
         self.charset |= statement.charset != CharsetSetting::Untouched;
-        self.client_charset |= statement.charset.changes_reading();
+        // The bytes of ASCII are the same signs in UTF-8, and the others are no blanks.
+        let utf8 = matches!(statement.charset, CharsetSetting::Names { utf8: true, .. });
+        let alike = utf8 && mode.high_blank.is_none();
+        self.client_charset |= statement.charset.changes_reading() && !alike;
         self.unsure_client_charset |= statement.charset == CharsetSetting::Unsure;
         self.sql_mode |= statement.sets_lex_mode;
     }

@@ -343,6 +343,8 @@ fn names(scanner: &mut Scanner<'_>) -> CharsetSetting {
         skip_value(scanner);
         return CharsetSetting::Unsure;
     }
+    let name = literal(scanner).map_or(&b""[..], |place| &scanner.text[place]);
+    let utf8 = [&b"utf8mb4"[..], b"utf8", b"utf8mb3"].iter().any(|known| known.eq_ignore_ascii_case(name));
     scanner.bump();
     let mut collation = None;
     if scanner.is_word("collate") {
@@ -357,7 +359,7 @@ fn names(scanner: &mut Scanner<'_>) -> CharsetSetting {
         scanner.bump();
     }
     if scanner.current.is(b',') || scanner.current.ends_statement() {
-        return CharsetSetting::Names { collation };
+        return CharsetSetting::Names { utf8, collation };
     }
     skip_value(scanner);
     CharsetSetting::Unsure

@@ -223,6 +223,12 @@ fn a_character_set_that_changes_within_a_text_is_doubtful() {
     assert!(!doubtful(b"SET NAMES utf8mb4; SET time_zone = '+00:00'; SELECT 1"));
     assert!(!doubtful("SET NAMES utf8mb4 COLLATE utf8mb4_bin; SELECT 1".as_bytes()));
     assert!(!doubtful("SET NAMES utf8mb4 /* \u{e4} */".as_bytes()));
+    assert!(!doubtful("SET NAMES 'UTF8'; SELECT '\u{e4}'".as_bytes()));
+    assert!(doubtful(b"SET NAMES cp1251; SELECT\xa0GET_LOCK('a', 1)"), "a blank there");
+    assert!(doubtful("SET NAMES utf8mb4; SELECT '\u{e4}'; SET NAMES latin1".as_bytes()));
+    let blank = LexMode { high_blank: Some(0xa0), ..LexMode::default() };
+    let found = classify(b"SET NAMES utf8mb4; SELECT\xa0GET_LOCK('a', 1)", blank);
+    assert!(found.effects.contains(Effects::UNKNOWN), "a blank before, and a name then");
 }
 
 #[test]
@@ -745,7 +751,7 @@ fn inserts_in_any_statement_of_a_text() {
 fn charsets() {
     let charset = |text: &str| plain(text).charset;
     let names = |text: &str| match charset(text) {
-        CharsetSetting::Names { collation } => collation.map(|span| text[span].to_owned()),
+        CharsetSetting::Names { collation, .. } => collation.map(|span| text[span].to_owned()),
         other => panic!("{text}: {other:?}"),
     };
     assert_eq!(names("SET NAMES utf8mb4"), None);

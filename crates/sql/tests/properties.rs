@@ -25,7 +25,7 @@ fn without_places(mut found: Classification) -> Classification {
         call.span = 0..0;
         call.names_item = call.names_item.take().map(|_| 0..0);
     }
-    if let CharsetSetting::Names { collation: Some(span) } = &mut found.charset {
+    if let CharsetSetting::Names { collation: Some(span), .. } = &mut found.charset {
         *span = 0..0;
     }
     found
@@ -104,7 +104,7 @@ fn holds(text: &[u8], mode: LexMode) {
     for call in &found.calls {
         assert!(call.span.start < call.span.end && call.span.end <= text.len());
     }
-    if let CharsetSetting::Names { collation: Some(span) } = &found.charset {
+    if let CharsetSetting::Names { collation: Some(span), .. } = &found.charset {
         assert!(span.start <= span.end && span.end <= text.len());
     }
     assert!(!found.plain_read || (found.effects.is_empty() && found.reads.is_empty() && !found.several));
