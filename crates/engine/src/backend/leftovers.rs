@@ -71,6 +71,11 @@ impl Engine {
 }
 
 impl Backend {
+    /// Whether the server's list of warnings and errors is empty.
+    pub(crate) fn has_no_diagnostics(&self) -> bool {
+        self.leftovers.diagnostics == 0
+    }
+
     /// Whether [`CLEAR`] has to go ahead of a client's request.
     pub(super) fn must_be_cleared(&self, client: u32, request: &Request) -> bool {
         self.leftovers.are_of_others(client, asks(request))

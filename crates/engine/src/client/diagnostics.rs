@@ -50,6 +50,9 @@ impl Engine {
     /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then. The server
     /// is asked only about what it is known to keep for this client: anything else would be another's.
     pub(super) fn show_saved_warnings(&mut self, key: usize) -> bool {
+        if self.shows_nothing_in_doubt(key) {
+            return false;
+        }
         let reader = self.reader(key);
         let client = &mut self.clients[key];
         let diagnostics = &client.aftermath.diagnostics;
@@ -63,6 +66,13 @@ impl Engine {
         self.outbox.send(client.connection, &reply);
         client.aftermath.row_count = -1;
         true
+    }
+
+    /// The list is empty on the client's backend too, and says so in a character set that only the server knows.
+    fn shows_nothing_in_doubt(&self, key: usize) -> bool {
+        let client = &self.clients[key];
+        let nothing = client.doubts.is_some() && client.aftermath.diagnostics.counts() == (0, 0);
+        nothing && client.backend.is_some_and(|backend| self.backends[backend].has_no_diagnostics())
     }
 
     /// The other statements about diagnostics: counts become literals, of the saved rows those are shown that are asked
