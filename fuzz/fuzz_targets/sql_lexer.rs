@@ -127,7 +127,7 @@ fn assert_sound(text: &[u8], mode: LexMode) {
             assert!(item.end <= text.len(), "the item is of the text: {item:?}");
         }
     }
-    if let CharsetSetting::Names { collation: Some(span) } = &found.charset {
+    if let CharsetSetting::Names { collation: Some(span), .. } = &found.charset {
         assert!(span.start <= span.end && span.end <= text.len());
     }
     if found.plain_read {
@@ -201,7 +201,7 @@ fn without_places(mut found: Classification) -> Classification {
         call.span = 0..0;
         call.names_item = call.names_item.take().map(|_| 0..0);
     }
-    if let CharsetSetting::Names { collation: Some(span) } = &mut found.charset {
+    if let CharsetSetting::Names { collation: Some(span), .. } = &mut found.charset {
         *span = 0..0;
     }
     found.comment_at_end = false;
