@@ -262,7 +262,7 @@ def test_those_who_have_not_logged_in_hold_no_places(own_server, own_onramp, mon
 def test_what_kinds_of_statements_are_taken_for(own_server, own_onramp, monkeypatch):
     monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", PASSWORD)
     port = free_port()
-    onramp = own_onramp(own_server, admin_listen=f"127.0.0.1:{port}", workers=1, long_statement_time="30ms")
+    onramp = own_onramp(own_server, admin_listen=f"127.0.0.1:{port}", workers=1, long_statement_time="1s")
     onramp.admin_port = port
     with connect(onramp) as admin, connect_pymysql(onramp) as client:
         def is_taken_for(text, word):
@@ -272,5 +272,5 @@ def test_what_kinds_of_statements_are_taken_for(own_server, own_onramp, monkeypa
         while not is_taken_for("select ? + ?", "short"):
             rows(client, "SELECT 1 + 2")
         while not is_taken_for("select sleep (?)", "long"):
-            rows(client, "SELECT SLEEP(0.05)")
+            rows(client, "SELECT SLEEP(1.1)")
         assert not is_taken_for("select ? + ?", "long") and not is_taken_for("select sleep (?)", "short")
