@@ -141,7 +141,7 @@ impl Engine {
     fn preludes_stand(&mut self, key: usize, client: usize, statement: &InFlight, chooses_schema: bool) {
         let effects = statement.prelude_effects;
         if effects.schema {
-            // It may be the one that was there.
+            // Also where the schema was there before: USE takes up its rights anew.
             self.note_rights_taken_up(key);
         }
         if effects.begin {

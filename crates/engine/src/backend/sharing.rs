@@ -1,9 +1,9 @@
 //! The backends on which short reads follow each other.
 //!
-//! Reads of one account in one session state follow each other as they are. Where there are more states than backends that may be
-//! shared, or those of one state are full, and the states differ in their schema alone, all may follow all: then a USE goes ahead of a read
-//! in one text with it, so that the read does not run where its schema cannot be chosen. As long as such texts are in flight, nobody knows
-//! which schema the next read will find, and it brings its own along.
+//! Reads of one account in one session state follow each other as they are. Where there are more than twice as many states as backends
+//! that may be shared, or those of one state are full, and the states differ in their schema alone, all may follow all: then a USE goes ahead
+//! of a read in one text with it, so that the read does not run where its schema cannot be chosen. As long as texts that choose another schema
+//! are in flight, nobody knows which schema the next read will find, and it brings its own along.
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ const STATES_OF_EACH: usize = 2;
 struct Share {
     /// In all states together.
     account: usize,
-    /// In one state. None where there is not one for each of them.
+    /// In one state; 0 where there are too many states for each to have backends of its own.
     state: usize,
 }
 
