@@ -227,6 +227,28 @@ impl Parameters {
         self.habits.moves = random.percent(40);
     }
 
+    /// So many clients that are alike and ask for the same few things, mostly: short reads, but for so many in a hundred. One permit,
+    /// so that they share a backend.
+    #[must_use]
+    pub fn of_readers(mut self, clients: u32, slow_percent: u64) -> Self {
+        self.coalescing.reads = false;
+        self.profile = Profile::Native;
+        self.thread_handling = ThreadHandling::PoolOfThreads;
+        self.clients = clients;
+        self.permits = 1;
+        self.in_flight = 16;
+        self.shared_backends = 1;
+        self.stall_limit = Duration::from_secs(3600);
+        self.drains_early = false;
+        self.conditions.delay = 0;
+        self.speed.usual = 1_000;
+        self.speed.slow_percent = slow_percent;
+        let habits = &mut self.habits;
+        habits.popular = true;
+        (habits.settings, habits.transactions, habits.pins, habits.prepared) = (false, false, false, false);
+        self
+    }
+
     /// Whether clients may see errors that a direct connection would not give.
     pub fn tolerates_losses(&self) -> bool {
         self.faults.any() || self.habits.kills || !self.has_room()

@@ -1,8 +1,5 @@
 //! Reads in one schema after the other that follow each other on one backend: runs meet that, and nothing of it shows.
 
-use std::time::Duration;
-
-use engine::{Profile, ThreadHandling};
 use simulator::{Outcome, Parameters, run_engine};
 
 /// As many as run in a few seconds without optimisation.
@@ -11,23 +8,9 @@ const SEEDS: u64 = 12;
 /// Clients that are alike but for their schema and ask for the same few things, mostly. One permit and three schemas, so that all share
 /// a backend. Backends are lost, statements killed and clients leave in the middle of it as the seed has it.
 fn crowd(seed: u64, workers: u32, rescue_reads: bool) -> Outcome {
-    let mut parameters = Parameters::draw(seed, 20_000).with_workers(workers);
+    let mut parameters = Parameters::draw(seed, 20_000).with_workers(workers).of_readers(30, 2);
     parameters.rescue_reads = rescue_reads;
-    parameters.coalescing.reads = false;
-    parameters.profile = Profile::Native;
-    parameters.thread_handling = ThreadHandling::PoolOfThreads;
-    parameters.clients = 30;
-    parameters.permits = 1;
-    parameters.in_flight = 16;
-    parameters.shared_backends = 1;
-    parameters.stall_limit = Duration::from_secs(3600);
-    parameters.drains_early = false;
-    parameters.conditions.delay = 0;
-    parameters.speed.usual = 1_000;
-    parameters.speed.slow_percent = 2;
-    let habits = &mut parameters.habits;
-    (habits.popular, habits.moves) = (true, true);
-    (habits.settings, habits.transactions, habits.pins, habits.prepared) = (false, false, false, false);
+    parameters.habits.moves = true;
     let outcome = run_engine(parameters, false);
     assert_eq!(outcome.violation, None, "seed {seed}, {workers} workers");
     outcome

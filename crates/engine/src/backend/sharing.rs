@@ -320,13 +320,16 @@ mod tests {
     use super::*;
     use crate::session::{SessionState, Sessions};
 
+    fn in_three_schemas() -> [SessionId; 3] {
+        let mut sessions = Sessions::default();
+        [b"one".as_slice(), b"other", b"third"].map(|schema| {
+            sessions.hold(SessionState { schema: Some(schema.into()), ..SessionState::default() })
+        })
+    }
+
     #[test]
     fn states_count_for_a_second_and_the_one_behind_it() {
-        let mut sessions = Sessions::default();
-        let mut in_schema = |schema: &str| {
-            sessions.hold(SessionState { schema: Some(schema.as_bytes().into()), ..SessionState::default() })
-        };
-        let [one, other, third] = ["one", "other", "third"].map(&mut in_schema);
+        let [one, other, third] = in_three_schemas();
         let (mine, theirs) = (IdentityId::of_test(0), IdentityId::of_test(1));
         let mut states = States::default();
         let at = Instant::from_micros;
@@ -342,11 +345,7 @@ mod tests {
 
     #[test]
     fn all_who_share_backends_may_have_as_many() {
-        let mut sessions = Sessions::default();
-        let mut in_schema = |schema: &str| {
-            sessions.hold(SessionState { schema: Some(schema.as_bytes().into()), ..SessionState::default() })
-        };
-        let [one, other, third] = ["one", "other", "third"].map(&mut in_schema);
+        let [one, other, third] = in_three_schemas();
         let (mine, theirs) = (IdentityId::of_test(0), IdentityId::of_test(1));
         let (mut sharing, now) = (SharedBackends::default(), Instant::START);
         assert_eq!(
