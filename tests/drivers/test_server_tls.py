@@ -10,7 +10,7 @@ import pytest
 from harness import raw
 from harness.certificates import Authority
 from harness.raw import Err, Ok
-from harness.server import Server
+from harness.server import ADMIN, OTHER, Server
 from harness.waiting import until
 
 # SHOW STATUS tells clients of their own.
@@ -38,6 +38,18 @@ def refusal(onramp):
     """Why the server cannot be used, from the log."""
     onramp.says("cannot be used: ")
     return onramp.log_text().split("cannot be used: ")[1].splitlines()[0]
+
+
+def test_a_backend_changes_its_account_inside_tls(own_onramp, tls_server, authority):
+    onramp = own_onramp(tls_server, workers=1, max_backends=1, backend_tls="verify-full", backend_tls_ca=authority.path)
+    with raw.connect(tls_server, *ADMIN) as admin, raw.connect(onramp) as app, raw.connect(onramp, *OTHER) as other:
+        assert app.value("SELECT CURRENT_USER()") == b"app@%"
+        before = admin.query("SHOW GLOBAL STATUS LIKE 'Connections'").rows
+        for _ in range(3):
+            for client, name in ((other, b"other@%"), (app, b"app@%")):
+                assert client.value("SELECT CURRENT_USER()") == name
+                assert client.query(BACKENDS_TLS).rows[0][1] == b"TLSv1.3"
+        assert admin.query("SHOW GLOBAL STATUS LIKE 'Connections'").rows == before
 
 
 def test_verified_in_full(own_onramp, tls_server, authority):

@@ -13,6 +13,7 @@ const LIVE: &[&str] = &[
     "accounts_refresh",
     "adaptive_lifo",
     "address_permits",
+    "backend_change_user",
     "backend_connect_timeout",
     "backend_idle_timeout",
     "backend_prepared_statements",

@@ -109,6 +109,7 @@ fn the_defaults_of_the_table_are_those_of_the_engine() {
         carry_user_variables,
         lazy_set,
         max_backends,
+        change_accounts,
         user_backends_share,
         max_connections,
         high_prio_mode,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use wire::{AuthSwitch, Capabilities, ErrPacket, Greeting, LoginRequest, WireError, sha2_password};
+use wire::{
+    AuthSwitch, Capabilities, ChangeUser, ErrPacket, Greeting, LoginRequest, WireError, sha2_password,
+};
 use zeroize::Zeroizing;
 
 use crate::accounts::method::Method;
@@ -134,13 +136,10 @@ struct Exchange {
     established: Established,
     /// How we answer; `None` for a plugin that asks for no more than we are.
     method: Option<Method>,
-    scramble: [u8; 20],
     /// Of our next packet.
     sequence: u8,
     /// The server's public key has been asked for. Any other that comes would be of somebody on the way, who wants the password.
     awaits_key: bool,
-    /// Inside TLS, `sha256_password` sends the password as it is (sha256_password_auth_client).
-    encrypted: bool,
 }
 
 /// What the server said of itself in its greeting.
@@ -154,6 +153,10 @@ pub(crate) struct Established {
     pub(crate) capabilities: Capabilities,
     /// The method of its greeting, which it expects of most clients.
     pub(crate) method: Method,
+    /// The latest that it has sent.
+    scramble: [u8; 20],
+    /// TLS stands. Inside of it, `sha256_password` sends the password as it is (sha256_password_auth_client).
+    encrypted: bool,
 }
 
 #[cfg(test)]
@@ -161,7 +164,15 @@ impl Established {
     /// A server of this version.
     pub(crate) fn of_test(version: &str, capabilities: Capabilities) -> Self {
         let version = version.as_bytes().to_vec();
-        Self { thread_id: 1, version, offered: capabilities, capabilities, method: Method::Native }
+        Self {
+            thread_id: 1,
+            version,
+            offered: capabilities,
+            capabilities,
+            method: Method::Native,
+            scramble: [0; 20],
+            encrypted: false,
+        }
     }
 }
 
@@ -187,6 +198,29 @@ pub(crate) enum Outcome {
 impl ServerLogin {
     pub(crate) fn new(credentials: Credentials) -> Self {
         Self { credentials, phase: Phase::Greeting, input: Vec::new(), encrypted: false }
+    }
+
+    /// On a connection that stands, whose account is to be another one: COM_CHANGE_USER. Both servers answer that with a switch,
+    /// to the account's own method (`send_plugin_request_packet`).
+    pub(crate) fn change(credentials: Credentials, established: &Established, out: &mut Vec<u8>) -> Self {
+        let method = credentials.first_method(established.method);
+        let mut exchange =
+            Exchange { established: established.clone(), method, sequence: 0, awaits_key: false };
+        // A first method sends no password.
+        let response = exchange.response(&credentials).unwrap_or_default();
+        let request = ChangeUser {
+            user: &credentials.user,
+            auth_response: &response,
+            schema: None,
+            collation: Some(u16::from(credentials.collation)),
+            auth_plugin: Some(method.unwrap_or(Method::Native).name()),
+            attributes: &[],
+        };
+        let mut payload = Vec::new();
+        request.put(&mut payload);
+        exchange.put(out, &payload);
+        let encrypted = established.encrypted;
+        Self { credentials, phase: Phase::Answer(exchange), input: Vec::new(), encrypted }
     }
 
     /// What the server has said of itself, once its greeting has been answered.
@@ -322,12 +356,12 @@ impl ServerLogin {
                 offered: greeting.capabilities,
                 capabilities,
                 method: greeted,
+                scramble: greeting.scramble,
+                encrypted: self.encrypted,
             },
             method,
-            scramble: greeting.scramble,
             sequence,
             awaits_key: false,
-            encrypted: self.encrypted,
         };
         let mut payload = Vec::new();
         // A first method sends no password.
@@ -373,7 +407,7 @@ impl Exchange {
         switch: &AuthSwitch<'_>,
         out: &mut Vec<u8>,
     ) -> Option<Outcome> {
-        self.scramble = switch.data.first_chunk().copied().unwrap_or_default();
+        self.established.scramble = switch.data.first_chunk().copied().unwrap_or_default();
         // unix_socket and auth_socket look at the socket's owner and want no bytes; any other plugin will refuse an empty
         // answer with an error of its own.
         self.method = Method::of_name(switch.plugin);
@@ -397,22 +431,22 @@ impl Exchange {
             return Err(Withheld::Method);
         }
         Ok(match (method, &credentials.secret) {
-            (Method::Native, secret) => Zeroizing::new(secret.native_token(&self.scramble)),
+            (Method::Native, secret) => Zeroizing::new(secret.native_token(&self.established.scramble)),
             (Method::CachingSha2 | Method::Ed25519, Secret::Native(_)) => Zeroizing::default(),
             // A zero byte says that there is no password (sha256_password_auth_client).
             (_, Secret::None) | (Method::Clear | Method::Dialog, Secret::Native(_)) => plain(&[0]),
             (Method::Clear | Method::Dialog, Secret::Password(password)) => {
-                let may = credentials.way != Way::Open || credentials.is_verified(self.encrypted);
+                let may = credentials.way != Way::Open || credentials.is_verified(self.established.encrypted);
                 if !may {
                     return Err(Withheld::Way);
                 }
                 password.terminated()
             }
             (Method::CachingSha2 | Method::Ed25519, Secret::Password(password)) => {
-                plain(&sha2_password::token(password.digest1(), &self.scramble))
+                plain(&sha2_password::token(password.digest1(), &self.established.scramble))
             }
             // Inside TLS the server takes it as it is, and nothing else (sha256_password_authenticate).
-            (Method::Sha256, Secret::Password(password)) if self.encrypted => {
+            (Method::Sha256, Secret::Password(password)) if self.established.encrypted => {
                 if !credentials.is_verified(true) {
                     return Err(Withheld::Way);
                 }
@@ -431,8 +465,8 @@ impl Exchange {
         match (more, password) {
             ([sha2_password::FAST_AUTHENTICATION], _) => {}
             ([sha2_password::FULL_AUTHENTICATION], Some(password)) => {
-                let as_it_is = self.encrypted || credentials.way == Way::Socket;
-                if as_it_is && credentials.is_verified(self.encrypted) {
+                let as_it_is = self.established.encrypted || credentials.way == Way::Socket;
+                if as_it_is && credentials.is_verified(self.established.encrypted) {
                     self.put(out, &password.terminated());
                 } else if as_it_is {
                     return Some(Outcome::Withheld(Withheld::Way));
@@ -447,7 +481,7 @@ impl Exchange {
                     return Some(Outcome::Withheld(Withheld::Key));
                 }
                 let mut bytes = password.terminated();
-                sha2_password::mix_with_scramble(&mut bytes, &self.scramble);
+                sha2_password::mix_with_scramble(&mut bytes, &self.established.scramble);
                 return Some(Outcome::Encrypt { bytes, public_key: public_key.to_vec() });
             }
             // Nothing to send: the server will refuse it in its own words.

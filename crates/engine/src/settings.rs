@@ -72,6 +72,8 @@ pub struct Settings {
     pub max_backends: u32,
     /// So many at most in that case: what else sets a bound, such as open files. From 1.
     pub most_backends: u32,
+    /// Whether idle backends change their account where another account needs their place.
+    pub change_accounts: bool,
     /// How many percent of the backends that other users do not use one user may use for what keeps one, from 1 to 100.
     pub user_backends_share: u32,
     /// Clients at the same time; one more gets error 1040.
@@ -387,6 +389,7 @@ impl Default for Settings {
             shared_backends: 0,
             max_backends: 0,
             most_backends: 16_384,
+            change_accounts: true,
             user_backends_share: 90,
             max_connections: 100_000,
             high_prio_mode: HighPrioMode::Transactions,

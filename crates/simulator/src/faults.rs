@@ -57,6 +57,8 @@ pub struct Parameters {
     pub coalescing: CoalescingSettings,
     /// `rescue_reads`.
     pub rescue_reads: bool,
+    /// `backend_change_user`.
+    pub change_accounts: bool,
     /// `adaptive_lifo`.
     pub adaptive_lifo: bool,
     /// `high_prio_mode` is statements, transactions or none.
@@ -141,6 +143,7 @@ impl Parameters {
             ]),
             coalescing: CoalescingSettings::default(),
             rescue_reads: true,
+            change_accounts: true,
             adaptive_lifo: true,
             thread_handling: if roomy && random.percent(10) {
                 ThreadHandling::OneThreadPerConnection
@@ -154,11 +157,7 @@ impl Parameters {
                 high_water: *random.pick(&[1_000, 16_384]),
                 slow_chunk: *random.pick(&[200, 4_000]),
             },
-            speed: Speed {
-                usual: *random.pick(&[50, 1_000, 10_000]),
-                slow_percent: *random.pick(&[0, 2, 20]),
-                switch_percent: *random.pick(&[0, 20]),
-            },
+            speed: draw_speed(&mut random),
             habits: draw_habits(&mut random, faulty),
             faults: Faults {
                 backend_losses: faulty && random.percent(70),
@@ -204,6 +203,8 @@ impl Parameters {
             self.user_backends_share = u32::try_from(random.between(20, 90)).expect("small");
             self.overload.idle_hold_timeout = Duration::from_micros(random.between(50_000, 5_000_000));
         }
+        self.change_accounts = random.percent(85);
+        self.speed.refused_change_percent = *random.pick(&[0, 0, 20, 100]);
     }
 
     /// Clients that ask for the same things and are alike most of the time, and fewer permits than clients, so that the same
@@ -345,6 +346,7 @@ impl Parameters {
             high_prio_mode: self.high_prio_mode,
             coalescing: self.coalescing,
             rescue_reads: self.rescue_reads,
+            change_accounts: self.change_accounts,
             high_prio_tickets: u32::MAX,
             prio_kickup_timer: Duration::from_millis(100),
             adaptive_lifo: self.adaptive_lifo,
@@ -375,6 +377,16 @@ impl Parameters {
                 ..settings.of_profile(profile, self.workers)
             },
         }
+    }
+}
+
+fn draw_speed(random: &mut Random) -> Speed {
+    Speed {
+        usual: *random.pick(&[50, 1_000, 10_000]),
+        slow_percent: *random.pick(&[0, 2, 20]),
+        switch_percent: *random.pick(&[0, 20]),
+        refused_change_percent: 0,
+        keeps_roles: true,
     }
 }
 
@@ -445,7 +457,7 @@ impl fmt::Display for Parameters {
             f,
             "  {} clients, {} happenings; {} workers, permits {}, statements_in_flight {}, shared_backends {}, max_backends {} (the server takes {}), max_connections {}, \
              statement_memory {}, stall_limit {:?}, {:?}, {:?}, {:?}, transaction_delay {:?}, {:?}, \
-             rescue_reads {}, adaptive_lifo {}",
+             rescue_reads {}, adaptive_lifo {}, backend_change_user {}",
             self.clients,
             self.steps,
             self.workers,
@@ -463,7 +475,8 @@ impl fmt::Display for Parameters {
             self.transaction_delay,
             self.coalescing,
             self.rescue_reads,
-            self.adaptive_lifo
+            self.adaptive_lifo,
+            self.change_accounts
         )?;
         writeln!(f, "  {:?}", self.conditions)?;
         writeln!(f, "  {:?}", self.speed)?;

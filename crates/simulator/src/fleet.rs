@@ -197,6 +197,10 @@ impl Subject for Fleet {
         self.engines.iter().map(|engine| engine.overview().totals.rescues).sum()
     }
 
+    fn account_changes(&self) -> u64 {
+        self.engines.iter().map(Subject::account_changes).sum()
+    }
+
     fn shared_reads(&self) -> (u64, u64) {
         let of_each = self.engines.iter().map(Subject::shared_reads);
         of_each.fold((0, 0), |(reads, schemas), (more, brought)| (reads + more, schemas + brought))

@@ -24,6 +24,11 @@ pub trait Subject: Program {
         (0, 0)
     }
 
+    /// How often a backend of it was to change its account.
+    fn account_changes(&self) -> u64 {
+        0
+    }
+
     /// What is to be done on other threads than its own, with the worker that wants it.
     fn tasks(&mut self) -> Vec<(usize, Task)> {
         Vec::new()
@@ -48,6 +53,10 @@ impl Subject for Engine {
     fn shared_reads(&self) -> (u64, u64) {
         let totals = self.overview().totals;
         (totals.shared_reads, totals.schemas_brought)
+    }
+
+    fn account_changes(&self) -> u64 {
+        self.overview().totals.account_changes
     }
 
     fn tasks(&mut self) -> Vec<(usize, Task)> {

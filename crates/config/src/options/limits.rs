@@ -30,6 +30,22 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         section: Section::Limits,
     },
     OptionSpec {
+        name: "backend_change_user",
+        kind: Kind::Word(&[
+            ("off", |configuration| configuration.engine.change_accounts = false),
+            ("on", |configuration| configuration.engine.change_accounts = true),
+        ]),
+        default: "on",
+        example: "off",
+        doc: "Whether an idle backend becomes another account's by COM_CHANGE_USER where all places are taken (max_backends) \
+              and that account has statements, instead of being closed for a new connection. The server does a half to a \
+              third of the work of a login then, and inside TLS a thirtieth. Backends log in all the same where the server has an \
+              init_connect, which it runs at logins alone; where the account that an idle backend has had has a default role, \
+              which a MariaDB would leave to the next account; with backend_proxy_protocol and backend_compression; and for a minute \
+              where a change to the account has not worked. What audits logins on the server sees changes of user instead.",
+        section: Section::Limits,
+    },
+    OptionSpec {
         name: "user_backends_share",
         kind: Kind::Count(1..=100, |configuration| &mut configuration.engine.user_backends_share),
         // Of 128 backends twelve are left: enough for others' statements one after the other, little to do without.

@@ -127,12 +127,28 @@ impl Engine {
         collation: u8,
         origin: Origin,
     ) {
-        let Some(facts) = &self.facts else { return self.workers.places.give(self.worker) };
+        let Some(backend) = self.new_backend(identity, class, collation, origin) else {
+            return self.workers.places.give(self.worker);
+        };
+        self.backends.insert(backend);
+        let address = self.settings.server[self.server.address].clone();
+        self.outbox.connect(self.last_token, address);
+    }
+
+    /// A backend that is yet to be connected and to log in; none as long as nobody knows the server.
+    pub(super) fn new_backend(
+        &mut self,
+        identity: IdentityId,
+        class: Capabilities,
+        collation: u8,
+        origin: Origin,
+    ) -> Option<Backend> {
+        let facts = self.facts.as_ref()?;
         let (login_collation, login_charset) = facts.charset_of_login(collation);
         let state = SessionState { charset: login_charset.clone(), ..SessionState::default() };
         let session = self.sessions.hold(state);
         self.last_token += 1;
-        let backend = Backend {
+        Some(Backend {
             token: self.last_token,
             connection: None,
             phase: Phase::Connecting,
@@ -145,6 +161,8 @@ impl Engine {
             class,
             thread_id: 0,
             capabilities: Capabilities(0),
+            established: None,
+            has_role: false,
             login_collation,
             login_charset,
             session,
@@ -172,39 +190,40 @@ impl Engine {
             paused: false,
             afterwards: Afterwards::Keep,
             out: Vec::new(),
-        };
-        self.backends.insert(backend);
-        let address = self.settings.server[self.server.address].clone();
-        self.outbox.connect(self.last_token, address);
+        })
     }
 
     /// The driver's answer: the connection stands.
     pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
         let Some(key) = self.backend_of(token) else { return self.outbox.close(connection) };
         self.set_role(connection, Role::Backend(key));
-        let (way, tls) = (self.way_to_server(), self.wanted_server_tls());
+        let credentials = self.credentials_of(&self.backends[key]);
         let backend = &mut self.backends[key];
         backend.connection = Some(connection);
+        backend.phase = Phase::LoggingIn(Box::new(ServerLogin::new(credentials)));
+        let address = self.identities.identity(backend.identity).address;
+        let header = self.proxy_header(address);
+        self.put_to_backend(key, &header);
+    }
+
+    /// With what a backend logs in.
+    pub(super) fn credentials_of(&self, backend: &Backend) -> Credentials {
         let identity = self.identities.identity(backend.identity);
         let account = &identity.account;
         // Its plugin may have changed since somebody logged in.
         let accounts = self.facts.as_ref().map(|facts| &facts.accounts);
         let present = accounts.and_then(|accounts| accounts.named(&account.user, &account.host));
-        let credentials = Credentials {
+        Credentials {
             user: identity.user.clone(),
             secret: identity.secret.clone(),
             methods: present.unwrap_or(account).methods(),
-            way,
+            way: self.way_to_server(),
             known_keys: Arc::clone(&self.settings.server_keys),
-            tls,
+            tls: self.wanted_server_tls(),
             collation: backend.login_collation,
             extra: (backend.class & client::CLASS) | OF_BACKENDS,
             compression: self.settings.server_compression,
-        };
-        backend.phase = Phase::LoggingIn(Box::new(ServerLogin::new(credentials)));
-        let address = identity.address;
-        let header = self.proxy_header(address);
-        self.put_to_backend(key, &header);
+        }
     }
 
     pub(crate) fn backend_connect_failed(&mut self, token: u64, errno: i32) {
@@ -234,6 +253,7 @@ impl Engine {
                 backend.phase = Phase::SettingUp;
                 let connection = backend.connection.expect("its bytes have just come");
                 self.start_server_compression(connection, established.capabilities);
+                self.backends[key].established = Some(established);
                 self.server.answered();
                 self.send_setup(key);
             }
@@ -277,15 +297,18 @@ impl Engine {
         }
     }
 
-    /// The trackers on, and the question who the server takes us for: it sees our address instead of the client's.
+    /// The trackers on, and the question who the server takes us for, since it sees our address instead of the client's, and whether
+    /// the account has a role.
     fn send_setup(&mut self, key: usize) {
-        let who = if self.facts.as_ref().is_some_and(Facts::is_mariadb) {
+        let facts = self.facts.as_ref();
+        let who = if facts.is_some_and(Facts::is_mariadb) {
             "CURRENT_USER()"
         } else {
             // A MySQL server that maps proxy users (check_proxy_users) tells their own account here, in quotes.
             "IFNULL(REPLACE(@@proxy_user,0x27,''),CURRENT_USER())"
         };
-        let text = format!("{TRACKERS_ON};SELECT {who}");
+        let role = if facts.is_some_and(Facts::has_roles) { ",CURRENT_ROLE()" } else { "" };
+        let text = format!("{TRACKERS_ON};SELECT {who}{role}");
         self.send_own(key, Owner::Setup, CommandKind::Query, text.as_bytes(), Expect::ResultSets, 1);
     }
 
@@ -295,8 +318,12 @@ impl Engine {
             let message = String::from_utf8_lossy(&error.message).into_owned();
             return self.backend_refused(key, error.code, message);
         }
-        let found = super::kept::first_field(&summary.kept).unwrap_or_default();
+        let row = super::kept::rows_of(&summary.kept).into_iter().next().unwrap_or_default();
+        let mut fields = row.into_iter().map(Option::unwrap_or_default);
+        let (found, role) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
         let backend = &mut self.backends[key];
+        // MySQL's word for none; MariaDB says NULL.
+        backend.has_role = !role.is_empty() && role != b"NONE";
         let account = &self.identities.identity(backend.identity).account;
         let expected = [account.user.as_slice(), b"@", account.host.as_bytes()].concat();
         if !found.eq_ignore_ascii_case(&expected) {
@@ -391,9 +418,18 @@ impl Engine {
 
     /// Takes a backend out of all tables. Its connection has been closed, or has ended.
     pub(crate) fn remove_backend(&mut self, key: usize) {
+        let backend = self.take_backend_out(key);
+        self.workers.places.give(self.worker);
+        if let Some(connection) = backend.connection {
+            self.set_role(connection, Role::Free);
+        }
+        self.claim_failed(backend.token, Unproved::Lost);
+    }
+
+    /// Takes a backend out of all tables, but for its place and its connection.
+    pub(super) fn take_backend_out(&mut self, key: usize) -> Backend {
         self.forget_prepared(key);
         let backend = self.backends.remove(key);
-        self.workers.places.give(self.worker);
         if backend.permit == Permit::Held {
             self.scheduler.finish();
         }
@@ -408,10 +444,7 @@ impl Engine {
         self.dirty.retain(|&dirty| dirty != key);
         self.release_identity(backend.identity);
         self.sessions.release(backend.session);
-        if let Some(connection) = backend.connection {
-            self.set_role(connection, Role::Free);
-        }
-        self.claim_failed(backend.token, Unproved::Lost);
+        backend
     }
 
     /// Gives up attempts that have taken longer than `backend_connect_timeout`.

@@ -64,7 +64,8 @@ fn state_of_refusal(code: u16) -> &'static [u8; 5] {
 impl Engine {
     /// The server has closed a backend, or the connection broke.
     pub(crate) fn backend_gone(&mut self, key: usize, reason: &str) {
-        let in_login = !self.backends[key].is_ready();
+        let backend = &self.backends[key];
+        let in_login = !backend.is_ready() && backend.origin != Origin::Changed;
         self.backends[key].connection = self.backends[key].connection.take().inspect(|&connection| {
             self.set_role(connection, crate::engine::Role::Free);
         });
@@ -84,11 +85,12 @@ impl Engine {
 
     fn lose_backend(&mut self, key: usize, reason: &str) {
         self.lock_wait_ended(key);
+        let is_told = self.change_failed(key, reason);
         let backend = &mut self.backends[key];
         let (thread_id, holder) = (backend.thread_id, backend.holder.take());
         let statements = std::mem::take(&mut backend.in_flight);
         let first_since = backend.first_since;
-        let quiet = (statements.is_empty() && holder.is_none()) || self.was_to_end(&statements);
+        let quiet = is_told || (statements.is_empty() && holder.is_none()) || self.was_to_end(&statements);
         self.remove_backend(key);
         for (place, statement) in statements.into_iter().enumerate() {
             // Only the first can have been answered in part.
@@ -212,6 +214,9 @@ impl Engine {
         debug_assert!(!matches!(self.backends[key].phase, Phase::Ready), "a login is refused before its end");
         if let Some(connection) = connection {
             self.outbox.close(connection);
+        }
+        if self.change_failed(key, &message) {
+            return self.remove_backend(key);
         }
         self.claim_refused(key, code, &message);
         // Those that there are go on, as logged-in connections do; others wait for them, or for the server to take more.

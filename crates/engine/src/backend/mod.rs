@@ -2,6 +2,7 @@
 
 pub(crate) mod aftermath;
 mod beliefs;
+mod change;
 pub(crate) mod compression;
 pub(crate) mod connect;
 pub(crate) mod contended;
@@ -45,7 +46,7 @@ use crate::coalescing::Group;
 use crate::errors::MySqlError;
 use crate::learned::lock_waits::SeenWait;
 use crate::request::RequestKind;
-use crate::server_login::ServerLogin;
+use crate::server_login::{Established, ServerLogin};
 use crate::session::{Charset, SessionId};
 use crate::stored_code::{CodeChange, Hidden};
 use crate::workers::places::Origin;
@@ -74,6 +75,10 @@ pub(crate) struct Backend {
     pub(crate) class: Capabilities,
     pub(crate) thread_id: u32,
     pub(crate) capabilities: Capabilities,
+    /// What was agreed on at its login, once that is over.
+    established: Option<Established>,
+    /// Its account has a role there by itself.
+    has_role: bool,
     /// The collation number of its login.
     pub(crate) login_collation: u8,
     /// What that stands for, and COM_RESET_CONNECTION brings back.

@@ -1,10 +1,10 @@
 //! When backends are opened, and whose places they take.
 //!
 //! Each login (an account, and what of its capabilities must be alike) has backends of its own. Where all places are taken, one for
-//! another login takes the place of an idle one. That costs the server a login, and one more as soon as the other login comes again:
-//! a place that goes round between logins costs far more than the statements that it serves. So it changes hands at once only for a
-//! login that has no backend of which to expect anything, and for others only where a statement has waited for longer than that is
-//! worth, and at the cost of somebody who has not used it for as long.
+//! another login takes the place of an idle one, which changes its account or is closed. That costs the server a login, and one more
+//! as soon as the other login comes again: a place that goes round between logins costs far more than the statements that it serves. So
+//! it changes hands at once only for a login that has no backend of which to expect anything, and for others only where a statement
+//! has waited for longer than that is worth, and at the cost of somebody who has not used it for as long.
 
 use std::time::Duration;
 
@@ -76,8 +76,16 @@ impl Opening {
     }
 }
 
+/// Where a backend comes from.
+enum Place {
+    /// It is a new one.
+    New(Origin),
+    /// This idle one changes its account.
+    Of(usize),
+}
+
 /// Which backends serve whom.
-type Login = (IdentityId, Capabilities);
+pub(super) type Login = (IdentityId, Capabilities);
 
 impl Engine {
     /// Opens backends for those of waiting statements, in their order, that neither find an idle one nor will have one that is being
@@ -100,10 +108,12 @@ impl Engine {
             if room == 0 || !self.may_open_as(login.0) {
                 continue;
             }
-            if let Some(origin) = self.place_for(key, login, waiting, &mut to_come) {
-                room -= 1;
-                self.open_backend(key, origin);
+            match self.place_for(key, login, waiting, &mut to_come) {
+                Some(Place::New(origin)) => self.open_backend(key, origin),
+                Some(Place::Of(other)) => self.change_account(other, key),
+                None => continue,
             }
+            room -= 1;
         }
     }
 
@@ -115,9 +125,9 @@ impl Engine {
         login: Login,
         waiting: &[u32],
         to_come: &mut Vec<usize>,
-    ) -> Option<Origin> {
+    ) -> Option<Place> {
         if let Some(origin) = self.take_place() {
-            return Some(origin);
+            return Some(Place::New(origin));
         }
         let worth = self.opening.worth();
         let lacks_for = self.now.since(self.opening.lacks(self.now, login));
@@ -125,24 +135,25 @@ impl Engine {
         if expects && lacks_for < worth {
             return None;
         }
-        let taken = self.idle.iter().copied().find(|&idle| {
+        let may_be_taken = |&idle: &usize| {
             let backend = &self.backends[idle];
             let in_use = expects && self.now.since(backend.since) < worth;
             let wanted = lacks_for < worth
                 && waiting.iter().any(|&other| self.fits(backend, &self.clients[other as usize]));
             !in_use && !wanted
-        });
-        match taken {
-            Some(taken) => {
-                to_come.retain(|&own| own != taken);
-                self.quit_backend(taken);
-                self.take_place()
-            }
-            None => {
-                self.ask_for_backends();
-                None
-            }
+        };
+        let idle = || self.idle.iter().copied().filter(may_be_taken);
+        let changes = idle().find(|&idle| self.may_change_account(idle, login));
+        let Some(taken) = changes.or_else(|| idle().next()) else {
+            self.ask_for_backends();
+            return None;
+        };
+        to_come.retain(|&own| own != taken);
+        if changes.is_some() {
+            return Some(Place::Of(taken));
         }
+        self.quit_backend(taken);
+        self.take_place().map(Place::New)
     }
 
     /// Whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond a

@@ -24,8 +24,8 @@ use crate::workers::letter::Letter;
 /// MariaDB 10.11), and some change by themselves (GTIDs).
 pub(crate) const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('autocommit', \
     'collation_server', 'completion_type', 'default_storage_engine', 'default_week_format', \
-    'div_precision_increment', 'foreign_key_checks', 'group_concat_max_len', 'innodb_lock_wait_timeout', \
-    'interactive_timeout', 'join_buffer_size', 'lc_messages', 'lc_time_names', 'lock_wait_timeout', 'long_query_time', \
+    'div_precision_increment', 'foreign_key_checks', 'group_concat_max_len', 'init_connect', \
+    'innodb_lock_wait_timeout', 'interactive_timeout', 'join_buffer_size', 'lc_messages', 'lc_time_names', 'lock_wait_timeout', 'long_query_time', \
     'max_allowed_packet', 'max_execution_time', 'max_heap_table_size', 'max_sort_length', \
     'max_statement_time', 'optimizer_search_depth', 'optimizer_switch', 'session_track_schema', \
     'session_track_state_change', 'session_track_system_variables', 'sort_buffer_size', 'sql_mode', \
@@ -33,8 +33,8 @@ pub(crate) const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('a
     'transaction_read_only', 'tx_isolation', 'tx_read_only', 'unique_checks', 'updatable_views_with_limit', \
     'wait_timeout')";
 
-/// The one of them that a session cannot have for itself.
-const NOT_SETTABLE: &[u8] = b"max_allowed_packet";
+/// Those of them that a session cannot have for itself.
+const NOT_SETTABLE: [&[u8]; 2] = [b"init_connect", b"max_allowed_packet"];
 
 /// What the service account has seen of them.
 #[derive(Default)]
@@ -126,7 +126,7 @@ impl Engine {
             self.event(Event::DefaultsChanged { names });
         }
         if !is_anew {
-            old.retain(|(name, _)| name != NOT_SETTABLE);
+            old.retain(|(name, _)| !NOT_SETTABLE.contains(&name.as_slice()));
             self.sessions.keep_values(&old);
         }
         self.known_answers.clear(&mut self.sessions);

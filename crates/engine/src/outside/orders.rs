@@ -50,6 +50,7 @@ impl Engine {
         now.long_permits_max = new.long_permits_max;
         now.shares = new.shares.clone();
         self.shares.settings_changed();
+        now.change_accounts = new.change_accounts;
         now.user_backends_share = new.user_backends_share;
         now.stall_limit = new.stall_limit;
         now.oversubscribe = new.oversubscribe;

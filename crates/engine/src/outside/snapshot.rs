@@ -199,6 +199,8 @@ pub struct Totals {
     pub closed_clients: u64,
     /// Backends opened.
     pub opened_backends: u64,
+    /// How often an idle backend was to change its account.
+    pub account_changes: u64,
     /// Backends lost or given up.
     pub closed_backends: u64,
     /// Statements that `queue_wait_limit = 10s` would have refused, where that is off.
@@ -315,7 +317,7 @@ impl Engine {
             connections: u64::from(self.last_client_id),
             stored_code: self.stored_code_view(),
             totals: Totals {
-                opened_backends: self.last_token,
+                opened_backends: self.last_token - self.totals.account_changes,
                 kick_ups: self.scheduler.kick_ups,
                 newest_starts: self.scheduler.newest_starts,
                 would_refuse_by_queue_wait_limit: self.new_work.would_refuse.queue_wait_limit,

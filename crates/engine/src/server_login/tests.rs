@@ -234,7 +234,7 @@ fn a_password_goes_only_where_nobody_else_can_have_it() {
                 server.login.credentials.known_keys = [b"PEM".to_vec()].into();
             }
             let Phase::Answer(exchange) = &mut server.login.phase else { panic!("not greeted") };
-            exchange.encrypted = inside_tls.is_some();
+            exchange.established.encrypted = inside_tls.is_some();
             let (mut sent, mut outcome) = server.say(&switch(method, &SCRAMBLE));
             if method == Method::CachingSha2 {
                 assert!(outcome.is_none() && sent.len() == 32, "a proof, which tells nothing of it");
@@ -271,7 +271,7 @@ fn a_switch_is_followed_to_the_accounts_method_only() {
                     Server::greet_account(Method::Native, vec![account], Secret::of(b"secret"), way);
                 server.login.credentials.tls = tls;
                 let Phase::Answer(exchange) = &mut server.login.phase else { panic!("not greeted") };
-                exchange.encrypted = tls == ServerTls::Verified;
+                exchange.established.encrypted = tls == ServerTls::Verified;
                 let (sent, outcome) = server.say(&switch(asked, &SCRAMBLE));
                 let withheld = matches!(outcome, Some(Outcome::Withheld(Withheld::Method)));
                 assert_eq!(withheld, account != asked, "{account:?} {asked:?}");

@@ -48,6 +48,8 @@ pub(crate) enum Origin {
     Free,
     /// Another worker has closed a backend for it, a moment ago: the server may not know yet.
     Granted,
+    /// It was that of an idle backend, which changes its account.
+    Changed,
 }
 
 /// How long after a refusal the server is asked for one more: connections of others end all the time, so not long.

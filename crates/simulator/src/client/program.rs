@@ -184,7 +184,7 @@ impl Author {
             8 => format!("SELECT '{token}', REPEAT('x', {many}), seq FROM rows_{many}"),
             9 => format!("SELECT '{token}', 1/0"),
             10 => format!("SELECT '{token}' FROM missing"),
-            11 => format!("SELECT '{token}', CONNECTION_ID()"),
+            11 => format!("SELECT '{token}', CONNECTION_ID(), CURRENT_USER(), CURRENT_ROLE()"),
             12 => format!("SELECT '{token}', SLEEP(0.1)"),
             13 => format!("SELECT '{token}', LAST_INSERT_ID()"),
             14 if asks && (strict || fresh.row_count) => format!("SELECT '{token}', ROW_COUNT()"),

@@ -251,6 +251,7 @@ impl<'a> Parser<'a> {
             "row_count" => Some(session.row_count.to_string()),
             "found_rows" => Some(session.found_rows.to_string()),
             "user" | "current_user" => Some(format!("{}@%", session.user)),
+            "current_role" => session.role.map(str::to_owned),
             // What Onramp puts in the place of others, for their types.
             "cast" | "nullif" | "round" => argument,
             "version" => Some(super::VERSION.to_owned()),

@@ -126,9 +126,11 @@ impl Login {
     }
 
     /// Turns a session into that of the new user.
-    pub fn apply(&self, session: &mut Session, database: &mut Database) {
+    pub fn apply(&self, session: &mut Session, database: &mut Database, keeps_role: bool) {
         let request = self.request.clone().expect("a change of user begins with its request");
+        let former = session.role.filter(|_| keeps_role);
         session.change_user(database, &request.user, request.schema, request.collation);
+        session.role = session.role.or(former);
     }
 
     fn judge(&self, proof: &[u8], accounts: &[Account]) -> Verdict {

@@ -50,7 +50,7 @@ pub enum Action {
 /// A connection's number in the virtual network.
 pub type Link = u32;
 
-/// How fast the server is.
+/// How fast the server is, and how it takes logins.
 #[derive(Clone, Copy, Debug)]
 pub struct Speed {
     /// Microseconds that a statement takes at most, most of the time.
@@ -59,6 +59,10 @@ pub struct Speed {
     pub slow_percent: u64,
     /// In how many of 100 logins it asks for another scramble.
     pub switch_percent: u64,
+    /// How many of 100 changes of user it refuses, as something in front of a server may.
+    pub refused_change_percent: u64,
+    /// An account without a role gets that of the one before by a change of user, as on a MariaDB.
+    pub keeps_roles: bool,
 }
 
 /// Something a virtual MariaDB would never do by itself: the peer broke a rule.
@@ -324,7 +328,9 @@ impl Server {
             }
             Reply::Quit => self.hang_up(link),
             Reply::ChangeUser => {
-                let login = Login::change_user(&mut self.random, &packet.payload);
+                let refused = self.speed.refused_change_percent;
+                let knows = refused == 0 || !self.random.percent(refused);
+                let login = Login::change_user(&mut self.random, &packet.payload).filter(|_| knows);
                 match login {
                     Some(login) => {
                         let bytes = login.switch(1);
@@ -332,7 +338,7 @@ impl Server {
                         self.send(link, bytes);
                     }
                     None => {
-                        let error = ServerError::new(1047, "08S01", "Malformed COM_CHANGE_USER");
+                        let error = ServerError::new(1047, "08S01", "Unknown command");
                         self.refuse(link, 1, &error);
                     }
                 }
@@ -357,7 +363,7 @@ impl Server {
             Verdict::Right => {
                 let mut session = match &mut conversation.phase {
                     Phase::ChangingUser(session, login) => {
-                        login.apply(session, &mut self.database);
+                        login.apply(session, &mut self.database, self.speed.keeps_roles);
                         session.clone()
                     }
                     Phase::LoggingIn(login) => {

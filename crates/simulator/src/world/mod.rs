@@ -14,7 +14,7 @@ use crate::network::{Network, Owner, Parcel};
 use crate::random::Random;
 use crate::schedule::{Happening, Schedule};
 use crate::server::database::Database;
-use crate::server::{self, Link, Server};
+use crate::server::{self, Link, Server, Speed};
 use crate::subject::Subject;
 use crate::token::ClientKey;
 use crate::trace::Trace;
@@ -40,6 +40,8 @@ pub struct Outcome {
     pub rescues: u64,
     /// Reads that it sent behind others on their backend, and how many of these with their schema.
     pub shared_reads: (u64, u64),
+    /// How often a backend was to change its account.
+    pub account_changes: u64,
     /// Virtual microseconds.
     pub micros: u64,
 }
@@ -89,7 +91,13 @@ impl<P: Subject> World<P> {
     pub fn new(program: P, parameters: Parameters, echo: bool) -> Self {
         let mut random = Random::new(parameters.seed.wrapping_add(1));
         let database = Database::new(Parameters::accounts());
-        let server = Server::new(database, random.fork(), parameters.speed, parameters.server_connections);
+        let direct = !program.keeps_limits();
+        // Clients of its own would see what only a pool has to know.
+        let speed = match direct {
+            true => Speed { refused_change_percent: 0, keeps_roles: false, ..parameters.speed },
+            false => parameters.speed,
+        };
+        let server = Server::new(database, random.fork(), speed, parameters.server_connections);
         let network = Network::new(parameters.conditions, random.fork());
         let mut accounts = Parameters::accounts();
         accounts.pop(); // nobody but the program logs in with the service account
@@ -103,7 +111,6 @@ impl<P: Subject> World<P> {
                 Client::new(number, habits, accounts.clone(), own)
             })
             .collect();
-        let direct = !program.keeps_limits();
         Self {
             program,
             checkers: Checkers::new(parameters.tolerates_losses(), direct),
@@ -155,6 +162,7 @@ impl<P: Subject> World<P> {
             popular: (self.checkers.popular_answers, self.checkers.popular_runs),
             rescues: self.program.rescues(),
             shared_reads: self.program.shared_reads(),
+            account_changes: self.program.account_changes(),
             micros: self.now,
         }
     }

@@ -21,6 +21,8 @@ pub enum Command {
     InitDb(String),
     /// COM_RESET_CONNECTION.
     Reset,
+    /// COM_CHANGE_USER: to this user.
+    ChangeUser(String),
     /// COM_QUIT.
     Quit,
     /// Anything else, which is answered with an OK.
@@ -47,7 +49,7 @@ pub enum Part {
 /// What is asked beside clients' statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// CURRENT_USER().
+    /// CURRENT_USER() and CURRENT_ROLE(); nobody has a role.
     CurrentUser,
     /// LAST_INSERT_ID(), which nothing here changes.
     LastInsertId,
@@ -91,6 +93,10 @@ impl Command {
             }
             Some((&command::INIT_DB, schema)) => Self::InitDb(String::from_utf8_lossy(schema).into_owned()),
             Some((&command::RESET_CONNECTION, _)) => Self::Reset,
+            Some((&command::CHANGE_USER, body)) => {
+                let user = Cursor(body).until_nul().unwrap_or_default();
+                Self::ChangeUser(String::from_utf8_lossy(user).into_owned())
+            }
             Some((&command::QUIT, _)) => Self::Quit,
             _ => Self::Other,
         }
@@ -149,15 +155,14 @@ impl Question {
     /// How many columns its answer has.
     pub fn width(self) -> usize {
         match self {
-            Self::CurrentUser | Self::LastInsertId | Self::OtherWaiters | Self::Functions | Self::Changes => {
-                1
+            Self::LastInsertId | Self::OtherWaiters | Self::Functions | Self::Changes | Self::CodeRights => 1,
+            Self::CurrentUser | Self::LockWaitCount | Self::LockWaits | Self::CodeCounts | Self::Defaults => {
+                2
             }
-            Self::CodeRights => 1,
-            Self::LockWaitCount | Self::LockWaits | Self::CodeCounts | Self::Defaults => 2,
             Self::Code => 4,
             Self::Warnings | Self::Collations | Self::AccountsChanged => 3,
             Self::Accounts => 10,
-            Self::Server => 11,
+            Self::Server => 12,
         }
     }
 
@@ -165,7 +170,7 @@ impl Question {
     pub fn fixed_answer(self, user: &str) -> Vec<Vec<String>> {
         let row = |fields: &[&str]| fields.iter().map(|&field| field.to_owned()).collect();
         match self {
-            Self::CurrentUser => vec![vec![format!("{user}@%")]],
+            Self::CurrentUser => vec![vec![format!("{user}@%"), String::new()]],
             Self::LastInsertId | Self::Functions | Self::Changes => vec![row(&["0"])],
             Self::CodeCounts => vec![row(&["0", "0"])],
             Self::Defaults => vec![row(&["autocommit", "ON"])],
@@ -178,8 +183,20 @@ impl Question {
             Self::Collations => vec![row(&["45", "utf8mb4_general_ci", "utf8mb4"])],
             // Names are not resolved; an ordinary sql_mode; room for as many connections as anybody wants.
             Self::Server => {
-                let usual =
-                    ["1", "", "100000", "67108864", "utf8mb4_general_ci", "1", "16382", "1", "0", "", "OFF"];
+                let usual = [
+                    "1",
+                    "",
+                    "100000",
+                    "67108864",
+                    "utf8mb4_general_ci",
+                    "1",
+                    "16382",
+                    "",
+                    "1",
+                    "0",
+                    "",
+                    "OFF",
+                ];
                 vec![row(&usual)]
             }
             // They never do.

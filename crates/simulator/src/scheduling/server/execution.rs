@@ -151,6 +151,11 @@ impl Server {
             Command::InitDb(schema) => {
                 session.execution = Some(Execution::new(VecDeque::from([Part::Use(schema)])));
             }
+            // It may cost less than a login, never more.
+            Command::ChangeUser(user) => {
+                (session.user, session.schema) = (Some(user), 0);
+                session.execution = Some(Execution::login());
+            }
             Command::Other => session.execution = Some(Execution::new(VecDeque::from([Part::Nothing]))),
             Command::Reset => {
                 let kept = std::mem::take(&mut session.session_locks);

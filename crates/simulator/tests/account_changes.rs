@@ -1,0 +1,31 @@
+//! Backends that change their account: runs meet that, whether or not the server takes it, and nothing of it shows.
+
+use simulator::{Parameters, run_engine};
+
+/// As many as run in a few seconds without optimisation.
+const SEEDS: u64 = 40;
+
+/// How often backends were to change in runs of a few clients of three accounts, one of which has a role, over two backends.
+fn changes(refused_percent: u64, workers: u32) -> u64 {
+    let run = |seed| {
+        let mut parameters = Parameters::draw(seed, 3_000).with_workers(workers);
+        parameters.max_backends = parameters.max_backends.min(workers.max(2));
+        parameters.habits.popular = false;
+        parameters.change_accounts = true;
+        parameters.speed.refused_change_percent = refused_percent;
+        let outcome = run_engine(parameters, false);
+        assert_eq!(outcome.violation, None, "seed {seed}, {workers} workers");
+        outcome.account_changes
+    };
+    (1..=SEEDS).map(run).sum()
+}
+
+#[test]
+fn backends_change_their_accounts() {
+    for workers in [1, 2] {
+        let [taken, refused] = [0, 100].map(|percent| changes(percent, workers));
+        assert!(taken > 200, "{workers} workers: {taken}");
+        // Each worker leaves an account alone after a refusal, as long as somebody has it.
+        assert!(refused > 10 && refused < taken / 2, "{workers} workers: {refused} of {taken}");
+    }
+}
