@@ -233,6 +233,8 @@ pub enum CharsetSetting {
     CollationConnection,
     /// Something else of how values are converted, not of how texts are read: ask the server.
     UnsureConversion,
+    /// `SET character_set_client = x`, or more than one of these settings, all of them by name: ask the server.
+    Named,
     /// Something else: ask the server.
     Unsure,
 }
@@ -241,12 +243,12 @@ impl CharsetSetting {
     /// Whether only the server knows what it comes to.
     #[must_use]
     pub fn is_unsure(&self) -> bool {
-        matches!(self, Self::Unsure | Self::UnsureConversion)
+        matches!(self, Self::Unsure | Self::UnsureConversion | Self::Named)
     }
 
     /// Whether the server may read the next text in another way: by another `character_set_client`.
     pub(crate) fn changes_reading(&self) -> bool {
-        matches!(self, Self::Unsure | Self::Names { .. })
+        matches!(self, Self::Unsure | Self::Named | Self::Names { .. })
     }
 }
 

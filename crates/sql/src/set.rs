@@ -16,11 +16,12 @@ pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) {
         return scanner.add_effect(effect);
     }
     let mut assignments = 0;
-    let mut changes_reading = false;
+    let (mut changes_reading, mut named) = (false, true);
     loop {
         let charset = assignment(scanner, statement);
         assignments += 1;
         changes_reading |= charset.changes_reading();
+        named &= charset != CharsetSetting::Unsure;
         if charset != CharsetSetting::Untouched {
             statement.charset = charset;
         }
@@ -33,8 +34,11 @@ pub(crate) fn read(scanner: &mut Scanner<'_>, statement: &mut Statement) {
         scanner.add_effect(Effects::UNKNOWN);
     }
     if assignments > 1 && statement.charset != CharsetSetting::Untouched {
-        statement.charset =
-            if changes_reading { CharsetSetting::Unsure } else { CharsetSetting::UnsureConversion };
+        statement.charset = match changes_reading {
+            true if named => CharsetSetting::Named,
+            true => CharsetSetting::Unsure,
+            false => CharsetSetting::UnsureConversion,
+        };
     }
 }
 
@@ -136,10 +140,7 @@ fn assignment(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSe
             system_variable(scanner, statement, target)
         }
         TokenKind::Word if scanner.is_word("names") => names(scanner),
-        TokenKind::Word if is_character_set(scanner) => {
-            skip_value(scanner);
-            CharsetSetting::Unsure
-        }
+        TokenKind::Word if is_character_set(scanner) => character_set(scanner),
         TokenKind::Word if scanner.is_word("password") => {
             scanner.names_accounts = true;
             skip_value(scanner);
@@ -159,6 +160,22 @@ fn is_character_set(scanner: &Scanner<'_>) -> bool {
     scanner.is_word("charset")
         || ((scanner.is_word("character") || scanner.is_word("char"))
             && scanner.following().next().is_some_and(|word| word.eq_ignore_ascii_case(b"set")))
+}
+
+/// `CHARSET charset`, `CHARACTER SET charset`, `CHAR SET charset`, and each with DEFAULT.
+fn character_set(scanner: &mut Scanner<'_>) -> CharsetSetting {
+    if !scanner.is_word("charset") {
+        scanner.bump();
+    }
+    scanner.bump();
+    if charset_name(scanner).is_some() {
+        scanner.bump();
+        if scanner.current.is(b',') || scanner.current.ends_statement() {
+            return CharsetSetting::Named;
+        }
+    }
+    skip_value(scanner);
+    CharsetSetting::Unsure
 }
 
 /// `[GLOBAL | SESSION | ...] name[.name] = value`.
@@ -235,12 +252,12 @@ fn system_variable(
     }
     // The servers' lexers go by character_set_client alone (`THD::charset`).
     let of_conversions = ["character_set_results", "character_set_connection", "collation_connection"];
-    if is("collation_connection") && value == Value::Literal {
+    if is("collation_connection") && matches!(value, Value::Name | Value::Literal) {
         CharsetSetting::CollationConnection
     } else if of_conversions.into_iter().any(is) {
         CharsetSetting::UnsureConversion
     } else if is("character_set_client") {
-        CharsetSetting::Unsure
+        if value == Value::Name { CharsetSetting::Named } else { CharsetSetting::Unsure }
     } else {
         CharsetSetting::Untouched
     }
@@ -285,7 +302,9 @@ enum Value {
     Off,
     /// `1`, `ON`, `TRUE`.
     On,
-    /// One word or string.
+    /// One word or string that may be a character set's name, see [`charset_name`].
+    Name,
+    /// Another word or string.
     Literal,
     Other,
 }
@@ -303,6 +322,7 @@ fn value(scanner: &mut Scanner<'_>) -> Value {
     scanner.bump();
     let first = scanner.current;
     let bytes = scanner.bytes(first);
+    let is_name = charset_name(scanner).is_some();
     let is_one_of = |known: &[&str]| known.iter().any(|known| bytes.eq_ignore_ascii_case(known.as_bytes()));
     let (is_off, is_on) = (is_one_of(&["0", "off", "false", "default"]), is_one_of(&["1", "on", "true"]));
     if first.ends_statement() {
@@ -317,6 +337,7 @@ fn value(scanner: &mut Scanner<'_>) -> Value {
     match first.kind() {
         TokenKind::Word | TokenKind::Number if is_off => Value::Off,
         TokenKind::Word | TokenKind::Number if is_on => Value::On,
+        TokenKind::Word | TokenKind::String | TokenKind::QuotedName if is_name => Value::Name,
         TokenKind::Word | TokenKind::String | TokenKind::QuotedName => Value::Literal,
         _ => Value::Other,
     }
@@ -336,14 +357,10 @@ fn names(scanner: &mut Scanner<'_>) -> CharsetSetting {
         value(scanner); // a variable of that name would be unknown, but that is for the server to say
         return CharsetSetting::Unsure;
     }
-    let readable =
-        matches!(scanner.current.kind(), TokenKind::Word | TokenKind::String | TokenKind::QuotedName);
-    // The default is the global value, with a collation that nobody tells.
-    if !readable || scanner.is_word("default") {
+    let Some(name) = charset_name(scanner) else {
         skip_value(scanner);
         return CharsetSetting::Unsure;
-    }
-    let name = literal(scanner).map_or(&b""[..], |place| &scanner.text[place]);
+    };
     let utf8 = [&b"utf8mb4"[..], b"utf8", b"utf8mb3"].iter().any(|known| known.eq_ignore_ascii_case(name));
     scanner.bump();
     let mut collation = None;
@@ -363,6 +380,14 @@ fn names(scanner: &mut Scanner<'_>) -> CharsetSetting {
     }
     skip_value(scanner);
     CharsetSetting::Unsure
+}
+
+/// The name of a character set, where it stands there as it is. Not the default, which is a global value with a collation that nobody
+/// tells, nor one that a backslash may hide (`'swe\7'`).
+fn charset_name<'a>(scanner: &Scanner<'a>) -> Option<&'a [u8]> {
+    let name = &scanner.text[literal(scanner)?];
+    let plain = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    (plain && !name.is_empty() && !scanner.is_word("default")).then_some(name)
 }
 
 /// Where the word or string at hand is, without its quotes.

@@ -212,9 +212,24 @@ fn a_character_set_that_changes_within_a_text_is_doubtful() {
     let doubtful = |text: &[u8]| classify(text, LexMode::default()).effects.contains(Effects::UNKNOWN);
     assert!(doubtful(b"SET NAMES gbk; SELECT '\xbf\\', GET_LOCK('a', 0) -- '"));
     assert!(doubtful(b"SET NAMES swe7; SELECT {a('x')"));
-    assert!(
-        doubtful(b"SET CHARACTER SET x; SELECT 1") && doubtful(b"SELECT 1; SET character_set_client = @a")
-    );
+    assert!(doubtful(b"SET CHARACTER SET DEFAULT; SELECT 1"));
+    assert!(doubtful(b"SELECT 1; SET character_set_client = @a"));
+    for named in
+        ["CHARACTER SET x", "CHARSET 'x'", "@@session.character_set_client := x", "NAMES x, autocommit = 1"]
+    {
+        let text = |rest: &str| format!("SET {named}; SELECT {rest}");
+        assert!(!doubtful(text("1").as_bytes()), "{named}");
+        assert!(doubtful(text("'ä'").as_bytes()), "{named}");
+        assert!(doubtful(text("{a('x')").replace('x', "swe7").as_bytes()), "{named}");
+    }
+    for hidden in [
+        r"NAMES 'swe\7'",
+        r"CHARSET 'swe\7'",
+        r"character_set_client = 'swe\7'",
+        "character_set_client = x'73776537'",
+    ] {
+        assert!(doubtful(format!("SET {hidden}; SELECT {{a('x')").as_bytes()), "{hidden}");
+    }
     assert!(doubtful(b"SET collation_connection = @a, character_set_client = @b; SELECT 1"));
     // The servers' lexers do not go by these.
     assert!(!doubtful(
@@ -764,20 +779,28 @@ fn charsets() {
         CharsetSetting::CollationConnection
     );
     for unsure in [
-        "SET character_set_client = latin1",
+        "SET character_set_client = CONCAT('latin', '1')",
         "SET collation_connection = DEFAULT, character_set_client = DEFAULT",
         "SET character_set_client = DEFAULT, collation_connection = DEFAULT",
+        "SET NAMES DEFAULT",
+        "SET CHARACTER SET DEFAULT",
+        "SET CHARSET",
+        "SET autocommit = 1, CHARSET utf8 + 1",
+        "SET NAMES utf8; SELECT 1",
+        "SET NAMES",
+        "SET character_set_results = NULL; SELECT 1",
+    ] {
+        assert_eq!(charset(unsure), CharsetSetting::Unsure, "{unsure}");
+    }
+    for named in [
+        "SET character_set_client = latin1",
         "SET CHARACTER SET utf8",
         "SET CHARSET 'utf8'",
         "SET autocommit = 1, NAMES utf8",
         "SET NAMES utf8, autocommit = 1",
-        "SET NAMES DEFAULT",
-        "SET NAMES utf8; SELECT 1",
-        "SET NAMES",
         "SET NAMES utf8, collation_connection = utf8_bin",
-        "SET character_set_results = NULL; SELECT 1",
     ] {
-        assert_eq!(charset(unsure), CharsetSetting::Unsure, "{unsure}");
+        assert_eq!(charset(named), CharsetSetting::Named, "{named}");
     }
     for conversion in [
         "SET character_set_results = NULL",
