@@ -89,11 +89,21 @@ def test_a_role_is_not_handed_on(onramp, admin):
         assert second.query("SELECT * FROM first.words").code == DENIED
         assert second.value("SELECT CURRENT_ROLE()") in (None, b"NONE")
         assert backend_of(admin, "second") != [before]
-        # The other way round an account gets its role by a change, too.
+        # Nor does the other way round anybody have to know whose role it is.
         [before] = backend_of(admin, "second")
         assert roled.value("SELECT COUNT(*) FROM first.words") == b"0"
         assert roled.value("SELECT CURRENT_ROLE()") in (b"reader", b"`reader`@`%`")
-        assert backend_of(admin, "roled") == [before]
+        assert backend_of(admin, "roled") != [before]
+
+
+def test_who_is_interactive_has_the_time_for_that(own_server, onramp, admin):
+    """A MariaDB looks at CLIENT_INTERACTIVE in a login alone."""
+    usual = raw.USUAL | raw.INTERACTIVE
+    admin("SET GLOBAL interactive_timeout = 77")
+    with raw.connect(onramp, "first", SECRET, capabilities=usual) as first, raw.connect(onramp, "second", SECRET, capabilities=usual) as second:
+        for client in (first, second) * 3:
+            assert client.value("SELECT @@wait_timeout") == b"77"
+    admin("SET GLOBAL interactive_timeout = DEFAULT")
 
 
 def test_a_limit_of_the_former_account_is_not_handed_on(onramp, admin):

@@ -285,8 +285,8 @@ pub(crate) struct Identity {
     /// The server refuses new connections of this user (its password has changed, or its limit is reached): asked again
     /// after this.
     pub(crate) refused_until: Option<seam::Instant>,
-    /// A backend could not become this user's by COM_CHANGE_USER: none tries before this.
-    pub(crate) no_change_until: Option<seam::Instant>,
+    /// A backend of it has had a role from its login on.
+    pub(crate) has_role: bool,
     /// What was proved before that: a worker whose copy of the accounts is old may have taken a former password for right since.
     earlier: Option<Secret>,
     /// Its rights have changed: those who are logged in keep their backends, and whoever logs in gets others.
@@ -352,7 +352,7 @@ impl Identities {
             user: user.to_vec(),
             secret,
             refused_until: None,
-            no_change_until: None,
+            has_role: false,
             earlier: None,
             former: false,
             address: None,
@@ -455,9 +455,9 @@ impl Identities {
         self.entries[id.0 as usize].refused_until = Some(until);
     }
 
-    /// No backend becomes this user's by COM_CHANGE_USER for now.
-    pub(crate) fn login_only_until(&mut self, id: IdentityId, until: seam::Instant) {
-        self.entries[id.0 as usize].no_change_until = Some(until);
+    /// A backend of this one has a role from its login on, or has none.
+    pub(crate) fn note_role(&mut self, id: IdentityId, has_role: bool) {
+        self.entries[id.0 as usize].has_role = has_role;
     }
 
     /// How many backends its user uses.

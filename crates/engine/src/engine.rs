@@ -373,6 +373,7 @@ impl Engine {
     pub(crate) fn release_identity(&mut self, identity: IdentityId) {
         if self.identities.release(identity) {
             self.known_schemas.retain(|(known, _), _| *known != identity);
+            self.opening.companions.forget(identity);
         }
     }
 

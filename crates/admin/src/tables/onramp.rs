@@ -372,6 +372,8 @@ table! {
         backends_opened: u64,
         /// How often an idle backend was to change its account (`backend_change_user`).
         account_changes: u64,
+        /// How often that did not work, so that the backend was lost.
+        failed_account_changes: u64,
         /// Turns of the event loop.
         turns: u64,
         /// How long the longest of the last minute, or of up to two, has taken, in microseconds: meanwhile it served nobody else.

@@ -38,11 +38,10 @@ pub(super) const LIMITS: &[OptionSpec] = &[
         default: "on",
         example: "off",
         doc: "Whether an idle backend becomes another account's by COM_CHANGE_USER where all places are taken (max_backends) \
-              and that account has statements, instead of being closed for a new connection. The server does a half to a \
-              third of the work of a login then, and inside TLS a thirtieth. Backends log in all the same where the server has an \
-              init_connect, which it runs at logins alone; where the account that an idle backend has had has a default role, \
-              which a MariaDB would leave to the next account; with backend_proxy_protocol and backend_compression; and for a minute \
-              where a change to the account has not worked. What audits logins on the server sees changes of user instead.",
+              and that account's statements lack one, instead of being closed for a new connection. The server does a half to a \
+              third of the work of a login then, and inside TLS a thirtieth. Where something of the former account would stay, such \
+              as a default role on a MariaDB, or a login does more, as with init_connect, backends log in all the same \
+              (docs/ACCOUNTS.md). What audits logins on the server sees changes of user instead.",
         section: Section::Limits,
     },
     OptionSpec {

@@ -1,48 +1,98 @@
 //! An idle backend changes its account, where another account needs its place: COM_CHANGE_USER.
 //!
 //! A new connection costs the server an accept, a thread, and inside TLS a handshake; a change costs it the proof of the password and
-//! a look at the account, and leaves nothing of the session: both servers do first what COM_RESET_CONNECTION does (`THD::change_user`
-//! and `THD::cleanup_connection` in their `sql_class.cc`). Three things make a backend that has changed another one than a new one,
-//! and such are not changed:
+//! a look at the account, and begins a new session (`THD::change_user` and `THD::cleanup_connection` in the servers' `sql_class.cc`).
+//! Where a backend that has changed would be another one than a new one, a new one it is:
 //!
 //! - Roles. A MariaDB leaves the role of the former account, with its rights, to one that has none of its own, and MySQL its name
-//!   (`acl_authenticate` sets a role and takes none away; seen with MariaDB 10.11 and MySQL 8.0). Clients' own roles never come this
-//!   far, since their backends are closed behind them.
-//! - `init_connect`, which the servers run behind a login alone.
-//! - The header of the PROXY protocol, which names a client of the former account, and compression, in which a new login would have
-//!   to be told from an answer.
+//!   (`acl_authenticate` sets a role and takes none away; seen with MariaDB 10.11 and MySQL 8.0). So neither an account with a role
+//!   gives its backend away, nor does one take another's. Roles of clients' own never come this far: their backends are closed behind
+//!   them.
+//! - `init_connect`, which the servers run behind a login alone, and Galera, where a connection that has changed its account waits for no
+//!   other node any more (`wsrep_sync_wait`; `THD::cleanup` and `wsrep_must_sync_wait`).
+//! - `CLIENT_INTERACTIVE`, which a MariaDB looks at in a login alone (`parse_client_handshake_packet`).
+//! - The header of the PROXY protocol, which names a client of the former account.
+//! - Compression, in which the server's answers have to be told from each other by who reads them.
 //!
 //! A server, or what stands in front of it, may not know the command, or not take it for some account. The backend is lost then, the next
-//! one logs in, and that account's backends do so for a while.
+//! one logs in, and so do all of that user's for a while. A MariaDB takes a second to refuse a change: one is under way for an account
+//! at a time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use seam::Instant;
 use wire::Capabilities;
 
-use super::Phase;
 use super::opening::Login;
+use super::{Afterwards, Backend, Phase};
 use crate::engine::{Engine, Role};
 use crate::outside::event::Event;
 use crate::server_login::ServerLogin;
 use crate::workers::places::Origin;
 
-/// For so long an account's backends log in after a change that did not work: a backend a minute is not much to lose.
+/// For so long a user's backends log in after a change that did not work: a backend a minute is not much to lose.
 const LOGIN_ONLY: Duration = Duration::from_secs(60);
 
+/// Of so many users that is remembered, each for a name's length; where there are more, something is wrong for all.
+const MOST_REMEMBERED: usize = 1024;
+
+/// Whose changes have not worked of late.
+#[derive(Default)]
+pub(super) struct FailedChanges {
+    /// Until when a user's backends log in.
+    users: BTreeMap<Vec<u8>, Instant>,
+    /// Until when all do.
+    all: Option<Instant>,
+}
+
+impl FailedChanges {
+    fn add(&mut self, now: Instant, user: &[u8]) {
+        self.users.retain(|_, until| *until > now);
+        if self.users.len() < MOST_REMEMBERED {
+            self.users.insert(user.to_vec(), now + LOGIN_ONLY);
+        } else {
+            self.all = Some(now + LOGIN_ONLY);
+        }
+    }
+
+    fn forbid(&self, now: Instant, user: &[u8]) -> bool {
+        self.all.is_some_and(|until| until > now) || self.users.get(user).is_some_and(|until| *until > now)
+    }
+}
+
+impl Backend {
+    /// It has changed its account, and nothing has run on it since.
+    pub(super) fn is_changing(&self) -> bool {
+        self.origin == Origin::Changed && !self.is_ready()
+    }
+}
+
 impl Engine {
-    /// Whether an idle backend can become one of this login.
-    pub(super) fn may_change_account(&self, key: usize, (identity, class): Login) -> bool {
+    /// Whether idle backends may become this login's now.
+    pub(super) fn may_change_to(&self, (identity, class): Login) -> bool {
+        let Some(facts) = &self.facts else { return false };
+        let to = self.identities.identity(identity);
+        let interactive = facts.is_mariadb() && class.contains(Capabilities::INTERACTIVE);
+        let under_way = |(_, other): (usize, &Backend)| other.identity == identity && other.is_changing();
+        self.settings.change_accounts
+            && !self.settings.proxy_to_server
+            && self.control.defaults.allow_changes()
+            && !interactive
+            && !to.has_role
+            && !self.opening.failed_changes.forbid(self.now, &to.user)
+            && !self.backends.iter().any(under_way)
+    }
+
+    /// Whether this idle backend may, where that holds.
+    pub(super) fn may_change(&self, key: usize, (_, class): Login) -> bool {
         const COMPRESSED: [Capabilities; 2] = [Capabilities::COMPRESS, Capabilities::ZSTD_COMPRESSION];
         let backend = &self.backends[key];
-        let login_only = self.identities.identity(identity).no_change_until;
-        self.settings.change_accounts
-            && backend.class == class
+        backend.class == class
+            && backend.has_no_role
             && backend.established.is_some()
-            && !backend.has_role
+            && backend.afterwards == Afterwards::Keep
             && !COMPRESSED.into_iter().any(|compressed| backend.capabilities.contains(compressed))
-            && !self.settings.proxy_to_server
-            && self.facts.as_ref().is_some_and(|facts| !facts.runs_init_connect)
-            && login_only.is_none_or(|until| until <= self.now)
     }
 
     /// Makes an idle backend one for a client: whatever is known of it is over, but for its place and connection.
@@ -59,7 +109,7 @@ impl Engine {
         backend.phase = Phase::LoggingIn(Box::new(login));
         backend.connection = before.connection;
         backend.thread_id = before.thread_id;
-        // Of neither the servers say that it is undone.
+        // The servers do not undo COM_SET_OPTION, nor ROW_COUNT() and FOUND_ROWS().
         backend.multi_statements = before.multi_statements;
         backend.leftovers = before.leftovers;
         self.totals.account_changes += 1;
@@ -71,16 +121,45 @@ impl Engine {
 
     /// A backend has ended before it was ready. True where that was a change of its account, which says nothing of the server or the
     /// account: a login will.
-    pub(super) fn change_failed(&mut self, key: usize, reason: &str) -> bool {
+    pub(super) fn change_failed(&mut self, key: usize) -> bool {
         let backend = &self.backends[key];
-        if backend.origin != Origin::Changed || backend.is_ready() {
+        if !backend.is_changing() {
             return false;
         }
-        let (identity, thread_id) = (backend.identity, backend.thread_id);
-        self.identities.login_only_until(identity, self.now + LOGIN_ONLY);
-        let user = String::from_utf8_lossy(&self.identities.identity(identity).user).into_owned();
+        let user = &self.identities.identity(backend.identity).user;
+        self.opening.failed_changes.add(self.now, user);
+        self.totals.failed_account_changes += 1;
+        true
+    }
+
+    /// Gives up a backend whose change has failed. Its connection has been closed.
+    pub(super) fn change_ended(&mut self, key: usize, reason: &str) {
+        let backend = &self.backends[key];
+        let thread_id = backend.thread_id;
+        let user = String::from_utf8_lossy(&self.identities.identity(backend.identity).user).into_owned();
+        self.remove_backend(key);
         let reason = format!("it could not become one of '{user}' by COM_CHANGE_USER: {reason}");
         self.event(Event::BackendClosed { thread_id, reason });
-        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_remembered_by_user_and_of_so_many() {
+        let mut failed = FailedChanges::default();
+        let now = Instant::START;
+        failed.add(now, b"one");
+        assert!(failed.forbid(now, b"one") && !failed.forbid(now, b"other"));
+        assert!(!failed.forbid(now + LOGIN_ONLY, b"one"));
+        for number in 0..MOST_REMEMBERED {
+            failed.add(now, number.to_string().as_bytes());
+        }
+        assert!(failed.forbid(now, b"other"), "all log in");
+        let later = now + LOGIN_ONLY;
+        failed.add(later, b"one");
+        assert!(!failed.forbid(later, b"other") && failed.users.len() == 1);
     }
 }

@@ -154,6 +154,7 @@ impl Engine {
             phase: Phase::Connecting,
             origin,
             fresh: true,
+            companions_until: None,
             since: self.now,
             identity: self.identities.hold_again(identity),
             rights: Rights::Since(self.control.changes.seen()),
@@ -162,7 +163,7 @@ impl Engine {
             thread_id: 0,
             capabilities: Capabilities(0),
             established: None,
-            has_role: false,
+            has_no_role: false,
             login_collation,
             login_charset,
             session,
@@ -210,8 +211,8 @@ impl Engine {
     pub(super) fn credentials_of(&self, backend: &Backend) -> Credentials {
         let identity = self.identities.identity(backend.identity);
         let account = &identity.account;
-        // Its plugin may have changed since somebody logged in.
-        let accounts = self.facts.as_ref().map(|facts| &facts.accounts);
+        // Its plugin may have changed since somebody logged in; for a change of account, which is more frequent, it is not looked up.
+        let accounts = self.facts.as_ref().map(|facts| &facts.accounts).filter(|_| !backend.is_changing());
         let present = accounts.and_then(|accounts| accounts.named(&account.user, &account.host));
         Credentials {
             user: identity.user.clone(),
@@ -307,7 +308,8 @@ impl Engine {
             // A MySQL server that maps proxy users (check_proxy_users) tells their own account here, in quotes.
             "IFNULL(REPLACE(@@proxy_user,0x27,''),CURRENT_USER())"
         };
-        let role = if facts.is_some_and(Facts::has_roles) { ",CURRENT_ROLE()" } else { "" };
+        let asks = self.settings.change_accounts && facts.is_some_and(Facts::has_roles);
+        let role = if asks { ",CURRENT_ROLE()" } else { "" };
         let text = format!("{TRACKERS_ON};SELECT {who}{role}");
         self.send_own(key, Owner::Setup, CommandKind::Query, text.as_bytes(), Expect::ResultSets, 1);
     }
@@ -319,11 +321,16 @@ impl Engine {
             return self.backend_refused(key, error.code, message);
         }
         let row = super::kept::rows_of(&summary.kept).into_iter().next().unwrap_or_default();
-        let mut fields = row.into_iter().map(Option::unwrap_or_default);
-        let (found, role) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
-        let backend = &mut self.backends[key];
-        // MySQL's word for none; MariaDB says NULL.
-        backend.has_role = !role.is_empty() && role != b"NONE";
+        let mut fields = row.into_iter();
+        let found = fields.next().flatten().unwrap_or_default();
+        if self.note_role(key, fields.next()) && self.backends[key].is_changing() {
+            return self.backend_refused(
+                key,
+                0,
+                String::from("it has a role, which may be the former account's"),
+            );
+        }
+        let backend = &self.backends[key];
         let account = &self.identities.identity(backend.identity).account;
         let expected = [account.user.as_slice(), b"@", account.host.as_bytes()].concat();
         if !found.eq_ignore_ascii_case(&expected) {
@@ -336,16 +343,34 @@ impl Engine {
             // ER_ACCESS_DENIED_ERROR: the client must not get another account's rights.
             return self.backend_refused(key, 1045, message);
         }
-        self.server_full = None;
         if !self.claim_proved(key) {
             return;
+        }
+        let changed = self.backends[key].is_changing();
+        if !changed {
+            self.server_full = None;
         }
         let backend = &mut self.backends[key];
         backend.phase = Phase::Ready;
         backend.trackers = true;
         let took = self.now.since(backend.since);
-        self.opening.took(took);
+        self.opening.took(took, changed);
+        self.backends[key].companions_until = self.time_for_companions(changed);
         self.free_backend(key);
+    }
+
+    /// What a backend says of its role, where it was asked. True where there is one.
+    fn note_role(&mut self, key: usize, answer: Option<Option<Vec<u8>>>) -> bool {
+        // MySQL's word for none; MariaDB says NULL.
+        let is_role = |role: Vec<u8>| !role.is_empty() && role != b"NONE";
+        let has_roles = self.facts.as_ref().is_some_and(Facts::has_roles);
+        let backend = &mut self.backends[key];
+        let has_role = answer.map(|role| role.is_some_and(is_role));
+        backend.has_no_role = has_role.map_or(!has_roles, |has_role| !has_role);
+        if let Some(has_role) = has_role {
+            self.identities.note_role(backend.identity, has_role);
+        }
+        has_role == Some(true)
     }
 
     /// Takes up statements of our own between clients' statements.
@@ -461,6 +486,10 @@ impl Engine {
             if let Some(connection) = connection {
                 self.outbox.close(connection);
             }
+            if self.change_failed(key) {
+                self.change_ended(key, NO_ANSWER);
+                continue;
+            }
             self.remove_backend(key);
             self.server_failed(String::from(NO_ANSWER));
         }
@@ -470,7 +499,7 @@ impl Engine {
     pub(crate) fn server_failed(&mut self, reason: String) {
         let address = self.settings.server[self.server.address].clone();
         // One pool is on one server: the next address gets its turn only when nothing stands on this one.
-        let stands = self.backends.iter().any(|(_, backend)| backend.is_ready());
+        let stands = self.backends.iter().any(|(_, backend)| backend.is_ready() || backend.is_changing());
         let next = (self.server.address + 1) % self.settings.server.len();
         if self.server.failed(self.now, reason.clone(), (!stands).then_some(next)) {
             self.workers.way.forget();

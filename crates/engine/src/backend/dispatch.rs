@@ -143,8 +143,13 @@ impl Engine {
     }
 
     /// The first statement in need finds no backend (its user's are still being opened, or none may be): those of other users
-    /// behind it go on where backends are idle for them, and for the rest backends are opened.
+    /// behind it go on where backends are idle for them, companions first, and for the rest backends are opened.
     fn start_behind(&mut self) -> Behind {
+        if let Some((client, backend)) = self.companion() {
+            let Some(grant) = self.take_permit_or_want_it(client) else { return Behind::WaitsForPermit };
+            self.start_alone(client as usize, backend, grant);
+            return Behind::Started;
+        }
         let waiting = self.scheduler.first_in_need(LOOK_BEHIND);
         self.open_backends_for(&waiting);
         let mut behind = Behind::NoBackend;

@@ -65,7 +65,7 @@ impl Engine {
     /// The server has closed a backend, or the connection broke.
     pub(crate) fn backend_gone(&mut self, key: usize, reason: &str) {
         let backend = &self.backends[key];
-        let in_login = !backend.is_ready() && backend.origin != Origin::Changed;
+        let in_login = !backend.is_ready() && !backend.is_changing();
         self.backends[key].connection = self.backends[key].connection.take().inspect(|&connection| {
             self.set_role(connection, crate::engine::Role::Free);
         });
@@ -85,12 +85,12 @@ impl Engine {
 
     fn lose_backend(&mut self, key: usize, reason: &str) {
         self.lock_wait_ended(key);
-        let is_told = self.change_failed(key, reason);
+        self.change_failed(key);
         let backend = &mut self.backends[key];
         let (thread_id, holder) = (backend.thread_id, backend.holder.take());
         let statements = std::mem::take(&mut backend.in_flight);
         let first_since = backend.first_since;
-        let quiet = is_told || (statements.is_empty() && holder.is_none()) || self.was_to_end(&statements);
+        let quiet = (statements.is_empty() && holder.is_none()) || self.was_to_end(&statements);
         self.remove_backend(key);
         for (place, statement) in statements.into_iter().enumerate() {
             // Only the first can have been answered in part.
@@ -215,8 +215,9 @@ impl Engine {
         if let Some(connection) = connection {
             self.outbox.close(connection);
         }
-        if self.change_failed(key, &message) {
-            return self.remove_backend(key);
+        let has_room_soon = code == USER_FULL || (code == USER_LIMITED && message.contains(AT_A_TIME));
+        if !has_room_soon && self.change_failed(key) {
+            return self.change_ended(key, &message);
         }
         self.claim_refused(key, code, &message);
         // Those that there are go on, as logged-in connections do; others wait for them, or for the server to take more.
@@ -225,7 +226,6 @@ impl Engine {
         }
         let has_others =
             self.backends.iter().any(|(_, other)| other.is_ready() && other.identity == identity);
-        let has_room_soon = code == USER_FULL || (code == USER_LIMITED && message.contains(AT_A_TIME));
         if has_room_soon || has_others {
             self.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
             self.remove_backend(key);
@@ -317,7 +317,9 @@ impl Engine {
     pub(crate) fn lack_error(&mut self) -> MySqlError {
         // A server that has frozen takes connections and says nothing. Until the first of ours has taken too long it is up.
         let long = self.settings.backend_connect_timeout / 2;
-        let is_silent = |backend: &Backend| !backend.is_ready() && self.now.since(backend.since) >= long;
+        let is_silent = |backend: &Backend| {
+            !backend.is_ready() && !backend.is_changing() && self.now.since(backend.since) >= long
+        };
         if self.server.is_up() && self.backends.iter().any(|(_, backend)| is_silent(backend)) {
             MySqlError::server_unreachable(&self.server_address(), NO_ANSWER)
         } else if self.server.is_up() {

@@ -3,6 +3,7 @@
 pub(crate) mod aftermath;
 mod beliefs;
 mod change;
+mod companions;
 pub(crate) mod compression;
 pub(crate) mod connect;
 pub(crate) mod contended;
@@ -63,6 +64,8 @@ pub(crate) struct Backend {
     pub(crate) origin: Origin,
     /// No client's statement has run on it yet.
     pub(crate) fresh: bool,
+    /// Until then it serves others of its account before those in front of them.
+    companions_until: Option<Instant>,
     /// Since when it is in this phase, or was last used.
     pub(crate) since: Instant,
     /// Whose rights it has.
@@ -77,8 +80,8 @@ pub(crate) struct Backend {
     pub(crate) capabilities: Capabilities,
     /// What was agreed on at its login, once that is over.
     established: Option<Established>,
-    /// Its account has a role there by itself.
-    has_role: bool,
+    /// It had none at the end of its login, as far as the server was asked.
+    has_no_role: bool,
     /// The collation number of its login.
     pub(crate) login_collation: u8,
     /// What that stands for, and COM_RESET_CONNECTION brings back.

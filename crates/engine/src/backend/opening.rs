@@ -12,6 +12,8 @@ use seam::Instant;
 use wire::Capabilities;
 
 use super::Backend;
+use super::change::FailedChanges;
+use super::companions::Companions;
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
 use crate::workers::places::Origin;
@@ -21,12 +23,16 @@ use crate::workers::places::Origin;
 pub(crate) struct Opening {
     /// How long it has taken lately, from the attempt to the first statement; none where none has been opened yet.
     time: Option<Duration>,
+    /// Likewise for backends that have changed their account.
+    time_of_change: Option<Duration>,
     /// The logins whose statements have found no backend in this turn, and since when that has been so.
     lacking: Vec<(Login, Instant)>,
     /// Those of the turn before.
     lacked: Vec<(Login, Instant)>,
     /// Since when statements have waited for a backend without a break.
     pub(crate) lacking_since: Option<Instant>,
+    pub(super) failed_changes: FailedChanges,
+    pub(crate) companions: Companions,
 }
 
 /// What a login takes where none has been seen: an accept, a thread, three round trips and a look at the account take a server
@@ -45,8 +51,9 @@ const WEIGHT: u32 = 8;
 
 impl Opening {
     /// A backend that was asked for so long ago is ready.
-    pub(crate) fn took(&mut self, time: Duration) {
-        self.time = Some(match self.time {
+    pub(crate) fn took(&mut self, time: Duration, changed: bool) {
+        let mean = if changed { &mut self.time_of_change } else { &mut self.time };
+        *mean = Some(match *mean {
             Some(mean) => (mean * (WEIGHT - 1) + time) / WEIGHT,
             None => time,
         });
@@ -70,9 +77,10 @@ impl Opening {
     }
 
     /// How long a statement waits for a backend of its login before it gets another one's place, and for how long that must have
-    /// been idle.
-    fn worth(&self) -> Duration {
-        (WORTH * self.time.unwrap_or(USUAL_TIME)).min(LONGEST_WAIT)
+    /// been idle: with a change of account, or with a login.
+    pub(super) fn worth(&self, by_change: bool) -> Duration {
+        let time = self.time_of_change.filter(|_| by_change).or(self.time);
+        (WORTH * time.unwrap_or(USUAL_TIME)).min(LONGEST_WAIT)
     }
 }
 
@@ -95,7 +103,13 @@ impl Engine {
         let most = if self.server.is_up() { self.scheduler.free_permits().max(1) } else { 1 };
         let opening = |(_, backend): &(usize, &Backend)| !backend.is_ready();
         let mut to_come: Vec<_> = self.backends.iter().filter(opening).map(|(key, _)| key).collect();
-        let mut room = most.saturating_sub(to_come.len());
+        // A MariaDB takes a second to refuse a change: others do not wait for that.
+        let slow = |&&key: &&usize| {
+            let backend = &self.backends[key];
+            backend.is_changing() && self.now.since(backend.since) > LONGEST_WAIT
+        };
+        let slow = to_come.iter().filter(slow).count();
+        let mut room = most.saturating_sub(to_come.len() - slow);
         to_come.extend(&self.idle);
         for &key in waiting {
             let key = key as usize;
@@ -129,7 +143,8 @@ impl Engine {
         if let Some(origin) = self.take_place() {
             return Some(Place::New(origin));
         }
-        let worth = self.opening.worth();
+        let by_change = self.may_change_to(login);
+        let worth = self.opening.worth(by_change);
         let lacks_for = self.now.since(self.opening.lacks(self.now, login));
         let expects = lacks_for < LONGEST_WAIT && self.expects_one(key);
         if expects && lacks_for < worth {
@@ -142,14 +157,20 @@ impl Engine {
                 && waiting.iter().any(|&other| self.fits(backend, &self.clients[other as usize]));
             !in_use && !wanted
         };
-        let idle = || self.idle.iter().copied().filter(may_be_taken);
-        let changes = idle().find(|&idle| self.may_change_account(idle, login));
-        let Some(taken) = changes.or_else(|| idle().next()) else {
+        let mut free = self.idle.iter().copied().filter(may_be_taken);
+        let Some(longest) = free.next() else {
             self.ask_for_backends();
             return None;
         };
+        let changes = |&idle: &usize| by_change && self.may_change(idle, login);
+        // One that can change costs less, but nobody loses a backend for that which is in use.
+        let unused = |&idle: &usize| self.now.since(self.backends[idle].since) >= worth;
+        let instead = || free.take_while(unused).find(changes);
+        let taken = Some(longest).filter(changes).or_else(instead);
+        let (taken, changes) = (taken.unwrap_or(longest), taken.is_some());
+        self.opening.companions.place_taken(self.now);
         to_come.retain(|&own| own != taken);
-        if changes.is_some() {
+        if changes {
             return Some(Place::Of(taken));
         }
         self.quit_backend(taken);
@@ -169,8 +190,8 @@ impl Engine {
 
     /// When the first login will have lacked a backend for long enough that others' places are looked at again.
     pub(crate) fn next_look_for_places(&self) -> Option<Instant> {
-        let worth = self.opening.worth();
-        let dues = self.opening.lacking.iter().flat_map(|&(_, since)| [since + worth, since + LONGEST_WAIT]);
+        let waits = [self.opening.worth(true), self.opening.worth(false), LONGEST_WAIT];
+        let dues = self.opening.lacking.iter().flat_map(|&(_, since)| waits.map(|wait| since + wait));
         dues.filter(|&due| due > self.now).min()
     }
 

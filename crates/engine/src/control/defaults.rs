@@ -31,16 +31,18 @@ pub(crate) const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('a
     'session_track_state_change', 'session_track_system_variables', 'sort_buffer_size', 'sql_mode', \
     'sql_safe_updates', 'sql_select_limit', 'time_zone', 'tmp_table_size', 'transaction_isolation', \
     'transaction_read_only', 'tx_isolation', 'tx_read_only', 'unique_checks', 'updatable_views_with_limit', \
-    'wait_timeout')";
+    'wait_timeout', 'wsrep_on')";
 
-/// Those of them that a session cannot have for itself.
-const NOT_SETTABLE: [&[u8]; 2] = [b"init_connect", b"max_allowed_packet"];
+/// Those of them that a client cannot have for itself, or not from here.
+const NOT_SETTABLE: [&[u8]; 3] = [b"init_connect", b"max_allowed_packet", b"wsrep_on"];
 
 /// What the service account has seen of them.
 #[derive(Default)]
 pub(crate) struct Defaults {
     /// The latest answer.
     seen: Option<Vec<u8>>,
+    /// By it a login does what a change of account does not, see [`crate::backend::change`].
+    logins_differ: bool,
     /// When it was asked for.
     asked: Instant,
     /// The service account has logged in since: to another server, maybe, whose values say nothing of sessions at the one before.
@@ -60,6 +62,11 @@ impl Defaults {
         let waits = self.seen.is_some() && !self.anew;
         let pause = if self.wanted { SHORTEST_REFRESH } else { every };
         (!self.refused).then_some(if waits { self.asked + pause } else { Instant::START })
+    }
+
+    /// Whether a backend that changes its account is like one that logs in, as far as the server's variables tell.
+    pub(crate) fn allow_changes(&self) -> bool {
+        self.seen.is_some() && !self.anew && !self.logins_differ
     }
 
     /// Others may be there by now.
@@ -85,6 +92,11 @@ impl Defaults {
             return Values::new();
         }
         let now = values(&answer);
+        self.logins_differ = now.iter().any(|(name, value)| match name.as_slice() {
+            b"init_connect" => !value.is_empty(),
+            b"wsrep_on" => value.eq_ignore_ascii_case(b"ON"),
+            _ => false,
+        });
         let before = self.seen.replace(answer).map(|before| values(&before)).unwrap_or_default();
         let changed = |(name, value): &(Vec<u8>, Vec<u8>)| now.iter().any(|(n, v)| n == name && v != value);
         before.into_iter().filter(changed).collect()

@@ -34,8 +34,6 @@ pub(crate) struct Facts {
     /// Whether a new connection commits each statement by itself.
     pub(crate) autocommit: bool,
     pub(crate) max_allowed_packet: usize,
-    /// It runs statements of its operator's at each login (`init_connect`).
-    pub(crate) runs_init_connect: bool,
     /// Prepared statements that it takes, of all connections together.
     pub(crate) max_prepared_stmt_count: u32,
     /// What a new connection is told of changes of its session, and whether of its transactions.
@@ -53,7 +51,7 @@ pub(crate) struct Facts {
 /// Asks for everything but the accounts. One row; the names are the same in MySQL and MariaDB.
 pub(crate) const SERVER_QUERY: &str = "SELECT @@global.skip_name_resolve, @@global.sql_mode, \
     @@global.max_connections, @@global.max_allowed_packet, @@global.collation_server, @@global.autocommit, \
-    @@global.max_prepared_stmt_count, @@global.init_connect, @@global.session_track_schema, @@global.session_track_state_change, \
+    @@global.max_prepared_stmt_count, @@global.session_track_schema, @@global.session_track_state_change, \
     @@global.session_track_system_variables, @@global.session_track_transaction_info";
 
 /// In the order in which they are asked for.
@@ -87,7 +85,6 @@ impl Facts {
             max_connections: 0,
             autocommit: true,
             max_allowed_packet: 16 << 20,
-            runs_init_connect: false,
             max_prepared_stmt_count: 0,
             trackers: Trackers::default(),
             tracks_transactions: false,
@@ -171,10 +168,10 @@ impl Facts {
 
     /// The row of [`SERVER_QUERY`].
     pub(crate) fn take_server_row(&mut self, row: &Row<'_>) -> Option<()> {
-        let [skip_names, sql_mode, connections, packet, collation, autocommit, more @ ..] = row else {
+        let [skip_names, sql_mode, connections, packet, collation, autocommit, prepared, trackers @ ..] = row
+        else {
             return None;
         };
-        let [prepared, init_connect, trackers @ ..] = more else { return None };
         let [schema, state_change, variables, transactions] = trackers else { return None };
         // NULL is an empty list.
         let values = [(*schema)?, (*state_change)?, variables.unwrap_or_default()];
@@ -191,7 +188,6 @@ impl Facts {
         self.max_connections = number(*connections)?;
         self.max_allowed_packet = number(*packet)?;
         self.max_prepared_stmt_count = number(*prepared)?;
-        self.runs_init_connect = !init_connect.unwrap_or_default().is_empty();
         let collation = (*collation)?;
         if let Some((&id, _)) = self.collations.iter().find(|(_, (name, _))| name == collation) {
             self.default_collation = id;
@@ -371,7 +367,7 @@ const UTF8MB4_GENERAL_CI: u8 = 45;
 mod tests {
     use super::*;
 
-    const SERVER_ROW: [&[u8]; 12] = [
+    const SERVER_ROW: [&[u8]; 11] = [
         b"1",
         b"ANSI_QUOTES",
         b"151",
@@ -379,7 +375,6 @@ mod tests {
         b"latin1_swedish_ci",
         b"1",
         b"16382",
-        b"",
         b"1",
         b"0",
         b"time_zone",

@@ -201,6 +201,8 @@ pub struct Totals {
     pub opened_backends: u64,
     /// How often an idle backend was to change its account.
     pub account_changes: u64,
+    /// How often that failed.
+    pub failed_account_changes: u64,
     /// Backends lost or given up.
     pub closed_backends: u64,
     /// Statements that `queue_wait_limit = 10s` would have refused, where that is off.

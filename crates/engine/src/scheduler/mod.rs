@@ -226,6 +226,11 @@ impl Scheduler {
         self.lists.push(queue(lane, need), client, order, now);
     }
 
+    /// In which lane a client's statement waits, if one does.
+    pub(crate) fn waits_in(&self, client: u32) -> Option<Lane> {
+        self.lists.place(client).map(|(queue, _)| lane_of(queue))
+    }
+
     /// The next place in the order of all arrivals.
     pub(crate) fn arrival(&self) -> u64 {
         self.workers.arrival()

@@ -54,7 +54,7 @@ impl Engine {
 
     /// Whether what a client waits for gives its backend back at its end. How many of such statements run is what permits are for, and
     /// those that wait for locks have lanes of their own.
-    pub(super) fn keeps_no_backend(&self, key: usize) -> bool {
+    pub(crate) fn keeps_no_backend(&self, key: usize) -> bool {
         let client = &self.clients[key];
         client.request.as_ref().is_some_and(|request| {
             let statement = &request.statement;

@@ -108,6 +108,7 @@ impl Engine {
             }
             self.shares.pass(settings, flow, client);
         }
+        self.note_companion(client, lane, need);
         self.scheduler.enqueue(since, client, lane, need, standing);
     }
 
@@ -204,6 +205,7 @@ impl Engine {
     fn enqueue_parked(&mut self, parked: Parked) {
         // Those that it has been put before may have come first, and must not overtake it in the next queue.
         let standing = Standing { began: self.scheduler.arrival(), ..parked.standing };
+        self.note_companion(parked.client, parked.lane, Need::Any);
         self.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, standing);
     }
 
