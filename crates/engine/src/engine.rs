@@ -466,6 +466,9 @@ impl Engine {
         self.serve_other_workers();
         self.control_turn();
         self.send_to_backends();
+        if cfg!(debug_assertions) {
+            self.check_invariants();
+        }
     }
 
     /// SIGTERM: nobody new, idle clients go, the others finish.

@@ -32,6 +32,7 @@ mod control;
 mod engine;
 mod errors;
 mod found;
+mod invariants;
 mod learned;
 mod outbox;
 mod outside;

@@ -99,10 +99,11 @@ impl Engine {
     }
 
     fn is_companion(&self, client: u32, backend: usize) -> bool {
-        if self.scheduler.waits_in(client) != Some(Lane::Low) {
+        let key = client as usize;
+        // It may have been served since, and wait for the backend that it holds.
+        if self.scheduler.waits_in(client) != Some(Lane::Low) || self.clients[key].backend.is_some() {
             return false;
         }
-        let key = client as usize;
         let kind = self.clients[key].request.as_ref().map_or(0, |request| request.statement.fingerprint);
         self.fits(&self.backends[backend], &self.clients[key])
             && self.keeps_no_backend(key)
