@@ -26,7 +26,7 @@ const LOOK_BEHIND: usize = 32;
 
 /// What became of statements behind the first one, which finds no backend.
 enum Behind {
-    /// Some of them have been started.
+    /// Some of them have been started, or moved: there is more to look at.
     Started,
     /// There is a backend for one of them, and no permit.
     WaitsForPermit,
@@ -46,7 +46,7 @@ impl Engine {
         self.leave_long_lane();
         let mut wanting = self.start_contended();
         self.scheduler.want_long(true);
-        let mut backend_free = true;
+        let (mut backend_free, mut first_lacks_backend) = (true, false);
         let mut holdup = None;
         while let Some(key) = self.scheduler.peek(backend_free) {
             if self.enter_contended_lane(key as usize) {
@@ -85,7 +85,7 @@ impl Engine {
                         Behind::Started => {}
                         Behind::NoBackend => backend_free = false,
                         Behind::WaitsForPermit => {
-                            wanting = true;
+                            (wanting, first_lacks_backend) = (true, true);
                             break;
                         }
                     }
@@ -97,7 +97,8 @@ impl Engine {
         self.note_want_of_permits(wanting);
         let full = holdup == Some(WaitReason::StatementsInFlight) || self.shared_reads_wait();
         self.workers.note_saturation(self.worker, self.now, wanting, full);
-        self.note_lack_of_backends(!backend_free || (wanting && self.still_lacks_backend()));
+        let lacking = !backend_free || first_lacks_backend || (wanting && self.still_lacks_backend());
+        self.note_lack_of_backends(lacking);
     }
 
     /// Without a permit nobody has looked for a backend for the first statement: a lack that there was may be over.
@@ -116,6 +117,7 @@ impl Engine {
             self.workers.way.note_start();
         }
         debug_assert!(self.backends[backend].permit != Permit::Held, "one permit each");
+        debug_assert!(self.clients[key].backend.is_none_or(|held| held == backend), "on what it holds");
         self.backends[backend].runs_long = grant.is_long();
         self.backends[backend].permit = if grant.has_permit() { Permit::Held } else { Permit::Lent };
         self.backends[backend].permit_since = self.now;
@@ -146,6 +148,9 @@ impl Engine {
     /// behind it go on where backends are idle for them, companions first, and for the rest backends are opened.
     fn start_behind(&mut self) -> Behind {
         if let Some((client, backend)) = self.companion() {
+            if self.enter_contended_lane(client as usize) || self.enter_long_lane(client as usize) {
+                return Behind::Started; // its kind has become one of those that have a lane of their own
+            }
             let Some(grant) = self.take_permit_or_want_it(client) else { return Behind::WaitsForPermit };
             self.start_alone(client as usize, backend, grant);
             return Behind::Started;

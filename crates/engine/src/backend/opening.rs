@@ -153,7 +153,8 @@ impl Engine {
         let may_be_taken = |&idle: &usize| {
             let backend = &self.backends[idle];
             let in_use = expects && self.now.since(backend.since) < worth;
-            let wanted = lacks_for < worth
+            // One that has been opened for a statement is not lost before that has run: two could take it from each other for ever.
+            let wanted = (lacks_for < worth || backend.fresh)
                 && waiting.iter().any(|&other| self.fits(backend, &self.clients[other as usize]));
             !in_use && !wanted
         };
