@@ -48,7 +48,13 @@ impl Engine {
         }
         if may_change_insert_id(request, summary) {
             let stands = aftermath.last_insert_id == 0 || aftermath.insert_id_at == Some(key_u32(key));
-            aftermath.insert_id = InsertId::Unsure { reported: summary.last_insert_id };
+            // One that failed says nothing of what those before it have left.
+            let before = match aftermath.insert_id {
+                InsertId::Unsure { reported } => reported,
+                InsertId::Known => 0,
+            };
+            let reported = if summary.last_insert_id > 0 { summary.last_insert_id } else { before };
+            aftermath.insert_id = InsertId::Unsure { reported };
             aftermath.insert_id_at = stands.then_some(key_u32(key));
         }
         self.note_diagnostics(key, client, request, statement);
