@@ -205,6 +205,11 @@ impl Parameters {
         }
         self.change_accounts = random.percent(85);
         self.speed.refused_change_percent = *random.pick(&[0, 0, 20, 100]);
+        // Many clients of few accounts over few backends, which go round between them.
+        if !roomy && random.percent(25) {
+            self.clients = u32::try_from(random.between(17, 30)).expect("small");
+            self.max_backends = self.max_backends.min(4).max(self.workers);
+        }
     }
 
     /// Clients that ask for the same things and are alike most of the time, and fewer permits than clients, so that the same
