@@ -23,10 +23,10 @@ use seam::Instant;
 use wire::StatusFlags;
 
 use crate::backend::{InFlight, Owner};
-use crate::client::commands::key_u32;
 use crate::client::{Phase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::outside::waits::WaitReason;
 use crate::request::{QueryAttributes, Request, RequestKind, may_be_several};
 use crate::scheduler::{Lane, Need, Standing};
@@ -68,18 +68,11 @@ pub(crate) struct Group {
     /// Never used twice.
     number: u64,
     /// While it waits; later the statement in flight says who it is.
-    leader: usize,
+    leader: ClientKey,
     lane: Option<Lane>,
-    followers: VecDeque<Follower>,
+    followers: VecDeque<ClientRef>,
     /// What has come of the reply.
     reply: Vec<u8>,
-}
-
-/// A client by its slot and id.
-#[derive(Clone, Copy)]
-struct Follower {
-    client: u32,
-    id: u32,
 }
 
 impl Group {
@@ -95,7 +88,7 @@ impl Group {
 
     /// Bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.followers.capacity() * size_of::<Follower>() + self.reply.capacity()
+        size_of::<Self>() + self.followers.capacity() * size_of::<ClientRef>() + self.reply.capacity()
     }
 }
 
@@ -109,7 +102,7 @@ impl Coalescer {
 impl Engine {
     /// A statement is about to be queued. Where it has to wait for nothing but the answer to one that waits already: the
     /// number of that group. Else it may have become the leader of a new one.
-    pub(crate) fn join_group(&mut self, key: usize, request: &mut Request) -> Option<u64> {
+    pub(crate) fn join_group(&mut self, key: ClientKey, request: &mut Request) -> Option<u64> {
         if !self.may_coalesce(key, request) {
             return None;
         }
@@ -130,17 +123,17 @@ impl Engine {
             // It is full: the next one stands beside it.
             hash = hash.wrapping_add(1);
         }
-        let follower = Follower { client: key_u32(key), id: self.clients[key].id };
+        let follower = self.clients.ref_to(key);
         let group = self.coalescer.waiting.get_mut(&hash)?;
         // It may have followed before, been killed, and come again: it is to be answered once.
-        group.followers.retain(|other| other.client != follower.client);
+        group.followers.retain(|other| other.key != follower.key);
         group.followers.push_back(follower);
         let (leader, number) = (group.leader, group.number);
-        self.scheduler.renew(key_u32(leader));
+        self.scheduler.renew(leader);
         Some(number)
     }
 
-    fn found_group(&mut self, key: usize, hash: u64, request: &mut Request) {
+    fn found_group(&mut self, key: ClientKey, hash: u64, request: &mut Request) {
         self.coalescer.last_number += 1;
         let number = self.coalescer.last_number;
         let (lane, followers) = (request.lane, VecDeque::new());
@@ -150,7 +143,7 @@ impl Engine {
     }
 
     /// Reads that mean the same whoever of a user asks, whose end says all that they leave behind.
-    fn may_coalesce(&self, key: usize, request: &Request) -> bool {
+    fn may_coalesce(&self, key: ClientKey, request: &Request) -> bool {
         let client = &self.clients[key];
         request.statement.repeatable
             && request.command == RequestKind::Query
@@ -169,7 +162,7 @@ impl Engine {
     }
 
     /// Same text to the byte, same queue, same user, same session state, same capabilities.
-    fn belongs_to(&self, key: usize, request: &Request, group: &Group) -> bool {
+    fn belongs_to(&self, key: ClientKey, request: &Request, group: &Group) -> bool {
         let client = &self.clients[key];
         let Some(leader) = self.clients.get(group.leader) else { return false };
         group.lane == request.lane
@@ -182,7 +175,7 @@ impl Engine {
 
     /// Multiplied and rotated eight bytes at a time, with the multiplier of the fingerprints: good enough to look up what is
     /// compared then, and the same in every run.
-    fn hash_of(&self, key: usize, request: &Request) -> u64 {
+    fn hash_of(&self, key: ClientKey, request: &Request) -> u64 {
         let client = &self.clients[key];
         let mut hash = u64::from(client.session.map_or(0, |session| session.number()));
         let mut fold = |bits: u64| hash = (hash.rotate_left(5) ^ bits).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -198,7 +191,7 @@ impl Engine {
     }
 
     /// A client whose statement waits is about to leave the queue without having it run. A follower takes over its place.
-    pub(crate) fn leave_group(&mut self, key: usize) {
+    pub(crate) fn leave_group(&mut self, key: ClientKey) {
         if let Some(hash) = self.clients[key].request.as_mut().and_then(|request| request.group.take()) {
             self.pass_on(hash);
         }
@@ -214,7 +207,7 @@ impl Engine {
     }
 
     /// A follower leads from now on, and waits where it would have waited alone.
-    fn take_place_of(&mut self, next: usize, hash: u64) {
+    fn take_place_of(&mut self, next: ClientKey, hash: u64) {
         let client = &mut self.clients[next];
         client.phase = Phase::Queued;
         let request = client.request.as_mut().expect("a follower that was not answered has a request");
@@ -224,14 +217,14 @@ impl Engine {
     }
 
     /// Queues the statement of a client that holds nothing, and has waited since then.
-    fn queue_alone(&mut self, key: usize, lane: Lane, since: Instant) {
+    fn queue_alone(&mut self, key: ClientKey, lane: Lane, since: Instant) {
         let began = self.clients[key].began;
         let standing = Standing { in_transaction: false, holds_locks: false, blocks_others: false, began };
         self.queue_for_share(since, key, lane, Need::Any, standing);
     }
 
     /// Whether others wait for the answer to a client's statement that waits.
-    pub(crate) fn leads_others(&self, key: usize) -> bool {
+    pub(crate) fn leads_others(&self, key: ClientKey) -> bool {
         let hash = self.clients[key].request.as_ref().and_then(|request| request.group);
         let group = hash.and_then(|hash| self.coalescer.waiting.get(&hash));
         group.is_some_and(|group| {
@@ -245,7 +238,7 @@ impl Engine {
         let mut group = self.coalescer.waiting.remove(&hash)?;
         group.followers.retain(|&follower| self.is_following(follower, group.number));
         for follower in &group.followers {
-            let key = follower.client as usize;
+            let key = follower.key;
             let Some(mut request) = self.clients[key].request.take() else { continue };
             // The whole wait is counted once the answer is known to be its own too.
             request.waited = self.now.since(request.arrival.at);
@@ -256,21 +249,21 @@ impl Engine {
         (!group.followers.is_empty()).then(|| Box::new(group))
     }
 
-    fn is_following(&self, follower: Follower, number: u64) -> bool {
-        let client = self.clients.get(follower.client as usize).filter(|client| client.id == follower.id);
+    fn is_following(&self, follower: ClientRef, number: u64) -> bool {
+        let client = self.clients.find(follower);
         client.is_some_and(|client| matches!(client.phase, Phase::Following { group } if group == number))
     }
 
-    /// The slots of those that still follow.
-    pub(crate) fn followers(&self, group: &Group) -> Vec<usize> {
+    /// Those that still follow.
+    pub(crate) fn followers(&self, group: &Group) -> Vec<ClientKey> {
         let there = group.followers.iter().filter(|&&follower| self.is_following(follower, group.number));
-        there.map(|follower| follower.client as usize).collect()
+        there.map(|follower| follower.key).collect()
     }
 
-    fn next_follower(&self, group: &mut Group) -> Option<usize> {
+    fn next_follower(&self, group: &mut Group) -> Option<ClientKey> {
         while let Some(follower) = group.followers.pop_front() {
             if self.is_following(follower, group.number) {
-                return Some(follower.client as usize);
+                return Some(follower.key);
             }
         }
         None
@@ -278,7 +271,7 @@ impl Engine {
 
     /// A client whose statement is in flight is about to let it go. True where a follower has taken its place: the statement
     /// is that client's from now on, and so is what the other one held of the backend.
-    pub(crate) fn hand_over(&mut self, key: usize) -> bool {
+    pub(crate) fn hand_over(&mut self, key: ClientKey) -> bool {
         let Some(backend_key) = self.clients[key].backend else { return false };
         let mut statements = self.backends[backend_key].in_flight.iter();
         let Some(place) = statements.position(|s| s.group.is_some() && s.owner.client() == Some(key)) else {
@@ -305,7 +298,7 @@ impl Engine {
             backend.holder = Some(next);
             backend.serves.set(self.clients[next].id);
         }
-        self.shares.hand_over(key_u32(key), key_u32(next));
+        self.shares.hand_over(key, next);
         self.clients[key].backend = None;
         self.server_keeps_up(key);
         self.clients[next].backend = Some(backend_key);
@@ -320,7 +313,7 @@ impl Engine {
     }
 
     /// The reply has grown too large to be kept for all: the leader gets it as it comes, the others go by themselves.
-    pub(crate) fn dissolve_group(&mut self, backend_key: usize) {
+    pub(crate) fn dissolve_group(&mut self, backend_key: BackendKey) {
         let Some(statement) = self.backends[backend_key].in_flight.front_mut() else { return };
         let Some(group) = statement.group.take() else { return };
         let (leader, fingerprint) = (statement.owner.client(), statement.fingerprint);
@@ -337,7 +330,7 @@ impl Engine {
     }
 
     /// A follower goes back into the queue, to where it would stand if it had come alone.
-    pub(crate) fn goes_alone(&mut self, key: usize) {
+    pub(crate) fn goes_alone(&mut self, key: ClientKey) {
         let Some(mut request) = self.clients[key].request.take() else { return };
         let long = self.joins_long_lane(key, &request);
         let lane = if long { Lane::Long } else { request.lane.unwrap_or(Lane::Low) };
@@ -352,7 +345,7 @@ impl Engine {
 
     /// A statement that has run for too long is about to be ended: the others that wait for its answer are told so. Returns how
     /// many they were.
-    pub(crate) fn end_group(&mut self, backend_key: usize, error: &MySqlError) -> usize {
+    pub(crate) fn end_group(&mut self, backend_key: BackendKey, error: &MySqlError) -> usize {
         let statement = self.backends[backend_key].in_flight.front();
         let group = statement.and_then(|statement| statement.group.as_ref());
         let followers = group.map_or_else(Vec::new, |group| self.followers(group));
@@ -363,12 +356,12 @@ impl Engine {
     }
 
     /// The request of a follower that is answered with the leader, its wait counted.
-    fn take_answered(&mut self, key: usize) -> Option<Box<Request>> {
+    fn take_answered(&mut self, key: ClientKey) -> Option<Box<Request>> {
         self.count_wait(key);
         self.take_request(key)
     }
 
-    fn count_wait(&mut self, key: usize) {
+    fn count_wait(&mut self, key: ClientKey) {
         if let Some(request) = &self.clients[key].request {
             let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
             self.waits.record(queue, request.waited);
@@ -378,8 +371,8 @@ impl Engine {
     /// The reply to a group's statement is complete.
     pub(crate) fn group_ended(
         &mut self,
-        key: usize,
-        leader: usize,
+        key: BackendKey,
+        leader: ClientKey,
         statement: &mut InFlight,
         group: Box<Group>,
     ) {
@@ -408,11 +401,11 @@ impl Engine {
     /// What the statement leaves behind for each follower. Its warnings are being asked for where the leader asks for its own.
     fn followers_answered(
         &mut self,
-        key: usize,
-        leader: usize,
+        key: BackendKey,
+        leader: ClientKey,
         statement: &mut InFlight,
         mut group: Box<Group>,
-        followers: &[usize],
+        followers: &[ClientKey],
     ) {
         let count = followers.len() as u64;
         self.digests.record_coalesced(statement.fingerprint, count);
@@ -449,7 +442,7 @@ impl Engine {
     }
 
     /// The server's answer to SHOW WARNINGS after a group's statement, which is the followers' too.
-    pub(crate) fn share_diagnostics(&mut self, leader: usize, group: &Group) {
+    pub(crate) fn share_diagnostics(&mut self, leader: ClientKey, group: &Group) {
         let saved = self.clients.get(leader).map(|leader| leader.aftermath.diagnostics.clone());
         for follower in self.followers(group) {
             if let Some(saved @ (Diagnostics::Saved { .. } | Diagnostics::Counted { .. })) = &saved {
@@ -473,7 +466,7 @@ impl Engine {
         }
     }
 
-    fn follower_rests(&mut self, key: usize) {
+    fn follower_rests(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
         client.phase = Phase::Idle;
         client.last_heard = self.now;

@@ -30,6 +30,7 @@ use crate::client::{Client, Phase, Running};
 use crate::coalescing::Coalescer;
 use crate::control::facts::Facts;
 use crate::control::{CONTROL_TOKEN, Control};
+use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::learned::digests::Digests;
 use crate::learned::history::History;
 use crate::learned::limit::Served;
@@ -76,17 +77,17 @@ pub struct Engine {
     pub(crate) entropy: Entropy,
     /// Who is behind a connection, by the connection's index.
     roles: Vec<(u32, Role)>,
-    pub(crate) clients: slab::Slab<Client>,
-    pub(crate) client_ids: BTreeMap<u32, usize>,
+    pub(crate) clients: Table<ClientKey, Client>,
+    pub(crate) client_ids: BTreeMap<u32, ClientKey>,
     pub(crate) last_client_id: u32,
-    pub(crate) backends: slab::Slab<Backend>,
+    pub(crate) backends: Table<BackendKey, Backend>,
     pub(crate) last_token: u64,
     /// Backends that nobody holds and on which nothing runs, the latest used last.
-    pub(crate) idle: Vec<usize>,
+    pub(crate) idle: Vec<BackendKey>,
     /// Backends that run short reads, which others may follow.
     pub(crate) sharing: SharedBackends,
     /// Backends with bytes to send in this turn.
-    pub(crate) dirty: Vec<usize>,
+    pub(crate) dirty: Vec<BackendKey>,
     pub(crate) server: Server,
     pub(crate) control: Control,
     pub(crate) facts: Option<Facts>,
@@ -121,14 +122,14 @@ pub struct Engine {
     /// Statements whose clients have gone, and that are to be ended.
     pub(crate) abandoned: Vec<Abandoned>,
     /// Logins by their deadline: all have the same time, so that the first is always the next.
-    pub(crate) logins: VecDeque<(Instant, usize, u32)>,
-    pub(crate) awaiting_accounts: Vec<(usize, u32)>,
+    pub(crate) logins: VecDeque<(Instant, ClientRef)>,
+    pub(crate) awaiting_accounts: Vec<ClientRef>,
     /// Statements that are not in a queue yet.
     pub(crate) delayed: VecDeque<Delayed>,
     /// Schemas of logins of which the server is being asked.
     pub(crate) schema_checks: BTreeMap<(IdentityId, Vec<u8>), SchemaCheck>,
     /// KILLs that wait for a backend, and since when.
-    pub(crate) urgent: Vec<(usize, u32, Instant)>,
+    pub(crate) urgent: Vec<(ClientRef, Instant)>,
     /// Clients that are idle again and may have sent ahead.
     pub(crate) resume: Resume,
     /// Schemas that a user was allowed to use, and when.
@@ -177,8 +178,8 @@ pub struct Snapshot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Free,
-    Client(usize),
-    Backend(usize),
+    Client(ClientKey),
+    Backend(BackendKey),
     Control,
 }
 
@@ -219,10 +220,10 @@ impl Engine {
             outbox: Outbox::default(),
             events: VecDeque::new(),
             roles: Vec::new(),
-            clients: slab::Slab::new(),
+            clients: Table::new(),
             client_ids: BTreeMap::new(),
             last_client_id: 0,
-            backends: slab::Slab::new(),
+            backends: Table::new(),
             last_token: CONTROL_TOKEN,
             idle: Vec::new(),
             sharing: SharedBackends::default(),
@@ -359,13 +360,13 @@ impl Engine {
     }
 
     /// A backend has bytes to send at the end of the turn.
-    pub(crate) fn mark_dirty(&mut self, key: usize) {
+    pub(crate) fn mark_dirty(&mut self, key: BackendKey) {
         if !self.dirty.contains(&key) {
             self.dirty.push(key);
         }
     }
 
-    pub(crate) fn put_to_backend(&mut self, key: usize, bytes: &[u8]) {
+    pub(crate) fn put_to_backend(&mut self, key: BackendKey, bytes: &[u8]) {
         self.backends[key].out.extend_from_slice(bytes);
         self.mark_dirty(key);
     }
@@ -485,7 +486,7 @@ impl Engine {
     }
 
     /// While draining, a client goes as soon as nothing of it is open.
-    pub(crate) fn drain_client(&mut self, key: usize) {
+    pub(crate) fn drain_client(&mut self, key: ClientKey) {
         if self.draining.is_none() || !self.clients.contains(key) {
             return;
         }
@@ -570,7 +571,7 @@ impl Program for Engine {
         [
             Some(self.next_sweep),
             self.next_control_turn(),
-            self.logins.front().map(|&(deadline, _, _)| deadline),
+            self.logins.front().map(|&(deadline, _)| deadline),
             self.next_refusal_to_tell(),
             self.scheduler.next_kick_up(),
             self.next_end_of_delay(),

@@ -10,6 +10,7 @@
 //! | modules | hold |
 //! |---|---|
 //! | `engine` | the tables of all that follows, the turn, the timers |
+//! | `ids` | what clients and backends are called in these tables |
 //! | `client`, `request` | a client from its greeting to its end, and a command of it until it is dispatched |
 //! | `backend` | a connection to the server: opening, choosing, sending, relaying, settling, giving back |
 //! | `scheduler`, `overload`, `shares`, `coalescing` | which statement runs next; what is refused; who gets how much; reads that run once |
@@ -32,6 +33,7 @@ mod control;
 mod engine;
 mod errors;
 mod found;
+mod ids;
 mod invariants;
 mod learned;
 mod outbox;

@@ -15,6 +15,7 @@ use crate::client::Phase;
 use crate::client::login::Login;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::ClientRef;
 
 /// How wrong passwords are held up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,7 +174,7 @@ fn delay(count: u32, settings: &FailedLoginSettings) -> Duration {
 
 /// A refusal that is told later.
 pub(crate) struct LateRefusal {
-    pub(crate) client: (usize, u32),
+    pub(crate) client: ClientRef,
     pub(crate) sequence: u8,
     pub(crate) error: MySqlError,
 }
@@ -181,8 +182,8 @@ pub(crate) struct LateRefusal {
 impl Engine {
     /// Tells a client later that its login is refused; it waits without any work.
     pub(crate) fn refuse_later(&mut self, delay: Duration, refusal: LateRefusal) {
-        let place = (self.now + delay, u64::from(refusal.client.1));
-        self.clients[refusal.client.0].phase = Phase::Login(Login::Refused(place));
+        let place = (self.now + delay, u64::from(refusal.client.id));
+        self.clients[refusal.client.key].phase = Phase::Login(Login::Refused(place));
         self.late_refusals.insert(place, refusal);
     }
 
@@ -193,12 +194,9 @@ impl Engine {
                 break;
             }
             let refusal = first.remove();
-            let (key, id) = refusal.client;
-            let waits = self.clients.get(key).is_some_and(|client| {
-                client.id == id && matches!(client.phase, Phase::Login(Login::Refused(_)))
-            });
-            if waits {
-                self.tell_refusal(key, refusal.sequence, &refusal.error);
+            let client = self.clients.find(refusal.client);
+            if client.is_some_and(|client| matches!(client.phase, Phase::Login(Login::Refused(_)))) {
+                self.tell_refusal(refusal.client.key, refusal.sequence, &refusal.error);
             }
         }
     }

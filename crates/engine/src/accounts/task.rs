@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 use crate::accounts::secret::Password;
 use crate::client::reading::{LargeText, ReadText};
 use crate::engine::Engine;
+use crate::ids::ClientRef;
 use crate::stored_code::questions::{CodeAnswers, ReadCode};
 
 /// Something to be done elsewhere, see [`Engine::poll_task`].
@@ -173,8 +174,7 @@ impl Password {
 /// Who waits for a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
-    /// A client's slot and id.
-    Client(usize, u32),
+    Client(ClientRef),
     /// The token of a backend that logs in.
     Backend(u64),
     /// The service account's login on this connection.
@@ -202,10 +202,10 @@ impl Engine {
     /// Takes in what came of a task. A turn has to follow, with an end.
     pub fn take_finding(&mut self, number: u64, finding: Finding) {
         match (self.tasks.askers.remove(&number).map(|(asker, _)| asker), finding) {
-            (Some(Asker::Client(key, id)), Finding::Text(text)) => self.text_is_read(key, id, text),
-            (Some(Asker::Client(key, id)), Finding::Lost) => {
-                if self.clients.get(key).is_some_and(|client| client.id == id) {
-                    self.close_client(key, "what it sent met a defect of onramp");
+            (Some(Asker::Client(client)), Finding::Text(text)) => self.text_is_read(client, text),
+            (Some(Asker::Client(client)), Finding::Lost) => {
+                if self.clients.find(client).is_some() {
+                    self.close_client(client.key, "what it sent met a defect of onramp");
                 }
             }
             (Some(Asker::Backend(token)), Finding::Lost) => {
@@ -216,7 +216,7 @@ impl Engine {
             }
             (Some(Asker::StoredCode), Finding::Code(read)) => self.code_is_read(number, Some(read)),
             (Some(Asker::StoredCode), _) => self.code_is_read(number, None),
-            (Some(Asker::Client(key, id)), finding) => self.client_finding(key, id, finding),
+            (Some(Asker::Client(client)), finding) => self.client_finding(client, finding),
             (Some(Asker::Backend(token)), finding) => self.backend_finding(token, finding),
             (Some(Asker::Control(connection)), finding) => self.control_finding(connection, finding),
             (None, _) => {}

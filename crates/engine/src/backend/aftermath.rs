@@ -4,10 +4,10 @@ use sql::{Effects, Kind};
 use wire::Expect;
 
 use super::{InFlight, Owner, Summary};
-use crate::client::commands::key_u32;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::found::{Found, Offset};
+use crate::ids::{BackendKey, ClientKey};
 use crate::request::{Request, RequestKind};
 use crate::session::aftermath::{Diagnostics, InsertId};
 use crate::session::sql_states::SqlState;
@@ -25,8 +25,8 @@ impl Engine {
     /// Notes what a statement leaves behind, for the client's next one.
     pub(crate) fn note_aftermath(
         &mut self,
-        key: usize,
-        client: usize,
+        key: BackendKey,
+        client: ClientKey,
         request: &Request,
         statement: &InFlight,
     ) {
@@ -47,7 +47,7 @@ impl Engine {
             FoundRows::OnServer => aftermath.found_rows = None,
         }
         if may_change_insert_id(request, summary) {
-            let stands = aftermath.last_insert_id == 0 || aftermath.insert_id_at == Some(key_u32(key));
+            let stands = aftermath.last_insert_id == 0 || aftermath.insert_id_at == Some(key);
             // One that failed says nothing of what those before it have left.
             let before = match aftermath.insert_id {
                 InsertId::Unsure { reported } => reported,
@@ -55,14 +55,14 @@ impl Engine {
             };
             let reported = if summary.last_insert_id > 0 { summary.last_insert_id } else { before };
             aftermath.insert_id = InsertId::Unsure { reported };
-            aftermath.insert_id_at = stands.then_some(key_u32(key));
+            aftermath.insert_id_at = stands.then_some(key);
         }
         self.note_diagnostics(key, client, request, statement);
     }
 
     /// Of a read that others may follow at once, and none has: what it has left is still there. The backend is its client's alone
     /// until that has been asked for.
-    pub(super) fn take_over_emptied(&mut self, key: usize, statement: &mut InFlight) {
+    pub(super) fn take_over_emptied(&mut self, key: BackendKey, statement: &mut InFlight) {
         let summary = &statement.summary;
         let Owner::Client { client, .. } = statement.owner else { return };
         let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
@@ -80,7 +80,13 @@ impl Engine {
         }
     }
 
-    fn note_diagnostics(&mut self, key: usize, client: usize, request: &Request, statement: &InFlight) {
+    fn note_diagnostics(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        request: &Request,
+        statement: &InFlight,
+    ) {
         let summary = &statement.summary;
         let nothing_new = summary.error.is_none() && summary.warnings == 0;
         if nothing_new {

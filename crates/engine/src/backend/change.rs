@@ -27,6 +27,7 @@ use wire::Capabilities;
 use super::opening::Login;
 use super::{Afterwards, Backend, Phase};
 use crate::engine::{Engine, Role};
+use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
 use crate::server_login::ServerLogin;
 use crate::workers::places::Origin;
@@ -74,7 +75,8 @@ impl Engine {
         let Some(facts) = &self.facts else { return false };
         let to = self.identities.identity(identity);
         let interactive = facts.is_mariadb() && class.contains(Capabilities::INTERACTIVE);
-        let under_way = |(_, other): (usize, &Backend)| other.identity == identity && other.is_changing();
+        let under_way =
+            |(_, other): (BackendKey, &Backend)| other.identity == identity && other.is_changing();
         self.settings.change_accounts
             && !self.settings.proxy_to_server
             && self.control.defaults.allow_changes()
@@ -85,7 +87,7 @@ impl Engine {
     }
 
     /// Whether this idle backend may, where that holds.
-    pub(super) fn may_change(&self, key: usize, (_, class): Login) -> bool {
+    pub(super) fn may_change(&self, key: BackendKey, (_, class): Login) -> bool {
         const COMPRESSED: [Capabilities; 2] = [Capabilities::COMPRESS, Capabilities::ZSTD_COMPRESSION];
         let backend = &self.backends[key];
         backend.class == class
@@ -96,7 +98,7 @@ impl Engine {
     }
 
     /// Makes an idle backend one for a client: whatever is known of it is over, but for its place and connection.
-    pub(super) fn change_account(&mut self, key: usize, client: usize) {
+    pub(super) fn change_account(&mut self, key: BackendKey, client: ClientKey) {
         let client = &self.clients[client];
         let (class, collation) = (client.class(), client.collation);
         let identity = client.identity.expect("a client that waits for a backend has logged in");
@@ -121,7 +123,7 @@ impl Engine {
 
     /// A backend has ended before it was ready. True where that was a change of its account, which says nothing of the server or the
     /// account: a login will.
-    pub(super) fn change_failed(&mut self, key: usize) -> bool {
+    pub(super) fn change_failed(&mut self, key: BackendKey) -> bool {
         let backend = &self.backends[key];
         if !backend.is_changing() {
             return false;
@@ -133,7 +135,7 @@ impl Engine {
     }
 
     /// Gives up a backend whose change has failed. Its connection has been closed.
-    pub(super) fn change_ended(&mut self, key: usize, reason: &str) {
+    pub(super) fn change_ended(&mut self, key: BackendKey, reason: &str) {
         let backend = &self.backends[key];
         let thread_id = backend.thread_id;
         let user = String::from_utf8_lossy(&self.identities.identity(backend.identity).user).into_owned();

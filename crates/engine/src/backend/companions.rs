@@ -12,6 +12,7 @@ use seam::Instant;
 
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::learned::history::SHORT;
 use crate::scheduler::{Lane, Need};
 
@@ -30,7 +31,7 @@ pub(crate) struct Companions {
     /// When an account last took another one's place.
     taken_at: Option<Instant>,
     /// Clients in the order in which their statements came; some have been served since, and some stand there twice.
-    waiting: BTreeMap<IdentityId, VecDeque<u32>>,
+    waiting: BTreeMap<IdentityId, VecDeque<ClientKey>>,
 }
 
 impl Companions {
@@ -45,7 +46,13 @@ impl Companions {
     }
 
     /// A client of this account waits for a backend.
-    fn add(&mut self, account: IdentityId, client: u32, clients: usize, waits: impl Fn(u32) -> bool) {
+    fn add(
+        &mut self,
+        account: IdentityId,
+        client: ClientKey,
+        clients: usize,
+        waits: impl Fn(ClientKey) -> bool,
+    ) {
         let waiting = self.waiting.entry(account).or_default();
         while waiting.front().is_some_and(|&first| !waits(first)) {
             waiting.pop_front();
@@ -66,14 +73,14 @@ impl Companions {
 
 impl Engine {
     /// A statement enters the queue.
-    pub(crate) fn note_companion(&mut self, client: u32, lane: Lane, need: Need) {
+    pub(crate) fn note_companion(&mut self, client: ClientKey, lane: Lane, need: Need) {
         if !self.opening.companions.are_wanted(self.now) {
             self.opening.companions.waiting.clear();
             return;
         }
-        let Some(account) = self.clients[client as usize].identity else { return };
+        let Some(account) = self.clients[client].identity else { return };
         if lane == Lane::Low && need == Need::Any {
-            let waits = |client: u32| self.scheduler.waits_in(client) == Some(lane);
+            let waits = |client: ClientKey| self.scheduler.waits_in(client) == Some(lane);
             self.opening.companions.add(account, client, self.clients.len(), waits);
         }
     }
@@ -85,7 +92,7 @@ impl Engine {
     }
 
     /// An idle backend, and the client whose short statement may run on it before those in front of it.
-    pub(super) fn companion(&self) -> Option<(u32, usize)> {
+    pub(super) fn companion(&self) -> Option<(ClientKey, BackendKey)> {
         if !self.opening.companions.are_wanted(self.now) {
             return None;
         }
@@ -93,40 +100,40 @@ impl Engine {
             let backend = &self.backends[key];
             backend.companions_until.filter(|&until| until > self.now)?;
             let waiting = self.opening.companions.waiting.get(&backend.identity)?;
-            let fits = |&&client: &&u32| self.is_companion(client, key);
+            let fits = |&&client: &&ClientKey| self.is_companion(client, key);
             waiting.iter().take(LOOKS).find(fits).map(|&client| (client, key))
         })
     }
 
-    fn is_companion(&self, client: u32, backend: usize) -> bool {
-        let key = client as usize;
+    fn is_companion(&self, client: ClientKey, backend: BackendKey) -> bool {
         // It may have been served since, and wait for the backend that it holds.
-        if self.scheduler.waits_in(client) != Some(Lane::Low) || self.clients[key].backend.is_some() {
+        if self.scheduler.waits_in(client) != Some(Lane::Low) || self.clients[client].backend.is_some() {
             return false;
         }
-        let kind = self.clients[key].request.as_ref().map_or(0, |request| request.statement.fingerprint);
-        self.fits(&self.backends[backend], &self.clients[key])
-            && self.keeps_no_backend(key)
+        let kind = self.clients[client].request.as_ref().map_or(0, |request| request.statement.fingerprint);
+        self.fits(&self.backends[backend], &self.clients[client])
+            && self.keeps_no_backend(client)
             && !self.digests.is_long(kind, SHORT)
-            && self.user_may_use_one_more(key)
+            && self.user_may_use_one_more(client)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::client_key;
 
     #[test]
     fn who_has_been_served_does_not_stay() {
         let mut companions = Companions::default();
         let account = IdentityId::of_test(3);
         // The first one waits for ever, and all others are served at once and come again.
-        for client in (1..=5).cycle().take(1_000) {
-            companions.add(account, client, 5, |client| client == 1);
+        for number in (1..=5).cycle().take(1_000) {
+            companions.add(account, client_key(number), 5, |client| client == client_key(1));
         }
         assert!(companions.waiting[&account].len() <= 2 * LOOKS + 1);
-        companions.add(account, 9, 5, |client| client == 9);
-        assert_eq!(companions.waiting[&account], [9]);
+        companions.add(account, client_key(9), 5, |client| client == client_key(9));
+        assert_eq!(companions.waiting[&account], [client_key(9)]);
         companions.forget(account);
         assert!(companions.waiting.is_empty());
     }

@@ -17,6 +17,7 @@ use crate::client::delegation::Unproved;
 use crate::client::{self};
 use crate::control::facts::Facts;
 use crate::engine::{Engine, Role};
+use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
 use crate::request::QueryAttributes;
 use crate::server_login::{Credentials, OF_BACKENDS, Outcome, ServerLogin};
@@ -111,7 +112,7 @@ impl Server {
 
 impl Engine {
     /// Begins a backend for a client's user, capabilities and character set. Its place has been taken.
-    pub(crate) fn open_backend(&mut self, key: usize, origin: Origin) {
+    pub(crate) fn open_backend(&mut self, key: ClientKey, origin: Origin) {
         let client = &self.clients[key];
         match client.identity {
             Some(identity) => self.open_backend_as(identity, client.class(), client.collation, origin),
@@ -233,12 +234,12 @@ impl Engine {
         self.server_failed(connect_error(errno));
     }
 
-    fn backend_of(&self, token: u64) -> Option<usize> {
+    fn backend_of(&self, token: u64) -> Option<BackendKey> {
         self.backends.iter().find(|(_, backend)| backend.token == token).map(|(key, _)| key)
     }
 
     /// Bytes for a backend that is logging in.
-    pub(crate) fn backend_login_bytes(&mut self, key: usize, bytes: &[u8]) {
+    pub(crate) fn backend_login_bytes(&mut self, key: BackendKey, bytes: &[u8]) {
         let backend = &mut self.backends[key];
         let Phase::LoggingIn(login) = &mut backend.phase else { return };
         match login.read(bytes, &mut backend.out) {
@@ -300,7 +301,7 @@ impl Engine {
 
     /// The trackers on, and the question who the server takes us for, since it sees our address instead of the client's, and whether
     /// the account has a role.
-    fn send_setup(&mut self, key: usize) {
+    fn send_setup(&mut self, key: BackendKey) {
         let facts = self.facts.as_ref();
         let who = if facts.is_some_and(Facts::is_mariadb) {
             "CURRENT_USER()"
@@ -315,7 +316,7 @@ impl Engine {
     }
 
     /// The answer to the setup.
-    pub(crate) fn backend_set_up(&mut self, key: usize, summary: &Summary) {
+    pub(crate) fn backend_set_up(&mut self, key: BackendKey, summary: &Summary) {
         if let Some(error) = &summary.error {
             let message = String::from_utf8_lossy(&error.message).into_owned();
             return self.backend_refused(key, error.code, message);
@@ -360,7 +361,7 @@ impl Engine {
     }
 
     /// What a backend says of its role, where it was asked. True where there is one.
-    fn note_role(&mut self, key: usize, answer: Option<Option<Vec<u8>>>) -> bool {
+    fn note_role(&mut self, key: BackendKey, answer: Option<Option<Vec<u8>>>) -> bool {
         // MySQL's word for none; MariaDB says NULL.
         let is_role = |role: Vec<u8>| !role.is_empty() && role != b"NONE";
         let has_roles = self.facts.as_ref().is_some_and(Facts::has_roles);
@@ -376,7 +377,7 @@ impl Engine {
     /// Takes up statements of our own between clients' statements.
     pub(crate) fn send_own(
         &mut self,
-        key: usize,
+        key: BackendKey,
         owner: Owner,
         command: CommandKind,
         argument: &[u8],
@@ -421,13 +422,13 @@ impl Engine {
     }
 
     /// COM_RESET_CONNECTION: rolls back, and frees temporary tables, locks, variables and prepared statements.
-    pub(crate) fn send_reset(&mut self, key: usize) {
+    pub(crate) fn send_reset(&mut self, key: BackendKey) {
         self.backends[key].afterwards = Afterwards::Keep;
         self.send_own(key, Owner::Reset, CommandKind::ResetConnection, &[], Expect::Simple, 0);
     }
 
     /// Ends a backend on which nothing runs in the orderly way.
-    pub(crate) fn quit_backend(&mut self, key: usize) {
+    pub(crate) fn quit_backend(&mut self, key: BackendKey) {
         let in_login = matches!(self.backends[key].phase, Phase::Connecting | Phase::LoggingIn(_));
         if let Some(connection) = self.backends[key].connection {
             // In the middle of a login the server would take it for a part of that.
@@ -442,7 +443,7 @@ impl Engine {
     }
 
     /// Takes a backend out of all tables. Its connection has been closed, or has ended.
-    pub(crate) fn remove_backend(&mut self, key: usize) {
+    pub(crate) fn remove_backend(&mut self, key: BackendKey) {
         let backend = self.take_backend_out(key);
         self.workers.places.give(self.worker);
         if let Some(connection) = backend.connection {
@@ -452,7 +453,7 @@ impl Engine {
     }
 
     /// Takes a backend out of all tables, but for its place and its connection.
-    pub(super) fn take_backend_out(&mut self, key: usize) -> Backend {
+    pub(super) fn take_backend_out(&mut self, key: BackendKey) -> Backend {
         self.forget_prepared(key);
         let backend = self.backends.remove(key);
         if backend.permit == Permit::Held {

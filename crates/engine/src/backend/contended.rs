@@ -17,8 +17,8 @@ use seam::Instant;
 use sql::Kind;
 
 use super::{Backend, InFlight};
-use crate::client::commands::key_u32;
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::learned::history;
 use crate::request::Request;
 use crate::scheduler::{Grant, Lane};
@@ -107,7 +107,7 @@ impl Engine {
     /// Who waits for locks is known anew: which kinds are contended is, too.
     pub(crate) fn note_contention(&mut self) {
         let mut found = BTreeMap::new();
-        for (_, backend) in &self.backends {
+        for (_, backend) in self.backends.iter() {
             let first = backend.in_flight.front();
             if let Some((fingerprint, schema)) = first.and_then(|statement| self.kind_of(statement)) {
                 let kind = (fingerprint, schema.map(Into::into));
@@ -130,22 +130,22 @@ impl Engine {
     }
 
     /// Whether what a client asks for is of a kind that waits for locks in its schema.
-    fn is_of_contended_kind(&self, key: usize, request: &Request) -> bool {
+    fn is_of_contended_kind(&self, key: ClientKey, request: &Request) -> bool {
         self.contention.has(request.fingerprint(), self.schema_of(key), self.now)
     }
 
     /// A client's default schema.
-    pub(crate) fn schema_of(&self, key: usize) -> Option<&[u8]> {
+    pub(crate) fn schema_of(&self, key: ClientKey) -> Option<&[u8]> {
         self.sessions.state(self.clients[key].session?).schema.as_deref()
     }
 
     /// Whether what a client asks for was of a kind that waits for locks in its schema, a while ago.
-    pub(crate) fn was_contended(&self, key: usize, request: &Request) -> bool {
+    pub(crate) fn was_contended(&self, key: ClientKey, request: &Request) -> bool {
         self.contention.was_there(request.statement.fingerprint, self.schema_of(key), self.now)
     }
 
     /// A statement is about to be queued: notes what it says about its client's transactions to come.
-    pub(crate) fn note_contender(&mut self, key: usize, request: &mut Request) {
+    pub(crate) fn note_contender(&mut self, key: ClientKey, request: &mut Request) {
         let contended = self.is_of_contended_kind(key, request);
         let client = &mut self.clients[key];
         if request.statement.kind == Kind::Begin {
@@ -155,7 +155,7 @@ impl Engine {
     }
 
     /// A statement of a contended kind, or the first of a transaction that will have one.
-    pub(crate) fn is_contended(&self, key: usize, request: &Request) -> bool {
+    pub(crate) fn is_contended(&self, key: ClientKey, request: &Request) -> bool {
         self.scheduler.is_native()
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
             && match request.contends {
@@ -166,14 +166,14 @@ impl Engine {
 
     /// Whether a client must not wait in the contended lane: who holds locks, or is in work already, may be who those wait for
     /// that are in work.
-    pub(crate) fn passes_contended_lane(&self, key: usize, request: &Request) -> bool {
+    pub(crate) fn passes_contended_lane(&self, key: ClientKey, request: &Request) -> bool {
         self.clients[key]
             .backend
             .is_some_and(|backend| request.holds_locks || self.backends[backend].contends)
     }
 
     /// Moves a statement whose turn has come to the contended lane, if it has turned out to belong there.
-    pub(crate) fn enter_contended_lane(&mut self, key: usize) -> bool {
+    pub(crate) fn enter_contended_lane(&mut self, key: ClientKey) -> bool {
         let request = self.clients[key].request.as_ref().expect("a queued client has a request");
         let may_enter = matches!(request.lane, Some(Lane::High | Lane::Low | Lane::Long))
             && !self.passes_contended_lane(key, request);
@@ -191,7 +191,6 @@ impl Engine {
     pub(crate) fn start_contended(&mut self) -> bool {
         let (mut backend_free, mut wanting) = (true, false);
         while let Some(key) = self.scheduler.peek_contended(backend_free) {
-            let key = key as usize;
             let request = self.clients[key].request.as_ref().expect("a queued client has a request");
             let contended = self.is_contended(key, request);
             if !contended && !self.is_of_standing_kind(key, request) {
@@ -206,7 +205,7 @@ impl Engine {
                 break;
             }
             // What stands may be slow rather than wait.
-            let permit = if contended { None } else { self.take_permit_or_want_it(key_u32(key)) };
+            let permit = if contended { None } else { self.take_permit_or_want_it(key) };
             let Some(grant) = permit.or(contended.then_some(Grant::Contended)) else {
                 wanting = true;
                 break;
@@ -240,7 +239,6 @@ impl Engine {
     /// Those of a kind that still waits may be before them.
     pub(crate) fn leave_contended_lanes(&mut self) {
         for key in self.scheduler.contended() {
-            let key = key as usize;
             let request = self.clients[key].request.as_ref().expect("a queued client has a request");
             if !self.is_contended(key, request) && !self.is_of_standing_kind(key, request) {
                 self.leave_contended_lane(key);
@@ -248,7 +246,7 @@ impl Engine {
         }
     }
 
-    fn leave_contended_lane(&mut self, key: usize) {
+    fn leave_contended_lane(&mut self, key: ClientKey) {
         let open = self.clients[key].in_transaction();
         self.change_lane(key, if open { Lane::High } else { Lane::Low });
     }
@@ -268,7 +266,7 @@ impl Engine {
     }
 
     /// Nothing is left in flight on a backend: what was in work there is over, unless it is in the middle of a transaction.
-    pub(crate) fn contender_rests(&mut self, key: usize) {
+    pub(crate) fn contender_rests(&mut self, key: BackendKey) {
         let backend = &self.backends[key];
         let open = backend.holder.is_some_and(|client| self.clients[client].in_transaction());
         if !open && std::mem::take(&mut self.backends[key].contends) {

@@ -7,10 +7,10 @@ use super::message::reply_options;
 use super::preparing::stays;
 use super::sharing::Sharing;
 use super::{Backend, InFlight, Owner, Permit, PreludeEffects, Summary};
-use crate::client::commands::key_u32;
 use crate::client::prepared::put_statement_id;
 use crate::client::{Client, Phase, Running};
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::{Grant, Lane};
@@ -49,20 +49,20 @@ impl Engine {
         let (mut backend_free, mut first_lacks_backend) = (true, false);
         let mut holdup = None;
         while let Some(key) = self.scheduler.peek(backend_free) {
-            if self.enter_contended_lane(key as usize) {
+            if self.enter_contended_lane(key) {
                 wanting |= self.start_contended();
                 continue;
             }
-            if self.enter_long_lane(key as usize) {
+            if self.enter_long_lane(key) {
                 continue;
             }
-            match self.start_shared(key as usize) {
+            match self.start_shared(key) {
                 Sharing::Started => continue,
                 Sharing::Full => {
                     holdup = Some(WaitReason::StatementsInFlight);
                     break;
                 }
-                Sharing::Alone if self.leaves_room_for_others(key as usize) => continue,
+                Sharing::Alone if self.leaves_room_for_others(key) => continue,
                 Sharing::Alone => {}
             }
             let Some(grant) = self.take_permit_or_want_it(key) else {
@@ -75,7 +75,6 @@ impl Engine {
                 wanting = true;
                 break;
             };
-            let key = key as usize;
             let held = self.clients[key].backend;
             match held.or_else(|| self.idle_backend_for(key)) {
                 Some(backend) => self.start_alone(key, backend, grant),
@@ -103,7 +102,7 @@ impl Engine {
 
     /// Without a permit nobody has looked for a backend for the first statement: a lack that there was may be over.
     fn still_lacks_backend(&self) -> bool {
-        let first = self.scheduler.peek(true).map(|key| key as usize);
+        let first = self.scheduler.peek(true);
         self.opening.lacking_since.is_some()
             && first.is_some_and(|key| {
                 self.clients[key].backend.is_none() && self.idle_backend_for(key).is_none()
@@ -111,8 +110,8 @@ impl Engine {
     }
 
     /// The statement, whose permit has been taken, leaves the queue.
-    pub(crate) fn start_alone(&mut self, key: usize, backend: usize, grant: Grant) {
-        self.scheduler.start(key_u32(key));
+    pub(crate) fn start_alone(&mut self, key: ClientKey, backend: BackendKey, grant: Grant) {
+        self.scheduler.start(key);
         if grant.has_permit() {
             self.workers.way.note_start();
         }
@@ -128,8 +127,8 @@ impl Engine {
     /// time: all permits may be with statements that wait for it.
     fn start_one_holder(&mut self) -> bool {
         let Some(holder) = self.scheduler.passed_over() else { return false };
-        let Some(backend) = self.clients[holder as usize].backend else { return false };
-        let runs = |client: usize| {
+        let Some(backend) = self.clients[holder].backend else { return false };
+        let runs = |client: ClientKey| {
             self.clients[client].request.as_ref().is_some_and(|request| request.lane == Some(Lane::Holding))
         };
         let one_runs = self
@@ -140,7 +139,7 @@ impl Engine {
             return false;
         }
         let Some(grant) = self.scheduler.take_permit(holder) else { return false };
-        self.start_alone(holder as usize, backend, grant);
+        self.start_alone(holder, backend, grant);
         true
     }
 
@@ -148,22 +147,22 @@ impl Engine {
     /// behind it go on where backends are idle for them, companions first, and for the rest backends are opened.
     fn start_behind(&mut self) -> Behind {
         if let Some((client, backend)) = self.companion() {
-            if self.enter_contended_lane(client as usize) || self.enter_long_lane(client as usize) {
+            if self.enter_contended_lane(client) || self.enter_long_lane(client) {
                 return Behind::Started; // its kind has become one of those that have a lane of their own
             }
             let Some(grant) = self.take_permit_or_want_it(client) else { return Behind::WaitsForPermit };
-            self.start_alone(client as usize, backend, grant);
+            self.start_alone(client, backend, grant);
             return Behind::Started;
         }
         let waiting = self.scheduler.first_in_need(LOOK_BEHIND);
         self.open_backends_for(&waiting);
         let mut behind = Behind::NoBackend;
         for key in waiting {
-            let Some(backend) = self.idle_backend_for(key as usize) else { continue };
-            if !self.user_may_use_one_more(key as usize) {
+            let Some(backend) = self.idle_backend_for(key) else { continue };
+            if !self.user_may_use_one_more(key) {
                 continue;
             }
-            if self.enter_contended_lane(key as usize) || self.enter_long_lane(key as usize) {
+            if self.enter_contended_lane(key) || self.enter_long_lane(key) {
                 continue;
             }
             let Some(grant) = self.take_permit_or_want_it(key) else {
@@ -172,7 +171,7 @@ impl Engine {
                 }
                 return Behind::WaitsForPermit;
             };
-            self.start_alone(key as usize, backend, grant);
+            self.start_alone(key, backend, grant);
             behind = Behind::Started;
         }
         behind
@@ -180,7 +179,7 @@ impl Engine {
 
     /// Takes a permit for a waiting statement, or tells the other workers that it waits for nothing else. Said first and
     /// tried again then: whoever gives a permit back in between looks at who wants one.
-    pub(crate) fn take_permit_or_want_it(&mut self, key: u32) -> Option<Grant> {
+    pub(crate) fn take_permit_or_want_it(&mut self, key: ClientKey) -> Option<Grant> {
         self.scheduler.take_permit(key).or_else(|| {
             self.scheduler.want(Some(key));
             self.scheduler.take_permit(key)
@@ -189,11 +188,12 @@ impl Engine {
 
     /// What must not wait for a permit, since it may be what frees one: KILL, and the end of a transaction.
     fn start_urgent(&mut self) {
-        for (key, id, since) in std::mem::take(&mut self.urgent) {
-            let waits = self.clients.get(key).is_some_and(|client| {
+        for (client, since) in std::mem::take(&mut self.urgent) {
+            let waits = self.clients.find(client).is_some_and(|client| {
                 let urgent = client.request.as_ref().is_some_and(|request| request.urgent);
-                client.id == id && urgent && matches!(client.phase, Phase::Queued)
+                urgent && matches!(client.phase, Phase::Queued)
             });
+            let key = client.key;
             if !waits {
                 continue;
             }
@@ -206,14 +206,14 @@ impl Engine {
                 }
                 None => {
                     self.open_backend_for_urgent(key);
-                    self.urgent.push((key, id, since));
+                    self.urgent.push((client, since));
                 }
             }
         }
     }
 
     /// Sends a client's request to a backend; what is missing of its session state goes ahead of it.
-    pub(crate) fn send_request(&mut self, key: usize, backend_key: usize) {
+    pub(crate) fn send_request(&mut self, key: ClientKey, backend_key: BackendKey) {
         let mut request = self.lift_request(key).expect("a client that starts has a request");
         if !std::mem::replace(&mut request.started, true) {
             self.note_start(key, &mut request);
@@ -270,8 +270,8 @@ impl Engine {
     /// Sends what is missing of the session state by itself; the request follows when it stands.
     pub(crate) fn apply_state_first(
         &mut self,
-        key: usize,
-        backend_key: usize,
+        key: ClientKey,
+        backend_key: BackendKey,
         mut request: Box<Request>,
         ahead: &Ahead,
     ) {
@@ -295,7 +295,13 @@ impl Engine {
     }
 
     /// The client takes the backend, alone or beside others.
-    pub(crate) fn begin_on(&mut self, key: usize, backend_key: usize, shared: bool, only_kind: Option<u64>) {
+    pub(crate) fn begin_on(
+        &mut self,
+        key: ClientKey,
+        backend_key: BackendKey,
+        shared: bool,
+        only_kind: Option<u64>,
+    ) {
         let backend = &mut self.backends[backend_key];
         if backend.used.is_none() {
             let usage = self.identities.usage(backend.identity, &self.workers.users);
@@ -323,7 +329,7 @@ impl Engine {
     }
 
     /// What has to be true on the backend before the request, as statements; empty where it is true already.
-    fn preludes(&self, key: usize, backend_key: usize, request: &Request) -> Ahead {
+    fn preludes(&self, key: ClientKey, backend_key: BackendKey, request: &Request) -> Ahead {
         let (client, backend) = (&self.clients[key], &self.backends[backend_key]);
         let mut ahead = Ahead::default();
         if request.resets_session() {
@@ -366,8 +372,8 @@ impl Engine {
         let autocommit = client.status.contains(StatusFlags::AUTOCOMMIT);
         let begun = client.in_transaction() || client.unstarted.is_some() || !autocommit;
         let needed = pins || reads_id || (inserts && begun);
-        let there = client.aftermath.last_insert_id == 0
-            || client.aftermath.insert_id_at == Some(key_u32(backend_key));
+        let there =
+            client.aftermath.last_insert_id == 0 || client.aftermath.insert_id_at == Some(backend_key);
         if needed && !there {
             ahead.effects.set_insert_id = true;
             ahead.texts.push(format!("SET last_insert_id={}", client.aftermath.last_insert_id).into_bytes());
@@ -382,14 +388,14 @@ impl Engine {
     }
 
     /// Should it fail after all, the backend is closed.
-    fn wait_timeout_goes_ahead(&mut self, key: usize, backend_key: usize, ahead: &Ahead) {
+    fn wait_timeout_goes_ahead(&mut self, key: ClientKey, backend_key: BackendKey, ahead: &Ahead) {
         if ahead.sets_wait_timeout {
             self.backends[backend_key].wait_timeout = self.clients[key].wait_timeout;
         }
     }
 
     /// COM_SET_OPTION, where the backend's setting is another one.
-    pub(crate) fn set_multi_statements(&mut self, backend_key: usize, on: bool) {
+    pub(crate) fn set_multi_statements(&mut self, backend_key: BackendKey, on: bool) {
         if self.backends[backend_key].multi_statements != on {
             self.backends[backend_key].multi_statements = on;
             let option = u16::from(!on).to_le_bytes();
@@ -400,8 +406,8 @@ impl Engine {
     /// Writes the request, in one text with what goes ahead of it: a failure of the latter then stops the former.
     fn put_request(
         &mut self,
-        key: usize,
-        backend_key: usize,
+        key: ClientKey,
+        backend_key: BackendKey,
         request: &mut Request,
         ahead: &Ahead,
         (shared, kept): (bool, bool),
@@ -450,7 +456,7 @@ impl Engine {
     }
 
     /// The reasons for which a client will hold its backend beyond the end of this request.
-    pub(crate) fn pins_of(&self, key: usize, request: &Request) -> Pins {
+    pub(crate) fn pins_of(&self, key: ClientKey, request: &Request) -> Pins {
         let mut pins = Pins::from(request.statement.effects);
         let session = self.clients[key].session.map(|session| self.sessions.state(session));
         if request.command == RequestKind::Prepare {
@@ -541,7 +547,7 @@ fn is_unsafe_charset(name: &[u8]) -> bool {
 
 impl Backend {
     /// Whether this client's statement is the one being answered now.
-    pub(crate) fn answers(&self, client: usize) -> bool {
+    pub(crate) fn answers(&self, client: ClientKey) -> bool {
         self.in_flight.front().is_some_and(|statement| statement.owner.client() == Some(client))
     }
 }

@@ -18,6 +18,7 @@ use crate::client::Phase as ClientPhase;
 use crate::client::trackers::sets_list;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::SessionState;
 use crate::session::aftermath::WHATEVER_LIMIT;
@@ -180,8 +181,8 @@ impl Engine {
     /// that nothing explains.
     pub(crate) fn take_in_changes(
         &mut self,
-        key: usize,
-        client: usize,
+        key: BackendKey,
+        client: ClientKey,
         request: &Request,
         summary: &mut Summary,
     ) -> bool {
@@ -230,7 +231,7 @@ impl Engine {
 
     /// Whether it is the execution of a statement that was prepared in another schema, into which the server goes for it, and back.
     /// Nothing is known of what its code does.
-    fn executes_elsewhere(&self, client: usize, request: &Request) -> bool {
+    fn executes_elsewhere(&self, client: ClientKey, request: &Request) -> bool {
         let executes = request.command == RequestKind::Execute && !request.hidden.effects.changes_session();
         let Some(about) = request.about.as_deref().filter(|_| executes) else { return false };
         let schema_of = |session| self.sessions.state(session).schema.as_deref();
@@ -239,7 +240,7 @@ impl Engine {
     }
 
     /// Whether a change that the server does not name is one of those that are known of the statement.
-    fn explains_changes(&self, client: usize, request: &Request, vague: bool) -> bool {
+    fn explains_changes(&self, client: ClientKey, request: &Request, vague: bool) -> bool {
         let statement = &request.statement;
         // MySQL reports that a temporary table has been changed or dropped.
         let of_table = statement.kind == Kind::Ddl && self.clients[client].holds_tables();
@@ -257,8 +258,8 @@ impl Engine {
     /// reported beyond variables that were in doubt anyway, stored code has done before the statement failed.
     pub(crate) fn take_in_rest(
         &mut self,
-        key: usize,
-        client: usize,
+        key: BackendKey,
+        client: ClientKey,
         in_doubt: &BTreeSet<Box<[u8]>>,
         summary: &mut Summary,
     ) {
@@ -292,7 +293,7 @@ impl Engine {
     /// A statement has failed. What stored code had done before, MariaDB reports with a later SET, and a result set that ends
     /// with an EOF reports nothing at all: whoever gets the backend next would find it there. Where it is known that no code
     /// can have changed anything, there is nothing.
-    pub(crate) fn note_failed(&mut self, key: usize, client: usize, request: &Request) {
+    pub(crate) fn note_failed(&mut self, key: BackendKey, client: ClientKey, request: &Request) {
         self.backends[key].failed = request.hidden;
         let told = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
             && self.backends[key].capabilities.contains(Capabilities::DEPRECATE_EOF);
@@ -306,19 +307,19 @@ impl Engine {
     }
 
     /// Whether a client is in the schema that code of another one's goes back to without a report.
-    pub(crate) fn is_in_unreported_schema(&self, client: usize) -> bool {
+    pub(crate) fn is_in_unreported_schema(&self, client: ClientKey) -> bool {
         let session = self.clients[client].session.expect("a client with requests has logged in");
         let schema = self.sessions.state(session).schema.as_deref();
         schema.is_some_and(|schema| schema.eq_ignore_ascii_case(UNREPORTED_SCHEMA))
     }
 
     /// Asks how a transaction stands behind an error. A ping leaves all else on the backend as it is, FOUND_ROWS() included.
-    pub(crate) fn ask_status(&mut self, key: usize, client: usize) {
+    pub(crate) fn ask_status(&mut self, key: BackendKey, client: ClientKey) {
         self.clients[client].phase = ClientPhase::Settling;
         self.send_own(key, Owner::ReadStatus { client }, CommandKind::Ping, b"", Expect::Simple, 0);
     }
 
-    pub(crate) fn status_told(&mut self, key: usize, client: usize, summary: &mut Summary) {
+    pub(crate) fn status_told(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
         if summary.error.is_some() {
             // Killed, most likely: nobody has said whether a transaction is open.
             self.backends[key].afterwards = Afterwards::Close;
@@ -328,7 +329,12 @@ impl Engine {
         self.settle(key, client, false);
     }
 
-    fn note_doubts(&mut self, client: usize, settled: &BTreeSet<Box<[u8]>>, mut doubts: BTreeSet<Box<[u8]>>) {
+    fn note_doubts(
+        &mut self,
+        client: ClientKey,
+        settled: &BTreeSet<Box<[u8]>>,
+        mut doubts: BTreeSet<Box<[u8]>>,
+    ) {
         let client = &mut self.clients[client];
         if let Some(before) = client.doubts.take() {
             doubts.extend(before.into_iter().filter(|name| !settled.contains(name)));
@@ -345,7 +351,7 @@ impl Engine {
     }
 
     /// Asks a client's backend for what is in doubt. False where nothing is.
-    pub(crate) fn ask_doubts(&mut self, key: usize, client: usize) -> bool {
+    pub(crate) fn ask_doubts(&mut self, key: BackendKey, client: ClientKey) -> bool {
         let Some(doubts) = self.clients[client].doubts.as_deref() else { return false };
         // FOUND_ROWS() does not survive the question; MySQL warns of it, so that it is asked for where it has to be.
         let known = self.clients[client].aftermath.found_rows.is_some();
@@ -362,7 +368,7 @@ impl Engine {
         true
     }
 
-    pub(crate) fn doubts_answered(&mut self, key: usize, client: usize, summary: &mut Summary) {
+    pub(crate) fn doubts_answered(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
         let asked = *self.clients[client].doubts.take().unwrap_or_default();
         self.take_in_rest(key, client, &asked, summary);
         let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();

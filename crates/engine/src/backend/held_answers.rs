@@ -3,6 +3,7 @@
 use super::reply::LARGEST_KEPT;
 use super::{InFlight, Summary};
 use crate::engine::Engine;
+use crate::ids::BackendKey;
 
 /// Of a worker: one statement with 65,535 parameters and 4,096 columns with usual names is said in some 2 MiB.
 const SMALLEST_SHARE: usize = 4 << 20;
@@ -29,7 +30,7 @@ impl Engine {
 
     /// How much may be kept of the answer that a backend is giving, of which `more` bytes are there now: no more than `keep`. What is
     /// small has its place, whatever others hold, so that most answers are not added up.
-    pub(super) fn may_keep(&mut self, key: usize, keep: usize, more: usize) -> usize {
+    pub(super) fn may_keep(&mut self, key: BackendKey, keep: usize, more: usize) -> usize {
         let Some(statement) = self.backends[key].in_flight.front() else { return 0 };
         let (whole, held) = (statement.summary.has_kept_all(), statement.held_bytes());
         let wanted = held + more;

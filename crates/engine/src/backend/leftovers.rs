@@ -9,6 +9,7 @@ use sql::{Effects, Kind, Reads};
 
 use super::{Backend, InFlight};
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::request::{Request, RequestKind, Statement};
 
 /// Clears the list of warnings and leaves nothing of its own but an OK: on both servers a statement with a table does (MariaDB's
@@ -50,17 +51,17 @@ impl Leftovers {
 
 impl Engine {
     /// A client's statement is sent.
-    pub(super) fn note_last(&mut self, key: usize, client: usize) {
+    pub(super) fn note_last(&mut self, key: BackendKey, client: ClientKey) {
         self.backends[key].leftovers.last = self.clients[client].id;
     }
 
     /// Nothing is left of others: the client has seen to that.
-    pub(super) fn leftovers_are_cleared(&mut self, key: usize, client: usize) {
+    pub(super) fn leftovers_are_cleared(&mut self, key: BackendKey, client: ClientKey) {
         self.backends[key].leftovers = Leftovers { last: self.clients[client].id, diagnostics: 0 };
     }
 
     /// A statement has ended, whoever's it was.
-    pub(super) fn note_leftovers(&mut self, key: usize, statement: &InFlight) {
+    pub(super) fn note_leftovers(&mut self, key: BackendKey, statement: &InFlight) {
         let summary = &statement.summary;
         if summary.error.is_some() || summary.warnings > 0 {
             let owner = statement.owner.client().and_then(|client| self.clients.get(client));

@@ -8,6 +8,7 @@ use sql::{SessionCall, SessionFunction};
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::ClientKey;
 use crate::request::{Request, RequestKind};
 use crate::session::aftermath::Diagnostics;
 use crate::session::literals::{Literals, Rewriting};
@@ -18,7 +19,7 @@ const MOST_CALLS: usize = 1 << 17;
 
 impl Engine {
     /// Counts what a request grows by. An error where it would be longer than any statement may be.
-    pub(crate) fn count_literals(&self, key: usize, request: &mut Request) -> Result<(), MySqlError> {
+    pub(crate) fn count_literals(&self, key: ClientKey, request: &mut Request) -> Result<(), MySqlError> {
         let which = match request.command {
             // A prepared statement will be asked again and again: its answers must stay the server's.
             RequestKind::Prepare => Literals::ConnectionId,
@@ -56,7 +57,7 @@ impl Engine {
     }
 
     /// Puts literals in the place of functions whose answer the client carries with it.
-    pub(super) fn rewrite_calls(&self, key: usize, request: &mut Request) {
+    pub(super) fn rewrite_calls(&self, key: ClientKey, request: &mut Request) {
         let client = &self.clients[key];
         let prepares = request.command == RequestKind::Prepare;
         let there = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
@@ -84,7 +85,7 @@ impl Engine {
         };
     }
 
-    fn rewriting<'a>(&self, key: usize, request: &'a Request, which: Literals) -> Option<Rewriting<'a>> {
+    fn rewriting<'a>(&self, key: ClientKey, request: &'a Request, which: Literals) -> Option<Rewriting<'a>> {
         if request.statement.calls.is_empty() || request.prepared {
             return None;
         }

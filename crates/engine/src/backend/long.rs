@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::InFlight;
-use crate::client::commands::key_u32;
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::learned::long_permits::LongEnd;
 use crate::outside::histogram::micros;
 use crate::request::Request;
@@ -15,7 +15,7 @@ use crate::settings::ThreadHandling;
 impl Engine {
     /// A statement whose like has been long lately, or is just now, of a client that holds nothing that others may wait for: who holds
     /// locks has to go on.
-    fn belongs_to_long_lane(&self, key: usize, request: &Request) -> bool {
+    fn belongs_to_long_lane(&self, key: ClientKey, request: &Request) -> bool {
         let client = &self.clients[key];
         let fingerprint = request.fingerprint();
         fingerprint != 0
@@ -34,7 +34,7 @@ impl Engine {
     }
 
     /// The same for one that comes to the lane then. However many others get on with each other there: one of a new kind may compute.
-    pub(crate) fn joins_long_lane(&self, key: usize, request: &Request) -> bool {
+    pub(crate) fn joins_long_lane(&self, key: ClientKey, request: &Request) -> bool {
         let joins = self.belongs_to_long_lane(key, request);
         if joins && !self.digests.knows_long_time(request.fingerprint()) {
             self.workers.begin_with_few_long(self.now);
@@ -44,7 +44,7 @@ impl Engine {
 
     /// Moves a statement whose turn has come to the long lane, if it has turned out to belong there. A backlog of a kind
     /// that nobody knew would take all permits otherwise.
-    pub(crate) fn enter_long_lane(&mut self, key: usize) -> bool {
+    pub(crate) fn enter_long_lane(&mut self, key: ClientKey) -> bool {
         let request = self.clients[key].request.as_ref().expect("a queued client has a request");
         let enters =
             !matches!(request.lane, Some(Lane::Long | Lane::Contended)) && self.joins_long_lane(key, request);
@@ -57,7 +57,6 @@ impl Engine {
     /// Statements that wait for long ones to end go on with the others, if they have turned out to be short.
     pub(crate) fn leave_long_lane(&mut self) {
         while let Some(key) = self.scheduler.peek_long() {
-            let key = key as usize;
             if self.is_still_long(key) {
                 break;
             }
@@ -66,13 +65,13 @@ impl Engine {
     }
 
     /// Whether a waiting statement of the long lane still belongs there.
-    pub(crate) fn is_still_long(&self, key: usize) -> bool {
+    pub(crate) fn is_still_long(&self, key: ClientKey) -> bool {
         let request = self.clients[key].request.as_ref().expect("a queued client has a request");
         self.belongs_to_long_lane(key, request)
     }
 
     /// A statement has ended on a backend: what it took says how well the long ones get on with each other and with the rest.
-    pub(crate) fn note_long(&mut self, key: usize, statement: &InFlight, time: Duration) {
+    pub(crate) fn note_long(&mut self, key: BackendKey, statement: &InFlight, time: Duration) {
         if statement.fingerprint == 0 || statement.summary.error.is_some() {
             return;
         }
@@ -98,7 +97,7 @@ impl Engine {
         self.backends.iter().any(|(_, backend)| !backend.runs_long && self.is_overdue(backend))
     }
 
-    pub(crate) fn change_lane(&mut self, key: usize, lane: Lane) {
+    pub(crate) fn change_lane(&mut self, key: ClientKey, lane: Lane) {
         let arrival = self.clients[key].request.as_ref().expect("a queued client has a request").arrival;
         self.note_parts(&arrival);
         let arrival = self.holdups.change_queue(&arrival, self.now, lane == Lane::Long);
@@ -106,6 +105,6 @@ impl Engine {
             request.arrival = arrival;
             request.lane = Some(lane);
         }
-        self.scheduler.change_lane(key_u32(key), lane);
+        self.scheduler.change_lane(key, lane);
     }
 }

@@ -11,6 +11,7 @@ use crate::client::delegation::Unproved;
 use crate::client::{Lost, Phase as ClientPhase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
 use crate::request::RequestKind;
 use crate::workers::places::Origin;
@@ -63,7 +64,7 @@ fn state_of_refusal(code: u16) -> &'static [u8; 5] {
 
 impl Engine {
     /// The server has closed a backend, or the connection broke.
-    pub(crate) fn backend_gone(&mut self, key: usize, reason: &str) {
+    pub(crate) fn backend_gone(&mut self, key: BackendKey, reason: &str) {
         let backend = &self.backends[key];
         let in_login = !backend.is_ready() && !backend.is_changing();
         self.backends[key].connection = self.backends[key].connection.take().inspect(|&connection| {
@@ -76,14 +77,14 @@ impl Engine {
     }
 
     /// Gives a backend up: nobody can say any more which bytes are whose, or what state it is in.
-    pub(crate) fn close_backend(&mut self, key: usize, reason: &str) {
+    pub(crate) fn close_backend(&mut self, key: BackendKey, reason: &str) {
         if let Some(connection) = self.backends[key].connection {
             self.outbox.close(connection);
         }
         self.lose_backend(key, reason);
     }
 
-    fn lose_backend(&mut self, key: usize, reason: &str) {
+    fn lose_backend(&mut self, key: BackendKey, reason: &str) {
         self.lock_wait_ended(key);
         self.change_failed(key);
         let backend = &mut self.backends[key];
@@ -139,12 +140,12 @@ impl Engine {
     }
 
     /// Something still goes ahead of the client's statement.
-    fn prepares(&self, key: usize) -> bool {
+    fn prepares(&self, key: ClientKey) -> bool {
         self.clients.get(key).is_some_and(|client| matches!(client.phase, ClientPhase::Preparing))
     }
 
     /// The statement was with the server: whether it ran, and how far, nobody knows, so it is not sent again.
-    pub(crate) fn statement_lost(&mut self, key: usize, begun: bool) {
+    pub(crate) fn statement_lost(&mut self, key: ClientKey, begun: bool) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let uploading = matches!(client.phase, ClientPhase::Running(Running::Uploading { .. }));
         // A transaction that was about to begin with it may have begun.
@@ -176,7 +177,7 @@ impl Engine {
     }
 
     /// The client was between two statements.
-    fn holder_lost(&mut self, key: usize) {
+    fn holder_lost(&mut self, key: ClientKey) {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.backend = None;
         // The servers close the connection behind the end of the binary log (dispatch_command: COM_BINLOG_DUMP).
@@ -200,7 +201,7 @@ impl Engine {
         self.server_keeps_up(key);
         if queued {
             let lost = self.clients[key].lost.unwrap_or(Lost::Transaction);
-            self.scheduler.remove(crate::client::commands::key_u32(key));
+            self.scheduler.remove(key);
             let answer = self.take_request(key).map_or(1, |request| request.answer);
             self.clients[key].phase = ClientPhase::Idle;
             self.answer_lost(key, lost, answer);
@@ -208,7 +209,7 @@ impl Engine {
     }
 
     /// The server refused a login of ours for a user whose password was right a moment ago, or has no room.
-    pub(crate) fn backend_refused(&mut self, key: usize, code: u16, message: String) {
+    pub(crate) fn backend_refused(&mut self, key: BackendKey, code: u16, message: String) {
         let identity = self.backends[key].identity;
         let connection = self.backends[key].connection;
         debug_assert!(!matches!(self.backends[key].phase, Phase::Ready), "a login is refused before its end");
@@ -254,7 +255,7 @@ impl Engine {
     }
 
     /// Where the login was to find out whether a client's password is right, that is found out.
-    fn claim_refused(&mut self, key: usize, code: u16, message: &str) {
+    fn claim_refused(&mut self, key: BackendKey, code: u16, message: &str) {
         let backend = &self.backends[key];
         let how = match code {
             SERVER_FULL => Unproved::NoRoom,
@@ -271,7 +272,7 @@ impl Engine {
     }
 
     /// The server has as many connections as it takes: what stands is our limit now, which others share with us.
-    fn server_refused_for_room(&mut self, key: usize, reason: String) {
+    fn server_refused_for_room(&mut self, key: BackendKey, reason: String) {
         let origin = self.backends[key].origin;
         self.remove_backend(key);
         let places = &self.workers.places;
@@ -309,7 +310,7 @@ impl Engine {
                 break;
             }
             let error = self.lack_error();
-            self.cancel_queued(key as usize, &error);
+            self.cancel_queued(key, &error);
         }
     }
 
@@ -337,7 +338,7 @@ impl Engine {
     /// When the next statement will have waited too long for a backend.
     pub(crate) fn next_giving_up(&self) -> Option<Instant> {
         let limit = self.settings.backend_connect_timeout;
-        let urgent = self.urgent.iter().map(|&(_, _, since)| since + limit).min();
+        let urgent = self.urgent.iter().map(|&(_, since)| since + limit).min();
         let waiting = self.opening.lacking_since.zip(self.scheduler.oldest_in_need());
         let waiting = waiting.map(|(since, (_, queued))| queued.max(since) + limit);
         urgent.into_iter().chain(waiting).chain(self.next_held_up()).min()
@@ -350,6 +351,7 @@ mod tests {
 
     use super::*;
     use crate::client::commands::tests::{connection, engine};
+    use crate::ids::client_key;
     use crate::session::aftermath::Diagnostics;
     use crate::settings::Settings;
 
@@ -385,11 +387,11 @@ mod tests {
     fn warnings_that_were_told_of_are_not_denied_with_their_backend_lost() {
         let mut engine = engine(1, Settings::default());
         let mut counted = |diagnostics| {
-            engine.clients[0].phase = ClientPhase::Settling;
-            engine.clients[0].aftermath.diagnostics = diagnostics;
-            engine.holder_lost(0);
-            let diagnostics = &engine.clients[0].aftermath.diagnostics;
-            let reply = diagnostics.reply(engine.clients[0].reader());
+            engine.clients[client_key(0)].phase = ClientPhase::Settling;
+            engine.clients[client_key(0)].aftermath.diagnostics = diagnostics;
+            engine.holder_lost(client_key(0));
+            let diagnostics = &engine.clients[client_key(0)].aftermath.diagnostics;
+            let reply = diagnostics.reply(engine.clients[client_key(0)].reader());
             (diagnostics.counts(), reply.map_or(0, |reply| reply.len()))
         };
         let (counts, answer) = counted(Diagnostics::OnBackend { warnings: 3, errors: 1, sql_state: None });
@@ -414,9 +416,9 @@ mod tests {
         });
         assert_eq!(silent, 1158);
         let held = error_code(|engine, _| {
-            for (_, backend) in &mut engine.backends {
+            for (_, backend) in engine.backends.iter_mut() {
                 backend.phase = Phase::Ready;
-                backend.holder = Some(0);
+                backend.holder = Some(client_key(0));
             }
         });
         assert_eq!(held, 1040);

@@ -11,6 +11,7 @@ use super::Backend;
 use super::compression::is_compressed;
 use crate::client::reading::says_from;
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::request::{QueryAttributes, Request, RequestKind};
 
 /// The command's byte, the statement's number, the flags and the iteration count of COM_STMT_EXECUTE.
@@ -42,7 +43,12 @@ impl Engine {
 
     /// Appends a request to what is sent to its backend, in one text with what goes ahead of it. Gives the number of the
     /// answer's first packet.
-    pub(super) fn put_message(&mut self, backend_key: usize, request: &Request, ahead: &[Vec<u8>]) -> u8 {
+    pub(super) fn put_message(
+        &mut self,
+        backend_key: BackendKey,
+        request: &Request,
+        ahead: &[Vec<u8>],
+    ) -> u8 {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
         let parameters = about.map_or(0, |about| self.definitions.get(about.definition).parameters);
         let backend = &mut self.backends[backend_key];
@@ -78,7 +84,7 @@ impl Engine {
     /// number of the answer's first packet; `None` where it has to be put together first.
     pub(super) fn hand_on(
         &mut self,
-        backend_key: usize,
+        backend_key: BackendKey,
         request: &mut Request,
         ahead: &[Vec<u8>],
     ) -> Option<u8> {
@@ -108,7 +114,7 @@ impl Engine {
     }
 
     /// The server takes what is sent to it: what was on its way there is so no more.
-    pub(crate) fn has_arrived(&mut self, client: usize) {
+    pub(crate) fn has_arrived(&mut self, client: ClientKey) {
         if let Some(request) = self.clients[client].request.as_mut() {
             self.buffered -= std::mem::take(&mut request.on_its_way);
         }
@@ -116,7 +122,7 @@ impl Engine {
 
     /// The flags that stand in front of a result set of this request's beside those from before it, as far as they can be known
     /// there: the rest the server tells at the end.
-    pub(super) fn foreseen(&self, key: usize, request: &Request) -> StatusFlags {
+    pub(super) fn foreseen(&self, key: ClientKey, request: &Request) -> StatusFlags {
         let statement = &request.statement;
         let autocommit = self.clients[key].status.contains(StatusFlags::AUTOCOMMIT);
         // Reading a table begins a transaction then, unless its engine has none.

@@ -45,6 +45,7 @@ use crate::client::variables::Variables;
 use crate::client::wait_timeout::WaitTimeout;
 use crate::coalescing::Group;
 use crate::errors::MySqlError;
+use crate::ids::ClientKey;
 use crate::learned::lock_waits::SeenWait;
 use crate::request::RequestKind;
 use crate::server_login::{Established, ServerLogin};
@@ -109,7 +110,7 @@ pub(crate) struct Backend {
     /// Whom it serves, for other workers to know.
     pub(crate) serves: Serves,
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
-    pub(crate) holder: Option<usize>,
+    pub(crate) holder: Option<ClientKey>,
     /// It counts among those that its user uses, from its first statement on until it is free again.
     pub(crate) used: Option<Used>,
     pub(crate) permit: Permit,
@@ -207,25 +208,25 @@ pub(crate) struct PreludeEffects {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A client's statement: relayed.
-    Client { client: usize, command: RequestKind },
+    Client { client: ClientKey, command: RequestKind },
     /// A client's statement whose client has gone.
     Abandoned,
     /// Trackers on, and who we are: the end of a backend's login.
     Setup,
     /// A client's session state, sent apart from its statement.
-    ApplyState { client: usize },
+    ApplyState { client: ClientKey },
     /// The session state for a statement that is to be prepared, where that is not the client's.
-    ApplyDefinition { client: usize },
+    ApplyDefinition { client: ClientKey },
     /// COM_STMT_PREPARE ahead of an execution.
-    Prepare { client: usize },
+    Prepare { client: ClientKey },
     /// SHOW WARNINGS for the client whose statement was the last.
-    SaveDiagnostics { client: usize },
+    SaveDiagnostics { client: ClientKey },
     /// SELECT LAST_INSERT_ID() likewise.
-    SaveInsertId { client: usize },
+    SaveInsertId { client: ClientKey },
     /// COM_PING behind an error of the holder's.
-    ReadStatus { client: usize },
+    ReadStatus { client: ClientKey },
     /// Session variables that the trackers do not report in full, for the holder.
-    ReadVariables { client: usize },
+    ReadVariables { client: ClientKey },
     /// COM_RESET_CONNECTION.
     Reset,
     /// SET wait_timeout = DEFAULT behind a client that has set it.
@@ -237,7 +238,7 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    pub(crate) fn client(self) -> Option<usize> {
+    pub(crate) fn client(self) -> Option<ClientKey> {
         match self {
             Self::Client { client, .. }
             | Self::ApplyState { client }

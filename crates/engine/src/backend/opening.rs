@@ -16,6 +16,7 @@ use super::change::FailedChanges;
 use super::companions::Companions;
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::workers::places::Origin;
 
 /// What is known of opening backends.
@@ -89,7 +90,7 @@ enum Place {
     /// It is a new one.
     New(Origin),
     /// This idle one changes its account.
-    Of(usize),
+    Of(BackendKey),
 }
 
 /// Which backends serve whom.
@@ -98,13 +99,13 @@ pub(super) type Login = (IdentityId, Capabilities);
 impl Engine {
     /// Opens backends for those of waiting statements, in their order, that neither find an idle one nor will have one that is being
     /// opened; in all no more than could run at once.
-    pub(crate) fn open_backends_for(&mut self, waiting: &[u32]) {
+    pub(crate) fn open_backends_for(&mut self, waiting: &[ClientKey]) {
         // While the server is not known to answer, one attempt is enough.
         let most = if self.server.is_up() { self.scheduler.free_permits().max(1) } else { 1 };
-        let opening = |(_, backend): &(usize, &Backend)| !backend.is_ready();
+        let opening = |(_, backend): &(BackendKey, &Backend)| !backend.is_ready();
         let mut to_come: Vec<_> = self.backends.iter().filter(opening).map(|(key, _)| key).collect();
         // A MariaDB takes a second to refuse a change: others do not wait for that.
-        let slow = |&&key: &&usize| {
+        let slow = |&&key: &&BackendKey| {
             let backend = &self.backends[key];
             backend.is_changing() && self.now.since(backend.since) > LONGEST_WAIT
         };
@@ -112,7 +113,6 @@ impl Engine {
         let mut room = most.saturating_sub(to_come.len() - slow);
         to_come.extend(&self.idle);
         for &key in waiting {
-            let key = key as usize;
             let client = &self.clients[key];
             let Some(login) = client.identity.map(|identity| (identity, client.class())) else { continue };
             if let Some(own) = to_come.iter().position(|&own| self.fits(&self.backends[own], client)) {
@@ -135,10 +135,10 @@ impl Engine {
     /// anybody then, or of another worker's.
     fn place_for(
         &mut self,
-        key: usize,
+        key: ClientKey,
         login: Login,
-        waiting: &[u32],
-        to_come: &mut Vec<usize>,
+        waiting: &[ClientKey],
+        to_come: &mut Vec<BackendKey>,
     ) -> Option<Place> {
         if let Some(origin) = self.take_place() {
             return Some(Place::New(origin));
@@ -150,12 +150,12 @@ impl Engine {
         if expects && lacks_for < worth {
             return None;
         }
-        let may_be_taken = |&idle: &usize| {
+        let may_be_taken = |&idle: &BackendKey| {
             let backend = &self.backends[idle];
             let in_use = expects && self.now.since(backend.since) < worth;
             // One that has been opened for a statement is not lost before that has run: two could take it from each other for ever.
             let wanted = (lacks_for < worth || backend.fresh)
-                && waiting.iter().any(|&other| self.fits(backend, &self.clients[other as usize]));
+                && waiting.iter().any(|&other| self.fits(backend, &self.clients[other]));
             !in_use && !wanted
         };
         let mut free = self.idle.iter().copied().filter(may_be_taken);
@@ -163,9 +163,9 @@ impl Engine {
             self.ask_for_backends();
             return None;
         };
-        let changes = |&idle: &usize| by_change && self.may_change(idle, login);
+        let changes = |&idle: &BackendKey| by_change && self.may_change(idle, login);
         // One that can change costs less, but nobody loses a backend for that which is in use.
-        let unused = |&idle: &usize| self.now.since(self.backends[idle].since) >= worth;
+        let unused = |&idle: &BackendKey| self.now.since(self.backends[idle].since) >= worth;
         let instead = || free.take_while(unused).find(changes);
         let taken = Some(longest).filter(changes).or_else(instead);
         let (taken, changes) = (taken.unwrap_or(longest), taken.is_some());
@@ -180,7 +180,7 @@ impl Engine {
 
     /// Whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond a
     /// statement.
-    fn expects_one(&self, key: usize) -> bool {
+    fn expects_one(&self, key: ClientKey) -> bool {
         let passes = |backend: &Backend| {
             let holder = backend.holder.and_then(|client| self.clients.get(client));
             holder.is_none_or(|client| client.pins.is_empty() && !client.in_transaction())
@@ -197,7 +197,7 @@ impl Engine {
     }
 
     /// Opens a backend for a KILL, one over the limit if it must be: when all are held is when it is needed.
-    pub(crate) fn open_backend_for_urgent(&mut self, key: usize) {
+    pub(crate) fn open_backend_for_urgent(&mut self, key: ClientKey) {
         let client = &self.clients[key];
         if let Some(identity) = client.identity {
             self.open_urgently(identity, client.class(), client.collation);
@@ -205,7 +205,7 @@ impl Engine {
     }
 
     /// Opens a backend with the login of another one, likewise.
-    pub(crate) fn open_backend_like(&mut self, key: usize) {
+    pub(crate) fn open_backend_like(&mut self, key: BackendKey) {
         let other = &self.backends[key];
         self.open_urgently(other.identity, other.class, other.login_collation);
     }

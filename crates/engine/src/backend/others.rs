@@ -3,6 +3,7 @@
 use seam::Instant;
 
 use crate::engine::Engine;
+use crate::ids::BackendKey;
 use crate::workers::letter::Letter;
 
 impl Engine {
@@ -58,7 +59,7 @@ impl Engine {
 
     /// A backend that was opened for a statement of ours runs one before it goes to another worker. Otherwise workers that
     /// have less than one each would hand it round for ever.
-    pub(crate) fn is_kept_for_us(&self, key: usize) -> bool {
+    pub(crate) fn is_kept_for_us(&self, key: BackendKey) -> bool {
         self.backends[key].fresh && self.scheduler.in_need() > 0
     }
 

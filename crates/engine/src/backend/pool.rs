@@ -6,12 +6,13 @@ use super::{Afterwards, Backend, Phase};
 use crate::accounts::IdentityId;
 use crate::client::Client;
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::session::pins::Pins;
 
 impl Engine {
     /// An idle backend for a client: best one whose session state is the client's already, the latest used first (its
     /// caches are warm, and the others can time out).
-    pub(crate) fn idle_backend_for(&self, key: usize) -> Option<usize> {
+    pub(crate) fn idle_backend_for(&self, key: ClientKey) -> Option<BackendKey> {
         let client = &self.clients[key];
         let about = client.request.as_ref().and_then(|request| request.about.as_deref());
         // Preparing a statement takes as long as setting the state does, and the latter comes again with the next client.
@@ -43,7 +44,7 @@ impl Engine {
     }
 
     /// Nobody needs this backend any more: it goes to the idle ones, or is reset or closed first.
-    pub(crate) fn free_backend(&mut self, key: usize) {
+    pub(crate) fn free_backend(&mut self, key: BackendKey) {
         let backend = &mut self.backends[key];
         debug_assert!(
             backend.in_flight.is_empty() && backend.holder.is_none(),
@@ -77,7 +78,7 @@ impl Engine {
     }
 
     /// A client leaves a backend on which it may have left something: clean it. What still runs is waited for.
-    pub(crate) fn reset_backend(&mut self, key: usize) {
+    pub(crate) fn reset_backend(&mut self, key: BackendKey) {
         let backend = &mut self.backends[key];
         let holder = backend.holder.take().and_then(|client| self.clients.get(client));
         let clean = holder.map_or(Afterwards::Reset, |client| behind_pins(client.pins));
@@ -150,6 +151,7 @@ mod tests {
 
     use crate::backend::Phase;
     use crate::client::commands::tests::{connection, engine};
+    use crate::ids::client_key;
     use crate::scheduler::Lane;
     use crate::settings::Settings;
 
@@ -165,12 +167,12 @@ mod tests {
         let (key, backend) = engine.backends.iter_mut().next().expect("one is begun for it");
         backend.phase = Phase::Ready;
         engine.draining = Some(Instant::START + Duration::from_secs(1));
-        engine.change_lane(0, Lane::Contended);
+        engine.change_lane(client_key(0), Lane::Contended);
         engine.scheduler.note_contended_room(0);
         assert_eq!((engine.scheduler.in_need(), engine.scheduler.waiting()), (0, 1));
         engine.free_backend(key);
         assert_eq!((engine.backends.len(), &engine.idle[..]), (1, &[key][..]));
-        engine.client_gone(0);
+        engine.client_gone(client_key(0));
         engine.idle.clear();
         engine.free_backend(key);
         assert!(engine.backends.is_empty(), "nobody comes any more");

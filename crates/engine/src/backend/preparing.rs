@@ -15,6 +15,7 @@ use super::{InFlight, Owner, ServerError, Summary};
 use crate::client::Phase as ClientPhase;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::{BackendKey, ClientKey};
 use crate::request::{About, Action, Request, RequestKind};
 use crate::session::SessionState;
 use crate::session::literals::Literals;
@@ -44,14 +45,18 @@ pub(crate) const LARGEST_ANSWER: usize = 8 << 20;
 
 impl Engine {
     /// The definition that has to be prepared on this backend before the request can be executed there.
-    pub(crate) fn lacking_definition(&self, backend_key: usize, request: &Request) -> Option<DefinitionId> {
+    pub(crate) fn lacking_definition(
+        &self,
+        backend_key: BackendKey,
+        request: &Request,
+    ) -> Option<DefinitionId> {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
         let found = self.statement_for(backend_key, about);
         found.is_none().then_some(about.definition)
     }
 
     /// Which of a backend's statements an execution can have.
-    pub(crate) fn statement_for(&self, backend_key: usize, about: &About) -> Option<Serves> {
+    pub(crate) fn statement_for(&self, backend_key: BackendKey, about: &About) -> Option<Serves> {
         let prepared = &self.backends[backend_key].prepared;
         let own = Serves::Own(about.number);
         let any = [own, about.serves, Serves::All];
@@ -66,8 +71,8 @@ impl Engine {
     /// The next step on the way to a statement that is not prepared yet: the session state for it, or it itself.
     pub(crate) fn prepare_first(
         &mut self,
-        key: usize,
-        backend_key: usize,
+        key: ClientKey,
+        backend_key: BackendKey,
         request: Box<Request>,
         definition: DefinitionId,
         ahead: &Ahead,
@@ -106,7 +111,12 @@ impl Engine {
     }
 
     /// What is in doubt of the client's session state is asked for, and the request follows.
-    pub(crate) fn ask_doubts_first(&mut self, key: usize, backend_key: usize, request: Box<Request>) {
+    pub(crate) fn ask_doubts_first(
+        &mut self,
+        key: ClientKey,
+        backend_key: BackendKey,
+        request: Box<Request>,
+    ) {
         self.begin_on(key, backend_key, false, None);
         self.buffered += request.bytes();
         self.clients[key].request = Some(request);
@@ -115,7 +125,12 @@ impl Engine {
     }
 
     /// The session state in which a definition is prepared for a client on its backend.
-    fn state_to_prepare(&self, key: usize, backend_key: usize, definition: DefinitionId) -> SessionState {
+    fn state_to_prepare(
+        &self,
+        key: ClientKey,
+        backend_key: BackendKey,
+        definition: DefinitionId,
+    ) -> SessionState {
         let client = self.clients[key].session.expect("a client with requests has logged in");
         let Definition { session, ref template, .. } = *self.definitions.get(definition);
         let wanted = self.sessions.state(session);
@@ -124,7 +139,12 @@ impl Engine {
     }
 
     /// A definition's session state was sent; now it may be prepared.
-    pub(crate) fn definition_state_applied(&mut self, key: usize, client: usize, statement: &InFlight) {
+    pub(crate) fn definition_state_applied(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        statement: &InFlight,
+    ) {
         if statement.summary.error.is_some() {
             if let Some(schema) = self.refused_schema(key, client, &statement.summary) {
                 return self.definition_schema_refused(key, client, statement, schema);
@@ -149,7 +169,7 @@ impl Engine {
     }
 
     /// The server has refused the definition's default schema and nothing else: what the backend's state is then.
-    fn refused_schema(&self, key: usize, client: usize, summary: &Summary) -> Option<SessionState> {
+    fn refused_schema(&self, key: BackendKey, client: ClientKey, summary: &Summary) -> Option<SessionState> {
         let refused = summary.error.as_ref().is_some_and(|error| SCHEMA_REFUSED.contains(&error.code));
         let about = self.about(client).filter(|_| refused && !summary.prelude_failed)?;
         let mut state = self.state_to_prepare(client, key, about.definition);
@@ -163,8 +183,8 @@ impl Engine {
     /// The execution fails with the server's reason; nothing of the client's is lost.
     fn definition_schema_refused(
         &mut self,
-        key: usize,
-        client: usize,
+        key: BackendKey,
+        client: ClientKey,
         statement: &InFlight,
         state: SessionState,
     ) {
@@ -178,7 +198,7 @@ impl Engine {
     }
 
     /// A statement was prepared ahead of an execution, or not.
-    pub(crate) fn prepared_ahead(&mut self, key: usize, client: usize, statement: &mut InFlight) {
+    pub(crate) fn prepared_ahead(&mut self, key: BackendKey, client: ClientKey, statement: &mut InFlight) {
         let Some(about) = self.about(client) else { return };
         let summary = &statement.summary;
         match (&summary.error, summary.prepared) {
@@ -203,12 +223,12 @@ impl Engine {
         self.send_request(client, key);
     }
 
-    fn about(&self, client: usize) -> Option<About> {
+    fn about(&self, client: ClientKey) -> Option<About> {
         self.clients[client].request.as_ref()?.about.as_deref().copied()
     }
 
     /// The server had no room for the statement of a client's request: whether to try again.
-    fn tries_again(&mut self, key: usize, client: usize) -> bool {
+    fn tries_again(&mut self, key: BackendKey, client: ClientKey) -> bool {
         let tries = self.clients[client].request.as_ref().map(|request| request.prepare_tries);
         let next = tries.and_then(|tries| self.room_may_come(key, tries));
         if let (Some(request), Some(next)) = (&mut self.clients[client].request, next) {
@@ -218,7 +238,7 @@ impl Engine {
     }
 
     /// The statement could not be prepared again: its execution fails with the server's reason.
-    fn execution_refused(&mut self, key: usize, client: usize, statement: &InFlight) {
+    fn execution_refused(&mut self, key: BackendKey, client: ClientKey, statement: &InFlight) {
         let Some(request) = self.take_request(client) else { return };
         let error = statement.summary.error.clone().expect("a refusal has an error");
         self.answer_server_error(client, &request, &error);
@@ -228,7 +248,7 @@ impl Engine {
     }
 
     /// What goes ahead of preparing has failed.
-    fn preparation_lost(&mut self, key: usize, client: usize, request: &Request, summary: &Summary) {
+    fn preparation_lost(&mut self, key: BackendKey, client: ClientKey, request: &Request, summary: &Summary) {
         let error = summary.error.clone().expect("a failure has an error");
         self.backends[key].afterwards = super::Afterwards::Close;
         self.answer_server_error(client, request, &error);
@@ -243,8 +263,8 @@ impl Engine {
     /// where it has been sent again, since the server had no room for it.
     pub(crate) fn prepare_ended(
         &mut self,
-        key: usize,
-        client: usize,
+        key: BackendKey,
+        client: ClientKey,
         mut request: Box<Request>,
         summary: &mut Summary,
     ) -> Option<Box<Request>> {
@@ -288,7 +308,7 @@ impl Engine {
     }
 
     /// There was no room for the answer to COM_STMT_PREPARE, which made it an error. Returns the client's.
-    fn refuse_to_prepare(&mut self, key: usize, request: &Request, summary: &mut Summary) -> Vec<u8> {
+    fn refuse_to_prepare(&mut self, key: BackendKey, request: &Request, summary: &mut Summary) -> Vec<u8> {
         if let Some((id, _)) = summary.prepared.take() {
             self.close_prepared(key, id);
         }
@@ -301,7 +321,7 @@ impl Engine {
     }
 
     /// The definition that a client has prepared, held for the client.
-    fn definition_of(&mut self, client: usize, request: &Request, parameters: u16) -> DefinitionId {
+    fn definition_of(&mut self, client: ClientKey, request: &Request, parameters: u16) -> DefinitionId {
         let session = self.clients[client].session.expect("a client with requests has logged in");
         let mut template = request.template.as_deref().expect("what prepares has one").clone();
         template.calls.clone_from(&request.statement.calls);
@@ -317,7 +337,7 @@ impl Engine {
 
     /// A statement stands on a backend: takes the place of an older one, and of the one used longest ago where there are
     /// too many.
-    fn keep_prepared(&mut self, key: usize, definition: DefinitionId, serves: Serves, id: u32) {
+    fn keep_prepared(&mut self, key: BackendKey, definition: DefinitionId, serves: Serves, id: u32) {
         match self.backends[key].prepared.insert(definition, serves, id) {
             Some(before) => self.close_prepared(key, before),
             None => {
@@ -349,7 +369,7 @@ impl Engine {
     }
 
     /// Whether a client waits for what is done on its backend before its own statement: what it needs there has to stay.
-    pub(super) fn is_preparing(&self, key: usize) -> bool {
+    pub(super) fn is_preparing(&self, key: BackendKey) -> bool {
         let holder = self.backends[key].holder.and_then(|client| self.clients.get(client));
         holder.is_some_and(|client| matches!(client.phase, ClientPhase::Preparing))
     }
@@ -368,7 +388,7 @@ impl Engine {
     }
 
     /// COM_STMT_CLOSE, which has no answer.
-    fn close_prepared(&mut self, key: usize, id: u32) {
+    fn close_prepared(&mut self, key: BackendKey, id: u32) {
         let mut packet = Vec::new();
         let mut payload = vec![CommandKind::StmtClose as u8];
         payload.extend_from_slice(&id.to_le_bytes());
@@ -376,21 +396,21 @@ impl Engine {
         self.put_to_backend(key, &packet);
     }
 
-    pub(super) fn close_oldest(&mut self, key: usize) -> bool {
+    pub(super) fn close_oldest(&mut self, key: BackendKey) -> bool {
         let Some((definition, id)) = self.backends[key].prepared.remove_oldest() else { return false };
         self.prepared_is_closed(key, definition, id);
         true
     }
 
     /// A statement that stood on a backend has been taken out of its table.
-    fn prepared_is_closed(&mut self, key: usize, definition: DefinitionId, id: u32) {
+    fn prepared_is_closed(&mut self, key: BackendKey, definition: DefinitionId, id: u32) {
         self.close_prepared(key, id);
         self.room.taken -= 1;
         self.release_definition(definition);
     }
 
     /// The server's number for the statement that a request executes, which is prepared there.
-    pub(crate) fn prepared_statement_id(&mut self, backend_key: usize, about: &About) -> Option<u32> {
+    pub(crate) fn prepared_statement_id(&mut self, backend_key: BackendKey, about: &About) -> Option<u32> {
         let found = self.statement_for(backend_key, about)?;
         let wants_cursor = matches!(about.action, Action::Execute { cursor: true, .. });
         let own = Serves::Own(about.number);
@@ -418,7 +438,13 @@ impl Engine {
     }
 
     /// An execution, a fetch or a reset has ended: whether a cursor is open now.
-    pub(crate) fn note_cursor(&mut self, key: usize, client: usize, about: &About, summary: &Summary) {
+    pub(crate) fn note_cursor(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        about: &About,
+        summary: &Summary,
+    ) {
         if let Some(digest) = summary.metadata {
             self.note_metadata(client, about.number, digest);
         }
@@ -470,7 +496,7 @@ impl Engine {
 
     /// An execution has failed in a way that leaves its statement on the server in doubt: it is closed, and prepared again
     /// when it is needed. To be called once nobody asks the backend about the failure any more.
-    pub(crate) fn drop_doubtful(&mut self, key: usize, about: &About, summary: &Summary) {
+    pub(crate) fn drop_doubtful(&mut self, key: BackendKey, about: &About, summary: &Summary) {
         let Action::Execute { long_data, .. } = about.action else { return };
         let doubtful = summary.error.as_ref().is_some_and(|error| long_data || USELESS.contains(&error.code));
         if doubtful && self.backends.contains(key) {
@@ -483,14 +509,14 @@ impl Engine {
     }
 
     /// A client closes a statement that has an open cursor.
-    pub(crate) fn close_own(&mut self, key: usize, definition: DefinitionId, number: u32) {
+    pub(crate) fn close_own(&mut self, key: BackendKey, definition: DefinitionId, number: u32) {
         if let Some(id) = self.backends[key].prepared.remove(definition, Serves::Own(number)) {
             self.prepared_is_closed(key, definition, id);
         }
     }
 
     /// A client has closed a statement, and with it its last cursor perhaps: then it needs its backend no more.
-    pub(crate) fn cursor_closed_between_statements(&mut self, client: usize) {
+    pub(crate) fn cursor_closed_between_statements(&mut self, client: ClientKey) {
         self.note_cursors(client);
         let Some(key) = self.clients[client].backend else { return };
         if self.clients[client].pins.is_empty() && self.backends[key].in_flight.is_empty() {
@@ -500,7 +526,7 @@ impl Engine {
     }
 
     /// All that is prepared on a backend is gone with its session.
-    pub(crate) fn forget_prepared(&mut self, key: usize) {
+    pub(crate) fn forget_prepared(&mut self, key: BackendKey) {
         for definition in self.backends[key].prepared.clear() {
             self.room.taken -= 1;
             self.release_definition(definition);

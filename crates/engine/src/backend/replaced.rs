@@ -11,6 +11,7 @@ use crate::client::{Lost, Phase as ClientPhase};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::BackendKey;
 use crate::server_login::Established;
 
 impl Facts {
@@ -30,7 +31,7 @@ impl Facts {
 impl Engine {
     /// A backend's login says what the server is. True where it is not the one that is known: then the backend is gone, and the
     /// service account has to find out.
-    pub(crate) fn meets_another_server(&mut self, key: usize, established: &Established) -> bool {
+    pub(crate) fn meets_another_server(&mut self, key: BackendKey, established: &Established) -> bool {
         let found = Facts::new(established);
         if !self.facts.as_ref().is_some_and(|facts| facts.is_another(&found)) {
             return false;

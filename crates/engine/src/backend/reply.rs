@@ -13,6 +13,7 @@ use crate::client::trackers::{self, Told};
 use crate::client::{Client, Phase as ClientPhase, Running};
 use crate::coalescing::Group;
 use crate::engine::Engine;
+use crate::ids::BackendKey;
 use crate::outbox::Outbox;
 use crate::request::RequestKind;
 
@@ -183,7 +184,7 @@ impl Summary {
 
 impl Engine {
     /// Bytes of the server on a backend, cut anywhere: each belongs to the first statement in flight.
-    pub(crate) fn backend_bytes(&mut self, key: usize, mut bytes: &[u8]) {
+    pub(crate) fn backend_bytes(&mut self, key: BackendKey, mut bytes: &[u8]) {
         if matches!(self.backends[key].phase, Phase::LoggingIn(_)) {
             return self.backend_login_bytes(key, bytes);
         }
@@ -248,7 +249,7 @@ impl Engine {
     }
 
     /// The server speaks out of turn: it says why it is about to close (a shutdown, a timeout).
-    fn unasked_bytes(&mut self, key: usize, bytes: &[u8]) {
+    fn unasked_bytes(&mut self, key: BackendKey, bytes: &[u8]) {
         let said = bytes.get(wire::HEADER_LEN..).filter(|payload| payload.first() == Some(&0xff));
         let reason = match said.and_then(|payload| wire::ErrPacket::parse(payload).ok()) {
             Some(error) => format!("the server said: {}", String::from_utf8_lossy(error.message)),
@@ -258,7 +259,7 @@ impl Engine {
     }
 
     /// The answer is not complete: a file may have been asked for, or nobody may want the rest.
-    fn statement_goes_on(&mut self, key: usize) {
+    fn statement_goes_on(&mut self, key: BackendKey) {
         let backend = &mut self.backends[key];
         let alone = backend.in_flight.len() == 1;
         let Some(statement) = backend.in_flight.front_mut() else { return };
@@ -289,7 +290,7 @@ impl Engine {
     }
 
     /// An answer is complete.
-    fn statement_ended(&mut self, key: usize, mut statement: InFlight, took: Duration) {
+    fn statement_ended(&mut self, key: BackendKey, mut statement: InFlight, took: Duration) {
         self.lock_wait_ended(key);
         self.note_progress(&statement);
         self.note_history(&statement, took);
@@ -330,7 +331,7 @@ impl Engine {
     }
 
     /// Where nothing is left in flight: the permit goes back, and a backend that nobody holds becomes free.
-    pub(crate) fn backend_rests(&mut self, key: usize) {
+    pub(crate) fn backend_rests(&mut self, key: BackendKey) {
         let Some(backend) = self.backends.get_mut(key) else { return };
         if !backend.in_flight.is_empty() || !backend.is_ready() {
             return;

@@ -14,9 +14,9 @@
 use seam::Instant;
 
 use super::{Backend, InFlight, Owner};
-use crate::client::commands::key_u32;
 use crate::client::{Phase, Running};
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::learned::history::STUCK;
 use crate::request::RequestKind;
 use crate::scheduler::{Lane, Need, Standing};
@@ -121,7 +121,7 @@ impl Engine {
     }
 
     /// When the first statement on a backend will have been stuck for so long that others behind it go elsewhere.
-    fn rescue_due(&self, key: usize) -> Option<Instant> {
+    fn rescue_due(&self, key: BackendKey) -> Option<Instant> {
         let backend = &self.backends[key];
         let others = || backend.in_flight.iter().skip(1).any(|other| self.may_be_rescued(backend, other));
         (self.settings.rescue_reads && self.rescues.may_have_one() && others())
@@ -135,7 +135,7 @@ impl Engine {
             return false;
         };
         let client = &self.clients[client];
-        let in_its_state = |other: usize| self.clients[other].session == client.session;
+        let in_its_state = |other: ClientKey| self.clients[other].session == client.session;
         let of_its_kind = backend.in_flight.front().is_some_and(|first| {
             first.fingerprint == statement.fingerprint && first.owner.client().is_none_or(in_its_state)
         });
@@ -148,7 +148,7 @@ impl Engine {
     }
 
     /// The first statement on a backend is stuck.
-    fn note_stuck(&mut self, key: usize) {
+    fn note_stuck(&mut self, key: BackendKey) {
         let first = self.backends[key].in_flight.front();
         // Not where it is its client that is slow, in taking the answer.
         if let Some(first) = first.filter(|first| first.summary.relayed == 0) {
@@ -156,7 +156,7 @@ impl Engine {
         }
     }
 
-    fn rescue_behind_first(&mut self, key: usize) {
+    fn rescue_behind_first(&mut self, key: BackendKey) {
         self.note_stuck(key);
         for place in 1..self.backends[key].in_flight.len() {
             let backend = &self.backends[key];
@@ -179,7 +179,7 @@ impl Engine {
     }
 
     /// A client's statement goes back to where it stood in its queue.
-    fn queue_again(&mut self, key: usize) {
+    fn queue_again(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
         client.backend = None;
         client.phase = Phase::Queued;
@@ -190,7 +190,7 @@ impl Engine {
         request.arrival = self.holdups.change_queue(&request.arrival, self.now, false);
         let (since, lane) = (request.arrival.at, request.lane.unwrap_or(Lane::Low));
         let standing = Standing { began, ..Standing::default() };
-        self.scheduler.enqueue(since, key_u32(key), lane, Need::Any, standing);
+        self.scheduler.enqueue(since, key, lane, Need::Any, standing);
     }
 }
 

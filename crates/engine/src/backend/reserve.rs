@@ -18,6 +18,7 @@ use seam::Instant;
 use super::contended::{KindInSchema, holds};
 use super::{Backend, InFlight};
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::request::Request;
 use crate::settings::ThreadHandling;
 
@@ -93,7 +94,7 @@ impl Engine {
     }
 
     /// Whether what a client asks for is of a kind that was found to stand.
-    pub(crate) fn is_of_standing_kind(&self, key: usize, request: &Request) -> bool {
+    pub(crate) fn is_of_standing_kind(&self, key: ClientKey, request: &Request) -> bool {
         !self.reserve.standing.is_empty()
             && holds(&self.reserve.standing, request.fingerprint(), self.schema_of(key), self.now)
     }
@@ -107,7 +108,7 @@ impl Engine {
     }
 
     /// Whether a statement that needs a backend is of a kind that stands, which is remembered then.
-    pub(crate) fn finds_kind_standing(&mut self, key: usize) -> bool {
+    pub(crate) fn finds_kind_standing(&mut self, key: ClientKey) -> bool {
         let client = &self.clients[key];
         let fingerprint = client.request.as_ref().map_or(0, |request| request.fingerprint());
         if fingerprint == 0 || client.backend.is_some() || !self.is_reserve_reached() {

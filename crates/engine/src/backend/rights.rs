@@ -9,6 +9,7 @@
 
 use super::{Afterwards, Phase};
 use crate::engine::Engine;
+use crate::ids::BackendKey;
 use crate::session::SessionId;
 
 /// What is known of a backend's rights. The numbers are those of [`Changes::seen`].
@@ -86,7 +87,7 @@ impl Engine {
 
     /// The server is being asked for its count: it holds for whatever has been taken up before.
     pub(crate) fn note_question_for_changes(&mut self) {
-        for (_, backend) in &mut self.backends {
+        for (_, backend) in self.backends.iter_mut() {
             if let (Phase::Ready, Rights::Since(seen)) = (&backend.phase, backend.rights) {
                 backend.rights = Rights::Asked(seen);
             }
@@ -112,19 +113,19 @@ impl Engine {
         }
     }
 
-    fn may_log_in_again(&self, key: usize) -> bool {
+    fn may_log_in_again(&self, key: BackendKey) -> bool {
         let identity = self.backends[key].identity;
         self.facts.as_ref().is_some_and(|facts| self.identities.lets_in(identity, &facts.accounts, self.now))
     }
 
     /// A backend has taken up the rights on a schema, maybe on the one that it was in.
-    pub(crate) fn note_rights_taken_up(&mut self, key: usize) {
+    pub(crate) fn note_rights_taken_up(&mut self, key: BackendKey) {
         let backend = &mut self.backends[key];
         backend.rights = backend.rights.taken_up(backend.began_at);
     }
 
     /// A backend's session state is about to be another one, and so may be its schema.
-    pub(crate) fn note_change_of_schema(&mut self, key: usize, session: SessionId) {
+    pub(crate) fn note_change_of_schema(&mut self, key: BackendKey, session: SessionId) {
         let schema = |session| &self.sessions.state(session).schema;
         let backend = &self.backends[key];
         if schema(session).is_some() && schema(session) != schema(backend.session) {

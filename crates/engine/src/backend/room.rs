@@ -11,6 +11,7 @@ use wire::{CommandKind, Expect};
 
 use super::Owner;
 use crate::engine::Engine;
+use crate::ids::BackendKey;
 use crate::workers::letter::Letter;
 
 /// How often a statement is tried again once room has been made, of which others may have taken what there was: so many take some
@@ -48,7 +49,7 @@ impl Room {
 impl Engine {
     /// The server had no room for a statement, after so many attempts before this one: with which count to go on, if one more
     /// makes sense.
-    pub(crate) fn room_may_come(&mut self, key: usize, tries: u8) -> Option<u8> {
+    pub(crate) fn room_may_come(&mut self, key: BackendKey, tries: u8) -> Option<u8> {
         if tries > 0 && self.room.is_awaited(self.now) {
             return Some(tries);
         }
@@ -103,9 +104,9 @@ impl Engine {
 
     /// Half of the statements on each backend go, but for what clients need that are about to execute one. Executions that are
     /// under way come before COM_STMT_CLOSE. False where there are none.
-    fn make_room(&mut self, on: Option<usize>) -> bool {
+    fn make_room(&mut self, on: Option<BackendKey>) -> bool {
         let mut closed = false;
-        let may_go = |&key: &usize| Some(key) == on || !self.is_preparing(key);
+        let may_go = |&key: &BackendKey| Some(key) == on || !self.is_preparing(key);
         let all: Vec<_> = self.backends.iter().map(|(key, _)| key).filter(may_go).collect();
         for backend in all {
             let mut some = false;

@@ -7,6 +7,7 @@ use seam::{Address, ConnectionId, Peer};
 
 use super::Phase;
 use crate::engine::Engine;
+use crate::ids::BackendKey;
 use crate::outside::event::Event;
 use crate::outside::limits_reached::SAY_AGAIN;
 use crate::server_login::{Way, Withheld};
@@ -66,7 +67,7 @@ impl Engine {
     }
 
     /// TLS stands on a backend.
-    pub(crate) fn backend_secured(&mut self, key: usize) {
+    pub(crate) fn backend_secured(&mut self, key: BackendKey) {
         let backend = &mut self.backends[key];
         let Phase::LoggingIn(login) = &mut backend.phase else { return };
         match login.secured(&mut backend.out) {

@@ -9,10 +9,10 @@ use super::kept::rows_of;
 use super::pool::behind_pins;
 use super::{Afterwards, InFlight, Owner, ServerError, Summary};
 use crate::client::Phase as ClientPhase;
-use crate::client::commands::key_u32;
 use crate::client::priority::Priority;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::learned::digests::Execution;
 use crate::learned::history::Left;
 use crate::request::{Request, RequestKind};
@@ -35,8 +35,8 @@ const INTERRUPTED: [u16; 4] = [1317, 1969, 3024, 1226];
 impl Engine {
     pub(crate) fn client_statement_ended(
         &mut self,
-        key: usize,
-        client: usize,
+        key: BackendKey,
+        client: ClientKey,
         command: RequestKind,
         statement: &mut InFlight,
     ) {
@@ -113,7 +113,7 @@ impl Engine {
     }
 
     /// An answer that was held to its end goes to its client, as that is to see it. What its statement counts for stands before.
-    fn answer_as_seen(&mut self, client: usize, request: &mut Request, summary: &mut Summary) {
+    fn answer_as_seen(&mut self, client: ClientKey, request: &mut Request, summary: &mut Summary) {
         if !summary.prelude_failed {
             self.count_ended(client, request, summary);
         }
@@ -126,7 +126,7 @@ impl Engine {
     }
 
     /// What the server says of the session in its answer: the flags that are about more than the answer itself.
-    fn note_status(&mut self, client: usize, request: &Request, summary: &Summary) {
+    fn note_status(&mut self, client: ClientKey, request: &Request, summary: &Summary) {
         let Some(status) = summary.status else { return };
         let status =
             status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
@@ -138,7 +138,13 @@ impl Engine {
 
     /// What went ahead of a statement has been done: its BEGIN, the clearing of what others have left, the session state. The
     /// state's schema does not stand where the statement was about to choose another.
-    fn preludes_stand(&mut self, key: usize, client: usize, statement: &InFlight, chooses_schema: bool) {
+    fn preludes_stand(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        statement: &InFlight,
+        chooses_schema: bool,
+    ) {
         let effects = statement.prelude_effects;
         if effects.schema {
             // Also where the schema was there before: USE takes up its rights anew.
@@ -153,7 +159,7 @@ impl Engine {
         self.state_stands(key, client, effects.set_insert_id, chooses_schema);
     }
 
-    fn state_stands(&mut self, key: usize, client: usize, insert_id: bool, without_schema: bool) {
+    fn state_stands(&mut self, key: BackendKey, client: ClientKey, insert_id: bool, without_schema: bool) {
         let mut session = self.clients[client].session.expect("a client with requests has logged in");
         self.sessions.hold_again(session);
         if without_schema {
@@ -168,12 +174,12 @@ impl Engine {
         if insert_id {
             // It has to be 0 again before anybody else gets the backend.
             let aftermath = &mut self.clients[client].aftermath;
-            aftermath.insert_id_at = Some(key_u32(key));
+            aftermath.insert_id_at = Some(key);
             aftermath.insert_id = InsertId::Unsure { reported: 0 };
         }
     }
 
-    pub(crate) fn set_backend_session(&mut self, key: usize, session: crate::session::SessionId) {
+    pub(crate) fn set_backend_session(&mut self, key: BackendKey, session: crate::session::SessionId) {
         self.note_change_of_schema(key, session);
         let held = self.sessions.hold_again(session);
         let before = std::mem::replace(&mut self.backends[key].session, held);
@@ -181,7 +187,7 @@ impl Engine {
     }
 
     /// Nobody knows in which schema a backend is: an empty name has a USE go ahead of whoever's statement is next.
-    pub(crate) fn forget_schema(&mut self, key: usize) {
+    pub(crate) fn forget_schema(&mut self, key: BackendKey) {
         self.note_rights_taken_up(key);
         let state = self.sessions.state(self.backends[key].session).clone();
         let session = self.sessions.hold(SessionState { schema: Some(Box::default()), ..state });
@@ -190,7 +196,13 @@ impl Engine {
     }
 
     /// What went ahead of a statement has failed: the client hears why, and the backend's state is anybody's guess.
-    pub(crate) fn prelude_failed(&mut self, key: usize, client: usize, request: &Request, summary: &Summary) {
+    pub(crate) fn prelude_failed(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        request: &Request,
+        summary: &Summary,
+    ) {
         let error = summary.error.clone().expect("a failure has an error");
         self.backends[key].afterwards = Afterwards::Close;
         self.answer_server_error(client, request, &error);
@@ -211,7 +223,7 @@ impl Engine {
     }
 
     /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.
-    pub(crate) fn answer_server_error(&mut self, client: usize, request: &Request, error: &ServerError) {
+    pub(crate) fn answer_server_error(&mut self, client: ClientKey, request: &Request, error: &ServerError) {
         let login = request.command == RequestKind::LoginSchema;
         let sequence = if login { self.clients[client].login_sequence } else { request.answer };
         let mut payload = Vec::new();
@@ -226,7 +238,7 @@ impl Engine {
     }
 
     /// The client's state was sent apart; now its statement may follow.
-    pub(crate) fn state_applied(&mut self, key: usize, client: usize, statement: &InFlight) {
+    pub(crate) fn state_applied(&mut self, key: BackendKey, client: ClientKey, statement: &InFlight) {
         if statement.summary.error.is_some() {
             let Some(request) = self.take_request(client) else { return };
             return self.prelude_failed(key, client, &request, &statement.summary);
@@ -246,7 +258,13 @@ impl Engine {
     }
 
     /// COM_RESET_CONNECTION went through to the client's backend: both are as after a login.
-    fn client_was_reset(&mut self, key: usize, client: usize, request: &mut Request, summary: &Summary) {
+    fn client_was_reset(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        request: &mut Request,
+        summary: &Summary,
+    ) {
         let pins = self.clients[client].pins;
         self.forget_state(client);
         self.backend_was_reset(key, summary);
@@ -265,7 +283,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn backend_was_reset(&mut self, key: usize, summary: &Summary) {
+    pub(crate) fn backend_was_reset(&mut self, key: BackendKey, summary: &Summary) {
         if summary.error.is_some() {
             return self.close_backend(key, "it could not be reset");
         }
@@ -286,7 +304,13 @@ impl Engine {
         self.forget_prepared(key);
     }
 
-    fn login_schema_checked(&mut self, key: usize, client: usize, request: &Request, summary: &Summary) {
+    fn login_schema_checked(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        request: &Request,
+        summary: &Summary,
+    ) {
         if let Some(error) = &summary.error {
             return self.answer_server_error(client, request, error);
         }
@@ -297,7 +321,7 @@ impl Engine {
     }
 
     /// After the answer: keep the backend, save what it knows, or let it go.
-    pub(crate) fn settle(&mut self, key: usize, client: usize, error: bool) {
+    pub(crate) fn settle(&mut self, key: BackendKey, client: ClientKey, error: bool) {
         let state = &mut self.clients[client];
         if state.killed {
             return self.close_client(client, "killed");
@@ -306,7 +330,7 @@ impl Engine {
         let shared = self.backends[key].holder != Some(client);
         // Nobody has known that its id would have to stand there.
         let asks_id = matches!(state.aftermath.insert_id, InsertId::Unsure { .. })
-            && state.aftermath.insert_id_at != Some(key_u32(key));
+            && state.aftermath.insert_id_at != Some(key);
         let on_backend = matches!(state.aftermath.diagnostics, Diagnostics::OnBackend { .. });
         if !shared && !state.pins.is_empty() {
             let has_to_ask = super::doubts::cannot_wait(&state.doubts) || asks_id;
@@ -353,21 +377,21 @@ impl Engine {
     }
 
     /// Asks the backend for the diagnostics of the client's last statement.
-    fn save_diagnostics(&mut self, key: usize, client: usize) {
+    fn save_diagnostics(&mut self, key: BackendKey, client: ClientKey) {
         self.clients[client].phase = ClientPhase::Settling;
         let owner = Owner::SaveDiagnostics { client };
         self.send_own(key, owner, CommandKind::Query, b"SHOW WARNINGS", Expect::ResultSets, 0);
     }
 
     /// Asks the backend for LAST_INSERT_ID(), and for FOUND_ROWS() where nobody else knows it.
-    fn ask_insert_id(&mut self, key: usize, client: usize) {
+    fn ask_insert_id(&mut self, key: BackendKey, client: ClientKey) {
         let state = &mut self.clients[client];
         state.phase = ClientPhase::Settling;
         let text = if state.aftermath.found_rows.is_none() { ASK_FOUND_ROWS } else { ASK_INSERT_ID };
         self.send_own(key, Owner::SaveInsertId { client }, CommandKind::Query, text, Expect::ResultSets, 0);
     }
 
-    fn hold_on(&mut self, client: usize) {
+    fn hold_on(&mut self, client: ClientKey) {
         let now = self.now;
         let state = &mut self.clients[client];
         state.phase = ClientPhase::Idle;
@@ -378,7 +402,7 @@ impl Engine {
     }
 
     /// The client needs its backend no more.
-    pub(crate) fn let_go(&mut self, key: usize, client: usize) {
+    pub(crate) fn let_go(&mut self, key: BackendKey, client: ClientKey) {
         if self.backends[key].holder == Some(client) {
             self.backends[key].holder = None;
         }
@@ -394,7 +418,7 @@ impl Engine {
         self.drain_client(client);
     }
 
-    pub(crate) fn diagnostics_saved(&mut self, key: usize, client: usize, summary: &mut Summary) {
+    pub(crate) fn diagnostics_saved(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
         let state = &mut self.clients[client];
         let sql_state = state.aftermath.diagnostics.sql_state();
         let (warnings, errors) = state.aftermath.diagnostics.counts();
@@ -421,7 +445,7 @@ impl Engine {
         self.settle(key, client, false);
     }
 
-    pub(crate) fn insert_id_saved(&mut self, key: usize, client: usize, summary: &Summary) {
+    pub(crate) fn insert_id_saved(&mut self, key: BackendKey, client: ClientKey, summary: &Summary) {
         let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
         let number = |field: Option<&Option<Vec<u8>>>| -> Option<u64> {
             std::str::from_utf8(field?.as_deref()?).ok()?.parse().ok()
@@ -443,7 +467,13 @@ impl Engine {
     ///
     /// The backend is in the same schema where the server has just told it, else where it was: behind a USE that failed that
     /// may be another one than its client's.
-    pub(crate) fn move_session(&mut self, key: usize, client: usize, state: SessionState, told: bool) {
+    pub(crate) fn move_session(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        state: SessionState,
+        told: bool,
+    ) {
         let before = self.clients[client].session.map(|session| &self.sessions.state(session).charset);
         if before.is_some_and(|before| self.variables_depend_on(client, before, &state.charset)) {
             self.clients[client].pins |= Effects::USER_VARIABLE.into();
@@ -498,7 +528,7 @@ impl Engine {
     }
 
     /// The client's session state becomes that behind a reset: a fresh login's, its schema aside.
-    pub(crate) fn forget_state(&mut self, client: usize) {
+    pub(crate) fn forget_state(&mut self, client: ClientKey) {
         self.forget_statements(client);
         self.clients[client].unstarted = None;
         let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
@@ -524,7 +554,7 @@ impl Engine {
 
 impl Engine {
     /// Whether the server closes the connection behind a statement that has succeeded.
-    fn ends_connection(&self, client: usize, request: &Request) -> bool {
+    fn ends_connection(&self, client: ClientKey, request: &Request) -> bool {
         let session = self.clients[client].session.map(|session| self.sessions.state(session));
         let plain_end = matches!(
             request.statement.transaction,

@@ -15,8 +15,8 @@ use wire::{Capabilities, StatusFlags};
 use super::dispatch::{LARGEST_JOINED, can_be_joined};
 use super::{Afterwards, Backend, InFlight};
 use crate::accounts::IdentityId;
-use crate::client::commands::key_u32;
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::learned::history::SHORT;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::Lane;
@@ -39,7 +39,7 @@ struct Shared {
     /// And how many should be.
     most: usize,
     /// The one with the least in flight, if any has room.
-    with_room: Option<usize>,
+    with_room: Option<BackendKey>,
 }
 
 /// Whose reads follow each other as they are: those of one account in one session state.
@@ -96,7 +96,7 @@ impl States {
 #[derive(Debug, Default)]
 pub(crate) struct SharedBackends {
     states: States,
-    backends: Vec<(usize, Sharers)>,
+    backends: Vec<(BackendKey, Sharers)>,
     /// The accounts that have any, and on how many backends each session state is.
     accounts: BTreeMap<IdentityId, BTreeMap<SessionId, u32>>,
 }
@@ -107,28 +107,28 @@ impl SharedBackends {
     }
 
     /// In the order in which they came.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = usize> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = BackendKey> {
         self.backends.iter().map(|&(key, _)| key)
     }
 
     /// Those on which these were the first.
-    fn of(&self, sharers: Sharers) -> impl Iterator<Item = usize> {
+    fn of(&self, sharers: Sharers) -> impl Iterator<Item = BackendKey> {
         self.backends.iter().filter(move |(_, others)| *others == sharers).map(|&(key, _)| key)
     }
 
-    fn of_account(&self, account: IdentityId) -> impl Iterator<Item = usize> {
+    fn of_account(&self, account: IdentityId) -> impl Iterator<Item = BackendKey> {
         self.backends.iter().filter(move |(_, (other, _))| *other == account).map(|&(key, _)| key)
     }
 
     /// One more, with the first who are on it. Their state may have been freed when they have gone, and its number be another's then.
-    pub(crate) fn add(&mut self, key: usize, sharers: Sharers) {
+    pub(crate) fn add(&mut self, key: BackendKey, sharers: Sharers) {
         if !self.iter().any(|other| other == key) {
             self.backends.push((key, sharers));
             *self.accounts.entry(sharers.0).or_default().entry(sharers.1).or_default() += 1;
         }
     }
 
-    pub(crate) fn remove(&mut self, key: usize) {
+    pub(crate) fn remove(&mut self, key: BackendKey) {
         let Some(place) = self.iter().position(|other| other == key) else { return };
         let (_, (account, session)) = self.backends.remove(place);
         let states = self.accounts.get_mut(&account).expect("it is counted as long as it is here");
@@ -160,7 +160,7 @@ impl SharedBackends {
 impl Engine {
     /// A short read follows others on a backend that is reading already, where there are enough of those or no permit is
     /// left: it shares that backend's permit.
-    pub(super) fn start_shared(&mut self, key: usize) -> Sharing {
+    pub(super) fn start_shared(&mut self, key: ClientKey) -> Sharing {
         let client = &self.clients[key];
         let request = client.request.as_ref().expect("a queued client has a request");
         if client.backend.is_some()
@@ -177,8 +177,8 @@ impl Engine {
         let shared = self.shared_backends_for(key, (identity, session), share);
         let enough = shared.running >= shared.most;
         match shared.with_room {
-            Some(backend) if enough || !self.scheduler.has_permit(key_u32(key)) => {
-                self.scheduler.start(key_u32(key));
+            Some(backend) if enough || !self.scheduler.has_permit(key) => {
+                self.scheduler.start(key);
                 self.send_request(key, backend);
                 self.totals.shared_reads += 1;
                 let sent = self.backends[backend].in_flight.back();
@@ -191,7 +191,7 @@ impl Engine {
     }
 
     /// Reads whose like have been short lately, hardly one aside, of a client whose reads open no transaction and leave nothing behind.
-    pub(super) fn may_share(&self, key: usize, request: &Request) -> bool {
+    pub(super) fn may_share(&self, key: ClientKey, request: &Request) -> bool {
         request.statement.plain_read
             && request.raw.len() <= LARGEST_JOINED // it would be kept, see `rescue.rs`
             && !matches!(request.lane, Some(Lane::Long | Lane::Contended))
@@ -216,7 +216,7 @@ impl Engine {
     }
 
     /// The backends that a client's read can join: of its kind only where that may be stuck, and on which it is prepared where it is to be.
-    fn shared_backends_for(&self, key: usize, (identity, session): Sharers, share: Share) -> Shared {
+    fn shared_backends_for(&self, key: ClientKey, (identity, session): Sharers, share: Share) -> Shared {
         let request = self.clients[key].request.as_ref().expect("looked at by the caller");
         let own = self.sharing.of((identity, session));
         let own = self.those_at_work(key, session, request, share.state.max(1), own);
@@ -227,7 +227,7 @@ impl Engine {
         if !self.may_bring_schema(key, request) {
             return own;
         }
-        let is_of_others = |&other: &usize| {
+        let is_of_others = |&other: &BackendKey| {
             let others = self.sessions.state(self.backends[other].session);
             !others.is_but_for_schema(self.sessions.state(session))
         };
@@ -251,11 +251,11 @@ impl Engine {
     /// Of these backends those that a client's read can join, `most` of which should be at work.
     fn those_at_work(
         &self,
-        key: usize,
+        key: ClientKey,
         session: SessionId,
         request: &Request,
         most: usize,
-        candidates: impl Iterator<Item = usize>,
+        candidates: impl Iterator<Item = BackendKey>,
     ) -> Shared {
         let client = &self.clients[key];
         let brings_schema = LazyCell::new(|| self.may_bring_schema(key, request));
@@ -289,7 +289,7 @@ impl Engine {
     }
 
     /// Whether the client's schema can go ahead of a read in one text with it, as one statement.
-    fn may_bring_schema(&self, key: usize, request: &Request) -> bool {
+    fn may_bring_schema(&self, key: ClientKey, request: &Request) -> bool {
         // What was stuck lately waits for a lock in one schema perhaps, and should not hold up reads in others.
         if self.only_kind(request).is_some() {
             return false;
@@ -318,6 +318,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::backend_key;
     use crate::session::{SessionState, Sessions};
 
     fn in_three_schemas() -> [SessionId; 3] {
@@ -353,14 +354,18 @@ mod tests {
             Share { account: 4, state: 4 },
             "nobody else has any"
         );
-        for (key, sharers) in [(0, (mine, one)), (1, (mine, one)), (2, (theirs, one)), (2, (theirs, one))] {
-            sharing.add(key, sharers);
+        for (number, sharers) in [(0, (mine, one)), (1, (mine, one)), (2, (theirs, one)), (2, (theirs, one))]
+        {
+            sharing.add(backend_key(number), sharers);
         }
-        assert_eq!((sharing.len(), sharing.of((mine, one)).collect::<Vec<_>>()), (3, vec![0, 1]));
+        assert_eq!(
+            (sharing.len(), sharing.of((mine, one)).collect::<Vec<_>>()),
+            (3, vec![backend_key(0), backend_key(1)])
+        );
         let shares = [sharing.share_of(now, (mine, one), 4), sharing.share_of(now, (theirs, one), 4)];
         assert_eq!(shares, [Share { account: 2, state: 2 }; 2]);
         for session in [other, third] {
-            sharing.add(3 + session.number() as usize, (mine, session));
+            sharing.add(backend_key(3 + session.number()), (mine, session));
         }
         assert_eq!(sharing.share_of(now, (mine, one), 6), Share { account: 3, state: 1 }, "one each");
         assert_eq!(sharing.share_of(now, (mine, one), 4), Share { account: 2, state: 1 }, "three on two");
@@ -371,7 +376,7 @@ mod tests {
             Share { account: 2, state: 2 },
             "many states of others take nothing away"
         );
-        sharing.remove(0);
+        sharing.remove(backend_key(0));
         assert_eq!(
             sharing.share_of(now, (theirs, one), 4),
             Share { account: 2, state: 2 },

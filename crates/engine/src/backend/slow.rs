@@ -4,11 +4,12 @@ use super::compression::is_compressed;
 use super::{Afterwards, Permit, Summary};
 use crate::client::{Phase as ClientPhase, Running};
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 
 impl Engine {
     /// A client's connection does not take its reply as fast as the server sends it: the server has to wait, and
     /// somebody else may have the permit meanwhile.
-    pub(crate) fn client_stalled(&mut self, client: usize) {
+    pub(crate) fn client_stalled(&mut self, client: ClientKey) {
         let state = &mut self.clients[client];
         state.stalled_since = Some(self.now);
         let Some(key) = state.backend.filter(|&key| self.backends[key].answers(client)) else { return };
@@ -27,7 +28,7 @@ impl Engine {
     }
 
     /// A client has caught up; it may have sent more meanwhile.
-    pub(crate) fn client_drained(&mut self, client: usize) {
+    pub(crate) fn client_drained(&mut self, client: ClientKey) {
         let state = &mut self.clients[client];
         state.stalled_since = None;
         state.last_heard = self.now;
@@ -39,7 +40,7 @@ impl Engine {
     }
 
     /// Reads from a backend again, if it was not.
-    pub(crate) fn resume_backend(&mut self, key: usize) {
+    pub(crate) fn resume_backend(&mut self, key: BackendKey) {
         let Some(backend) = self.backends.get_mut(key) else { return };
         if std::mem::take(&mut backend.paused)
             && let Some(connection) = backend.connection
@@ -49,14 +50,14 @@ impl Engine {
     }
 
     /// The server takes a large statement or file slowly: its client has to wait.
-    pub(crate) fn server_stalled(&mut self, key: usize) {
+    pub(crate) fn server_stalled(&mut self, key: BackendKey) {
         let Some(client) = self.backends[key].holder else { return };
         self.clients[client].server_is_slow = true;
         self.update_reading(client);
     }
 
     /// The server has caught up with this client, or the client has nothing to do with it any more.
-    pub(crate) fn server_keeps_up(&mut self, client: usize) {
+    pub(crate) fn server_keeps_up(&mut self, client: ClientKey) {
         if let Some(state) = self.clients.get_mut(client)
             && std::mem::take(&mut state.server_is_slow)
         {
@@ -65,7 +66,7 @@ impl Engine {
     }
 
     /// A client is read from unless it is too far ahead, or the server behind.
-    pub(crate) fn update_reading(&mut self, client: usize) {
+    pub(crate) fn update_reading(&mut self, client: ClientKey) {
         let state = &mut self.clients[client];
         let pause = state.too_far_ahead || state.server_is_slow;
         if pause == state.reading_paused {
@@ -79,14 +80,14 @@ impl Engine {
         }
     }
 
-    pub(crate) fn lend_permit(&mut self, key: usize) {
+    pub(crate) fn lend_permit(&mut self, key: BackendKey) {
         if self.backends[key].permit == Permit::Held {
             self.backends[key].permit = Permit::Lent;
             self.scheduler.finish();
         }
     }
 
-    pub(crate) fn take_permit_back(&mut self, key: usize) {
+    pub(crate) fn take_permit_back(&mut self, key: BackendKey) {
         if self.backends[key].permit == Permit::Lent {
             self.backends[key].permit = Permit::Held;
             self.scheduler.resume();
@@ -94,7 +95,7 @@ impl Engine {
     }
 
     /// The first event of the binary log has come: what the client has sent meanwhile may follow.
-    pub(crate) fn log_begins(&mut self, client: usize) {
+    pub(crate) fn log_begins(&mut self, client: ClientKey) {
         let phase = &mut self.clients[client].phase;
         if matches!(phase, ClientPhase::Running(Running::Replicating { begun: false })) {
             *phase = ClientPhase::Running(Running::Replicating { begun: true });
@@ -105,7 +106,12 @@ impl Engine {
     /// The end of an answer behind which the server may still read bytes of the client's that were no commands for us: the
     /// binary log (both servers close the connection behind it), or a file that was not at its end. True where the client and
     /// its backend are closed for that.
-    pub(crate) fn closed_behind_answer(&mut self, key: usize, client: usize, summary: &Summary) -> bool {
+    pub(crate) fn closed_behind_answer(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        summary: &Summary,
+    ) -> bool {
         if summary.uploaded && summary.error.is_some() {
             // Whether the server has read the file to its end, nobody says.
             self.backends[key].afterwards = Afterwards::Close;
@@ -127,7 +133,7 @@ impl Engine {
 
     /// What a replica says while it reads the binary log: for the server, as it is. Its numbers are those of the events, which
     /// are the same on both sides. Gives the number of bytes.
-    pub(crate) fn forward(&mut self, client: usize, bytes: &[u8]) -> usize {
+    pub(crate) fn forward(&mut self, client: ClientKey, bytes: &[u8]) -> usize {
         if let Some(key) = self.clients[client].backend {
             self.backends[key].out.extend_from_slice(bytes);
             self.mark_dirty(key);
@@ -139,7 +145,7 @@ impl Engine {
     /// what went ahead of the statement has moved its numbers against the client's.
     pub(crate) fn upload(
         &mut self,
-        client: usize,
+        client: ClientKey,
         continues: bool,
         next: u8,
         bytes: &[u8],

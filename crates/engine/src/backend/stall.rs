@@ -6,6 +6,7 @@ use seam::Instant;
 
 use super::{Backend, Permit};
 use crate::engine::Engine;
+use crate::ids::BackendKey;
 use crate::workers::letter::Letter;
 
 /// A statement lends nothing before it has run this long, however short its like: below that it waits for a core of the
@@ -106,13 +107,13 @@ impl Engine {
     /// Whether such a user's work waits on this worker.
     fn has_a_user_shut_out(&self) -> bool {
         let waiting = self.scheduler.some_short(LOOKED_AT);
-        let mut identities = waiting.iter().filter_map(|&client| self.clients[client as usize].identity);
+        let mut identities = waiting.iter().filter_map(|&client| self.clients[client].identity);
         identities.any(|identity| self.identities.usage(identity, &self.workers.users).backends() == 0)
     }
 
     /// Whether this worker can only wait for others to give a permit back, or to lend one.
     fn depends_on_others(&self) -> bool {
-        let holds = |(_, backend): (usize, &Backend)| backend.permit == Permit::Held;
+        let holds = |(_, backend): (BackendKey, &Backend)| backend.permit == Permit::Held;
         self.workers.count() > 1 && self.scheduler.waiting() > 0 && !self.backends.iter().any(holds)
     }
 

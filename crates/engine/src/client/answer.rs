@@ -7,22 +7,29 @@ use crate::backend::ServerError;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::ClientKey;
 use crate::session::aftermath::{Diagnostics, Reader};
 
 impl Engine {
     /// An OK packet with this sequence number.
-    pub(crate) fn answer_ok(&mut self, client: usize, sequence: u8) {
+    pub(crate) fn answer_ok(&mut self, client: ClientKey, sequence: u8) {
         self.answer_ok_and_say(client, sequence, &[]);
     }
 
     /// Likewise, with this as its `info`.
-    pub(crate) fn answer_ok_and_say(&mut self, client: usize, sequence: u8, info: &[u8]) {
+    pub(crate) fn answer_ok_and_say(&mut self, client: ClientKey, sequence: u8, info: &[u8]) {
         let status = self.clients[client].reader().status();
         self.answer_this_ok(client, sequence, &OkPacket { info, ..OkPacket::plain(status) });
     }
 
     /// Likewise, with what the client wants to hear of these changes of its session.
-    pub(crate) fn answer_ok_and_tell(&mut self, client: usize, sequence: u8, info: &[u8], changes: &[u8]) {
+    pub(crate) fn answer_ok_and_tell(
+        &mut self,
+        client: ClientKey,
+        sequence: u8,
+        info: &[u8],
+        changes: &[u8],
+    ) {
         let told = trackers::told(&self.clients[client], self.facts.as_ref(), &self.sessions)
             .map(|told| told.of(changes));
         match told.filter(|told| !told.is_empty()) {
@@ -35,21 +42,21 @@ impl Engine {
         }
     }
 
-    pub(crate) fn answer_this_ok(&mut self, client: usize, sequence: u8, ok: &OkPacket<'_>) {
+    pub(crate) fn answer_this_ok(&mut self, client: ClientKey, sequence: u8, ok: &OkPacket<'_>) {
         let mut payload = Vec::new();
         ok.put(&mut payload, true);
         self.send_packet_to(self.clients[client].connection, sequence, &payload);
     }
 
     /// A statement is answered here that the server would have executed without a table: MySQL's list of warnings is empty then.
-    pub(crate) fn answered_here(&mut self, client: usize) {
+    pub(crate) fn answered_here(&mut self, client: ClientKey) {
         if !self.facts.as_ref().is_some_and(Facts::is_mariadb) {
             self.clients[client].aftermath.diagnostics = Diagnostics::None;
         }
     }
 
     /// What the servers send where they say `my_eof`: an EOF packet, or its successor.
-    pub(crate) fn answer_eof(&mut self, client: usize, sequence: u8) {
+    pub(crate) fn answer_eof(&mut self, client: ClientKey, sequence: u8) {
         let client = &self.clients[client];
         let mut payload = Vec::new();
         if client.deprecate_eof() {
@@ -70,7 +77,7 @@ impl Engine {
     }
 
     /// How a client reads warnings that are told here.
-    pub(crate) fn reader(&self, client: usize) -> Reader {
+    pub(crate) fn reader(&self, client: ClientKey) -> Reader {
         let client = &self.clients[client];
         let reader = client.reader();
         let Some((session, facts)) = client.session.zip(self.facts.as_ref()) else { return reader };
@@ -79,7 +86,7 @@ impl Engine {
     }
 
     /// An error packet with this sequence number.
-    pub(crate) fn answer_error(&mut self, client: usize, sequence: u8, error: &MySqlError) {
+    pub(crate) fn answer_error(&mut self, client: ClientKey, sequence: u8, error: &MySqlError) {
         let reader = self.reader(client);
         let state = &mut self.clients[client];
         let connection = state.connection;

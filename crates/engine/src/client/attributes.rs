@@ -6,18 +6,19 @@ use wire::{Capabilities, CommandKind, NamedValues, PARAMETER_COUNT_AVAILABLE};
 use super::execution::Execution;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::ClientKey;
 use crate::request::QueryAttributes;
 
 /// The iteration count in front of the values of COM_STMT_EXECUTE.
 const ITERATIONS: usize = 4;
 
 impl Engine {
-    pub(super) fn sends_attributes(&self, key: usize) -> bool {
+    pub(super) fn sends_attributes(&self, key: ClientKey) -> bool {
         self.clients[key].capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
     }
 
     /// COM_QUERY; `body` is what follows the command's byte.
-    pub(super) fn query_command(&mut self, key: usize, body: &[u8], raw: &[u8], answer: u8) {
+    pub(super) fn query_command(&mut self, key: ClientKey, body: &[u8], raw: &[u8], answer: u8) {
         if !self.sends_attributes(key) {
             return self.query(key, body, raw, answer, QueryAttributes::None);
         }
@@ -39,7 +40,7 @@ impl Engine {
     /// COM_STMT_EXECUTE.
     pub(super) fn execute_command(
         &mut self,
-        key: usize,
+        key: ClientKey,
         number: u32,
         (flags, body): (u8, &[u8]),
         raw: &[u8],
@@ -73,7 +74,14 @@ impl Engine {
     }
 
     /// An execution whose values are not counted, whatever its flags say: between us and the server they may mean something.
-    fn execute_plain(&mut self, key: usize, number: u32, (flags, body): (u8, &[u8]), raw: &[u8], answer: u8) {
+    fn execute_plain(
+        &mut self,
+        key: ClientKey,
+        number: u32,
+        (flags, body): (u8, &[u8]),
+        raw: &[u8],
+        answer: u8,
+    ) {
         if flags & PARAMETER_COUNT_AVAILABLE == 0 {
             return self.execute(key, number, Execution::Once { flags, body }, raw, answer);
         }

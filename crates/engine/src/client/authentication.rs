@@ -24,6 +24,7 @@ use crate::accounts::secret::{Password, Secret};
 use crate::accounts::task::{Asker, Finding, Proof, Work};
 use crate::accounts::{Account, Credential};
 use crate::engine::Engine;
+use crate::ids::{ClientKey, ClientRef};
 
 /// What a client has sent to prove its password.
 pub(crate) enum Answer {
@@ -83,7 +84,7 @@ const SIGNATURE_LEN: usize = 64;
 
 impl Engine {
     /// Asks for an answer by the account's own method, where the client has used another.
-    pub(crate) fn authenticate(&mut self, key: usize, attempt: Box<Attempt>, fresh_scramble: bool) {
+    pub(crate) fn authenticate(&mut self, key: ClientKey, attempt: Box<Attempt>, fresh_scramble: bool) {
         let Some(method) = self.method_for(key, &attempt) else { return self.judge(key, attempt) };
         let speaks = self.clients[key].capabilities.contains(Capabilities::PLUGIN_AUTH);
         if speaks && (fresh_scramble || attempt.method != Some(method)) {
@@ -94,7 +95,7 @@ impl Engine {
     }
 
     /// The account's method; for nobody's account the server's usual one.
-    fn method_for(&self, key: usize, attempt: &Attempt) -> Option<Method> {
+    fn method_for(&self, key: ClientKey, attempt: &Attempt) -> Option<Method> {
         let facts = self.facts.as_ref()?;
         match facts.accounts.find(&attempt.user, &self.clients[key].peer, facts.name_resolution) {
             Some(account) => account
@@ -105,7 +106,7 @@ impl Engine {
         }
     }
 
-    fn switch_method(&mut self, key: usize, mut attempt: Box<Attempt>, method: Method) {
+    fn switch_method(&mut self, key: ClientKey, mut attempt: Box<Attempt>, method: Method) {
         attempt.scramble = self.entropy.scramble();
         attempt.method = Some(method);
         let mut data = attempt.scramble.to_vec();
@@ -123,7 +124,7 @@ impl Engine {
     }
 
     /// The password itself is asked for.
-    fn ask_for_password(&mut self, key: usize, mut attempt: Box<Attempt>) {
+    fn ask_for_password(&mut self, key: ClientKey, mut attempt: Box<Attempt>) {
         if attempt.method == Some(Method::CachingSha2) {
             let payload = [sha2_password::MORE_DATA_HEADER, sha2_password::FULL_AUTHENTICATION];
             self.send_in_login(key, &mut attempt, &payload);
@@ -137,7 +138,7 @@ impl Engine {
     }
 
     /// A packet of a client that was asked for its password.
-    pub(crate) fn password_sent(&mut self, key: usize, mut attempt: Box<Attempt>, payload: &[u8]) {
+    pub(crate) fn password_sent(&mut self, key: ClientKey, mut attempt: Box<Attempt>, payload: &[u8]) {
         let asks_for_key = match attempt.method {
             Some(Method::Sha256) => [sha2_password::REQUEST_PUBLIC_KEY_SHA256],
             _ => [sha2_password::REQUEST_PUBLIC_KEY],
@@ -156,8 +157,9 @@ impl Engine {
     }
 
     /// What another thread has found for a client's login.
-    pub(crate) fn client_finding(&mut self, key: usize, id: u32, finding: Finding) {
-        let Some(client) = self.clients.get_mut(key).filter(|client| client.id == id) else { return };
+    pub(crate) fn client_finding(&mut self, client: ClientRef, finding: Finding) {
+        let key = client.key;
+        let Some(client) = self.clients.find_mut(client) else { return };
         let mut attempt = match std::mem::replace(&mut client.phase, Phase::Idle) {
             Phase::Login(Login::AwaitingFinding(attempt)) => attempt,
             phase => {
@@ -200,7 +202,7 @@ impl Engine {
     }
 
     /// Decides on an attempt by the accounts as we know them; where they say no, by a fresh copy of them.
-    pub(crate) fn judge(&mut self, key: usize, mut attempt: Box<Attempt>) {
+    pub(crate) fn judge(&mut self, key: ClientKey, mut attempt: Box<Attempt>) {
         match self.verdict(&self.clients[key], &attempt) {
             Verdict::Accepted(account, secret) => {
                 let by_token = matches!(attempt.answer, Answer::Token(_));
@@ -222,7 +224,7 @@ impl Engine {
                 if self.control.can_refresh() && self.control.accounts_copy() < attempt.needs_copy {
                     self.control.ask_for_accounts();
                     self.clients[key].phase = Phase::Login(Login::AwaitingAccounts(attempt));
-                    self.awaiting_accounts.push((key, self.clients[key].id));
+                    self.awaiting_accounts.push(self.clients.ref_to(key));
                 } else {
                     self.refuse(key, &attempt, &verdict);
                 }
@@ -232,16 +234,18 @@ impl Engine {
 
     /// A fresh copy of the accounts is there, or will not come: decide on those who waited for it.
     pub(crate) fn judge_again(&mut self) {
-        for (key, id) in std::mem::take(&mut self.awaiting_accounts) {
-            let Some(client) = self.clients.get_mut(key).filter(|client| client.id == id) else { continue };
+        for waiting in std::mem::take(&mut self.awaiting_accounts) {
+            let Some(client) = self.clients.find_mut(waiting) else { continue };
             match std::mem::replace(&mut client.phase, Phase::Idle) {
-                Phase::Login(Login::AwaitingAccounts(attempt)) => self.authenticate(key, attempt, false),
+                Phase::Login(Login::AwaitingAccounts(attempt)) => {
+                    self.authenticate(waiting.key, attempt, false);
+                }
                 phase => client.phase = phase,
             }
         }
     }
 
-    fn check_signature(&mut self, key: usize, mut attempt: Box<Attempt>, public_key: [u8; 32]) {
+    fn check_signature(&mut self, key: ClientKey, mut attempt: Box<Attempt>, public_key: [u8; 32]) {
         let signature = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
             Answer::Token(signature) | Answer::Signed { signature, .. } => signature,
             _ => return self.judge(key, attempt),
@@ -252,7 +256,7 @@ impl Engine {
         self.have_done(key, attempt, Work::Verify { public_key, nonce, signature });
     }
 
-    fn check_password(&mut self, key: usize, mut attempt: Box<Attempt>, stored: Vec<u8>) {
+    fn check_password(&mut self, key: ClientKey, mut attempt: Box<Attempt>, stored: Vec<u8>) {
         let proof = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
             Answer::Sent(proof) => proof,
             Answer::Checked { password, .. } | Answer::Judged { password, .. } => Proof::Clear(password),
@@ -263,9 +267,9 @@ impl Engine {
     }
 
     /// The login goes on once another thread has done this for it.
-    fn have_done(&mut self, key: usize, mut attempt: Box<Attempt>, work: Work) {
-        let client = &self.clients[key];
-        let (asker, network) = (Asker::Client(key, client.id), network(&client.peer));
+    fn have_done(&mut self, key: ClientKey, mut attempt: Box<Attempt>, work: Work) {
+        let asker = Asker::Client(self.clients.ref_to(key));
+        let network = network(&self.clients[key].peer);
         attempt.task = self.give_task(asker, work, network);
         self.clients[key].phase = Phase::Login(Login::AwaitingFinding(attempt));
     }
@@ -411,14 +415,14 @@ impl Engine {
     }
 
     /// Sends one packet of the exchange.
-    fn send_in_login(&mut self, key: usize, attempt: &mut Attempt, payload: &[u8]) {
+    fn send_in_login(&mut self, key: ClientKey, attempt: &mut Attempt, payload: &[u8]) {
         let connection = self.clients[key].connection;
         self.send_packet_to(connection, attempt.sequence, payload);
         attempt.sequence = attempt.sequence.wrapping_add(1);
     }
 
     /// Its next packet is a part of the login, for as long as a login may take.
-    fn await_answer(&mut self, key: usize, login: Login) {
+    fn await_answer(&mut self, key: ClientKey, login: Login) {
         self.clients[key].phase = Phase::Login(login);
         self.begin_login(key);
         // It may have sent ahead.

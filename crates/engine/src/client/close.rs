@@ -7,14 +7,14 @@ use super::hoards::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
 use super::login::Login;
 use super::{Lost, Phase, Running};
 use crate::backend::{Afterwards, InFlight, Owner};
-use crate::client::commands::key_u32;
 use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
+use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
 
 impl Engine {
     /// Closes a client for a reason that an operator may want to read.
-    pub(crate) fn close_client(&mut self, key: usize, reason: &str) {
+    pub(crate) fn close_client(&mut self, key: ClientKey, reason: &str) {
         let Some(client) = self.clients.get(key) else { return };
         let (peer, id) = (client.peer, client.id);
         self.event(Event::ClientClosed { peer, client: id, reason: reason.to_owned() });
@@ -22,14 +22,14 @@ impl Engine {
     }
 
     /// Closes a client once what was sent to it is out.
-    pub(crate) fn drop_client(&mut self, key: usize) {
+    pub(crate) fn drop_client(&mut self, key: ClientKey) {
         let connection = self.clients[key].connection;
         self.outbox.close(connection);
         self.forget_client(key);
     }
 
     /// A client's connection has ended.
-    pub(crate) fn client_ended(&mut self, key: usize, reason: CloseReason) {
+    pub(crate) fn client_ended(&mut self, key: ClientKey, reason: CloseReason) {
         if reason == CloseReason::TooMuchHeld && self.clients[key].identity.is_none() {
             self.limit_reached("login_memory", self.settings.login_memory as u64);
             return self.close_client(key, LOGIN_MEMORY_USED_UP);
@@ -42,18 +42,18 @@ impl Engine {
     }
 
     /// A client's connection has ended by itself.
-    pub(crate) fn client_gone(&mut self, key: usize) {
+    pub(crate) fn client_gone(&mut self, key: ClientKey) {
         self.forget_client(key);
     }
 
     /// Takes a client out of everything. A statement of it that waits never runs; one that runs is answered to nobody.
-    fn forget_client(&mut self, key: usize) {
+    fn forget_client(&mut self, key: ClientKey) {
         match &self.clients[key].phase {
             Phase::Queued => {
                 self.totals.cancelled += 1;
                 self.leave_group(key);
                 self.note_abandoned_wait(key);
-                self.scheduler.remove(key_u32(key));
+                self.scheduler.remove(key);
             }
             Phase::Preparing | Phase::Running(_) | Phase::Settling => self.abandon_statement(key),
             Phase::Login(Login::AwaitingFinding(attempt)) => {
@@ -61,8 +61,7 @@ impl Engine {
                 self.give_up_task(task);
             }
             Phase::Login(Login::AwaitingServer(attempt)) => {
-                let (peer, id) = (&self.clients[key].peer, self.clients[key].id);
-                self.claims.leave((key, id), peer, attempt);
+                self.claims.leave(self.clients.ref_to(key), &self.clients[key].peer, attempt);
             }
             &Phase::Login(Login::Refused(place)) => {
                 self.late_refusals.remove(&place);
@@ -88,7 +87,7 @@ impl Engine {
 
     /// The statement of a client that has gone is over. Behind most of them the backend is closed anyway; reads that others share are such
     /// that nobody expects anything of them.
-    pub(crate) fn abandoned_ended(&mut self, key: usize, statement: &InFlight) {
+    pub(crate) fn abandoned_ended(&mut self, key: BackendKey, statement: &InFlight) {
         if statement.shared && statement.preludes > 0 && self.backends.contains(key) {
             self.forget_schema(key);
         }
@@ -108,7 +107,7 @@ impl Engine {
     }
 
     /// The statement goes on without its client; its backend is cleaned before anybody else gets it.
-    fn abandon_statement(&mut self, key: usize) {
+    fn abandon_statement(&mut self, key: ClientKey) {
         if self.hand_over(key) {
             return;
         }
@@ -148,7 +147,7 @@ impl Engine {
 
     /// The answer to the first command after a backend was lost with something that cannot be had again. The connection
     /// ends with it, as one's own would have: going on would run the rest of a transaction outside of it.
-    pub(crate) fn answer_lost(&mut self, key: usize, lost: Lost, sequence: u8) {
+    pub(crate) fn answer_lost(&mut self, key: ClientKey, lost: Lost, sequence: u8) {
         let error = match (lost, self.bound_behind(lost)) {
             (Lost::IdleTooLong, Some(bound)) => MySqlError::transaction_idle(&bound),
             (Lost::OpenTooLong, Some(bound)) => MySqlError::transaction_over(&bound),
@@ -169,7 +168,7 @@ impl Engine {
         let (now, settings) = (self.now, &self.settings);
         let (idle, stalled) = (settings.wait_timeout, settings.net_write_timeout);
         let (mut idle_ones, mut stalled_ones) = (Vec::new(), Vec::new());
-        for (key, client) in &self.clients {
+        for (key, client) in self.clients.iter() {
             match (&client.phase, client.stalled_since) {
                 (Phase::Idle, None) if client.is_idle_too_long(now, idle) => idle_ones.push(key),
                 (_, Some(since)) if now.since(since) > stalled => stalled_ones.push(key),

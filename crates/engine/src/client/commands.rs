@@ -17,6 +17,7 @@ use super::{Phase, Running};
 use crate::backend::Permit;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::{ClientKey, ClientRef};
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::scheduler::{Lane, Standing};
 use crate::session::aftermath::Diagnostics;
@@ -39,23 +40,23 @@ const PROCESS_INFO: u8 = CommandKind::ProcessInfo as u8;
 /// Clients that may have sent ahead, by their slots.
 #[derive(Default)]
 pub(crate) struct Resume {
-    now: Vec<usize>,
+    now: Vec<ClientKey>,
     /// In the next turn.
-    later: Vec<usize>,
+    later: Vec<ClientKey>,
 }
 
 impl Resume {
     /// It goes on in this turn.
-    pub(crate) fn push(&mut self, client: usize) {
+    pub(crate) fn push(&mut self, client: ClientKey) {
         self.now.push(client);
     }
 
     /// It goes on in the next turn: it has had its share of this one.
-    fn push_later(&mut self, client: usize) {
+    fn push_later(&mut self, client: ClientKey) {
         self.later.push(client);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<usize> {
+    pub(crate) fn pop(&mut self) -> Option<ClientKey> {
         self.now.pop()
     }
 
@@ -73,7 +74,7 @@ impl Resume {
 
 impl Engine {
     /// Bytes of a client, cut anywhere.
-    pub(crate) fn client_bytes(&mut self, key: usize, bytes: &[u8]) {
+    pub(crate) fn client_bytes(&mut self, key: ClientKey, bytes: &[u8]) {
         // The server would have ended it by now, and clients notice whether a statement is still answered.
         if self.clients[key].is_idle_too_long(self.now, self.settings.wait_timeout) {
             return self.end_idle_client(key);
@@ -94,7 +95,7 @@ impl Engine {
     }
 
     /// Goes on with what a client had sent ahead.
-    pub(crate) fn continue_client(&mut self, key: usize) {
+    pub(crate) fn continue_client(&mut self, key: ClientKey) {
         let input = std::mem::take(&mut self.clients[key].input);
         self.count_off_input(key);
         self.clients[key].too_far_ahead = false;
@@ -104,7 +105,7 @@ impl Engine {
         }
     }
 
-    fn work_off(&mut self, key: usize, mut input: Vec<u8>) {
+    fn work_off(&mut self, key: ClientKey, mut input: Vec<u8>) {
         while let Some(extent) = self.large_text(key, &input) {
             let behind = input.split_off(extent.consumed);
             self.take_large_text(key, input, extent.last_sequence.wrapping_add(1));
@@ -126,7 +127,7 @@ impl Engine {
     }
 
     /// Keeps bytes for later, within the bounds of one client and of all.
-    fn keep_input(&mut self, key: usize, input: Vec<u8>) {
+    fn keep_input(&mut self, key: ClientKey, input: Vec<u8>) {
         let client = &mut self.clients[key];
         let logs_in =
             matches!(client.phase, Phase::AwaitingServer | Phase::Login(_)) && client.identity.is_none();
@@ -169,7 +170,7 @@ impl Engine {
     }
 
     /// Takes in whole messages as long as the client's phase allows. Returns how many bytes were used.
-    fn client_messages(&mut self, key: usize, bytes: &[u8]) -> usize {
+    fn client_messages(&mut self, key: ClientKey, bytes: &[u8]) -> usize {
         let mut used = 0;
         let answered = self.outbox.unsent();
         while let Some(client) = self.clients.get(key) {
@@ -209,7 +210,7 @@ impl Engine {
         used
     }
 
-    fn login_message(&mut self, key: usize, bytes: &[u8]) -> Result<usize, WireError> {
+    fn login_message(&mut self, key: ClientKey, bytes: &[u8]) -> Result<usize, WireError> {
         let sequence = match (&self.clients[key].phase, bytes.get(3)) {
             (_, None) => return Ok(0),
             (Phase::Login(Login::Greeted), _) => 1,
@@ -225,7 +226,7 @@ impl Engine {
         Ok(message.consumed)
     }
 
-    fn command_message(&mut self, key: usize, bytes: &[u8]) -> Result<usize, WireError> {
+    fn command_message(&mut self, key: ClientKey, bytes: &[u8]) -> Result<usize, WireError> {
         let Some(message) = wire::read_message(bytes, 0, self.max_allowed_packet())? else { return Ok(0) };
         if message.payload.is_empty() {
             // The servers take it for COM_SLEEP (dispatch_command).
@@ -238,7 +239,7 @@ impl Engine {
     }
 
     /// A client that does not speak the protocol, or exceeds a limit of it.
-    fn broken_client(&mut self, key: usize, error: &WireError) {
+    fn broken_client(&mut self, key: ClientKey, error: &WireError) {
         let idle = matches!(self.clients[key].phase, Phase::Idle);
         match error {
             WireError::TooLarge { .. } if idle => {
@@ -254,7 +255,7 @@ impl Engine {
     }
 
     /// One command of an idle client.
-    fn command(&mut self, key: usize, command: Command<'_>, raw: &[u8], sequence: u8) {
+    fn command(&mut self, key: ClientKey, command: Command<'_>, raw: &[u8], sequence: u8) {
         let answer = sequence.wrapping_add(1);
         if let Some(lost) = self.clients[key].lost
             && !matches!(command, Command::Quit)
@@ -310,7 +311,7 @@ impl Engine {
     /// A text, apart from what has come along with it.
     pub(super) fn query(
         &mut self,
-        key: usize,
+        key: ClientKey,
         text: &[u8],
         raw: &[u8],
         answer: u8,
@@ -328,7 +329,7 @@ impl Engine {
     }
 
     /// What has to be found out about a client's text.
-    pub(super) fn wants(&self, key: usize) -> Wants {
+    pub(super) fn wants(&self, key: ClientKey) -> Wants {
         let client = &self.clients[key];
         Wants {
             tables: !matches!(client.aftermath.diagnostics, Diagnostics::None)
@@ -339,7 +340,7 @@ impl Engine {
     }
 
     /// False where a text has been answered here. Of a large one, which has been read elsewhere, only KILL needs the text here.
-    pub(super) fn is_for_the_server(&mut self, key: usize, request: &mut Request, text: &[u8]) -> bool {
+    pub(super) fn is_for_the_server(&mut self, key: ClientKey, request: &mut Request, text: &[u8]) -> bool {
         let (statement, answer) = (&request.statement, request.answer);
         let is_large = request.found_ahead.is_some();
         match statement.kind {
@@ -367,7 +368,7 @@ impl Engine {
         }
     }
 
-    fn prepare(&mut self, key: usize, text: &[u8], raw: &[u8], answer: u8) {
+    fn prepare(&mut self, key: ClientKey, text: &[u8], raw: &[u8], answer: u8) {
         if text.len() > self.settings.large_statement_size {
             let (command, raw) = (RequestKind::Prepare, raw.to_vec());
             return self.read_elsewhere(key, command, raw, answer, QueryAttributes::None);
@@ -379,7 +380,7 @@ impl Engine {
     }
 
     /// False where a statement may not be prepared, which its client has been told.
-    pub(super) fn may_prepare(&mut self, key: usize, request: &Request, length: usize) -> bool {
+    pub(super) fn may_prepare(&mut self, key: ClientKey, request: &Request, length: usize) -> bool {
         let error = if request.template.as_ref().is_some_and(|template| template.statement.sets_pool_variable)
         {
             Some(MySqlError::not_to_be_prepared())
@@ -405,13 +406,13 @@ impl Engine {
     }
 
     /// Answered here: it asks whether we are there. On a connection of its own it would also reset ROW_COUNT().
-    fn ping(&mut self, key: usize, answer: u8) {
+    fn ping(&mut self, key: ClientKey, answer: u8) {
         self.clients[key].aftermath.row_count = 0;
         self.answer_ok(key, answer);
     }
 
     /// COM_SET_OPTION: 0 turns multi-statements on, 1 off. Anything else is an unknown command (dispatch_command).
-    fn set_option(&mut self, key: usize, option: u16, answer: u8) {
+    fn set_option(&mut self, key: ClientKey, option: u16, answer: u8) {
         let client = &mut self.clients[key];
         // my_eof leaves -1, as a result set does.
         client.aftermath.row_count = -1;
@@ -424,7 +425,7 @@ impl Engine {
     }
 
     /// COM_RESET_CONNECTION: on the client's backend where it holds one; else its state is only here.
-    fn reset_connection(&mut self, key: usize, raw: &[u8], answer: u8) {
+    fn reset_connection(&mut self, key: ClientKey, raw: &[u8], answer: u8) {
         if self.clients[key].backend.is_some() {
             let request = Request::plain(raw.to_vec(), Expect::Simple, RequestKind::ResetConnection);
             return self.queue_request(key, request);
@@ -434,7 +435,7 @@ impl Engine {
     }
 
     /// Hands a request to the scheduler.
-    pub(crate) fn queue_request(&mut self, key: usize, mut request: Request) {
+    pub(crate) fn queue_request(&mut self, key: ClientKey, mut request: Request) {
         if let Err(error) = self.count_literals(key, &mut request) {
             return self.answer_error(key, request.answer, &error);
         }
@@ -460,7 +461,7 @@ impl Engine {
         let mut request = Request { urgent, arrival, ..request };
         let (mut phase, mut enters) = (Phase::Queued, None);
         if urgent {
-            self.urgent.push((key, client.id, self.now));
+            self.urgent.push((ClientRef { key, id: client.id }, self.now));
         } else {
             let lane = match long {
                 true => Lane::Long,
@@ -490,13 +491,13 @@ impl Engine {
     }
 
     /// The transaction of a client whose statements need no permits of their own has one.
-    fn has_kept_permit(&self, key: usize) -> bool {
+    fn has_kept_permit(&self, key: ClientKey) -> bool {
         let held = self.clients[key].backend;
         held.is_some_and(|backend| self.backends[backend].permit == Permit::Held)
     }
 
     /// What the client holds before this request, and takes note of what it will hold behind it.
-    fn standing(&mut self, key: usize, request: &Request) -> Standing {
+    fn standing(&mut self, key: ClientKey, request: &Request) -> Standing {
         let client = &mut self.clients[key];
         let in_transaction = client.in_transaction();
         let beyond = client.pins.may_hold_locks();
@@ -516,9 +517,9 @@ impl Engine {
     }
 
     /// Takes a client's statement out of its queue and answers it with an error.
-    pub(crate) fn cancel_queued(&mut self, key: usize, error: &MySqlError) {
+    pub(crate) fn cancel_queued(&mut self, key: ClientKey, error: &MySqlError) {
         self.leave_group(key);
-        self.scheduler.remove(key_u32(key));
+        self.scheduler.remove(key);
         let Some(request) = self.take_request(key) else { return };
         self.totals.cancelled += 1;
         let login = request.command == RequestKind::LoginSchema;
@@ -546,20 +547,20 @@ impl Engine {
     }
 
     /// The request of a client, with its bytes taken off the account.
-    pub(crate) fn take_request(&mut self, key: usize) -> Option<Box<Request>> {
-        self.shares.ended(&self.settings.shares, key_u32(key), self.now);
+    pub(crate) fn take_request(&mut self, key: ClientKey) -> Option<Box<Request>> {
+        self.shares.ended(&self.settings.shares, key, self.now);
         self.lift_request(key)
     }
 
     /// The same while the request goes on.
-    pub(crate) fn lift_request(&mut self, key: usize) -> Option<Box<Request>> {
+    pub(crate) fn lift_request(&mut self, key: ClientKey) -> Option<Box<Request>> {
         let request = self.clients[key].request.take()?;
         self.buffered -= request.bytes();
         Some(request)
     }
 
     /// How the lexer has to read this client's text.
-    pub(crate) fn lex_mode(&self, key: usize) -> sql::LexMode {
+    pub(crate) fn lex_mode(&self, key: ClientKey) -> sql::LexMode {
         let session = self.clients[key].session.expect("a client with commands has logged in");
         let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
         let mode = self.sessions.lex_mode(session, facts.lex_mode);
@@ -581,11 +582,6 @@ fn make_room(input: &mut Vec<u8>, more: usize) {
     let room = if input.len() < DOUBLES_UP_TO { input.len() } else { input.len() / GROWS_BY };
     let to_come = wire::message_len_hint(input).map_or(more, |needed| needed.saturating_sub(input.len()));
     input.reserve_exact(more.max(room.min(to_come)));
-}
-
-/// Clients are slots of a slab, bounded by `max_connections`, which is a u32; so are backends, by `max_backends`.
-pub(crate) fn key_u32(key: usize) -> u32 {
-    u32::try_from(key).expect("max_connections and max_backends are u32")
 }
 
 #[cfg(test)]

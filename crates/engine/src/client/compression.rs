@@ -4,6 +4,7 @@ use seam::{Compression, CompressionSide};
 use wire::Capabilities;
 
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::settings::Settings;
 
 /// Levels of zstd above this take milliseconds for each packet, which all clients of a worker would wait for.
@@ -33,7 +34,7 @@ pub(crate) fn wanted(offered: Capabilities, asked: Capabilities, payload: &[u8])
 
 impl Engine {
     /// The OK that ends a login or a COM_CHANGE_USER. What follows the former may be compressed.
-    pub(crate) fn answer_login(&mut self, key: usize, sequence: u8) {
+    pub(crate) fn answer_login(&mut self, key: ClientKey, sequence: u8) {
         let proof = self.certificate_proof(key);
         let schema = self.schema_of_login(key);
         self.answer_ok_and_tell(key, sequence, &proof, &schema);

@@ -11,6 +11,7 @@ use super::Client;
 use crate::backend::Summary;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::request::{Request, RequestKind};
 
 /// What is counted: the places of the names.
@@ -88,13 +89,13 @@ pub(super) fn row_of_client(row: &[u8], own: &Own) -> Option<Vec<u8>> {
 
 impl Engine {
     /// One more of a client.
-    pub(crate) fn count(&mut self, client: usize, counter: Counter) {
+    pub(crate) fn count(&mut self, client: ClientKey, counter: Counter) {
         let count = self.clients[client].statements.get_or_insert_default().counters.of(counter);
         *count = count.wrapping_add(1);
     }
 
     /// One more where the server counts before it looks whether the statement is there.
-    pub(super) fn count_if_mariadb(&mut self, client: usize, counter: Counter) -> bool {
+    pub(super) fn count_if_mariadb(&mut self, client: ClientKey, counter: Counter) -> bool {
         let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
         if is_mariadb {
             self.count(client, counter);
@@ -103,7 +104,7 @@ impl Engine {
     }
 
     /// A command has ended: its text may have prepared, executed or closed something, or an execution has been none.
-    pub(crate) fn count_ended(&mut self, client: usize, request: &Request, summary: &Summary) {
+    pub(crate) fn count_ended(&mut self, client: ClientKey, request: &Request, summary: &Summary) {
         let error = summary.error.as_ref();
         let code = error.map(|error| error.code);
         if request.command == RequestKind::Execute {

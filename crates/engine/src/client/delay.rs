@@ -5,12 +5,13 @@ use seam::Instant;
 
 use super::Phase;
 use crate::engine::Engine;
+use crate::ids::{ClientKey, ClientRef};
 use crate::scheduler::{Lane, Need, Standing};
 
 /// A statement that is not in a queue yet. All have the same delay, so that the first is always the next.
 pub(crate) struct Delayed {
     until: Instant,
-    client: (usize, u32),
+    client: ClientRef,
     lane: Lane,
     standing: Standing,
 }
@@ -24,11 +25,11 @@ impl Delayed {
 
 impl Engine {
     /// Queues a client's statement: at once, or after its delay.
-    pub(crate) fn enqueue(&mut self, key: usize, lane: Lane, standing: Standing) {
+    pub(crate) fn enqueue(&mut self, key: ClientKey, lane: Lane, standing: Standing) {
         let client = &self.clients[key];
         let delay = self.settings.transaction_delay;
         if !delay.is_zero() && !standing.in_transaction && client.backend.is_none() {
-            let client = (key, client.id);
+            let client = self.clients.ref_to(key);
             self.delayed.push_back(Delayed { until: self.now + delay, client, lane, standing });
             return;
         }
@@ -40,15 +41,12 @@ impl Engine {
     pub(crate) fn end_delays(&mut self) {
         while self.next_end_of_delay().is_some_and(|end| end <= self.now) {
             let Some(delayed) = self.delayed.pop_front() else { break };
-            let (key, id) = delayed.client;
             // It may have been killed or have gone, and the client may have come to its next statement since.
-            let waits = self.clients.get(key).is_some_and(|client| {
-                client.id == id
-                    && matches!(client.phase, Phase::Queued)
-                    && client.began == delayed.standing.began
+            let waits = self.clients.find(delayed.client).is_some_and(|client| {
+                matches!(client.phase, Phase::Queued) && client.began == delayed.standing.began
             });
             if waits {
-                self.queue_for_share(self.now, key, delayed.lane, Need::Any, delayed.standing);
+                self.queue_for_share(self.now, delayed.client.key, delayed.lane, Need::Any, delayed.standing);
             }
         }
     }

@@ -20,9 +20,10 @@ use crate::accounts::task::Proof;
 use crate::accounts::{Account, IdentityKey};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::{BackendKey, ClientKey, ClientRef};
 use crate::outside::event::Event;
 use crate::workers::places::Origin;
-use line::{Guest, Line, Waiting};
+use line::{Guest, Line};
 
 mod line;
 
@@ -45,10 +46,10 @@ pub(crate) struct Claims {
     /// Those whose turn has not come.
     line: Line,
     /// Those who get into line later, after wrong passwords.
-    held: BTreeMap<(Instant, u64), (Guest, Waiting)>,
+    held: BTreeMap<(Instant, u64), (Guest, ClientRef)>,
     last_held: u64,
     /// Those whose user has just proved a password, which may be theirs.
-    again: VecDeque<(Guest, Waiting)>,
+    again: VecDeque<(Guest, ClientRef)>,
     /// The next one's turn may have come, because another's claim has ended, or some time has passed.
     may_go_on: bool,
 }
@@ -63,7 +64,7 @@ impl Claims {
     }
 
     /// A client that waits for its turn has gone.
-    pub(crate) fn leave(&mut self, client: Waiting, peer: &Peer, attempt: &Attempt) {
+    pub(crate) fn leave(&mut self, client: ClientRef, peer: &Peer, attempt: &Attempt) {
         match attempt.held_at {
             Some(place) => drop(self.held.remove(&place)),
             None => self.line.remove(&Guest::new(peer, &attempt.user), client),
@@ -77,7 +78,7 @@ impl Claims {
     }
 
     /// Of one user from one network one password is asked about at a time: of a crowd that has the same, one asks.
-    fn next(&mut self) -> Option<(Guest, Waiting)> {
+    fn next(&mut self) -> Option<(Guest, ClientRef)> {
         if self.asking.len() >= MOST {
             return None;
         }
@@ -92,7 +93,7 @@ impl Claims {
 
 /// A password with the server.
 struct Claim {
-    client: Waiting,
+    client: ClientRef,
     guest: Guest,
     password: Arc<Password>,
     question: Question,
@@ -135,7 +136,7 @@ pub(crate) enum Unproved {
 
 impl Engine {
     /// The client's password is for the server to judge: as soon as there is room for the question.
-    pub(crate) fn claim(&mut self, key: usize, mut attempt: Box<Attempt>) {
+    pub(crate) fn claim(&mut self, key: ClientKey, mut attempt: Box<Attempt>) {
         attempt.answer = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
             Answer::Token(token) => {
                 let clear = token.strip_suffix(&[0]).unwrap_or(&token);
@@ -149,7 +150,7 @@ impl Engine {
         };
         attempt.held_at = None;
         self.clients[key].phase = Phase::Login(Login::AwaitingServer(attempt));
-        let client = (key, self.clients[key].id);
+        let client = self.clients.ref_to(key);
         let Some((_, guest)) = self.waiting_claim(client) else { return };
         if self.was_proved_lately(client) {
             return;
@@ -206,7 +207,7 @@ impl Engine {
                 break;
             }
             let (guest, client) = first.remove();
-            let waiting = self.clients.get_mut(client.0).filter(|found| found.id == client.1);
+            let waiting = self.clients.find_mut(client);
             let Some(Phase::Login(Login::AwaitingServer(attempt))) = waiting.map(|client| &mut client.phase)
             else {
                 continue;
@@ -226,8 +227,8 @@ impl Engine {
     }
 
     /// The password of a client that still waits to be judged, and who it is.
-    fn waiting_claim(&self, (key, id): Waiting) -> Option<(Arc<Password>, Guest)> {
-        let client = self.clients.get(key).filter(|client| client.id == id)?;
+    fn waiting_claim(&self, client: ClientRef) -> Option<(Arc<Password>, Guest)> {
+        let client = self.clients.find(client)?;
         match &client.phase {
             Phase::Login(Login::AwaitingServer(attempt)) => match &attempt.answer {
                 Answer::Sent(Proof::Clear(password)) => {
@@ -240,10 +241,9 @@ impl Engine {
     }
 
     /// Lets it in where the server took the same password a moment ago.
-    fn was_proved_lately(&mut self, client: Waiting) -> bool {
-        let (key, _) = client;
+    fn was_proved_lately(&mut self, client: ClientRef) -> bool {
         let Some((password, _)) = self.waiting_claim(client) else { return false };
-        let Some((question, _)) = self.question_of(key) else { return false };
+        let Some((question, _)) = self.question_of(client.key) else { return false };
         let known = self.workers.passwords.find_with_time(&question.whose, &question.stored);
         let Some((known, at)) = known else { return false };
         let holds = self.settings.accounts_refresh.min(HOLDS);
@@ -255,7 +255,7 @@ impl Engine {
     }
 
     /// What the server is to be asked for a client, and the account.
-    fn question_of(&self, key: usize) -> Option<(Question, Rc<Account>)> {
+    fn question_of(&self, key: ClientKey) -> Option<(Question, Rc<Account>)> {
         let Phase::Login(Login::AwaitingServer(attempt)) = &self.clients[key].phase else { return None };
         let facts = self.facts.as_ref()?;
         let peer = &self.clients[key].peer;
@@ -263,19 +263,19 @@ impl Engine {
         Some((Question::about(&attempt.user, account)?, Rc::clone(account)))
     }
 
-    fn ask_server(&mut self, client: Waiting, guest: Guest, password: Arc<Password>, origin: Origin) {
+    fn ask_server(&mut self, client: ClientRef, guest: Guest, password: Arc<Password>, origin: Origin) {
         let (Some((question, account)), Phase::Login(Login::AwaitingServer(attempt))) =
-            (self.question_of(client.0), &self.clients[client.0].phase)
+            (self.question_of(client.key), &self.clients[client.key].phase)
         else {
             // Gone since: whoever looks again finds no such account.
             self.workers.places.give(self.worker);
             return self.judge_claim(client, Answer::Nonsense);
         };
-        let (collation, class) = (attempt.collation, self.clients[client.0].class());
+        let (collation, class) = (attempt.collation, self.clients[client.key].class());
         let secret =
             if password.clear().is_empty() { Secret::None } else { Secret::Password(Arc::clone(&password)) };
         let identity = self.identities.claim(&account, &attempt.user, secret);
-        self.identities.came_from(identity, &self.clients[client.0].peer);
+        self.identities.came_from(identity, &self.clients[client.key].peer);
         self.open_backend_as(identity, class, collation, origin);
         self.claims.asking.insert(self.last_token, Claim { client, guest, password, question });
         // The backend alone holds it.
@@ -291,14 +291,14 @@ impl Engine {
 
     /// The server has taken the password: the client is in, and the backend is its account's. False where the backend has gone
     /// with the claim.
-    pub(crate) fn claim_proved(&mut self, backend: usize) -> bool {
+    pub(crate) fn claim_proved(&mut self, backend: BackendKey) -> bool {
         let Some(claim) = self.claims.end(self.backends[backend].token) else { return true };
         let Claim { client, guest, password, question } = claim;
         self.workers.passwords.remember(&question.whose, &question.stored, &password, self.now);
         let others = self.claims.line.take_all(&guest);
         self.claims.again.extend(others.into_iter().map(|client| (guest.clone(), client)));
         self.judge_claim(client, Answer::Judged { password, question, right: true });
-        let proved = self.clients.get(client.0).filter(|found| found.id == client.1);
+        let proved = self.clients.find(client);
         let claimed = self.backends[backend].identity;
         let identity = proved.and_then(|client| client.identity).filter(|&identity| {
             let (one, other) = (self.identities.identity(identity), self.identities.identity(claimed));
@@ -337,25 +337,25 @@ impl Engine {
         true
     }
 
-    fn refuse_claim(&mut self, client: Waiting, error: &MySqlError) {
+    fn refuse_claim(&mut self, client: ClientRef, error: &MySqlError) {
         if self.waiting_claim(client).is_none() {
             return;
         }
-        let Phase::Login(Login::AwaitingServer(attempt)) = &self.clients[client.0].phase else { return };
-        let (peer, sequence) = (self.clients[client.0].peer, attempt.sequence);
+        let Phase::Login(Login::AwaitingServer(attempt)) = &self.clients[client.key].phase else { return };
+        let (peer, sequence) = (self.clients[client.key].peer, attempt.sequence);
         let user = String::from_utf8_lossy(&attempt.user).into_owned();
         self.event(Event::LoginRefused { peer, user, reason: error.message.clone() });
-        self.tell_refusal(client.0, sequence, error);
+        self.tell_refusal(client.key, sequence, error);
     }
 
-    fn judge_claim(&mut self, client: Waiting, answer: Answer) {
+    fn judge_claim(&mut self, client: ClientRef, answer: Answer) {
         if self.waiting_claim(client).is_none() {
             return;
         }
-        let phase = std::mem::replace(&mut self.clients[client.0].phase, Phase::Idle);
+        let phase = std::mem::replace(&mut self.clients[client.key].phase, Phase::Idle);
         if let Phase::Login(Login::AwaitingServer(mut attempt)) = phase {
             attempt.answer = answer;
-            self.judge(client.0, attempt);
+            self.judge(client.key, attempt);
         }
     }
 }

@@ -8,6 +8,7 @@ use super::reading::Wants;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::ClientKey;
 use crate::request::Request;
 use crate::session::aftermath::{self, Diagnostics, List, Selection};
 use crate::session::conditions::{self, Answer, GetDiagnostics, Left};
@@ -16,7 +17,7 @@ use crate::session::sql_states::SqlState;
 
 impl Engine {
     /// What a client's statement has left, within the bound of what is kept for all.
-    pub(crate) fn keep_diagnostics(&mut self, key: usize, diagnostics: Diagnostics) {
+    pub(crate) fn keep_diagnostics(&mut self, key: ClientKey, diagnostics: Diagnostics) {
         self.hoards.diagnostics += diagnostics.bytes();
         let before = std::mem::replace(&mut self.clients[key].aftermath.diagnostics, diagnostics);
         self.hoards.diagnostics = self.hoards.diagnostics.saturating_sub(before.bytes());
@@ -29,7 +30,7 @@ impl Engine {
     /// longest lists go until a quarter is free: all clients are gone through again only when an eighth at least has been added.
     fn forget_longest_diagnostics(&mut self) {
         let limit = self.settings.kept_warnings_memory;
-        let kept = |(key, client): (usize, &Client)| (client.aftermath.diagnostics.bytes(), key);
+        let kept = |(key, client): (ClientKey, &Client)| (client.aftermath.diagnostics.bytes(), key);
         let mut lists: Vec<_> = self.clients.iter().map(kept).filter(|&(bytes, _)| bytes > 0).collect();
         let mut held = lists.iter().map(|(bytes, _)| bytes).sum::<usize>();
         if held > limit / 8 * 7 {
@@ -49,7 +50,7 @@ impl Engine {
 
     /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then. The server
     /// is asked only about what it is known to keep for this client: anything else would be another's.
-    pub(super) fn show_saved_warnings(&mut self, key: usize) -> bool {
+    pub(super) fn show_saved_warnings(&mut self, key: ClientKey) -> bool {
         if self.shows_nothing_in_doubt(key) {
             return false;
         }
@@ -69,7 +70,7 @@ impl Engine {
     }
 
     /// The list is empty on the client's backend too, and says so in a character set that only the server knows.
-    fn shows_nothing_in_doubt(&self, key: usize) -> bool {
+    fn shows_nothing_in_doubt(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
         let nothing = client.doubts.is_some() && client.aftermath.diagnostics.counts() == (0, 0);
         nothing && client.backend.is_some_and(|backend| self.backends[backend].has_no_diagnostics())
@@ -78,7 +79,7 @@ impl Engine {
     /// The other statements about diagnostics: counts become literals, of the saved rows those are shown that are asked
     /// for, and GET DIAGNOSTICS sets its variables to what they say. What they do not say is refused, and so are texts that are too
     /// long to be looked at (`None`).
-    pub(super) fn show_saved_diagnostics(&mut self, key: usize, text: Option<&[u8]>, answer: u8) -> bool {
+    pub(super) fn show_saved_diagnostics(&mut self, key: ClientKey, text: Option<&[u8]>, answer: u8) -> bool {
         let client = &mut self.clients[key];
         let asks_server = matches!(client.aftermath.diagnostics, Diagnostics::OnBackend { .. });
         if client.backend.is_some() && asks_server {
@@ -131,7 +132,7 @@ impl Engine {
 
 impl Engine {
     /// False where what is kept does not tell.
-    fn get_saved_diagnostics(&mut self, key: usize, asked: &GetDiagnostics, answer: u8) -> bool {
+    fn get_saved_diagnostics(&mut self, key: ClientKey, asked: &GetDiagnostics, answer: u8) -> bool {
         let client = &self.clients[key];
         let session = client.session.expect("a client with commands has logged in");
         let aftermath = &client.aftermath;
@@ -156,7 +157,7 @@ impl Engine {
     }
 
     /// The server sets the variables, as it would have done. That leaves what is asked for as it is.
-    fn set_to_diagnostics(&mut self, key: usize, sets: Vec<Assignment>, answer: u8) {
+    fn set_to_diagnostics(&mut self, key: ClientKey, sets: Vec<Assignment>, answer: u8) {
         let text = conditions::set_text(&sets);
         let wants = Wants { variables: false, ..self.wants(key) };
         let mut request = Request::of_query(&text, self.lex_mode(key), wants, answer);
@@ -169,7 +170,7 @@ impl Engine {
         self.queue_request(key, request);
     }
 
-    fn note_no_such_condition(&mut self, key: usize, answer: u8) {
+    fn note_no_such_condition(&mut self, key: ClientKey, answer: u8) {
         let error = conditions::no_such_condition();
         let client = &self.clients[key];
         let reader = self.reader(key);
@@ -194,6 +195,7 @@ mod tests {
 
     use super::*;
     use crate::client::commands::tests::{connection, engine};
+    use crate::ids::client_key;
     use crate::outside::event::Event;
     use crate::session::aftermath::Reader;
     use crate::settings::Settings;
@@ -210,7 +212,7 @@ mod tests {
         }
     }
 
-    fn is_counted(engine: &Engine, key: usize) -> bool {
+    fn is_counted(engine: &Engine, key: ClientKey) -> bool {
         matches!(engine.clients[key].aftermath.diagnostics, Diagnostics::Counted { .. })
     }
 
@@ -221,18 +223,25 @@ mod tests {
     #[test]
     fn the_longest_lists_go_and_their_counts_stay() {
         let mut engine = of_limits();
-        for key in 0..50 {
-            engine.keep_diagnostics(key, list(20_000 + key));
+        for (number, bytes) in (0..50).zip(20_000..) {
+            engine.keep_diagnostics(client_key(number), list(bytes));
         }
-        assert!((0..50).all(|key| !is_counted(&engine, key)));
-        for key in 50..53 {
-            engine.keep_diagnostics(key, list(17_000));
+        assert!((0..50).all(|number| !is_counted(&engine, client_key(number))));
+        for number in 50..53 {
+            engine.keep_diagnostics(client_key(number), list(17_000));
         }
         let held = engine.memory().diagnostics;
         assert!((LIMIT / 2..=LIMIT / 4 * 3).contains(&held), "{held} bytes");
         assert_eq!(engine.hoards.diagnostics, held);
-        assert!(is_counted(&engine, 49) && !is_counted(&engine, 0) && !is_counted(&engine, 52));
-        assert!((0..53).all(|key| engine.clients[key].aftermath.diagnostics.counts() == (64, 2)));
+        assert!(
+            is_counted(&engine, client_key(49))
+                && !is_counted(&engine, client_key(0))
+                && !is_counted(&engine, client_key(52))
+        );
+        assert!(
+            (0..53)
+                .all(|number| engine.clients[client_key(number)].aftermath.diagnostics.counts() == (64, 2))
+        );
         let said = std::iter::from_fn(|| engine.poll_event())
             .filter(|event| matches!(event, Event::LimitReached { option: "kept_warnings_memory", .. }));
         assert_eq!(said.count(), 1);
@@ -243,13 +252,13 @@ mod tests {
     fn what_is_replaced_or_gone_does_not_count() {
         let mut engine = of_limits();
         for _ in 0..100 {
-            engine.keep_diagnostics(0, list(60_000));
+            engine.keep_diagnostics(client_key(0), list(60_000));
         }
-        for key in 1..90 {
-            engine.keep_diagnostics(key, list(60_000));
-            engine.client_gone(key);
+        for number in 1..90 {
+            engine.keep_diagnostics(client_key(number), list(60_000));
+            engine.client_gone(client_key(number));
         }
-        assert!(!is_counted(&engine, 0));
+        assert!(!is_counted(&engine, client_key(0)));
         assert_eq!(engine.memory().diagnostics, 60_000);
         assert!(engine.hoards.diagnostics <= LIMIT);
     }
@@ -270,7 +279,7 @@ mod tests {
     #[test]
     fn who_asks_hears_how_many_there_were() {
         let mut engine = of_limits();
-        engine.keep_diagnostics(0, Diagnostics::Counted { warnings: 64, errors: 2 });
+        engine.keep_diagnostics(client_key(0), Diagnostics::Counted { warnings: 64, errors: 2 });
         let has = |answer: &[u8], part: &[u8]| answer.windows(part.len()).any(|window| window == part);
         for text in ["SHOW WARNINGS", "SHOW WARNINGS LIMIT 1", "SHOW ERRORS"] {
             let answer = said(&mut engine, text);
@@ -278,7 +287,7 @@ mod tests {
             assert!(has(&answer, b"64 warnings; their texts were not kept"), "{text}");
         }
         assert!(!has(&said(&mut engine, "SHOW WARNINGS LIMIT 0"), b"their texts"));
-        let reader: Reader = engine.reader(0);
+        let reader: Reader = engine.reader(client_key(0));
         let only_warnings = Diagnostics::Counted { warnings: 3, errors: 0 };
         assert!(has(&only_warnings.reply(reader).unwrap(), b"\x07Warning\x041105"));
     }

@@ -9,6 +9,7 @@ use wire::{BULK_SENDS_TYPES, BULK_UNIT_RESULTS, Capabilities, CommandKind};
 use crate::backend::prepared::Serves;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 
 /// In the flags of COM_STMT_EXECUTE. The servers open a cursor for no other type (sql_prepare.cc: `mysqld_stmt_execute`).
 const CURSOR_TYPE_READ_ONLY: u8 = 1;
@@ -178,7 +179,7 @@ impl Engine {
     /// Appends an execution that says its parameters' types, and tells which of a backend's statements it can have.
     pub(crate) fn put_execution(
         &mut self,
-        key: usize,
+        key: ClientKey,
         number: u32,
         execution: Execution<'_>,
         raw: &[u8],

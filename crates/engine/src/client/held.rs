@@ -6,6 +6,7 @@ use sql::Kind;
 use super::counters;
 use super::process_list::{self, Served};
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::request::{Request, Statement};
 use crate::steps;
 
@@ -62,7 +63,7 @@ impl Engine {
     }
 
     /// The whole answer is there: it goes to its client.
-    pub(crate) fn answer_held(&mut self, client: usize, held: Held, failed: bool, answer: &[u8]) {
+    pub(crate) fn answer_held(&mut self, client: ClientKey, held: Held, failed: bool, answer: &[u8]) {
         let rewritten = match held {
             Held::ProcessList(before) => {
                 // Those that have stayed until the end, so that none is named for what another one did.

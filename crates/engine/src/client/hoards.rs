@@ -13,6 +13,7 @@ use super::login::Login;
 use super::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::{ClientKey, ClientRef};
 
 /// Said of a client that has to go.
 pub(super) const MEMORY_USED_UP: &str =
@@ -46,7 +47,7 @@ pub(crate) struct Hoards {
     /// What clients have set and hold, the states of their sessions aside.
     pub(crate) sessions: usize,
     /// Clients of which that is more than one may have.
-    pub(super) beyond_share: Vec<(usize, u32)>,
+    pub(super) beyond_share: Vec<ClientRef>,
     /// When clients were last looked through for who holds most of it.
     sessions_looked_at: Option<Instant>,
     /// No fewer bytes than the warnings have that are kept for clients.
@@ -79,7 +80,7 @@ impl Client {
 
 impl Engine {
     /// What has come of a client is with its owner, or gone.
-    pub(super) fn count_off_input(&mut self, key: usize) {
+    pub(super) fn count_off_input(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
         self.buffered -= std::mem::take(&mut client.counted) as usize;
         self.hoards.logins -= usize::from(std::mem::take(&mut client.counted_for_login));
@@ -145,7 +146,7 @@ impl Engine {
             return false;
         }
         let mut closed = false;
-        let hoard = |(key, client): (usize, &Client)| {
+        let hoard = |(key, client): (ClientKey, &Client)| {
             let hoard = Some(client.hoard()).filter(|&hoard| hoard > USUAL)?;
             let is_quiet = self.now.since(client.last_heard) >= QUIET;
             (is_quiet || others_too).then_some((is_quiet, hoard, key))

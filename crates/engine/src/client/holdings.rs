@@ -12,6 +12,7 @@ use super::Client;
 use crate::backend::Summary;
 use crate::backend::kept::only_field;
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::pins::Pins;
 use crate::stored_code::is_sys;
@@ -285,7 +286,7 @@ pub(crate) fn holding_of(statement: &Statement, text: &[u8], mode: LexMode, hold
 
 impl Engine {
     /// Whether no transaction can be open behind a statement that succeeded, one without autocommit and tables included.
-    fn transaction_is_over(&self, key: usize, statement: &Statement, summary: &Summary) -> bool {
+    fn transaction_is_over(&self, key: ClientKey, statement: &Statement, summary: &Summary) -> bool {
         // What defines temporary tables commits nothing. Dropping one that is not there pins: MariaDB reports a change of state.
         let of_temporary =
             statement.effects.contains(Effects::TEMPORARY_TABLE) || self.clients[key].holds_tables();
@@ -303,7 +304,7 @@ impl Engine {
     /// stays locked against changes of its definition to the end of the transaction, also where no engine has one and the status
     /// tells of none: tables of MyISAM, EXPLAIN, SHOW COLUMNS (`mysql_execute_command` in its sql_parse.cc releases metadata locks
     /// only outside of `in_multi_stmt_transaction_mode`; seen with 9.7). MariaDB keeps those alone of which its status tells.
-    pub(crate) fn note_metadata_locks(&mut self, key: usize, request: &Request) {
+    pub(crate) fn note_metadata_locks(&mut self, key: ClientKey, request: &Request) {
         let keeps_all = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
         let client = &mut self.clients[key];
         let unseen = !client.status.contains(StatusFlags::AUTOCOMMIT) && !client.in_transaction();
@@ -314,7 +315,7 @@ impl Engine {
     }
 
     /// A statement has ended that pins its client for these reasons, or ends a pin.
-    pub(crate) fn note_pins(&mut self, key: usize, request: &Request, pins: Pins, summary: &Summary) {
+    pub(crate) fn note_pins(&mut self, key: ClientKey, request: &Request, pins: Pins, summary: &Summary) {
         let holdings = self.clients[key].holdings.as_deref();
         let nothing_done = |code| has_done_nothing(request, holdings, code, summary);
         let refused = summary.error.as_ref().is_some_and(|error| nothing_done(error.code));

@@ -15,6 +15,7 @@ use super::{Phase, Running};
 use crate::backend::{Afterwards, Owner, Summary};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::ClientKey;
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::steps;
 use crate::workers::letter::{Ending, Kill, Killed, Letter, Outcome, Rights};
@@ -116,7 +117,7 @@ impl Engine {
     }
 
     /// COM_PROCESS_KILL.
-    pub(crate) fn kill_command(&mut self, key: usize, id: u64, answer: u8) {
+    pub(crate) fn kill_command(&mut self, key: ClientKey, id: u64, answer: u8) {
         let target = KillTarget { query_only: false, whom: Whom::Id(id) };
         if !self.kill_statement(key, target, answer, None) {
             self.queue_kill(key, Ending { thread_id: id, query_only: false }, false);
@@ -124,7 +125,7 @@ impl Engine {
     }
 
     /// A text of several statements that begins with a KILL of a client of ours. False for any other.
-    pub(crate) fn kill_and_go_on(&mut self, key: usize, text: &[u8], answer: u8) -> bool {
+    pub(crate) fn kill_and_go_on(&mut self, key: ClientKey, text: &[u8], answer: u8) -> bool {
         let several = self.clients[key].capabilities.contains(Capabilities::MULTI_STATEMENTS);
         let found = if several { first_kill(text, self.lex_mode(key)) } else { None };
         let Some((target, from)) = found else { return false };
@@ -137,7 +138,13 @@ impl Engine {
     }
 
     /// Does what a KILL of a client of ours asks for. False where it concerns none: then the server decides.
-    pub(crate) fn kill_statement(&mut self, key: usize, target: KillTarget, answer: u8, rest: Rest) -> bool {
+    pub(crate) fn kill_statement(
+        &mut self,
+        key: ClientKey,
+        target: KillTarget,
+        answer: u8,
+        rest: Rest,
+    ) -> bool {
         let own = self.clients[key].id;
         let named = if target.whom == Whom::Oneself { Some(own) } else { named(target) };
         let Some(victim) = named else { return false };
@@ -155,7 +162,7 @@ impl Engine {
         } else {
             self.clients[key].phase =
                 Phase::Killing(Box::new(Killing { answer, victim, since: self.now, rest }));
-            let killer = (key, self.clients[key].id);
+            let killer = self.clients.ref_to(key);
             let kill = Kill { from: self.worker, killer, victim, query_only, rights };
             self.write_letter(owner, Letter::Kill(kill));
         }
@@ -163,7 +170,7 @@ impl Engine {
     }
 
     /// A client that kills itself hears of it as the servers say it.
-    fn kill_itself(&mut self, key: usize, query_only: bool, answer: u8) {
+    fn kill_itself(&mut self, key: ClientKey, query_only: bool, answer: u8) {
         if query_only {
             return self.answer_error(key, answer, &MySqlError::interrupted());
         }
@@ -180,15 +187,14 @@ impl Engine {
 
     /// Another worker has done what a client of ours asked for, unless that has gone meanwhile.
     pub(crate) fn killed_by_worker(&mut self, killed: &Killed) {
-        let (key, id) = killed.killer;
-        let Some(client) = self.clients.get_mut(key).filter(|client| client.id == id) else { return };
+        let Some(client) = self.clients.find(killed.killer) else { return };
         let answered = matches!(&client.phase, Phase::Killing(killing) if killing.victim == killed.victim);
         if answered {
-            self.end_killing(key, killed.outcome);
+            self.end_killing(killed.killer.key, killed.outcome);
         }
     }
 
-    fn end_killing(&mut self, key: usize, outcome: Outcome) {
+    fn end_killing(&mut self, key: ClientKey, outcome: Outcome) {
         let phase = std::mem::replace(&mut self.clients[key].phase, Phase::Idle);
         if let Phase::Killing(killing) = phase {
             let Killing { answer, victim, rest, .. } = *killing;
@@ -212,7 +218,7 @@ impl Engine {
         }
     }
 
-    fn kill_settled(&mut self, killer: usize, victim: u32, outcome: Outcome, answer: u8, rest: Rest) {
+    fn kill_settled(&mut self, killer: ClientKey, victim: u32, outcome: Outcome, answer: u8, rest: Rest) {
         let victim = u64::from(victim);
         match (outcome, rest) {
             (Outcome::Done, None) => self.answer_ok(killer, answer),
@@ -236,7 +242,7 @@ impl Engine {
     }
 
     /// A KILL of a text has been done here: what stands behind it may be another one.
-    fn go_on_behind_kill(&mut self, key: usize, mut behind: Box<Behind>, answer: u8) {
+    fn go_on_behind_kill(&mut self, key: ClientKey, mut behind: Box<Behind>, answer: u8) {
         let mode = self.lex_mode(key);
         let rest = behind.rest();
         let short = rest.len() <= self.settings.large_statement_size;
@@ -257,7 +263,7 @@ impl Engine {
     }
 
     /// The server answers the whole text: what was done here is nothing for it to do, with the same answer.
-    fn query_behind_kill(&mut self, key: usize, behind: &Behind, first: &[u8], answer: u8) {
+    fn query_behind_kill(&mut self, key: ClientKey, behind: &Behind, first: &[u8], answer: u8) {
         let done = b"DO 0;".repeat(behind.killed as usize);
         let mut raw = Vec::with_capacity(TEXT_AT + done.len() + first.len() + behind.rest().len());
         let start = wire::begin_packet(&mut raw);
@@ -273,7 +279,7 @@ impl Engine {
     }
 
     /// The text ends with this error, behind the answers to the KILLs before it.
-    fn kill_failed(&mut self, key: usize, rest: Rest, answer: u8, error: &MySqlError) {
+    fn kill_failed(&mut self, key: ClientKey, rest: Rest, answer: u8, error: &MySqlError) {
         let killed = rest.map_or(0, |behind| behind.killed);
         let status = self.clients[key].reader().status().with(StatusFlags::MORE_RESULTS_EXISTS);
         let mut sequence = answer;
@@ -300,7 +306,7 @@ impl Engine {
     }
 
     /// Ends what a client does, or the client itself, as far as that can be done here.
-    pub(crate) fn end_for_client(&mut self, victim: usize, query_only: bool) -> Outcome {
+    pub(crate) fn end_for_client(&mut self, victim: ClientKey, query_only: bool) -> Outcome {
         match self.clients[victim].phase {
             Phase::Preparing | Phase::Running(_) => self.kill_running(victim, query_only),
             Phase::Queued | Phase::Following { .. } if query_only => {
@@ -322,7 +328,7 @@ impl Engine {
 
     /// The server ends the statement, or all that the client has there, asked by the killer's own account. The backend is not
     /// used again afterwards: a late KILL must not hit the statement of another client.
-    fn kill_running(&mut self, victim: usize, query_only: bool) -> Outcome {
+    fn kill_running(&mut self, victim: ClientKey, query_only: bool) -> Outcome {
         if !query_only && self.waits_for_its_client(victim) {
             // Such a server notices no KILL QUERY, but that its connection has ended (my_net_read, net_write_packet).
             let backend = self.clients[victim].backend;
@@ -367,7 +373,7 @@ impl Engine {
     }
 
     /// The server waits for a client that sends no more of a file, or takes no more of its reply, and for nobody else.
-    fn waits_for_its_client(&self, client: usize) -> bool {
+    fn waits_for_its_client(&self, client: ClientKey) -> bool {
         let state = &self.clients[client];
         let Some(backend) = state.backend.map(|backend| &self.backends[backend]) else { return false };
         let Some(statement) = backend.in_flight.front().filter(|_| backend.answers(client)) else {
@@ -378,14 +384,14 @@ impl Engine {
         is_only && (stalls || matches!(state.phase, Phase::Running(Running::Uploading { .. })))
     }
 
-    fn queue_kill(&mut self, killer: usize, ending: Ending, of_client: bool) {
+    fn queue_kill(&mut self, killer: ClientKey, ending: Ending, of_client: bool) {
         let request = Request::query(&ending.text());
         self.queue_request(killer, Request { urgent: true, kills_client: of_client, ..request });
     }
 
     /// The server has ended what a client of ours had there, as another one wants it. A thread that it does not know any more has
     /// come to its end meanwhile, and the client with it: that is no error, and the thread's id none that the killer has named.
-    pub(crate) fn answer_kill(&mut self, killer: usize, answer: u8, summary: &mut Summary) {
+    pub(crate) fn answer_kill(&mut self, killer: ClientKey, answer: u8, summary: &mut Summary) {
         if summary.error.as_ref().is_some_and(|error| error.code == NO_SUCH_THREAD) {
             summary.error = None;
             return self.answer_ok(killer, answer);

@@ -14,6 +14,7 @@ use wire::StatusFlags;
 use super::wait_timeout::{self, WaitTimeout};
 use crate::backend::Summary;
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::request::{Request, Statement};
 use crate::session::{SessionId, Sessions, other_name};
 use crate::settings::ThreadHandling;
@@ -174,7 +175,7 @@ impl Engine {
     /// answer is to be remembered.
     pub(crate) fn answer_known(
         &mut self,
-        key: usize,
+        key: ClientKey,
         statement: &Statement,
         text: &[u8],
         answer: u8,
@@ -199,7 +200,7 @@ impl Engine {
         }
     }
 
-    fn answer_set(&mut self, key: usize, after: State, changes: &[u8], answer: u8) -> bool {
+    fn answer_set(&mut self, key: ClientKey, after: State, changes: &[u8], answer: u8) -> bool {
         let charset = |session| &self.sessions.state(session).charset;
         if self.variables_depend_on(key, charset(self.state_of(key).session), charset(after.session)) {
             // They keep their client where they are.
@@ -220,7 +221,7 @@ impl Engine {
     }
 
     /// The question that a statement is, if the session state alone decides on its answer.
-    fn question(&self, key: usize, statement: &Statement, text: &[u8], answer: u8) -> Option<Question> {
+    fn question(&self, key: ClientKey, statement: &Statement, text: &[u8], answer: u8) -> Option<Question> {
         let alone = statement.effects.is_empty() && statement.unreported.is_empty() && !statement.several;
         match statement.kind {
             _ if !alone || !self.holds_nothing(key) => None,
@@ -253,7 +254,7 @@ impl Engine {
     }
 
     /// The client holds nothing on any backend.
-    fn holds_nothing(&self, key: usize) -> bool {
+    fn holds_nothing(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
         self.settings.lazy_set
             && self.settings.thread_handling == ThreadHandling::PoolOfThreads
@@ -263,14 +264,14 @@ impl Engine {
             && !client.in_transaction()
     }
 
-    fn state_of(&self, key: usize) -> State {
+    fn state_of(&self, key: ClientKey) -> State {
         let client = &self.clients[key];
         let session = client.session.expect("a client with commands has logged in");
         State { session, status: client.reader().status(), wait_timeout: client.wait_timeout }
     }
 
     /// The state before a statement whose answer may be remembered, held for that.
-    pub(crate) fn state_to_remember(&mut self, key: usize, request: &Request) -> Option<State> {
+    pub(crate) fn state_to_remember(&mut self, key: ClientKey, request: &Request) -> Option<State> {
         request.remember.as_ref()?;
         let state = self.state_of(key);
         self.sessions.hold_again(state.session);
@@ -298,7 +299,7 @@ impl Engine {
     /// Remembers what a statement has done, if that is all of it.
     pub(crate) fn remember_answer(
         &mut self,
-        key: usize,
+        key: ClientKey,
         request: &mut Request,
         before: State,
         summary: &Summary,

@@ -10,6 +10,7 @@ use sql::Kind;
 
 use crate::backend::Change;
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::request::Request;
 
 /// The variable's name.
@@ -42,7 +43,7 @@ impl fmt::Display for Gtid {
 impl Engine {
     /// Takes in what an answer reports. What failed after it had written is told of with a later answer, maybe another client's: so
     /// plain reads and SETs, which commit nothing, are not believed.
-    pub(crate) fn note_last_gtid(&mut self, client: usize, request: &Request, changes: &[Change]) {
+    pub(crate) fn note_last_gtid(&mut self, client: ClientKey, request: &Request, changes: &[Change]) {
         let statement = &request.statement;
         let of_session = matches!(statement.kind, Kind::Set | Kind::Use)
             && !statement.several
@@ -62,7 +63,7 @@ impl Engine {
 
     /// The variable as a literal; `None` where it is the server's affair: MySQL does not have it, and MariaDB from 11.1 on reports
     /// it under other names, like all that is not stored as a variable.
-    pub(crate) fn last_gtid_literal(&self, client: usize) -> Option<String> {
+    pub(crate) fn last_gtid_literal(&self, client: ClientKey) -> Option<String> {
         let facts = self.facts.as_ref()?;
         let is_reported = facts.is_mariadb() && !facts.has_vague_trackers();
         let last = self.clients[client].aftermath.last_gtid.as_ref();

@@ -21,6 +21,7 @@ use crate::accounts::secret::Secret;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::{ClientKey, ClientRef};
 use crate::outside::event::Event;
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind};
@@ -155,7 +156,7 @@ pub(crate) const LARGEST_LOGIN: usize = 16 << 10;
 
 impl Engine {
     /// Sends our greeting, which repeats the server's version and capabilities.
-    pub(crate) fn greet(&mut self, key: usize) {
+    pub(crate) fn greet(&mut self, key: ClientKey) {
         let Some(facts) = &self.facts else { return };
         let scramble = self.entropy.scramble();
         let (collation, _) = facts.charset_of_login(0);
@@ -180,7 +181,7 @@ impl Engine {
     }
 
     /// Takes in a whole packet of a client that is logging in.
-    pub(crate) fn login_packet(&mut self, key: usize, payload: &[u8], sequence: u8) {
+    pub(crate) fn login_packet(&mut self, key: ClientKey, payload: &[u8], sequence: u8) {
         let client = &mut self.clients[key];
         match std::mem::replace(&mut client.phase, Phase::Idle) {
             Phase::Login(Login::Greeted | Login::Secured) => match self.read_login(key, payload, sequence) {
@@ -204,7 +205,7 @@ impl Engine {
         }
     }
 
-    fn read_login(&mut self, key: usize, payload: &[u8], sequence: u8) -> Result<(), WireError> {
+    fn read_login(&mut self, key: ClientKey, payload: &[u8], sequence: u8) -> Result<(), WireError> {
         if wire::is_ssl_request(payload) {
             return self.start_tls(key);
         }
@@ -243,7 +244,7 @@ impl Engine {
     }
 
     /// COM_CHANGE_USER: the body behind the command byte.
-    pub(crate) fn change_user(&mut self, key: usize, body: &[u8], sequence: u8) {
+    pub(crate) fn change_user(&mut self, key: ClientKey, body: &[u8], sequence: u8) {
         let client = &self.clients[key];
         let change = match ChangeUser::parse(body, client.capabilities) {
             Ok(change) => change,
@@ -272,7 +273,7 @@ impl Engine {
     }
 
     /// The rest of COM_CHANGE_USER: nothing is left of what the client had.
-    pub(crate) fn become_user(&mut self, key: usize, attempt: Box<Attempt>) {
+    pub(crate) fn become_user(&mut self, key: ClientKey, attempt: Box<Attempt>) {
         if let Some(backend) = self.clients[key].backend.take() {
             self.reset_backend(backend);
         }
@@ -288,7 +289,7 @@ impl Engine {
     /// Refuses a character set in which no client may talk, ahead of everything else, as both servers do (thd_init_client_charset):
     /// they would refuse every backend of this client. Nor is a name beyond ASCII known in another character set than UTF-8: the
     /// servers convert it, and its bytes may be the name of somebody else. True where it did.
-    fn refuses_charset(&mut self, key: usize, collation: u8, user: &[u8], sequence: u8) -> bool {
+    fn refuses_charset(&mut self, key: ClientKey, collation: u8, user: &[u8], sequence: u8) -> bool {
         let Some(facts) = &self.facts else { return false };
         let peer = self.clients[key].peer;
         let (error, why) = if let Some(charset) = facts.unusable_charset(collation) {
@@ -306,7 +307,7 @@ impl Engine {
         true
     }
 
-    pub(crate) fn refuse(&mut self, key: usize, attempt: &Attempt, verdict: &Verdict) {
+    pub(crate) fn refuse(&mut self, key: ClientKey, attempt: &Attempt, verdict: &Verdict) {
         let peer = self.clients[key].peer;
         let name_resolution = self.facts.as_ref().is_none_or(|facts| facts.name_resolution);
         let host = host_name(&peer, name_resolution);
@@ -337,7 +338,7 @@ impl Engine {
         if delay.is_zero() {
             return self.tell_refusal(key, attempt.sequence, &error);
         }
-        let client = (key, self.clients[key].id);
+        let client = self.clients.ref_to(key);
         self.refuse_later(delay, LateRefusal { client, sequence: attempt.sequence, error });
     }
 
@@ -361,7 +362,7 @@ impl Engine {
     }
 
     /// The end of a login, or of an attempt to become somebody else.
-    pub(crate) fn tell_refusal(&mut self, key: usize, sequence: u8, error: &MySqlError) {
+    pub(crate) fn tell_refusal(&mut self, key: ClientKey, sequence: u8, error: &MySqlError) {
         let changes_user = self.clients[key].identity.is_some();
         // MySQL ends a connection that may not become somebody else (sql_parse.cc, COM_CHANGE_USER: KILL_CONNECTION).
         let stays = changes_user && self.facts.as_ref().is_none_or(Facts::is_mariadb);
@@ -375,14 +376,14 @@ impl Engine {
     }
 
     /// COM_CHANGE_USER was refused by a MariaDB: the client stays who it was, but as after a reset.
-    fn keep_user(&mut self, key: usize) {
+    fn keep_user(&mut self, key: ClientKey) {
         self.clients[key].login_until = None;
         self.clients[key].phase = Phase::Idle;
         self.resume.push(key);
     }
 
     /// The password was right: the client is this account from here on.
-    pub(crate) fn log_in(&mut self, key: usize, account: &Rc<Account>, secret: Secret, attempt: Attempt) {
+    pub(crate) fn log_in(&mut self, key: ClientKey, account: &Rc<Account>, secret: Secret, attempt: Attempt) {
         let is_new = self.clients[key].identity.is_none();
         self.forget_session(key);
         self.workers.failed_logins.succeeded(&self.clients[key].peer, &attempt.user);
@@ -430,7 +431,7 @@ impl Engine {
     }
 
     /// Gives back identity, session state and backend of a client that becomes somebody else, or goes.
-    pub(crate) fn forget_session(&mut self, key: usize) {
+    pub(crate) fn forget_session(&mut self, key: ClientKey) {
         if let Some(backend) = self.clients[key].backend.take() {
             self.reset_backend(backend);
         }
@@ -497,22 +498,22 @@ impl Engine {
     }
 
     /// From now on it has `connect_timeout`, if it has not begun already.
-    pub(crate) fn begin_login(&mut self, key: usize) {
+    pub(crate) fn begin_login(&mut self, key: ClientKey) {
         let (until, client) = (self.now + self.settings.connect_timeout, &mut self.clients[key]);
         if client.login_until.is_none() {
             client.login_until = Some(until);
-            self.logins.push_back((until, key, client.id));
+            let client = ClientRef { key, id: client.id };
+            self.logins.push_back((until, client));
         }
     }
 
     /// Those that are under way have no longer than this: `connect_timeout` is another one from now on. So they stay in order.
     pub(crate) fn end_logins_by(&mut self, latest: Instant) {
-        for (until, key, id) in &mut self.logins {
+        for (until, client) in &mut self.logins {
             if *until <= latest {
                 continue;
             }
-            if let Some(client) = self.clients.get_mut(*key)
-                && client.id == *id
+            if let Some(client) = self.clients.find_mut(*client)
                 && client.login_until == Some(*until)
             {
                 client.login_until = Some(latest);
@@ -523,13 +524,14 @@ impl Engine {
 
     /// Ends logins that have taken longer than `connect_timeout`.
     pub(crate) fn expire_logins(&mut self) {
-        while let Some(&(deadline, key, id)) = self.logins.front() {
+        while let Some(&(deadline, client)) = self.logins.front() {
             if deadline > self.now {
                 break;
             }
             self.logins.pop_front();
-            let is_its = |client: &&Client| client.id == id && client.login_until == Some(deadline);
-            let Some(client) = self.clients.get(key).filter(is_its) else { continue };
+            let key = client.key;
+            let is_its = |client: &&Client| client.login_until == Some(deadline);
+            let Some(client) = self.clients.find(client).filter(is_its) else { continue };
             match client.phase {
                 Phase::AwaitingServer => {
                     let error = self.unreachable_error();

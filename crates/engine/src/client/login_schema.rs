@@ -10,15 +10,16 @@ use super::Phase;
 use super::login::Login;
 use crate::accounts::IdentityId;
 use crate::engine::Engine;
+use crate::ids::{ClientKey, ClientRef};
 use crate::request::{Request, RequestKind};
 use crate::session::is_utf8;
 
 /// A user and a schema of which the server is being asked.
 pub(crate) struct SchemaCheck {
-    /// The slot and id of the client in whose name it is asked.
-    asks: (usize, u32),
+    /// The client in whose name it is asked.
+    asks: ClientRef,
     /// Those that wait for the answer.
-    waiting: Vec<(usize, u32)>,
+    waiting: Vec<ClientRef>,
 }
 
 /// A schema check is remembered for as many logins at most.
@@ -26,13 +27,13 @@ const KNOWN_SCHEMAS: usize = 4096;
 
 impl Engine {
     /// Whether the name that a client has given is as the server reports it, so that others may mean the same by it: in UTF-8.
-    fn is_as_reported(&self, client: usize, schema: &[u8]) -> bool {
+    fn is_as_reported(&self, client: ClientKey, schema: &[u8]) -> bool {
         let session = self.clients[client].session.map(|session| self.sessions.state(session));
         schema.is_ascii() || session.is_some_and(|state| is_utf8(&state.charset.client))
     }
 
     /// Whether this client's user was allowed to use this schema a moment ago.
-    pub(crate) fn schema_is_known(&self, client: usize, identity: IdentityId, schema: &[u8]) -> bool {
+    pub(crate) fn schema_is_known(&self, client: ClientKey, identity: IdentityId, schema: &[u8]) -> bool {
         if !self.is_as_reported(client, schema) {
             return false;
         }
@@ -41,7 +42,7 @@ impl Engine {
     }
 
     /// The client's schema exists and it may use it.
-    pub(crate) fn remember_schema(&mut self, client: usize) {
+    pub(crate) fn remember_schema(&mut self, client: ClientKey) {
         let (Some(identity), Some(session)) = (self.clients[client].identity, self.clients[client].session)
         else {
             return;
@@ -55,11 +56,11 @@ impl Engine {
     }
 
     /// Asks whether the user may use the schema, or waits for the answer that another one will get.
-    pub(crate) fn check_schema(&mut self, key: usize, identity: IdentityId, schema: Vec<u8>) {
+    pub(crate) fn check_schema(&mut self, key: ClientKey, identity: IdentityId, schema: Vec<u8>) {
         if !self.is_as_reported(key, &schema) {
             return self.queue_request(key, question(&schema));
         }
-        let client = (key, self.clients[key].id);
+        let client = self.clients.ref_to(key);
         match self.schema_checks.entry((identity, schema)) {
             Entry::Occupied(mut check) => {
                 check.get_mut().waiting.push(client);
@@ -74,7 +75,7 @@ impl Engine {
     }
 
     /// The schema is there for the client that asked: those that waited with it are logged in.
-    pub(crate) fn schema_allowed(&mut self, asked: usize) {
+    pub(crate) fn schema_allowed(&mut self, asked: ClientKey) {
         for key in self.end_schema_check(asked) {
             self.clients[key].phase = Phase::Idle;
             self.answer_login(key, self.clients[key].login_sequence);
@@ -83,7 +84,7 @@ impl Engine {
     }
 
     /// The client that asked gets this error as the end of its login: so do those that waited with it.
-    pub(crate) fn schema_refused(&mut self, asked: usize, error: &[u8], reason: &str) {
+    pub(crate) fn schema_refused(&mut self, asked: ClientKey, error: &[u8], reason: &str) {
         for key in self.end_schema_check(asked) {
             let client = &self.clients[key];
             self.send_packet_to(client.connection, client.login_sequence, error);
@@ -92,40 +93,40 @@ impl Engine {
     }
 
     /// A client has gone: where it was to ask, one of those that waited for its answer asks.
-    pub(crate) fn schema_check_left(&mut self, gone: usize) {
+    pub(crate) fn schema_check_left(&mut self, gone: ClientKey) {
         let Some(known) = self.schema_check_of(gone) else { return };
         let mut waiting = self.schema_checks.remove(&known).map_or(Vec::new(), |check| check.waiting);
         while let Some(next) = waiting.pop() {
             if self.awaits_schema(next) {
                 let request = question(&known.1);
                 self.schema_checks.insert(known, SchemaCheck { asks: next, waiting });
-                return self.queue_request(next.0, request);
+                return self.queue_request(next.key, request);
             }
         }
     }
 
     /// Whether this client is still there and waits for the answer that another one will get.
-    fn awaits_schema(&self, (key, id): (usize, u32)) -> bool {
-        let client = self.clients.get(key).filter(|client| client.id == id);
+    fn awaits_schema(&self, client: ClientRef) -> bool {
+        let client = self.clients.find(client);
         client.is_some_and(|client| matches!(client.phase, Phase::Login(Login::AwaitingSchema)))
     }
 
     /// Whether a client is to ask for its schema and those of others.
-    pub(crate) fn checks_schema(&self, key: usize) -> bool {
-        self.schema_checks.values().any(|check| check.asks.0 == key)
+    pub(crate) fn checks_schema(&self, key: ClientKey) -> bool {
+        self.schema_checks.values().any(|check| check.asks.key == key)
     }
 
-    fn schema_check_of(&self, asked: usize) -> Option<(IdentityId, Vec<u8>)> {
-        let found = self.schema_checks.iter().find(|(_, check)| check.asks.0 == asked);
+    fn schema_check_of(&self, asked: ClientKey) -> Option<(IdentityId, Vec<u8>)> {
+        let found = self.schema_checks.iter().find(|(_, check)| check.asks.key == asked);
         found.map(|(known, _)| known.clone())
     }
 
     /// Takes the check for which a client asked out of the table. Returns those that still wait for it.
-    fn end_schema_check(&mut self, asked: usize) -> Vec<usize> {
+    fn end_schema_check(&mut self, asked: ClientKey) -> Vec<ClientKey> {
         let known = self.schema_check_of(asked);
         let check = known.and_then(|known| self.schema_checks.remove(&known));
         let waiting = check.map_or(Vec::new(), |check| check.waiting);
-        waiting.into_iter().filter(|&client| self.awaits_schema(client)).map(|(key, _)| key).collect()
+        waiting.into_iter().filter(|&client| self.awaits_schema(client)).map(|client| client.key).collect()
     }
 }
 
@@ -151,6 +152,7 @@ mod tests {
     use crate::accounts::{Account, Credential};
     use crate::client::Client;
     use crate::errors::MySqlError;
+    use crate::ids::client_key;
     use crate::server_login::Established;
     use crate::session::SessionState;
     use crate::settings::Settings;
@@ -193,7 +195,7 @@ mod tests {
     fn one_asks_for_all() {
         let mut engine = engine(1000);
         assert_eq!(engine.snapshot().waiting, 1);
-        engine.schema_allowed(0);
+        engine.schema_allowed(client_key(0));
         let told = told(&mut engine);
         assert_eq!(told.len(), 999, "the one that asked is answered apart");
         assert!(told.iter().all(|&(client, head)| client > 0 && head == 0));
@@ -203,7 +205,7 @@ mod tests {
     #[test]
     fn a_refusal_is_for_all() {
         let mut engine = engine(3);
-        engine.cancel_queued(0, &MySqlError::statement_memory(1));
+        engine.cancel_queued(client_key(0), &MySqlError::statement_memory(1));
         assert_eq!(told(&mut engine), [(1, 0xff), (2, 0xff), (0, 0xff)]);
         assert!(engine.clients.is_empty() && engine.schema_checks.is_empty());
     }
@@ -211,14 +213,14 @@ mod tests {
     #[test]
     fn another_asks_where_the_first_has_gone() {
         let mut engine = engine(4);
-        engine.client_gone(1);
-        engine.client_gone(0);
-        assert!(matches!(engine.clients[3].phase, Phase::Queued));
+        engine.client_gone(client_key(1));
+        engine.client_gone(client_key(0));
+        assert!(matches!(engine.clients[client_key(3)].phase, Phase::Queued));
         assert_eq!(engine.snapshot().waiting, 1);
-        engine.schema_allowed(3);
+        engine.schema_allowed(client_key(3));
         assert_eq!(told(&mut engine), [(2, 0)]);
-        engine.client_gone(2);
-        engine.client_gone(3);
+        engine.client_gone(client_key(2));
+        engine.client_gone(client_key(3));
         assert_eq!((engine.snapshot().waiting, engine.schema_checks.len()), (0, 0));
     }
 

@@ -48,6 +48,7 @@ use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::IdentityId;
 use crate::backend::doubts::Doubts;
+use crate::ids::BackendKey;
 use crate::request::Request;
 use crate::session::SessionId;
 use crate::session::aftermath::{Aftermath, Reader};
@@ -84,7 +85,7 @@ pub(crate) struct Client {
     pub(crate) identity: Option<IdentityId>,
     pub(crate) session: Option<SessionId>,
     /// The backend that it holds, or that runs its statement.
-    pub(crate) backend: Option<usize>,
+    pub(crate) backend: Option<BackendKey>,
     pub(crate) pins: Pins,
     /// Its user variables, as far as they are carried.
     pub(crate) variables: Variables,

@@ -20,6 +20,7 @@ use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::found::Found;
+use crate::ids::ClientKey;
 use crate::request::{About, Action, QueryAttributes, Request, RequestKind};
 use crate::session::literals::Literals;
 use crate::session::pins::Pins;
@@ -145,7 +146,7 @@ fn bytes_of(long_data: Option<&LongData>) -> usize {
 
 impl Engine {
     /// The client's statement of this number, as it names it.
-    pub(crate) fn client_statement(&mut self, key: usize, number: u32) -> Option<&mut ClientStatement> {
+    pub(crate) fn client_statement(&mut self, key: ClientKey, number: u32) -> Option<&mut ClientStatement> {
         let is_mariadb = self.facts.as_ref().is_some_and(Facts::is_mariadb);
         let statements = self.clients[key].statements.as_mut()?;
         let number = if number == LAST && is_mariadb { statements.last? } else { number };
@@ -155,7 +156,7 @@ impl Engine {
     /// COM_STMT_EXECUTE and COM_STMT_BULK_EXECUTE.
     pub(crate) fn execute(
         &mut self,
-        key: usize,
+        key: ClientKey,
         number: u32,
         execution: Execution<'_>,
         raw: &[u8],
@@ -232,7 +233,7 @@ impl Engine {
     }
 
     /// The commands with long data that came ahead of an execution.
-    fn take_long_data(&mut self, key: usize, number: u32) -> Vec<u8> {
+    fn take_long_data(&mut self, key: ClientKey, number: u32) -> Vec<u8> {
         let long_data = self.client_statement(key, number).and_then(|statement| statement.long_data.take());
         let Some(LongData::Pieces(pieces)) = long_data.map(|long_data| *long_data) else { return Vec::new() };
         self.buffered -= pieces.len();
@@ -242,7 +243,7 @@ impl Engine {
     /// What an execution's rows tell of FOUND_ROWS(): by its values, where its LIMIT has parameters. Those in long data are elsewhere.
     fn found_by(
         &mut self,
-        key: usize,
+        key: ClientKey,
         number: u32,
         execution: Execution<'_>,
         found: Found,
@@ -258,7 +259,7 @@ impl Engine {
 
     /// A server that prepares a statement again by itself, with an execution (MySQL behind other types, both behind DDL), does so in
     /// the state of whoever executes it. Where that is another than the definition's, nobody else may have what comes of it.
-    fn is_in_another_state(&self, key: usize, definition: DefinitionId) -> bool {
+    fn is_in_another_state(&self, key: ClientKey, definition: DefinitionId) -> bool {
         let Definition { session, ref template, .. } = *self.definitions.get(definition);
         let own = self.clients[key].session.expect("a client with statements has logged in");
         !self.sessions.state(own).reads_like(self.sessions.state(session), template.defines())
@@ -268,7 +269,7 @@ impl Engine {
     /// the statement before could tell: they are literals there.
     fn answered_definition(
         &mut self,
-        key: usize,
+        key: ClientKey,
         definition: DefinitionId,
     ) -> Result<Option<DefinitionId>, MySqlError> {
         self.forget_answered(key);
@@ -298,7 +299,7 @@ impl Engine {
     }
 
     /// The execution with literals is over, or will not be.
-    pub(crate) fn forget_answered(&mut self, key: usize) {
+    pub(crate) fn forget_answered(&mut self, key: ClientKey) {
         let statements = self.clients[key].statements.as_mut();
         if let Some(answered) = statements.and_then(|statements| statements.answered.take()) {
             self.release_definition(answered);
@@ -307,7 +308,7 @@ impl Engine {
 
     /// What a client with CACHE_METADATA has heard of the columns of the statement that it executes. What a CALL sends is
     /// described each time (should_send_column_info).
-    pub(crate) fn known_metadata(&mut self, key: usize, request: &Request) -> Option<ClientMetadata> {
+    pub(crate) fn known_metadata(&mut self, key: ClientKey, request: &Request) -> Option<ClientMetadata> {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
         let caches = self.clients[key].capabilities.contains(Capabilities::CACHE_METADATA);
         if !caches || request.statement.kind == Kind::Call {
@@ -320,7 +321,7 @@ impl Engine {
 
     /// A client has other columns, so to say, under another `character_set_client` (`metadata_columns_changed` in MariaDB's
     /// `sql/protocol.cc`).
-    fn digest_of_charset(&self, key: usize) -> u64 {
+    fn digest_of_charset(&self, key: ClientKey) -> u64 {
         let Some(session) = self.clients[key].session else { return 0 };
         let name = &self.sessions.state(session).charset.client;
         // Names of character sets have far fewer than eight letters that tell them apart.
@@ -328,7 +329,7 @@ impl Engine {
     }
 
     /// A client has been told of a statement's columns.
-    pub(crate) fn note_metadata(&mut self, key: usize, number: u32, digest: u64) {
+    pub(crate) fn note_metadata(&mut self, key: ClientKey, number: u32, digest: u64) {
         let charset = self.digest_of_charset(key);
         if let Some(statement) = self.client_statement(key, number) {
             statement.metadata = Some(digest ^ charset);
@@ -338,7 +339,7 @@ impl Engine {
     /// A prepared KILL of a client's id. False where it concerns none: then the server decides.
     fn execute_kill(
         &mut self,
-        key: usize,
+        key: ClientKey,
         number: u32,
         target: KillTarget,
         execution: Execution<'_>,
@@ -356,7 +357,7 @@ impl Engine {
     }
 
     /// COM_STMT_SEND_LONG_DATA has no answer: what is wrong with it is said by the next execution.
-    pub(crate) fn send_long_data(&mut self, key: usize, number: u32, parameter: u16, raw: &[u8]) {
+    pub(crate) fn send_long_data(&mut self, key: ClientKey, number: u32, parameter: u16, raw: &[u8]) {
         let counted = self.count_if_mariadb(key, Counter::SendLongData);
         let Some(statement) = self.client_statement(key, number) else { return };
         let definition = statement.definition;
@@ -380,7 +381,7 @@ impl Engine {
         }
     }
 
-    fn long_data_is_wrong(&mut self, key: usize, number: u32, error: MySqlError) {
+    fn long_data_is_wrong(&mut self, key: ClientKey, number: u32, error: MySqlError) {
         let Some(statement) = self.client_statement(key, number) else { return };
         let wrong = Box::new(LongData::Wrong(error));
         let before = statement.long_data.replace(wrong);
@@ -388,14 +389,14 @@ impl Engine {
     }
 
     /// What was sent ahead is for no execution any more.
-    pub(crate) fn forget_long_data(&mut self, key: usize, number: u32) {
+    pub(crate) fn forget_long_data(&mut self, key: ClientKey, number: u32) {
         let Some(statement) = self.client_statement(key, number) else { return };
         let bytes = bytes_of(statement.long_data.take().as_deref());
         self.buffered -= bytes;
     }
 
     /// The same behind the last row of a cursor, where an error stays: sql_prepare.cc, `reset_stmt_params`.
-    pub(crate) fn forget_values_sent_ahead(&mut self, key: usize, number: u32) {
+    pub(crate) fn forget_values_sent_ahead(&mut self, key: ClientKey, number: u32) {
         let statement = self.client_statement(key, number);
         let wrong =
             statement.is_some_and(|found| matches!(found.long_data.as_deref(), Some(LongData::Wrong(_))));
@@ -415,7 +416,7 @@ impl Engine {
     }
 
     /// COM_STMT_FETCH: only where a cursor is open, which keeps the client on its backend.
-    pub(crate) fn fetch(&mut self, key: usize, number: u32, raw: &[u8], answer: u8) {
+    pub(crate) fn fetch(&mut self, key: ClientKey, number: u32, raw: &[u8], answer: u8) {
         let counted = self.count_if_mariadb(key, Counter::Fetch);
         let Some(statement) = self.client_statement(key, number) else {
             let error = self.unknown_prepared_statement(number, "mysqld_stmt_fetch");
@@ -432,7 +433,7 @@ impl Engine {
     }
 
     /// COM_STMT_RESET: what is kept here is forgotten here; an open cursor is closed where it is.
-    pub(crate) fn reset_statement(&mut self, key: usize, number: u32, raw: &[u8], answer: u8) {
+    pub(crate) fn reset_statement(&mut self, key: ClientKey, number: u32, raw: &[u8], answer: u8) {
         let counted = self.count_if_mariadb(key, Counter::Reset);
         let Some(statement) = self.client_statement(key, number) else {
             let error = self.unknown_prepared_statement(number, "mysqld_stmt_reset");
@@ -451,7 +452,7 @@ impl Engine {
     }
 
     /// A command about a statement with an open cursor goes to the backend where that is. False where there is none.
-    fn pass_to_own(&mut self, key: usize, about: About, expect: Expect, raw: &[u8], answer: u8) -> bool {
+    fn pass_to_own(&mut self, key: ClientKey, about: About, expect: Expect, raw: &[u8], answer: u8) -> bool {
         let backend = self.clients[key].backend;
         let found =
             backend.and_then(|backend| self.backends[backend].prepared.find(about.definition, about.serves));
@@ -464,7 +465,7 @@ impl Engine {
     }
 
     /// COM_STMT_CLOSE, which has no answer. What is prepared on backends stays there for others.
-    pub(crate) fn close_statement(&mut self, key: usize, number: u32) {
+    pub(crate) fn close_statement(&mut self, key: ClientKey, number: u32) {
         let Some(statement) = self.client_statement(key, number) else { return };
         let number = statement.number;
         let statements = self.clients[key].statements.as_mut().expect("it holds the statement");
@@ -485,7 +486,7 @@ impl Engine {
     }
 
     /// COM_RESET_CONNECTION, another user, the end: nothing that was prepared is left.
-    pub(crate) fn forget_statements(&mut self, key: usize) {
+    pub(crate) fn forget_statements(&mut self, key: ClientKey) {
         let Some(statements) = self.clients[key].statements.as_mut() else { return };
         // Numbers go on: none is given twice.
         statements.last = None;
@@ -503,7 +504,7 @@ impl Engine {
     }
 
     /// Whether the client holds its backend for a cursor follows from its statements.
-    pub(crate) fn note_cursors(&mut self, key: usize) {
+    pub(crate) fn note_cursors(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
         let open = client.statements.as_ref().is_some_and(|statements| statements.has_open_cursor());
         client.pins = if open { client.pins.with(Pins::CURSOR) } else { client.pins.without(Pins::CURSOR) };

@@ -4,6 +4,7 @@ use sql::{Kind, LexMode, PoolSet, PoolSetError, PoolValue, PoolVariable};
 
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::ClientKey;
 use crate::request::{Request, RequestKind};
 use crate::scheduler::Lane;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};
@@ -133,7 +134,7 @@ fn shown(value: &PoolValue) -> String {
 
 impl Engine {
     /// A `SET` of the pool's variables: understood here, and only what else stands in it goes to the server.
-    pub(crate) fn set_pool_variables(&mut self, key: usize, text: &[u8], several: bool, answer: u8) {
+    pub(crate) fn set_pool_variables(&mut self, key: ClientKey, text: &[u8], several: bool, answer: u8) {
         let mode = self.lex_mode(key);
         let found = if several {
             Err(MySqlError::pool_variable_mixed())
@@ -157,7 +158,7 @@ impl Engine {
     /// What the client will have set after this, and what else it sets.
     fn read_pool_set(
         &self,
-        key: usize,
+        key: ClientKey,
         text: &[u8],
         mode: LexMode,
     ) -> Result<(Priority, Option<Vec<u8>>), MySqlError> {
@@ -174,7 +175,7 @@ impl Engine {
     }
 
     /// The rest of a `SET`; its success brings the pool's variables too.
-    fn query_in_place(&mut self, key: usize, text: &[u8], priority: Priority, answer: u8) {
+    fn query_in_place(&mut self, key: ClientKey, text: &[u8], priority: Priority, answer: u8) {
         let payload = [&[wire::CommandKind::Query as u8], text].concat();
         let mut raw = Vec::with_capacity(wire::HEADER_LEN + payload.len());
         wire::put_message(&mut raw, &mut 0, &payload);
@@ -186,7 +187,7 @@ impl Engine {
     }
 
     /// What a client has set is in force from now on.
-    pub(crate) fn take_priority(&mut self, key: usize, priority: Priority) {
+    pub(crate) fn take_priority(&mut self, key: ClientKey, priority: Priority) {
         let full = priority.tickets(self.scheduler.full_tickets());
         let client = &mut self.clients[key];
         client.priority = priority;

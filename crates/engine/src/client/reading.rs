@@ -15,6 +15,7 @@ use crate::accounts::task::{Asker, Work};
 use crate::control::defaults;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::{ClientKey, ClientRef};
 use crate::learned::digests;
 use crate::request::{QueryAttributes, Request, RequestKind, Statement};
 use crate::session::statements::Template;
@@ -179,7 +180,7 @@ impl Request {
 
 impl Engine {
     /// How far the first command goes, where it is a whole one with a large text: its memory goes with it from then on.
-    pub(super) fn large_text(&self, key: usize, input: &[u8]) -> Option<Extent> {
+    pub(super) fn large_text(&self, key: ClientKey, input: &[u8]) -> Option<Extent> {
         let client = &self.clients[key];
         let has_text = [QUERY, PREPARE].contains(input.get(wire::HEADER_LEN)?);
         let large = has_text
@@ -197,7 +198,7 @@ impl Engine {
     }
 
     /// One of those.
-    pub(super) fn take_large_text(&mut self, key: usize, mut raw: Vec<u8>, answer: u8) {
+    pub(super) fn take_large_text(&mut self, key: ClientKey, mut raw: Vec<u8>, answer: u8) {
         let client = &self.clients[key];
         let (command, attributes) = match raw[wire::HEADER_LEN] {
             PREPARE => (RequestKind::Prepare, QueryAttributes::None),
@@ -215,7 +216,7 @@ impl Engine {
     /// Has a large text read elsewhere; what was found comes to [`Self::text_is_read`].
     pub(super) fn read_elsewhere(
         &mut self,
-        key: usize,
+        key: ClientKey,
         command: RequestKind,
         raw: Vec<u8>,
         answer: u8,
@@ -223,7 +224,7 @@ impl Engine {
     ) {
         let code = self.facts.is_some().then(|| self.known_code());
         let client = &self.clients[key];
-        let (asker, network) = (Asker::Client(key, client.id), network(&client.peer));
+        let (asker, network) = (Asker::Client(self.clients.ref_to(key)), network(&client.peer));
         let schema = client.session.and_then(|session| self.sessions.state(session).schema.clone());
         let bytes = raw.len() + attributes.bytes();
         let (mode, wants) = (self.lex_mode(key), self.wants(key));
@@ -237,7 +238,7 @@ impl Engine {
     }
 
     /// What was to be read is not to run.
-    pub(crate) fn cancel_reading(&mut self, key: usize, error: &MySqlError) {
+    pub(crate) fn cancel_reading(&mut self, key: ClientKey, error: &MySqlError) {
         let Phase::Reading(reading) = &self.clients[key].phase else { return };
         let answer = reading.answer;
         self.forget_reading(key);
@@ -247,7 +248,7 @@ impl Engine {
     }
 
     /// Nobody waits for it any more.
-    pub(super) fn forget_reading(&mut self, key: usize) {
+    pub(super) fn forget_reading(&mut self, key: ClientKey) {
         let Phase::Reading(reading) = &self.clients[key].phase else { return };
         let Reading { task, bytes, .. } = **reading;
         self.give_up_task(task);
@@ -255,8 +256,9 @@ impl Engine {
     }
 
     /// Its client's statement goes on.
-    pub(crate) fn text_is_read(&mut self, key: usize, id: u32, read: ReadText) {
-        let Some(client) = self.clients.get_mut(key).filter(|client| client.id == id) else { return };
+    pub(crate) fn text_is_read(&mut self, client: ClientRef, read: ReadText) {
+        let key = client.key;
+        let Some(client) = self.clients.find_mut(client) else { return };
         let Phase::Reading(reading) = &client.phase else { return };
         let Reading { bytes, answer, .. } = **reading;
         client.phase = Phase::Idle;

@@ -10,6 +10,7 @@ use crate::accounts::secret::Secret;
 use crate::control::facts::Facts;
 use crate::engine::{Engine, Role};
 use crate::errors::MySqlError;
+use crate::ids::ClientKey;
 use crate::outside::event::Event;
 use crate::settings::{ClientTls, Settings};
 
@@ -75,7 +76,7 @@ impl Engine {
     /// # Errors
     ///
     /// Where TLS was not offered or stands already.
-    pub(crate) fn start_tls(&mut self, key: usize) -> Result<(), WireError> {
+    pub(crate) fn start_tls(&mut self, key: ClientKey) -> Result<(), WireError> {
         let client = &mut self.clients[key];
         if client.security.offered() == Capabilities::NONE {
             return Err(WireError::Malformed { what: "TLS was requested but not offered" });
@@ -86,14 +87,14 @@ impl Engine {
     }
 
     /// Bytes behind an SSLRequest, or of a client that is about to be understood as compressed. Returns how many were used: all.
-    pub(crate) fn unread(&mut self, key: usize, bytes: &[u8]) -> usize {
+    pub(crate) fn unread(&mut self, key: ClientKey, bytes: &[u8]) -> usize {
         self.outbox.unread(self.clients[key].connection, bytes);
         bytes.len()
     }
 
     /// What lets a client of MariaDB's trust a certificate that nobody vouches for; empty where there is nothing to say.
     /// Other methods than the native one have a proof of another kind, or none.
-    pub(crate) fn certificate_proof(&self, key: usize) -> Vec<u8> {
+    pub(crate) fn certificate_proof(&self, key: ClientKey) -> Vec<u8> {
         let client = &self.clients[key];
         let fingerprint = client.tls().and_then(|session| session.own_fingerprint);
         let secret = client.identity.map(|id| &self.identities.identity(id).secret);
@@ -112,7 +113,7 @@ impl Engine {
     }
 
     /// A login in the clear where TLS is required.
-    pub(crate) fn refuse_plain(&mut self, key: usize, user: &[u8], sequence: u8) {
+    pub(crate) fn refuse_plain(&mut self, key: ClientKey, user: &[u8], sequence: u8) {
         let error = MySqlError::tls_required();
         self.answer_error(key, sequence.wrapping_add(1), &error);
         let (peer, user) = (self.clients[key].peer, String::from_utf8_lossy(user).into_owned());

@@ -7,6 +7,7 @@
 use super::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::{ClientKey, ClientRef};
 
 /// Of one client: some thousand names of temporary tables, or all variables of a server sixty times in a tracker's list.
 const MOST_OF_ONE: u32 = 1 << 20;
@@ -29,13 +30,13 @@ impl Client {
 
 impl Engine {
     /// Something has changed of what a client has set or holds.
-    pub(crate) fn count_session(&mut self, key: usize) {
+    pub(crate) fn count_session(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
         let bytes = u32::try_from(client.session_bytes()).unwrap_or(u32::MAX);
         let before = std::mem::replace(&mut client.counted_for_session, bytes);
         self.hoards.sessions = self.hoards.sessions - before as usize + bytes as usize;
         if bytes > MOST_OF_ONE {
-            self.hoards.beyond_share.push((key, client.id));
+            self.hoards.beyond_share.push(ClientRef { key, id: client.id });
         }
     }
 
@@ -47,12 +48,12 @@ impl Engine {
     /// Ends clients where they hold too much together, until a quarter of this worker's share is free, so that all are gone through seldom;
     /// and those that hold too much alone. Who is in the middle of something has his turn behind it.
     pub(crate) fn keep_to_session_memory(&mut self) {
-        for (key, id) in std::mem::take(&mut self.hoards.beyond_share) {
-            let Some(client) = self.clients.get(key).filter(|client| client.id == id) else { continue };
+        for holder in std::mem::take(&mut self.hoards.beyond_share) {
+            let Some(client) = self.clients.find(holder) else { continue };
             if !matches!(client.phase, Phase::Idle) {
-                self.hoards.beyond_share.push((key, id));
+                self.hoards.beyond_share.push(holder);
             } else if client.counted_for_session > MOST_OF_ONE {
-                self.end_for_session(key, ONES_SHARE);
+                self.end_for_session(holder.key, ONES_SHARE);
             }
         }
         let most = self.settings.session_memory / self.workers.count() as usize;
@@ -65,7 +66,7 @@ impl Engine {
             return;
         }
         let idle = self.clients.iter().filter(|(_, client)| matches!(client.phase, Phase::Idle));
-        let holds = |(key, client): (usize, &Client)| {
+        let holds = |(key, client): (ClientKey, &Client)| {
             let state = client.session.map_or(0, |session| self.sessions.share_of_each(session));
             (client.counted_for_session as usize + state, key)
         };
@@ -77,7 +78,7 @@ impl Engine {
         }
     }
 
-    fn end_for_session(&mut self, key: usize, reason: &str) {
+    fn end_for_session(&mut self, key: ClientKey, reason: &str) {
         let limit = self.settings.session_memory;
         self.limit_reached("session_memory", limit as u64);
         self.answer_error(key, 1, &MySqlError::session_memory(limit));
@@ -92,17 +93,18 @@ mod tests {
     use super::*;
     use crate::client::commands::tests::engine;
     use crate::client::trackers::Trackers;
+    use crate::ids::client_key;
     use crate::session::SessionState;
     use crate::settings::Settings;
 
-    fn track(engine: &mut Engine, key: usize, bytes: usize) {
+    fn track(engine: &mut Engine, key: ClientKey, bytes: usize) {
         let mut trackers = Trackers::default();
         trackers.set(sql::TrackerVariable::SystemVariables, &vec![b'x'; bytes]);
         engine.clients[key].trackers = Some(Box::new(trackers));
         engine.count_session(key);
     }
 
-    fn set(engine: &mut Engine, key: usize, bytes: usize) {
+    fn set(engine: &mut Engine, key: ClientKey, bytes: usize) {
         let mut state = SessionState::default();
         state.set_variable(b"time_zone", &vec![b'x'; bytes]);
         let held = engine.sessions.hold(state);
@@ -129,25 +131,25 @@ mod tests {
     #[test]
     fn who_holds_most_has_to_go_and_who_holds_too_much_alone() {
         let mut engine = engine(8, Settings { session_memory: 1 << 20, ..Settings::default() });
-        track(&mut engine, 0, 300_000);
-        set(&mut engine, 1, 200_000);
-        set(&mut engine, 2, 250_000);
-        set(&mut engine, 3, 250_000); // the same
-        set(&mut engine, 4, 200_001);
+        track(&mut engine, client_key(0), 300_000);
+        set(&mut engine, client_key(1), 200_000);
+        set(&mut engine, client_key(2), 250_000);
+        set(&mut engine, client_key(3), 250_000); // the same
+        set(&mut engine, client_key(4), 200_001);
         assert_eq!(told(&mut engine), []);
-        track(&mut engine, 5, 120_000);
+        track(&mut engine, client_key(5), 120_000);
         assert_eq!(
             told(&mut engine),
             [0],
             "until a quarter is free, and those with a common state have half of it each"
         );
-        track(&mut engine, 6, (1 << 20) + 1);
-        engine.clients[6].phase = Phase::Settling;
+        track(&mut engine, client_key(6), (1 << 20) + 1);
+        engine.clients[client_key(6)].phase = Phase::Settling;
         assert_eq!(told(&mut engine), [4, 1, 3, 2, 5], "it is about to become idle");
-        engine.clients[6].phase = Phase::Idle;
+        engine.clients[client_key(6)].phase = Phase::Idle;
         assert_eq!(told(&mut engine), [6]);
         assert!(engine.session_memory_held() < 10_000 && engine.hoards.beyond_share.is_empty());
-        assert!(engine.clients.contains(7), "who holds nothing has done nothing");
+        assert!(engine.clients.contains(client_key(7)), "who holds nothing has done nothing");
         assert_eq!(engine.hoards.sessions, 0);
     }
 }

@@ -17,6 +17,7 @@ use wire::{Capabilities, SessionChange};
 use super::Client;
 use crate::control::facts::Facts;
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::request::Statement;
 use crate::session::Sessions;
 
@@ -203,8 +204,8 @@ impl Engine {
     /// A client's tracker has this value now, and so has its backend, whose own are set anew ahead of the next statement there.
     pub(crate) fn set_tracker(
         &mut self,
-        backend: usize,
-        client: usize,
+        backend: BackendKey,
+        client: ClientKey,
         tracker: TrackerVariable,
         value: &[u8],
     ) {
@@ -219,7 +220,7 @@ impl Engine {
     }
 
     /// A variable of which a client has a value that no backend knows, as a literal.
-    pub(crate) fn own_literal(&self, key: usize, function: SessionFunction) -> Option<String> {
+    pub(crate) fn own_literal(&self, key: ClientKey, function: SessionFunction) -> Option<String> {
         let client = &self.clients[key];
         match function {
             SessionFunction::Pool(variable) => Some(client.priority.literal(variable, &self.settings)),
@@ -232,7 +233,7 @@ impl Engine {
     }
 
     /// What a login tells: the schema that it has chosen.
-    pub(crate) fn schema_of_login(&self, key: usize) -> Vec<u8> {
+    pub(crate) fn schema_of_login(&self, key: ClientKey) -> Vec<u8> {
         let session = self.clients[key].session.map(|session| self.sessions.state(session));
         let mut changes = Vec::new();
         if let Some(schema) = session.and_then(|session| session.schema.as_ref()) {
@@ -242,7 +243,7 @@ impl Engine {
     }
 
     /// Whether a client hears of its transactions: then the server has to say what there is to hear.
-    pub(crate) fn hears_of_transactions(&self, key: usize) -> bool {
+    pub(crate) fn hears_of_transactions(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
         let tracked = |session| self.sessions.state(session).tracks_transactions();
         let default = self.facts.as_ref().is_some_and(|facts| facts.tracks_transactions);

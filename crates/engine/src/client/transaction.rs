@@ -11,6 +11,7 @@ use super::Client;
 use super::trackers::{self, told_of_unstarted};
 use crate::backend::{Change, Summary};
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::request::{Request, Statement};
 use crate::settings::ThreadHandling;
 
@@ -44,7 +45,7 @@ impl Engine {
     /// Answers a statement that begins or ends a transaction, where no backend has to hear of it. False where one has to.
     pub(crate) fn answer_transaction_command(
         &mut self,
-        key: usize,
+        key: ClientKey,
         statement: &Statement,
         answer: u8,
     ) -> bool {
@@ -73,7 +74,7 @@ impl Engine {
         true
     }
 
-    fn answer_transaction(&mut self, key: usize, before: bool, answer: u8) {
+    fn answer_transaction(&mut self, key: ClientKey, before: bool, answer: u8) {
         let client = &self.clients[key];
         let is_mysql = self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
         let tells = trackers::told(client, self.facts.as_ref(), &self.sessions).filter(|told| told.hears());
@@ -85,7 +86,7 @@ impl Engine {
     }
 
     /// The client holds nothing on any backend, and nothing that is known of it makes these statements do more than usual.
-    fn transactions_begin_late(&self, key: usize, command: TransactionCommand) -> bool {
+    fn transactions_begin_late(&self, key: ClientKey, command: TransactionCommand) -> bool {
         let client = &self.clients[key];
         let plain = client.session.is_some_and(|session| {
             let state = self.sessions.state(session);
@@ -106,14 +107,19 @@ impl Engine {
     /// which ends a transaction too, does not (`fix_autocommit` and the `session_update` of these variables in sys_vars.cc of both
     /// servers): neither those that were set in the transaction, nor, where `START TRANSACTION` has said whether it only reads, that
     /// of the session.
-    pub(crate) fn leaves_other_transactions(&self, key: usize, request: &Request, summary: &Summary) -> bool {
+    pub(crate) fn leaves_other_transactions(
+        &self,
+        key: ClientKey,
+        request: &Request,
+        summary: &Summary,
+    ) -> bool {
         let may_be_open = self.clients[key].in_transaction() || request.statement.several;
         let set = may_be_open && summary.changes.iter().any(Change::is_of_transactions);
         set || self.leaves_access_mode(key, request, summary)
     }
 
     /// Whether a transaction has ended, and not by a COMMIT or ROLLBACK, of which its session does not say whether it only reads.
-    fn leaves_access_mode(&self, key: usize, request: &Request, summary: &Summary) -> bool {
+    fn leaves_access_mode(&self, key: ClientKey, request: &Request, summary: &Summary) -> bool {
         let Client { status, session, .. } = &self.clients[key];
         let statement = &request.statement;
         let ends_in_order = matches!(statement.kind, Kind::Commit | Kind::Rollback | Kind::Ddl);
@@ -130,7 +136,7 @@ impl Engine {
     }
 
     /// The server knows of the client's transaction now.
-    pub(crate) fn transaction_started(&mut self, key: usize) {
+    pub(crate) fn transaction_started(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
         if let Some(unstarted) = client.unstarted.take() {
             client.status |= unstarted.status;

@@ -11,6 +11,7 @@ use sql::{Assignment, Effects, Kind, LexMode, Reads, VariableUse};
 
 use crate::control::facts::Facts;
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::request::{Request, RequestKind, Statement};
 use crate::session::Charset;
 
@@ -184,7 +185,12 @@ pub(crate) fn variable_use(statement: &Statement, text: &[u8], mode: LexMode) ->
 
 impl Engine {
     /// What has to go ahead of the request so that it finds its client's variables; empty where they stand.
-    pub(crate) fn variables_ahead(&self, client: usize, backend: usize, request: &Request) -> Vec<u8> {
+    pub(crate) fn variables_ahead(
+        &self,
+        client: ClientKey,
+        backend: BackendKey,
+        request: &Request,
+    ) -> Vec<u8> {
         if !request.may_read_variables() {
             return Vec::new();
         }
@@ -193,7 +199,7 @@ impl Engine {
     }
 
     /// What had to go ahead of the request has been done.
-    pub(crate) fn variables_stand(&mut self, client: usize, backend: usize, request: &Request) {
+    pub(crate) fn variables_stand(&mut self, client: ClientKey, backend: BackendKey, request: &Request) {
         if request.may_read_variables() {
             self.backends[backend].variables = self.clients[client].variables.clone();
         }
@@ -202,8 +208,8 @@ impl Engine {
     /// A statement has ended. False where nobody knows any more what its client's variables are.
     pub(crate) fn note_variables(
         &mut self,
-        client: usize,
-        backend: usize,
+        client: ClientKey,
+        backend: BackendKey,
         request: &Request,
         failed: bool,
     ) -> bool {
@@ -223,7 +229,7 @@ impl Engine {
     }
 
     /// Whether the client has variables whose literals would mean something else under another character set.
-    pub(crate) fn variables_depend_on(&self, client: usize, before: &Charset, after: &Charset) -> bool {
+    pub(crate) fn variables_depend_on(&self, client: ClientKey, before: &Charset, after: &Charset) -> bool {
         let strings =
             self.clients[client].variables.as_ref().is_some_and(|variables| variables.has_strings());
         strings && before != after

@@ -17,6 +17,7 @@ use crate::backend::{Change, Owner, Summary};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::{BackendKey, ClientKey};
 use crate::request::{Request, RequestKind, Statement};
 
 /// Seconds, 1 to 31,536,000; `None` for what a new connection has.
@@ -46,8 +47,8 @@ impl Engine {
     /// What the server reports behind a client's statement. What it sets for itself alone has gone back.
     pub(crate) fn note_wait_timeouts(
         &mut self,
-        key: usize,
-        client: usize,
+        key: BackendKey,
+        client: ClientKey,
         statement: &Statement,
         changes: &[Change],
     ) {
@@ -59,7 +60,13 @@ impl Engine {
     }
 
     /// A variable has this value on the client's backend, because the client has set it.
-    pub(crate) fn note_wait_timeout(&mut self, key: usize, client: usize, name: &[u8], value: &[u8]) {
+    pub(crate) fn note_wait_timeout(
+        &mut self,
+        key: BackendKey,
+        client: ClientKey,
+        name: &[u8],
+        value: &[u8],
+    ) {
         if name.eq_ignore_ascii_case(NAME) {
             let value = seconds(value);
             self.clients[client].wait_timeout = value;
@@ -70,8 +77,8 @@ impl Engine {
     /// What has to go ahead of a request that may look at the variable, or that pins; `None` where it stands.
     pub(crate) fn wait_timeout_ahead(
         &self,
-        client: usize,
-        backend: usize,
+        client: ClientKey,
+        backend: BackendKey,
         request: &Request,
         pins: bool,
     ) -> Option<Vec<u8>> {
@@ -89,12 +96,12 @@ impl Engine {
     }
 
     /// A client's value stands on a backend that nobody holds any more: it goes before the backend is idle.
-    pub(crate) fn restore_wait_timeout(&mut self, key: usize) {
+    pub(crate) fn restore_wait_timeout(&mut self, key: BackendKey) {
         self.send_own(key, Owner::RestoreWaitTimeout, CommandKind::Query, RESTORE, Expect::ResultSets, 0);
     }
 
     /// The answer to that.
-    pub(crate) fn wait_timeout_restored(&mut self, key: usize, summary: &Summary) {
+    pub(crate) fn wait_timeout_restored(&mut self, key: BackendKey, summary: &Summary) {
         if summary.error.is_some() {
             return self.close_backend(key, "its wait_timeout could not be set back");
         }
@@ -102,7 +109,7 @@ impl Engine {
     }
 
     /// Whether the server would end the client's backend for an idleness that only it sees: then it has to hear of a ping.
-    pub(crate) fn server_watches_idleness(&self, client: usize) -> bool {
+    pub(crate) fn server_watches_idleness(&self, client: ClientKey) -> bool {
         let backend = self.clients[client].backend;
         backend.is_some_and(|backend| self.backends[backend].wait_timeout.is_some())
     }
@@ -111,7 +118,7 @@ impl Engine {
     /// command with `wait_timeout` (`do_command`), and take `net_read_timeout` only for what they read behind it, files of LOAD
     /// DATA LOCAL. MariaDB says nothing then, MySQL gives the reason since 8.0.24 (net_serv.cc, `net_read_raw_loop`):
     /// ER_CLIENT_INTERACTION_TIMEOUT where the first header does not come, ER_NET_READ_INTERRUPTED behind that.
-    pub(crate) fn end_idle_client(&mut self, key: usize) {
+    pub(crate) fn end_idle_client(&mut self, key: ClientKey) {
         let headers = wire::headers_read(&self.clients[key].input);
         let (error, reason) = match headers {
             0 => (MySqlError::idle_too_long(), "idle for wait_timeout"),
@@ -134,6 +141,7 @@ mod tests {
     use super::*;
     use crate::accounts::secret::Secret;
     use crate::accounts::{Account, Credential};
+    use crate::ids::client_key;
     use crate::server_login::Established;
     use crate::settings::Settings;
 
@@ -201,7 +209,7 @@ mod tests {
         assert_eq!(gone_after(&mut engine, 5).0, [0; 0]);
         // All clients are looked at again half a second later.
         engine.now = Instant::from_micros(5_500_000);
-        engine.client_bytes(0, &[1, 0, 0, 0, CommandKind::Ping as u8]);
+        engine.client_bytes(client_key(0), &[1, 0, 0, 0, CommandKind::Ping as u8]);
         assert_eq!(gone(&mut engine), (vec![0], Vec::new()));
     }
 
@@ -219,9 +227,9 @@ mod tests {
             for (version, says) in [("9.7.0", Some(says)), ("10.11-MariaDB", None)] {
                 let mut engine = engine(version, &[NonZeroU32::new(5)]);
                 let (first, second) = sent.split_at(sent.len() - 1);
-                engine.client_bytes(0, first);
+                engine.client_bytes(client_key(0), first);
                 engine.now = Instant::from_micros(4_000_000);
-                engine.client_bytes(0, second);
+                engine.client_bytes(client_key(0), second);
                 assert_eq!(gone_after(&mut engine, 9), (Vec::new(), Vec::new()));
                 let (gone, said) = gone_after(&mut engine, 10);
                 assert_eq!(gone, [0]);

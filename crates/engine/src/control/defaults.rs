@@ -169,6 +169,7 @@ mod tests {
 
     use super::*;
     use crate::client::commands::tests::{connection, engine};
+    use crate::ids::client_key;
     use crate::session::SessionState;
     use crate::settings::Settings;
 
@@ -191,7 +192,7 @@ mod tests {
 
     /// The SET with which a fresh backend gets the state of the first client.
     fn set_of(engine: &Engine) -> String {
-        let session = engine.clients[0].session.expect("it is logged in");
+        let session = engine.clients[client_key(0)].session.expect("it is logged in");
         let mut out = Vec::new();
         let fresh = SessionState {
             charset: engine.sessions.state(session).charset.clone(),

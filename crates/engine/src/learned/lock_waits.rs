@@ -15,6 +15,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::engine::Engine;
+use crate::ids::BackendKey;
 use crate::outside::event::Event;
 use crate::outside::waits::WaitReason;
 use crate::workers::letter::Letter;
@@ -191,14 +192,14 @@ impl Engine {
             let Some(client) = self.backends[key].holder else { continue };
             let blocks = holders.binary_search(&thread).is_ok();
             if std::mem::replace(&mut self.clients[client].blocks_others, blocks) != blocks && blocks {
-                self.scheduler.goes_first(crate::client::commands::key_u32(client));
+                self.scheduler.goes_first(client);
             }
         }
         self.note_contention();
     }
 
     /// What is in flight on a backend is seen to wait for a lock that this thread holds, or for none.
-    fn note_lock_wait(&mut self, key: usize, holder: Option<u32>) {
+    fn note_lock_wait(&mut self, key: BackendKey, holder: Option<u32>) {
         let backend = &self.backends[key];
         let Some(thread) = holder.filter(|_| !backend.in_flight.is_empty()) else {
             return self.lock_wait_ended(key);
@@ -242,7 +243,7 @@ impl Engine {
 
     /// The first statement in flight on a backend does not wait for a lock any more, or has ended: if it was seen to wait, it
     /// has up to now.
-    pub(crate) fn lock_wait_ended(&mut self, key: usize) {
+    pub(crate) fn lock_wait_ended(&mut self, key: BackendKey) {
         let Some(wait) = self.backends[key].lock_wait.take() else { return };
         let waited = self.now.since(wait.since);
         self.waits.record(WaitReason::RowLock, waited);

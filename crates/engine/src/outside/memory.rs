@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 use crate::backend::Backend;
 use crate::client::Client;
 use crate::engine::{Engine, Role};
+use crate::ids::ClientKey;
 
 /// Bytes by what they are for, from the capacities of what holds them. What the allocator adds to each block is not among
 /// them.
@@ -86,7 +87,7 @@ impl Engine {
         let mut diagnostics = 0;
         let mut prepared_statements = self.definitions.bytes();
         let mut holdings = 0;
-        for (_, client) in &self.clients {
+        for (_, client) in self.clients.iter() {
             statements += client.input.capacity().saturating_sub(client.counted_for_login.into());
             if let Some(request) = &client.request {
                 statements += size_of_val(&**request) + request.raw.capacity() + request.attributes.bytes();
@@ -105,7 +106,7 @@ impl Engine {
                 + self.clients.capacity() * size_of::<Client>()
                 + self.roles_capacity() * size_of::<(u32, Role)>()
                 // The nodes of a B-tree are at least half full.
-                + self.client_ids.len() * 2 * size_of::<(u32, usize)>()
+                + self.client_ids.len() * 2 * size_of::<(u32, ClientKey)>()
                 + self.scheduler.table_bytes(),
             statements: statements + self.coalescer.bytes(),
             logins: self.hoards.logins,
@@ -191,7 +192,7 @@ mod tests {
     fn an_idle_client_is_small() {
         let bytes = size_of::<Client>()
             + size_of::<(u32, Role)>()
-            + 2 * size_of::<(u32, usize)>()
+            + 2 * size_of::<(u32, ClientKey)>()
             + crate::scheduler::Scheduler::BYTES_PER_CLIENT;
         // Tables double as they grow, so that half of one may be empty.
         assert!(2 * bytes <= 1024, "{bytes} bytes");

@@ -6,6 +6,7 @@ use wire::{CommandKind, Expect};
 use crate::backend::{Owner, Permit};
 use crate::client::Phase;
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientRef};
 use crate::outside::event::Event;
 use crate::outside::snapshot::Totals;
 use crate::settings::Settings;
@@ -13,8 +14,7 @@ use crate::workers::letter::{Ending, Outcome};
 
 /// What the server has to end. It is asked by the victim's own user, whom it lets end what is its own.
 pub(crate) struct OutsideKill {
-    /// Its slot, and its id.
-    victim: (usize, u32),
+    victim: ClientRef,
     ending: Ending,
     /// Whether the client stays.
     query_only: bool,
@@ -87,7 +87,7 @@ impl Engine {
 
     /// Under other rules open transactions may have kept their permits between their statements.
     fn give_kept_permits(&mut self) {
-        for (_, backend) in &mut self.backends {
+        for (_, backend) in self.backends.iter_mut() {
             if backend.permit == Permit::Held && backend.in_flight.is_empty() {
                 backend.permit = Permit::None;
                 self.scheduler.finish();
@@ -116,7 +116,12 @@ impl Engine {
     pub fn kill(&mut self, id: u32, query_only: bool) -> bool {
         let Some(&victim) = self.client_ids.get(&id) else { return false };
         if let Outcome::AskServer(ending) = self.end_for_client(victim, query_only) {
-            self.kills.push(OutsideKill { victim: (victim, id), ending, query_only, since: self.now });
+            self.kills.push(OutsideKill {
+                victim: ClientRef { key: victim, id },
+                ending,
+                query_only,
+                since: self.now,
+            });
         }
         true
     }
@@ -124,11 +129,10 @@ impl Engine {
     /// Asks the server to end what is to be ended, as soon as there is a backend of the victim's user to ask on.
     pub(crate) fn carry_out_kills(&mut self) {
         for kill in std::mem::take(&mut self.kills) {
-            let (victim, id) = kill.victim;
+            let victim = kill.victim.key;
             let runs_on = self
                 .clients
-                .get(victim)
-                .filter(|client| client.id == id)
+                .find(kill.victim)
                 .filter(|client| matches!(client.phase, Phase::Preparing | Phase::Running(_)))
                 .and_then(|client| self.backends.get(client.backend?))
                 .map(|backend| u64::from(backend.thread_id));
@@ -147,7 +151,7 @@ impl Engine {
     }
 
     /// Asks the server to end something, on an idle backend of the same user.
-    pub(crate) fn send_kill(&mut self, backend: usize, ending: Ending) {
+    pub(crate) fn send_kill(&mut self, backend: BackendKey, ending: Ending) {
         self.idle.retain(|&idle| idle != backend);
         let text = ending.text();
         let owner = Owner::Abandoned;
@@ -158,7 +162,7 @@ impl Engine {
     fn give_up_kill(&mut self, kill: &OutsideKill) {
         if !kill.query_only {
             self.close_client(
-                kill.victim.0,
+                kill.victim.key,
                 "killed; its statement goes on, for want of a backend to end it",
             );
         }

@@ -12,6 +12,7 @@ use crate::accounts::Account;
 use crate::backend::{Backend, Owner, Permit, Phase as BackendPhase};
 use crate::client::{Client, Phase};
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::learned::digests::Digest;
 use crate::learned::digests::text::end_before_password;
 use crate::learned::lock_waits::Blocker;
@@ -262,7 +263,7 @@ const WHOLE_WAITS: [WaitReason; 4] =
 impl Engine {
     /// The clients in `count` slots of the table from slot `from` on.
     pub fn clients_from(&self, from: usize, count: usize) -> Piece<ClientView> {
-        let rows = self.slots(from, count).filter_map(|key| Some((key, self.clients.get(key)?)));
+        let rows = self.clients.in_slots(from, count);
         let rows = rows.map(|(key, client)| self.client_view(key, client)).collect();
         let next = from.saturating_add(count);
         Piece { rows, next: (next < self.clients.capacity()).then_some(next) }
@@ -271,8 +272,8 @@ impl Engine {
     /// The backends in `count` slots of the table from slot `from` on.
     pub fn backends_from(&self, from: usize, count: usize) -> Piece<BackendView> {
         let end = from.saturating_add(count).min(self.backends.capacity());
-        let rows = (from..end).filter_map(|key| self.backends.get(key));
-        let rows = rows.map(|backend| self.backend_view(backend)).collect();
+        let rows = self.backends.in_slots(from, count);
+        let rows = rows.map(|(_, backend)| self.backend_view(backend)).collect();
         Piece { rows, next: (end < self.backends.capacity()).then_some(end) }
     }
 
@@ -356,11 +357,7 @@ impl Engine {
         ]
     }
 
-    fn slots(&self, from: usize, count: usize) -> std::ops::Range<usize> {
-        from..from.saturating_add(count).min(self.clients.capacity())
-    }
-
-    fn client_view(&self, key: usize, client: &Client) -> ClientView {
+    fn client_view(&self, key: ClientKey, client: &Client) -> ClientView {
         let identity = client.identity.map(|identity| self.identities.identity(identity));
         let backend = client.backend.and_then(|backend| self.backends.get(backend));
         let waits = matches!(client.phase, Phase::Queued | Phase::Following { .. });

@@ -9,6 +9,7 @@ use seam::Instant;
 use sql::Effects;
 
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::learned::digests;
 use crate::outside::histogram::Histogram;
 use crate::request::{Request, RequestKind};
@@ -209,7 +210,7 @@ impl Holdup {
 
 impl Engine {
     /// A statement starts: counts what it has waited for, and makes a place for its digest.
-    pub(crate) fn note_start(&mut self, client: usize, request: &mut Request) {
+    pub(crate) fn note_start(&mut self, client: ClientKey, request: &mut Request) {
         request.waited = self.now.since(request.arrival.at);
         let queue = request.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
         self.waits.record(queue, request.waited);

@@ -2,28 +2,28 @@
 
 use std::time::Duration;
 
-use crate::client::commands::key_u32;
 use crate::client::{Phase, Running};
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::request::Request;
 use crate::scheduler::{Class, Lane};
 
 impl Engine {
     /// A client does not want its statement any more, which waits in a queue.
-    pub(crate) fn note_abandoned_wait(&mut self, key: usize) {
+    pub(crate) fn note_abandoned_wait(&mut self, key: ClientKey) {
         let client = &self.clients[key];
         let (Phase::Queued, Some(request)) = (&client.phase, &client.request) else { return };
         // What was not in a queue yet waited for nobody.
         let waited = self.now.since(request.arrival.at).saturating_sub(self.settings.transaction_delay);
         if client.backend.is_none() {
-            self.shares.abandoned(self.now, key_u32(key), waited);
+            self.shares.abandoned(self.now, key, waited);
         }
-        self.scheduler.note_abandoned_wait(self.now, key_u32(key));
+        self.scheduler.note_abandoned_wait(self.now, key);
     }
 
     /// A client does not want its statement any more, which has been sent to the server. Where it had waited for longer than it has
     /// run, it was the wait that was too long.
-    pub(crate) fn note_abandoned_start(&mut self, key: usize) {
+    pub(crate) fn note_abandoned_start(&mut self, key: ClientKey) {
         let client = &self.clients[key];
         let Some(request) = client.request.as_ref().filter(|request| request.started) else { return };
         let since_arrival = self.now.since(request.arrival.at);
@@ -33,7 +33,7 @@ impl Engine {
             return;
         }
         let (lane, waited) = (request.lane.unwrap_or(Lane::Blocking), request.waited);
-        self.shares.abandoned(self.now, key_u32(key), waited);
+        self.shares.abandoned(self.now, key, waited);
         self.scheduler.note_abandoned(self.now, lane, waited);
     }
 

@@ -15,6 +15,7 @@ use crate::backend::{Backend, Owner};
 use crate::client::{Client, Lost, Phase, Running};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::{BackendKey, ClientKey};
 use crate::request::Request;
 use crate::workers::letter::Ending;
 
@@ -29,7 +30,7 @@ const STUCK: Duration = Duration::from_millis(1_001);
 /// A statement whose client has gone.
 pub(crate) struct Abandoned {
     /// Its backend, which has this token unless it is another one by now.
-    backend: usize,
+    backend: BackendKey,
     token: u64,
     since: Instant,
 }
@@ -57,7 +58,7 @@ impl Engine {
     }
 
     /// A client goes while its statement runs on this backend.
-    pub(crate) fn note_abandoned(&mut self, client: usize, backend: usize) {
+    pub(crate) fn note_abandoned(&mut self, client: ClientKey, backend: BackendKey) {
         let wanted = self.settings.overload.kill_abandoned && !self.backends[backend].shares();
         // The end of a transaction goes through, as it would with nobody there to read the answer.
         if wanted && !ends_transaction(&self.clients[client]) {
@@ -89,10 +90,10 @@ impl Engine {
     }
 
     /// A statement starts, which may be the first of a transaction.
-    pub(crate) fn note_begun(&mut self, client: usize, request: &Request) {
+    pub(crate) fn note_begun(&mut self, client: ClientKey, request: &Request) {
         self.note_queue_delay(client, request);
         let now = self.now;
-        self.shares.started(crate::client::commands::key_u32(client), now);
+        self.shares.started(client, now);
         let state = &mut self.clients[client];
         if !state.in_transaction() {
             state.transaction_since = now;
@@ -100,7 +101,7 @@ impl Engine {
     }
 
     /// A statement has ended, which may have begun another transaction at once (COMMIT AND CHAIN, BEGIN after BEGIN).
-    pub(crate) fn note_ended(&mut self, client: usize, request: &Request) {
+    pub(crate) fn note_ended(&mut self, client: ClientKey, request: &Request) {
         if matches!(request.statement.kind, Kind::Begin | Kind::Commit | Kind::Rollback) {
             self.clients[client].transaction_since = self.now;
         }
@@ -145,14 +146,14 @@ impl Engine {
         }
     }
 
-    fn end_transaction(&mut self, key: usize, lost: Lost) {
+    fn end_transaction(&mut self, key: ClientKey, lost: Lost) {
         let client = &self.clients[key];
         match client.phase {
             Phase::Idle => self.take_backend_from_idle(key, lost),
             // It holds its backend and waits for nothing else.
             Phase::Queued if ends_transaction(client) => return,
             Phase::Queued => {
-                self.scheduler.remove(crate::client::commands::key_u32(key));
+                self.scheduler.remove(key);
                 let answer = self.take_request(key).map_or(1, |request| request.answer);
                 self.clients[key].phase = Phase::Idle;
                 self.answer_lost(key, lost, answer);
@@ -172,7 +173,7 @@ impl Engine {
     /// Takes an idle client's backend away, which rolls its transaction back and frees its locks at once. The client hears of
     /// it in the answer to its next command, after which its connection ends: an error that nobody has asked for would find
     /// no reader.
-    pub(crate) fn take_backend_from_idle(&mut self, key: usize, lost: Lost) {
+    pub(crate) fn take_backend_from_idle(&mut self, key: ClientKey, lost: Lost) {
         let client = &mut self.clients[key];
         client.lost = Some(lost);
         client.aftermath.insert_id_lost();

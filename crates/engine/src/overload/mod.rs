@@ -29,6 +29,7 @@ use would_refuse::WouldRefuse;
 use crate::client::Phase;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::ClientKey;
 use crate::request::{Request, RequestKind};
 use crate::scheduler::{Class, Lane};
 
@@ -145,7 +146,7 @@ impl Engine {
     }
 
     /// New work starts: what it has waited tells whether there is a standing delay, and how fast the queues move.
-    fn note_queue_delay(&mut self, client: usize, request: &Request) {
+    fn note_queue_delay(&mut self, client: ClientKey, request: &Request) {
         // Who follows another's statement has not come through the queue.
         let queued = !matches!(self.clients[client].phase, Phase::Following { .. });
         let Some(lane) = request.lane.filter(|_| queued && self.clients[client].backend.is_none()) else {
@@ -175,7 +176,7 @@ impl Engine {
             if class == Class::Short {
                 self.new_work.delay.note_refusal(self.now);
             }
-            self.refuse_new(client as usize, &Bound::time(option, time));
+            self.refuse_new(client, &Bound::time(option, time));
         }
         if class == Class::Short {
             self.new_work.delay.pass(self.now, self.settings.overload.queue_delay_interval);
@@ -194,7 +195,7 @@ impl Engine {
         let others = self.workers.queue_lengths.others(self.worker, class);
         while self.waiting_of(class) + others > limit as usize {
             let Some(client) = self.newest_new(class) else { break };
-            self.refuse_new(client as usize, &Bound::count(option, limit));
+            self.refuse_new(client, &Bound::count(option, limit));
         }
         self.workers.queue_lengths.note(self.worker, class, self.waiting_of(class));
     }
@@ -214,7 +215,7 @@ impl Engine {
         (!time.is_zero()).then_some((time, option))
     }
 
-    fn refuse_new(&mut self, client: usize, bound: &Bound) {
+    fn refuse_new(&mut self, client: ClientKey, bound: &Bound) {
         self.limit_reached(bound.option, bound.value);
         let login = self.clients[client]
             .request

@@ -15,6 +15,7 @@ use seam::Instant;
 
 use super::Bound;
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::scheduler::Class;
 
 /// What has started in each of the latest seconds.
@@ -111,7 +112,7 @@ impl Engine {
             if since + longest > self.now {
                 break;
             }
-            self.refuse_new(client as usize, &Bound::time("unfair_wait_limit", limit));
+            self.refuse_new(client, &Bound::time("unfair_wait_limit", limit));
         }
     }
 
@@ -124,7 +125,7 @@ impl Engine {
 
     /// The oldest new work that no other rule makes wait, and since when it could have been started. Who has given users other shares
     /// or limits has said who waits.
-    fn oldest_unfair(&self) -> Option<(u32, Instant)> {
+    fn oldest_unfair(&self) -> Option<(ClientKey, Instant)> {
         if self.settings.overload.unfair_wait_limit.is_zero() || !self.settings.shares_by_crowding() {
             return None;
         }

@@ -6,6 +6,7 @@
 use seam::Instant;
 
 use super::{Lane, Need, Scheduler, queue};
+use crate::ids::ClientKey;
 
 /// Lanes whose statements are bounded together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,13 +58,13 @@ impl Class {
 
 impl Scheduler {
     /// The new work of a class that has waited longest, and since when.
-    pub(crate) fn oldest_new(&self, class: Class) -> Option<(u32, Instant)> {
+    pub(crate) fn oldest_new(&self, class: Class) -> Option<(ClientKey, Instant)> {
         let heads = class.lanes().iter().filter_map(|&lane| self.lists.head(queue(lane, Need::Any)));
         heads.min_by_key(|head| head.since).map(|head| (head.client, head.since))
     }
 
     /// The new work of a class, about the latest first: queue by queue, those with the latest at their end first.
-    pub(crate) fn latest_new(&self, class: Class) -> impl Iterator<Item = u32> {
+    pub(crate) fn latest_new(&self, class: Class) -> impl Iterator<Item = ClientKey> {
         let mut lanes = class.lanes().to_vec();
         let tail = |lane| self.lists.last(queue(lane, Need::Any)).next();
         lanes.sort_by_key(|&lane| std::cmp::Reverse(tail(lane).map(|tail| (tail.since, tail.arrival))));
@@ -87,24 +88,24 @@ impl Scheduler {
     }
 
     /// The oldest plain work of a class, and since when it has waited.
-    pub(crate) fn oldest_plain(&self, class: Class) -> Option<(u32, Instant)> {
+    pub(crate) fn oldest_plain(&self, class: Class) -> Option<(ClientKey, Instant)> {
         let heads = class.plain_lanes().iter().filter_map(|&lane| self.lists.head(queue(lane, Need::Any)));
         heads.min_by_key(|head| head.since).map(|head| (head.client, head.since))
     }
 
     /// So many clients, about, whose plain work waits: those that came first, and those that came last where these are not all.
-    pub(crate) fn some_plain(&self, class: Class, count: usize) -> Vec<u32> {
+    pub(crate) fn some_plain(&self, class: Class, count: usize) -> Vec<ClientKey> {
         self.some_of(class.plain_lanes(), count)
     }
 
     /// The same of all short statements, logins among them, but for those that wait for locks.
-    pub(crate) fn some_short(&self, count: usize) -> Vec<u32> {
+    pub(crate) fn some_short(&self, count: usize) -> Vec<ClientKey> {
         let lanes: Vec<_> =
             Class::Short.lanes().iter().copied().filter(|&lane| lane != Lane::Contended).collect();
         self.some_of(&lanes, count)
     }
 
-    fn some_of(&self, lanes: &[Lane], count: usize) -> Vec<u32> {
+    fn some_of(&self, lanes: &[Lane], count: usize) -> Vec<ClientKey> {
         let of = |&lane: &Lane| {
             let queue = queue(lane, Need::Any);
             let all = self.lists.len(queue) <= count;
@@ -116,7 +117,7 @@ impl Scheduler {
     }
 
     /// Takes a client's plain work of a class out of its queue. Since when it has waited.
-    pub(crate) fn take_plain(&mut self, class: Class, client: u32) -> Option<Instant> {
+    pub(crate) fn take_plain(&mut self, class: Class, client: ClientKey) -> Option<Instant> {
         let (from, _) = self.lists.place(client)?;
         let plain = class.plain_lanes().iter().any(|&lane| from == queue(lane, Need::Any));
         plain.then(|| self.lists.remove(client)).flatten().map(|(_, head)| head.since)

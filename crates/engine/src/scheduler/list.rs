@@ -4,31 +4,33 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::ids::{ClientKey, Key};
+
 /// One waiting statement, named by its client's slot.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     queue: u8,
-    previous: u32,
-    next: u32,
+    previous: ClientKey,
+    next: ClientKey,
     arrival: u64,
     since: Instant,
 }
 
-const NOWHERE: u32 = u32::MAX;
+const NOWHERE: ClientKey = ClientKey::NOBODY;
 
 /// `QUEUES` first-in-first-out queues over one table of nodes. A client waits in one queue at most.
 pub(super) struct Lists<const QUEUES: usize> {
     nodes: Vec<Option<Node>>,
-    ends: [(u32, u32); QUEUES],
+    ends: [(ClientKey, ClientKey); QUEUES],
     lengths: [usize; QUEUES],
     /// Where the latest late comer of each queue stands: the next one goes nearby, since they come in order.
-    late: [u32; QUEUES],
+    late: [ClientKey; QUEUES],
 }
 
 /// The first of a queue: when it came into it, in the order of all arrivals, and since when it waits in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    pub(super) client: u32,
+    pub(super) client: ClientKey,
     pub(super) arrival: u64,
     pub(super) since: Instant,
 }
@@ -59,8 +61,8 @@ impl<const QUEUES: usize> Lists<QUEUES> {
     }
 
     /// Puts a client behind those that have arrived before it: at the end, but for late comers with an early place.
-    pub(super) fn push(&mut self, queue: usize, client: u32, arrival: u64, since: Instant) {
-        let slot = client as usize;
+    pub(super) fn push(&mut self, queue: usize, client: ClientKey, arrival: u64, since: Instant) {
+        let slot = client.slot();
         if self.nodes.len() <= slot {
             self.nodes.resize(slot + 1, None);
         }
@@ -83,7 +85,7 @@ impl<const QUEUES: usize> Lists<QUEUES> {
     }
 
     /// Between whom a statement of this arrival belongs.
-    fn neighbours(&mut self, queue: usize, arrival: u64) -> (u32, u32) {
+    fn neighbours(&mut self, queue: usize, arrival: u64) -> (ClientKey, ClientKey) {
         let (first, last) = self.ends[queue];
         if last == NOWHERE || self.node(last).arrival <= arrival {
             return (last, NOWHERE);
@@ -103,8 +105,8 @@ impl<const QUEUES: usize> Lists<QUEUES> {
     }
 
     /// Takes a client out, wherever it stands. Returns its queue, or `None` where it does not wait.
-    pub(super) fn remove(&mut self, client: u32) -> Option<(usize, Head)> {
-        let node = self.nodes.get_mut(client as usize)?.take()?;
+    pub(super) fn remove(&mut self, client: ClientKey) -> Option<(usize, Head)> {
+        let node = self.nodes.get_mut(client.slot())?.take()?;
         let queue = usize::from(node.queue);
         if self.late[queue] == client {
             self.late[queue] = node.previous;
@@ -123,20 +125,20 @@ impl<const QUEUES: usize> Lists<QUEUES> {
 
     pub(super) fn head(&self, queue: usize) -> Option<Head> {
         let client = self.ends[queue].0;
-        let node = self.nodes.get(client as usize)?.as_ref().expect("a head waits");
+        let node = self.nodes.get(client.slot())?.as_ref().expect("a head waits");
         Some(Head { client, arrival: node.arrival, since: node.since })
     }
 
     /// The queue of a waiting client, and how it stands there.
-    pub(super) fn place(&self, client: u32) -> Option<(usize, Head)> {
-        let node = self.nodes.get(client as usize)?.as_ref()?;
+    pub(super) fn place(&self, client: ClientKey) -> Option<(usize, Head)> {
+        let node = self.nodes.get(client.slot())?.as_ref()?;
         Some((usize::from(node.queue), Head { client, arrival: node.arrival, since: node.since }))
     }
 
     /// The first of a queue, in order.
-    pub(super) fn first(&self, queue: usize, count: usize) -> impl Iterator<Item = u32> {
-        let follow = |&client: &u32| {
-            let next = self.nodes[client as usize].as_ref().expect("neighbours wait too").next;
+    pub(super) fn first(&self, queue: usize, count: usize) -> impl Iterator<Item = ClientKey> {
+        let follow = |&client: &ClientKey| {
+            let next = self.nodes[client.slot()].as_ref().expect("neighbours wait too").next;
             (next != NOWHERE).then_some(next)
         };
         let head = self.head(queue).map(|head| head.client);
@@ -145,12 +147,12 @@ impl<const QUEUES: usize> Lists<QUEUES> {
 
     /// The last of a queue, from its end on.
     pub(super) fn last(&self, queue: usize) -> impl Iterator<Item = Head> {
-        let head = |client: u32| {
-            let node = self.nodes.get(client as usize)?.as_ref().expect("who is in a list waits");
+        let head = |client: ClientKey| {
+            let node = self.nodes.get(client.slot())?.as_ref().expect("who is in a list waits");
             Some(Head { client, arrival: node.arrival, since: node.since })
         };
         let previous = move |last: &Head| {
-            head(self.nodes[last.client as usize].as_ref().expect("neighbours wait too").previous)
+            head(self.nodes[last.client.slot()].as_ref().expect("neighbours wait too").previous)
         };
         std::iter::successors(head(self.ends[queue].1), previous)
     }
@@ -164,7 +166,7 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         self.lengths[queue]
     }
 
-    fn node(&mut self, client: u32) -> &mut Node {
-        self.nodes[client as usize].as_mut().expect("neighbours wait too")
+    fn node(&mut self, client: ClientKey) -> &mut Node {
+        self.nodes[client.slot()].as_mut().expect("neighbours wait too")
     }
 }

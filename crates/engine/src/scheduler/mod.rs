@@ -42,6 +42,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::client::priority::Priority;
+use crate::ids::ClientKey;
 use crate::learned::long_permits::Allowed;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};
 use crate::workers::{Extra, Place, Workers};
@@ -212,7 +213,14 @@ impl Scheduler {
     }
 
     /// Queues the statement of a client, which must not be waiting yet.
-    pub(crate) fn enqueue(&mut self, now: Instant, client: u32, lane: Lane, need: Need, standing: Standing) {
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Instant,
+        client: ClientKey,
+        lane: Lane,
+        need: Need,
+        standing: Standing,
+    ) {
         let by_age = self.group.is_none()
             && matches!(lane, Lane::Blocking | Lane::Holding | Lane::High | Lane::Contended);
         // One that comes again, where the newest goes first, is as good as new.
@@ -227,7 +235,7 @@ impl Scheduler {
     }
 
     /// In which lane a client's statement waits, if one does.
-    pub(crate) fn waits_in(&self, client: u32) -> Option<Lane> {
+    pub(crate) fn waits_in(&self, client: ClientKey) -> Option<Lane> {
         self.lists.place(client).map(|(queue, _)| lane_of(queue))
     }
 
@@ -237,7 +245,7 @@ impl Scheduler {
     }
 
     /// Others wait for what this client holds: its statement, if one waits, goes before all others.
-    pub(crate) fn goes_first(&mut self, client: u32) {
+    pub(crate) fn goes_first(&mut self, client: ClientKey) {
         let Some((from, _)) = self.lists.place(client) else { return };
         if matches!(lane_of(from), Lane::Holding | Lane::High | Lane::KickedUp | Lane::Contended) {
             self.change_lane(client, Lane::Blocking);
@@ -250,18 +258,18 @@ impl Scheduler {
     }
 
     /// The long statement that waits for others of its kind to end, if one does.
-    pub(crate) fn peek_long(&self) -> Option<u32> {
+    pub(crate) fn peek_long(&self) -> Option<ClientKey> {
         let first = self.first_of(Lane::Long, true).filter(|_| !self.may_start(Lane::Long));
         first.map(|(_, client)| client)
     }
 
     /// The first statement of a contended kind, whether or not one more may be in work.
-    pub(crate) fn peek_contended(&self, backend_free: bool) -> Option<u32> {
+    pub(crate) fn peek_contended(&self, backend_free: bool) -> Option<ClientKey> {
         self.first_of(Lane::Contended, backend_free).map(|(_, client)| client)
     }
 
     /// All of them, those that hold a backend first.
-    pub(crate) fn contended(&self) -> Vec<u32> {
+    pub(crate) fn contended(&self) -> Vec<ClientKey> {
         let of = |need| self.lists.first(queue(Lane::Contended, need), usize::MAX);
         [Need::Holds, Need::Any].into_iter().flat_map(of).collect()
     }
@@ -272,19 +280,19 @@ impl Scheduler {
     }
 
     /// Moves a waiting statement to another lane; it keeps its place in the order of all arrivals.
-    pub(crate) fn change_lane(&mut self, client: u32, lane: Lane) {
+    pub(crate) fn change_lane(&mut self, client: ClientKey, lane: Lane) {
         let Some((queue, head)) = self.lists.remove(client) else { return };
         self.lists.push(self::queue(lane, need_of(queue)), client, head.arrival, head.since);
     }
 
     /// Takes a client's statement out of its queue: the client has gone, or was killed. False where it did not wait.
-    pub(crate) fn remove(&mut self, client: u32) -> bool {
+    pub(crate) fn remove(&mut self, client: ClientKey) -> bool {
         self.lists.remove(client).is_some()
     }
 
     /// The statement that would run next, without a regard for permits. With `backend_free` false only statements whose
     /// client holds a backend are considered.
-    pub(crate) fn peek(&self, backend_free: bool) -> Option<u32> {
+    pub(crate) fn peek(&self, backend_free: bool) -> Option<ClientKey> {
         // It is asked several times a turn, and mostly nothing waits any more.
         if self.lists.is_empty() {
             return None;
@@ -299,13 +307,13 @@ impl Scheduler {
     }
 
     /// Who would run next if it were not the turn of a statement that has waited too long.
-    pub(crate) fn passed_over(&self) -> Option<u32> {
+    pub(crate) fn passed_over(&self) -> Option<ClientKey> {
         let (_, client) = self.first_of(Lane::Holding, true)?;
         (self.holders_in_a_row >= HOLDERS_IN_A_ROW).then_some(client)
     }
 
     /// The first of the high queue, where it has waited too long.
-    fn overdue(&self, backend_free: bool) -> Option<u32> {
+    fn overdue(&self, backend_free: bool) -> Option<ClientKey> {
         let firsts =
             [Lane::High, Lane::KickedUp].into_iter().filter_map(|lane| self.first_of(lane, backend_free));
         let (head, client) = firsts.min_by_key(|(head, _)| head.arrival)?;
@@ -313,7 +321,7 @@ impl Scheduler {
     }
 
     /// Whether a permit is free for a waiting statement.
-    pub(crate) fn has_permit(&self, client: u32) -> bool {
+    pub(crate) fn has_permit(&self, client: ClientKey) -> bool {
         let Some((lane, place)) = self.standing(client) else { return false };
         match &self.group {
             Some(group) => group.may_start(lane, self.running),
@@ -322,7 +330,7 @@ impl Scheduler {
     }
 
     /// Takes a permit for a waiting statement, if one is free for it. [`Self::start`] or [`Self::put_back`] comes next.
-    pub(crate) fn take_permit(&mut self, client: u32) -> Option<Grant> {
+    pub(crate) fn take_permit(&mut self, client: ClientKey) -> Option<Grant> {
         let (lane, place) = self.standing(client)?;
         let grant = match (&self.group, lane) {
             (Some(group), _) => group.may_start(lane, self.running).then(|| {
@@ -347,12 +355,12 @@ impl Scheduler {
     }
 
     /// Whether a waiting statement has to wait for another long one to end, whatever permits are free.
-    pub(crate) fn waits_for_long(&self, client: u32) -> bool {
+    pub(crate) fn waits_for_long(&self, client: ClientKey) -> bool {
         matches!(self.standing(client), Some((Lane::Long, _))) && !self.may_start(Lane::Long)
     }
 
     /// Takes a statement out of its queue: it has a permit, its own or that of the backend it is sent to.
-    pub(crate) fn start(&mut self, client: u32) {
+    pub(crate) fn start(&mut self, client: ClientKey) {
         let waited = self.lists.remove(client);
         debug_assert!(waited.is_some(), "only a waiting statement starts");
         let holding = waited.is_some_and(|(queue, _)| lane_of(queue) == Lane::Holding);
@@ -385,7 +393,7 @@ impl Scheduler {
     }
 
     /// Tells the other workers which statement of this one waits for nothing but a permit, if any.
-    pub(crate) fn want(&self, client: Option<u32>) {
+    pub(crate) fn want(&self, client: Option<ClientKey>) {
         let place = client.filter(|_| self.group.is_none()).and_then(|client| self.place(client));
         self.workers.want(self.worker, place);
     }
@@ -492,12 +500,12 @@ impl Scheduler {
     }
 
     /// Where a waiting statement stands among those of all workers.
-    fn place(&self, client: u32) -> Option<Place> {
+    fn place(&self, client: ClientKey) -> Option<Place> {
         self.standing(client).map(|(_, place)| place)
     }
 
     /// The lane of a waiting statement, and its place.
-    fn standing(&self, client: u32) -> Option<(Lane, Place)> {
+    fn standing(&self, client: ClientKey) -> Option<(Lane, Place)> {
         let (queue, head) = self.lists.place(client)?;
         let lane = lane_of(queue);
         Some((lane, self.place_in(lane, self.stands_for(lane, need_of(queue), head))))

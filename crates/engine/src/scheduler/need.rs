@@ -3,10 +3,11 @@
 use seam::Instant;
 
 use super::{LANES, Lane, Need, Scheduler, queue};
+use crate::ids::ClientKey;
 
 impl Scheduler {
     /// The statement that has waited longest for a backend, and since when.
-    pub(crate) fn oldest_in_need(&self) -> Option<(u32, Instant)> {
+    pub(crate) fn oldest_in_need(&self) -> Option<(ClientKey, Instant)> {
         LANES
             .into_iter()
             .filter(|&lane| self.may_start(lane) || (lane == Lane::Contended && self.contended_room > 0))
@@ -16,7 +17,7 @@ impl Scheduler {
     }
 
     /// The first so many statements that need a backend, in about the order in which they would run.
-    pub(crate) fn first_in_need(&self, count: usize) -> Vec<u32> {
+    pub(crate) fn first_in_need(&self, count: usize) -> Vec<ClientKey> {
         let low = match self.kicked_up_is_last() {
             true => [Lane::Low, Lane::Long, Lane::KickedUp],
             false => [Lane::KickedUp, Lane::Low, Lane::Long],
@@ -31,7 +32,7 @@ impl Scheduler {
     }
 
     /// The first so many statements of contended kinds that need a backend.
-    pub(crate) fn contended_in_need(&self, count: usize) -> Vec<u32> {
+    pub(crate) fn contended_in_need(&self, count: usize) -> Vec<ClientKey> {
         self.new_in_order(Lane::Contended, count)
     }
 

@@ -20,6 +20,7 @@ use seam::Instant;
 
 use super::list::Head;
 use super::{Lane, Need, Scheduler, lane_of, need_of, queue};
+use crate::ids::ClientKey;
 
 /// Who goes first in a queue of new work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,7 +105,7 @@ pub(super) const ORDERS: usize = 3;
 
 impl Scheduler {
     /// A client does not want its statement any more, which waits here or does not.
-    pub(crate) fn note_abandoned_wait(&mut self, now: Instant, client: u32) {
+    pub(crate) fn note_abandoned_wait(&mut self, now: Instant, client: ClientKey) {
         if let Some((queue, head)) = self.lists.place(client)
             && need_of(queue) == Need::Any
         {
@@ -141,7 +142,7 @@ impl Scheduler {
     }
 
     /// A statement that others have joined goes with the newest, where these go first.
-    pub(crate) fn renew(&mut self, client: u32) {
+    pub(crate) fn renew(&mut self, client: ClientKey) {
         let Some((queue, _)) = self.lists.place(client) else { return };
         if need_of(queue) == Need::Any
             && self.is_newest_first(lane_of(queue))
@@ -152,7 +153,7 @@ impl Scheduler {
     }
 
     /// Who of a lane goes next, and who stands first in its queue, by whose place it goes.
-    pub(super) fn first_of(&self, lane: Lane, backend_free: bool) -> Option<(Head, u32)> {
+    pub(super) fn first_of(&self, lane: Lane, backend_free: bool) -> Option<(Head, ClientKey)> {
         let holds = self.lists.head(queue(lane, Need::Holds)).map(|head| (head, head.client));
         let any = self.lists.head(queue(lane, Need::Any)).filter(|_| backend_free);
         let any = any.map(|head| (head, self.next_new(lane, head)));
@@ -160,7 +161,7 @@ impl Scheduler {
     }
 
     /// The new work of a lane in the order in which it goes, about.
-    pub(super) fn new_in_order(&self, lane: Lane, count: usize) -> Vec<u32> {
+    pub(super) fn new_in_order(&self, lane: Lane, count: usize) -> Vec<ClientKey> {
         let queue = queue(lane, Need::Any);
         match self.is_newest_first(lane) {
             true => self.lists.last(queue).map(|head| head.client).take(count).collect(),
@@ -182,7 +183,7 @@ impl Scheduler {
         self.is_newest_first(Lane::KickedUp) && !turn
     }
 
-    fn next_new(&self, lane: Lane, first: Head) -> u32 {
+    fn next_new(&self, lane: Lane, first: Head) -> ClientKey {
         if !self.is_newest_first(lane) || (self.is_turn_of_oldest(lane) && self.has_its_turn(lane, &first)) {
             return first.client;
         }

@@ -7,6 +7,7 @@ use seam::Instant;
 
 use super::{Grant, Lane, Need, Scheduler, Standing};
 use crate::client::priority::Priority;
+use crate::ids::client_key;
 use crate::settings::{HighPrioMode, Settings};
 use crate::workers::Workers;
 
@@ -23,7 +24,7 @@ pub(super) fn scheduler(permits: u32, mode: HighPrioMode, tickets: u32) -> Sched
 /// Queues a statement of a client that holds nothing.
 pub(super) fn put(scheduler: &mut Scheduler, now: Instant, client: u32, lane: Lane, need: Need) {
     let standing = Standing { began: scheduler.arrival(), ..Standing::default() };
-    scheduler.enqueue(now, client, lane, need, standing);
+    scheduler.enqueue(now, client_key(client), lane, need, standing);
 }
 
 pub(super) fn at(millis: u64) -> Instant {
@@ -37,7 +38,7 @@ pub(super) fn run(scheduler: &mut Scheduler, backend_free: bool) -> Vec<u32> {
         && scheduler.take_permit(client).is_some()
     {
         scheduler.start(client);
-        started.push(client);
+        started.push(client.number());
     }
     started
 }
@@ -58,7 +59,7 @@ fn without_a_free_backend_those_who_hold_one_go_on() {
     put(&mut s, at(0), 1, Lane::Low, Need::Any);
     put(&mut s, at(1), 2, Lane::Low, Need::Holds);
     assert_eq!(run(&mut s, false), [2]);
-    assert_eq!(s.oldest_in_need(), Some((1, at(0))));
+    assert_eq!(s.oldest_in_need(), Some((client_key(1), at(0))));
     assert_eq!(run(&mut s, true), [1]);
 }
 
@@ -69,11 +70,11 @@ fn a_long_wait_leads_to_the_high_queue() {
     put(&mut s, at(900), 2, Lane::High, Need::Holds);
     assert_eq!(s.next_kick_up(), Some(at(1000)));
     s.kick_up(at(999));
-    assert_eq!(s.peek(true), Some(2));
+    assert_eq!(s.peek(true), Some(client_key(2)));
     s.kick_up(at(1000));
     // Both are high now; client 1 came into that queue last.
     assert_eq!(run(&mut s, true), [2]);
-    assert_eq!(s.peek(true), Some(1));
+    assert_eq!(s.peek(true), Some(client_key(1)));
     assert_eq!(s.next_kick_up(), None);
 }
 
@@ -114,7 +115,7 @@ fn long_statements_leave_the_other_permits_alone() {
     put(&mut s, at(1), 4, Lane::Low, Need::Any);
     // A quarter of eight.
     assert_eq!(run(&mut s, true), [0, 1, 4]);
-    assert_eq!(s.peek_long(), Some(2));
+    assert_eq!(s.peek_long(), Some(client_key(2)));
     assert_eq!((s.free_permits(), s.in_need(), s.waiting()), (5, 0, 2));
     assert_eq!(s.oldest_in_need(), None, "they wait for no backend");
     put(&mut s, at(2), 5, Lane::Low, Need::Any);
@@ -122,7 +123,7 @@ fn long_statements_leave_the_other_permits_alone() {
     s.finish();
     assert_eq!(run(&mut s, true), [], "a permit alone is not enough");
     s.finish_long();
-    assert_eq!(s.first_in_need(10), [2]);
+    assert_eq!(s.first_in_need(10), [2].map(client_key));
     assert_eq!(run(&mut s, true), [2]);
 }
 
@@ -142,9 +143,9 @@ fn a_long_statement_does_not_starve() {
     put(&mut s, at(0), 1, Lane::Long, Need::Any);
     put(&mut s, at(1), 2, Lane::High, Need::Holds);
     s.kick_up(at(999));
-    assert_eq!(s.peek(true), Some(2));
+    assert_eq!(s.peek(true), Some(client_key(2)));
     s.kick_up(at(1000));
-    assert_eq!(s.peek(true), Some(1));
+    assert_eq!(s.peek(true), Some(client_key(1)));
 }
 
 #[test]
@@ -153,8 +154,8 @@ fn a_statement_that_changes_its_lane_keeps_its_arrival() {
     put(&mut s, at(0), 1, Lane::Low, Need::Holds);
     put(&mut s, at(1), 2, Lane::Low, Need::Any);
     put(&mut s, at(2), 3, Lane::Long, Need::Any);
-    s.change_lane(1, Lane::Long);
-    s.change_lane(3, Lane::Low);
+    s.change_lane(client_key(1), Lane::Long);
+    s.change_lane(client_key(3), Lane::Low);
     assert_eq!(s.in_need(), 2);
     assert_eq!(run(&mut s, true), [1, 2, 3]);
 }
@@ -163,13 +164,13 @@ fn a_statement_that_changes_its_lane_keeps_its_arrival() {
 fn a_long_statement_without_a_backend_gives_back_what_it_took() {
     let mut s = scheduler(4, HighPrioMode::Transactions, u32::MAX);
     put(&mut s, at(0), 1, Lane::Long, Need::Any);
-    let grant = s.take_permit(1).expect("permits are free");
+    let grant = s.take_permit(client_key(1)).expect("permits are free");
     s.put_back(grant);
     assert_eq!((s.free_permits(), s.running()), (4, 0));
-    assert!(s.take_permit(1).is_some_and(Grant::is_long));
-    s.start(1);
+    assert!(s.take_permit(client_key(1)).is_some_and(Grant::is_long));
+    s.start(client_key(1));
     put(&mut s, at(1), 2, Lane::Long, Need::Any);
-    assert!(s.take_permit(2).is_none() && s.waits_for_long(2));
+    assert!(s.take_permit(client_key(2)).is_none() && s.waits_for_long(client_key(2)));
     assert_eq!(s.running(), 1);
 }
 
@@ -286,13 +287,13 @@ proptest! {
                 Step::Remove { client } => {
                     let waited = model.waiting.iter().any(|entry| entry.client == client);
                     model.waiting.retain(|entry| entry.client != client);
-                    prop_assert_eq!(s.remove(client), waited);
+                    prop_assert_eq!(s.remove(client_key(client)), waited);
                 }
                 Step::Start { backend_free } => {
                     let expected = model.first(backend_free);
-                    prop_assert_eq!(s.peek(backend_free), expected.map(|entry| entry.client));
-                    if let Some(entry) = expected && let Some(grant) = s.take_permit(entry.client) {
-                        s.start(entry.client);
+                    prop_assert_eq!(s.peek(backend_free), expected.map(|entry| client_key(entry.client)));
+                    if let Some(entry) = expected && let Some(grant) = s.take_permit(client_key(entry.client)) {
+                        s.start(client_key(entry.client));
                         let long = grant.is_long();
                         prop_assert_eq!(long, entry.lane == Lane::Long);
                         model.waiting.retain(|waiting| waiting.client != entry.client);
@@ -336,7 +337,7 @@ fn who_holds_locks_goes_first_and_the_oldest_of_them() {
     put(&mut s, at(0), 1, Lane::Low, Need::Any);
     for (client, standing) in [(2, reads), (3, wrote), (4, wrote_before), (5, blocks)] {
         let lane = s.lane(standing, Priority::default(), &mut tickets);
-        s.enqueue(at(1), client, lane, Need::Holds, standing);
+        s.enqueue(at(1), client_key(client), lane, Need::Holds, standing);
     }
     assert_eq!(run(&mut s, true), [5, 4], "one permit, and one more that is kept for who holds locks");
     s.finish();
@@ -356,7 +357,7 @@ fn others_that_wait_for_a_client_move_it_to_the_front_past_all_permits() {
     put(&mut s, at(0), 2, Lane::High, Need::Holds);
     put(&mut s, at(0), 3, Lane::High, Need::Holds);
     assert_eq!(run(&mut s, true), []);
-    s.goes_first(3);
+    s.goes_first(client_key(3));
     assert_eq!(run(&mut s, true), [3]);
 }
 
@@ -372,7 +373,7 @@ fn who_holds_locks_does_not_starve_the_others() {
         ..Standing::default()
     };
     for client in 0..10 {
-        s.enqueue(at(0), client, Lane::Holding, Need::Holds, holds(client));
+        s.enqueue(at(0), client_key(client), Lane::Holding, Need::Holds, holds(client));
     }
     let mut running = std::collections::VecDeque::new();
     let mut started_at = None;
@@ -386,7 +387,7 @@ fn who_holds_locks_does_not_starve_the_others() {
         running.extend(started);
         if let Some(client) = running.pop_front() {
             s.finish();
-            s.enqueue(at(step), client, Lane::Holding, Need::Holds, holds(client));
+            s.enqueue(at(step), client_key(client), Lane::Holding, Need::Holds, holds(client));
         }
     }
     assert!(started_at.is_some_and(|at| (1_000..1_100).contains(&at)), "{started_at:?}");
@@ -399,12 +400,12 @@ fn whoever_gives_a_permit_back_wakes_who_may_take_a_kept_one() {
         [0, 1].map(|worker| Scheduler::new(&Settings::default(), workers.clone(), worker));
     let holds = Standing { in_transaction: true, holds_locks: true, ..Standing::default() };
     for client in 0..2 {
-        one.enqueue(at(0), client, Lane::Holding, Need::Holds, holds);
+        one.enqueue(at(0), client_key(client), Lane::Holding, Need::Holds, holds);
     }
     assert_eq!(run(&mut one, true), [0, 1], "a usual permit and a kept one");
-    other.enqueue(at(0), 7, Lane::Holding, Need::Holds, holds);
+    other.enqueue(at(0), client_key(7), Lane::Holding, Need::Holds, holds);
     assert_eq!(run(&mut other, true), []);
-    other.want(Some(7));
+    other.want(Some(client_key(7)));
     one.finish();
     assert_eq!(workers.next_to_wake(0), Some(1));
     assert_eq!(run(&mut other, true), [7]);
@@ -421,11 +422,11 @@ fn late_comers_find_their_places() {
     }
     // From both ends and the middle, some leaving in between.
     for client in [5, 7, 0, 19, 6, 12, 3] {
-        s.change_lane(client, Lane::High);
+        s.change_lane(client_key(client), Lane::High);
     }
-    s.remove(6);
+    s.remove(client_key(6));
     for client in [8, 1, 18] {
-        s.change_lane(client, Lane::High);
+        s.change_lane(client_key(client), Lane::High);
     }
     let first = run(&mut s, true);
     assert_eq!(first[..9], [0, 1, 3, 5, 7, 8, 12, 18, 19]);

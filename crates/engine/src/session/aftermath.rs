@@ -8,6 +8,7 @@ use wire::{Capabilities, Column, ColumnDescription, ColumnType, ResultSetWriter,
 use super::sql_states::SqlState;
 use crate::backend::ServerError;
 use crate::client::last_gtid::Gtid;
+use crate::ids::BackendKey;
 use crate::steps;
 
 /// A client's latest results, kept from one statement to the next.
@@ -16,7 +17,7 @@ pub(crate) struct Aftermath {
     /// LAST_INSERT_ID(), where it is known.
     pub(crate) last_insert_id: u64,
     /// The backend on which LAST_INSERT_ID() would say so by itself.
-    pub(crate) insert_id_at: Option<u32>,
+    pub(crate) insert_id_at: Option<BackendKey>,
     /// Whether LAST_INSERT_ID() has changed only the server knows: an OK reports an explicit value for the column too, which
     /// does not change it.
     pub(crate) insert_id: InsertId,

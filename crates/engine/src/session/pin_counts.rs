@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::session::pins::Pins;
 
 /// Kinds of statements are counted apart from each other up to so many, about 100 bytes each; the rest is counted together.
@@ -88,7 +89,7 @@ impl PinCounts {
 
 impl Engine {
     /// A client's statement starts: is it multiplexed, and if not, why?
-    pub(crate) fn count_multiplexing(&mut self, client: usize) {
+    pub(crate) fn count_multiplexing(&mut self, client: ClientKey) {
         let client = &self.clients[client];
         let pins = client.pins.without(Pins::THREAD_HANDLING);
         if !pins.is_empty() {

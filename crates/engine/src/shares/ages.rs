@@ -8,11 +8,12 @@ use seam::Instant;
 use super::Flow;
 use super::queue::Arrival;
 use super::table::Name;
+use crate::ids::ClientKey;
 use crate::scheduler::Class;
 use crate::steps;
 
 /// A statement and its client.
-type Waiting = (Arrival, u32);
+type Waiting = (Arrival, ClientKey);
 
 const CLASSES: usize = Class::ALL.len();
 
@@ -101,7 +102,7 @@ impl Ages {
     }
 
     /// The last of each flow, the latest of them first.
-    pub(super) fn latest(&self, class: Class) -> impl Iterator<Item = u32> {
+    pub(super) fn latest(&self, class: Class) -> impl Iterator<Item = ClientKey> {
         self.newest[class as usize].iter().rev().map(|&(_, client)| client).inspect(|_| steps::add(1))
     }
 }

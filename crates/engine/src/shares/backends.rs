@@ -8,9 +8,9 @@ use wire::StatusFlags;
 
 use super::Shares;
 use super::table::Name;
-use crate::client::commands::key_u32;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
+use crate::ids::ClientKey;
 use crate::scheduler::{Lane, Standing};
 use crate::workers::users::{Bound, Usage};
 
@@ -20,7 +20,7 @@ pub(crate) type HeldUp = BTreeMap<Name, (Usage, Instant)>;
 impl Engine {
     /// A statement that would start finds no backend in use by its client. Where its user uses as many as it may, it goes back to wait
     /// for its share.
-    pub(crate) fn leaves_room_for_others(&mut self, key: usize) -> bool {
+    pub(crate) fn leaves_room_for_others(&mut self, key: ClientKey) -> bool {
         if self.clients[key].backend.is_some() || self.user_may_use_one_more(key) {
             return false;
         }
@@ -33,16 +33,16 @@ impl Engine {
         let identity = client.identity.expect("whose user has a share");
         let usage = self.identities.usage(identity, &self.workers.users).clone();
         let user = self.flow_of(key).user;
-        self.scheduler.remove(key_u32(key));
+        self.scheduler.remove(key);
         self.change_lane(key, lane);
         self.shares.hold_up(&user, usage, self.now);
-        self.park_again(key_u32(key), since, lane, standing);
+        self.park_again(key, since, lane, standing);
         true
     }
 
     /// Whether the user of a client may use one more backend, for what this one waits for. What asks for the schema of logins is
     /// everybody's.
-    pub(crate) fn user_may_use_one_more(&self, key: usize) -> bool {
+    pub(crate) fn user_may_use_one_more(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
         let (Some(identity), Some(request)) = (client.identity, &client.request) else { return true };
         let since = request.arrival.at;
@@ -54,7 +54,7 @@ impl Engine {
 
     /// Whether what a client waits for gives its backend back at its end. How many of such statements run is what permits are for, and
     /// those that wait for locks have lanes of their own.
-    pub(crate) fn keeps_no_backend(&self, key: usize) -> bool {
+    pub(crate) fn keeps_no_backend(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
         client.request.as_ref().is_some_and(|request| {
             let statement = &request.statement;
@@ -106,12 +106,12 @@ impl Engine {
                 break;
             }
             let percent = self.settings.user_backends_share;
-            let identity = self.clients[key as usize].identity.expect("it has a user");
+            let identity = self.clients[key].identity.expect("it has a user");
             let backends = self.identities.usage(identity, &self.workers.users).backends();
             let user = String::from_utf8_lossy(&self.identities.identity(identity).account.user);
             let error = MySqlError::user_backends(&user, backends, percent);
             self.limit_reached("user_backends_share", u64::from(percent));
-            self.cancel_queued(key as usize, &error);
+            self.cancel_queued(key, &error);
         }
     }
 
@@ -141,6 +141,7 @@ mod tests {
 
     use super::*;
     use crate::client::commands::tests::{connection, engine, engine_among};
+    use crate::ids::client_key;
     use crate::learned::digests::tests::execution;
     use crate::scheduler::Class;
     use crate::session::{Charset, SessionState};
@@ -176,15 +177,15 @@ mod tests {
         assert!(engine.workers.take_long_permit(0, Place::low(0)).is_some(), "the only one");
         for client in [0, 1] {
             send(&mut engine, client, b"SELECT 1 FROM t");
-            let fingerprint = engine.clients[client as usize].request.as_ref().unwrap().fingerprint();
+            let fingerprint = engine.clients[client_key(client)].request.as_ref().unwrap().fingerprint();
             for _ in 0..2 {
                 engine.digests.add(Instant::START, fingerprint, None);
                 engine.digests.record(Instant::START, &execution(fingerprint, 1_000));
             }
-            engine.change_lane(client as usize, Lane::Long);
-            engine.park_again(client, at(100), Lane::Long, Standing::default());
+            engine.change_lane(client_key(client), Lane::Long);
+            engine.park_again(client_key(client), at(100), Lane::Long, Standing::default());
         }
-        let identity = engine.clients[0].identity.expect("all have logged in");
+        let identity = engine.clients[client_key(0)].identity.expect("all have logged in");
         let usage = engine.identities.usage(identity, &engine.workers.users).clone();
         let bound = engine.bound_of_users();
         let mut used = Vec::new();
@@ -205,7 +206,7 @@ mod tests {
     fn what_comes_later_does_not_overtake_what_waits_for_its_user_to_use_fewer() {
         let mut engine = engine(3, Settings::default());
         engine.server.answered();
-        let identity = engine.clients[0].identity.expect("all have logged in");
+        let identity = engine.clients[client_key(0)].identity.expect("all have logged in");
         let usage = engine.identities.usage(identity, &engine.workers.users).clone();
         let mut used: Vec<_> = (0..engine.workers.places.most()).map(|_| usage.begin(0)).collect();
         let parked = |engine: &Engine| engine.shares.waiting(Class::Short);
@@ -218,9 +219,9 @@ mod tests {
         send(&mut engine, 1, b"LOCK TABLES t WRITE");
         assert_eq!(parked(&engine), 2, "it stands behind the first");
         let charset = Charset { client: b"utf8mb4"[..].into(), ..Charset::default() };
-        engine.clients[2].session =
+        engine.clients[client_key(2)].session =
             Some(engine.sessions.hold(SessionState { charset, ..SessionState::default() }));
-        engine.clients[2].status = StatusFlags::AUTOCOMMIT;
+        engine.clients[client_key(2)].status = StatusFlags::AUTOCOMMIT;
         send(&mut engine, 2, b"SELECT 1 FROM t");
         assert_eq!(parked(&engine), 2, "what keeps no backend takes none from those");
         engine.handle(Instant::START, Input::TurnEnd);

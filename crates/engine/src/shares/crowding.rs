@@ -17,6 +17,7 @@ use seam::Instant;
 
 use super::{AT_ONCE, FairShare, Room};
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::scheduler::{Class, Standing};
 
 /// Somebody has to have waited for so long: what waits for less is no queue that anybody notices, but the order of a turn or two.
@@ -90,7 +91,7 @@ impl Engine {
     }
 
     /// A statement has come that waits for its share.
-    pub(super) fn prolong_crowding(&self, client: u32) {
+    pub(super) fn prolong_crowding(&self, client: ClientKey) {
         let ends = self.workers.crowded_until();
         if self.now + LASTS / 2 < ends || !self.shares.is_light(client) {
             return;
@@ -123,9 +124,9 @@ impl Engine {
         }
     }
 
-    fn look_for_crowding_among(&self, looked_at: &[u32]) {
+    fn look_for_crowding_among(&self, looked_at: &[ClientKey]) {
         let identities: Vec<_> =
-            looked_at.iter().filter_map(|&client| self.clients[client as usize].identity).collect();
+            looked_at.iter().filter_map(|&client| self.clients[client].identity).collect();
         if identities.windows(2).all(|two| two[0] == two[1]) {
             return;
         }
@@ -145,12 +146,11 @@ impl Engine {
         for class in Class::ALL {
             // Beside those are some that have had their turn here, and wait for a backend.
             for client in self.scheduler.some_plain(class, 4 * AT_ONCE) {
-                let key = client as usize;
-                if moved == AT_ONCE || self.shares.counts(client) || self.checks_schema(key) {
+                if moved == AT_ONCE || self.shares.counts(client) || self.checks_schema(client) {
                     continue;
                 }
                 let Some(since) = self.scheduler.take_plain(class, client) else { continue };
-                let flow = self.flow_of(key);
+                let flow = self.flow_of(client);
                 let settings = &self.settings.shares;
                 self.shares.park(settings, flow, since, client, class.lane(), Standing::default());
                 moved += 1;
@@ -181,12 +181,12 @@ pub(super) fn is_light(of_user: u64, all: u64, users: u64) -> bool {
 
 impl super::Shares {
     /// Whether a client's statement counts here.
-    fn counts(&self, client: u32) -> bool {
+    fn counts(&self, client: ClientKey) -> bool {
         self.flow_of_ticket(client).is_some()
     }
 
     /// Whether it is one of a light user's.
-    fn is_light(&self, client: u32) -> bool {
+    fn is_light(&self, client: ClientKey) -> bool {
         let name = self.flow_of_ticket(client).and_then(|flow| FairShare::Crowding.name_of(flow));
         name.is_some_and(|name| self.is_light_user(&name))
     }

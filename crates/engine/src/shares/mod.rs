@@ -38,8 +38,8 @@ use std::time::Duration;
 
 use seam::{Instant, Peer};
 
-use crate::client::commands::key_u32;
 use crate::engine::Engine;
+use crate::ids::ClientKey;
 use crate::scheduler::{Class, Lane, Need, Standing};
 
 /// Who gets how much of the server.
@@ -91,17 +91,16 @@ impl Engine {
     pub(crate) fn queue_for_share(
         &mut self,
         since: Instant,
-        key: usize,
+        client: ClientKey,
         lane: Lane,
         need: Need,
         standing: Standing,
     ) {
-        let client = key_u32(key);
         let settings = &self.settings.shares;
-        let checks_schema = self.checks_schema(key);
-        let held_up = need == Need::Any && self.is_held_up(key);
+        let checks_schema = self.checks_schema(client);
+        let held_up = need == Need::Any && self.is_held_up(client);
         if (self.shares_are_on() || held_up) && !checks_schema {
-            let flow = self.flow_of(key);
+            let flow = self.flow_of(client);
             if need == Need::Any {
                 self.shares.park(settings, flow, since, client, lane, standing);
                 return self.prolong_crowding(client);
@@ -153,7 +152,7 @@ impl Engine {
             let overdue_after =
                 self.newest_of_share_may_go_first().then_some(self.settings.prio_kickup_timer);
             let Some(parked) = self.next_of_shares(room, overdue_after) else { break };
-            if self.enter_long_lane(parked.client as usize) {
+            if self.enter_long_lane(parked.client) {
                 parked_again += 1;
                 self.park_again(parked.client, parked.since, Lane::Long, parked.standing);
                 continue;
@@ -175,9 +174,9 @@ impl Engine {
         let mut moved = 0;
         while moved < AT_ONCE
             && let Some((client, since)) = self.shares.oldest(Class::Long)
-            && !self.is_still_long(client as usize)
+            && !self.is_still_long(client)
         {
-            self.change_lane(client as usize, Lane::Low);
+            self.change_lane(client, Lane::Low);
             self.park_again(client, since, Lane::Low, Standing::default());
             moved += 1;
         }
@@ -185,8 +184,8 @@ impl Engine {
     }
 
     /// A statement waits for its share, and has before, or was handed on: with the others of this lane from now on.
-    fn park_again(&mut self, client: u32, since: Instant, lane: Lane, standing: Standing) {
-        let flow = self.flow_of(client as usize);
+    fn park_again(&mut self, client: ClientKey, since: Instant, lane: Lane, standing: Standing) {
+        let flow = self.flow_of(client);
         self.shares.ended(&self.settings.shares, client, self.now);
         self.shares.park(&self.settings.shares, flow, since, client, lane, standing);
     }
@@ -215,15 +214,15 @@ impl Engine {
     }
 
     /// The new work of a class that has waited longest, and since when.
-    pub(crate) fn oldest_new(&self, class: Class) -> Option<(u32, Instant)> {
+    pub(crate) fn oldest_new(&self, class: Class) -> Option<(ClientKey, Instant)> {
         let both = self.scheduler.oldest_new(class).into_iter().chain(self.shares.oldest(class));
         both.min_by_key(|&(_, since)| since)
     }
 
     /// The new work of a class that came last, or one before it: a statement that answers others' too is the last to go.
-    pub(crate) fn newest_new(&self, class: Class) -> Option<u32> {
+    pub(crate) fn newest_new(&self, class: Class) -> Option<ClientKey> {
         let latest = || self.shares.latest(class).chain(self.scheduler.latest_new(class));
-        let alone = latest().take(LOOK_BACK).find(|&client| !self.leads_others(client as usize));
+        let alone = latest().take(LOOK_BACK).find(|&client| !self.leads_others(client));
         alone.or_else(|| latest().next())
     }
 
@@ -233,7 +232,7 @@ impl Engine {
     }
 
     /// Whether work of a client's user waits for the user to use fewer backends, or waits here for its turn behind that, as this has to.
-    fn is_held_up(&self, key: usize) -> bool {
+    fn is_held_up(&self, key: ClientKey) -> bool {
         let identity = self.clients[key].identity.filter(|_| self.shares.holds_any());
         identity.is_some_and(|identity| {
             self.shares.has_parked(&self.identities.identity(identity).account.user)
@@ -241,7 +240,7 @@ impl Engine {
         })
     }
 
-    fn flow_of(&self, key: usize) -> Flow {
+    fn flow_of(&self, key: ClientKey) -> Flow {
         let client = &self.clients[key];
         let settings = &self.settings.shares;
         let user = client.identity.map(|identity| (*self.identities.identity(identity).account.user).into());

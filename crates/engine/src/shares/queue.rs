@@ -7,6 +7,7 @@ use seam::Instant;
 
 use super::ages::Ends;
 use super::line::Stand;
+use crate::ids::ClientKey;
 use crate::scheduler::{Class, Lane, Order, Standing};
 use crate::steps;
 
@@ -20,7 +21,7 @@ pub(super) struct Arrival {
 /// A statement that is not in the scheduler's queues yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parked {
-    pub(crate) client: u32,
+    pub(crate) client: ClientKey,
     pub(crate) lane: Lane,
     pub(crate) standing: Standing,
     pub(crate) since: Instant,

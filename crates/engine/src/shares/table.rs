@@ -13,6 +13,7 @@ use super::crowding::{self, Crowding, LIGHT_WEIGHT};
 use super::line::{Gate, Line, Stand, Way};
 use super::queue::{Arrival, End, Parked, Queue, Turn};
 use super::{FairShare, SharesSettings};
+use crate::ids::{ClientKey, Key};
 use crate::scheduler::{Class, Lane, Standing};
 use crate::steps;
 
@@ -142,7 +143,7 @@ impl Shares {
         settings: &SharesSettings,
         flow: Flow,
         since: Instant,
-        client: u32,
+        client: ClientKey,
         lane: Lane,
         standing: Standing,
     ) {
@@ -218,14 +219,14 @@ impl Shares {
     }
 
     /// A statement that must not wait counts all the same.
-    pub(crate) fn pass(&mut self, settings: &SharesSettings, flow: Flow, client: u32) {
+    pub(crate) fn pass(&mut self, settings: &SharesSettings, flow: Flow, client: ClientKey) {
         let flow = Rc::new(flow);
         let counted = self.count(settings, &flow);
         let state = State::Underway { progress: Progress::Queued, charged: 0, counted };
         self.admit(client, Ticket::new(settings, &flow, state));
     }
 
-    fn admit(&mut self, client: u32, ticket: Ticket) {
+    fn admit(&mut self, client: ClientKey, ticket: Ticket) {
         let clock = self.clock;
         if let Some(name) = ticket.fair_share.name_of(&ticket.flow) {
             let meter = self.meters.entry(name).or_default();
@@ -242,14 +243,14 @@ impl Shares {
     }
 
     /// Another client's statement takes the place of this one's that is under way, where it counts here.
-    pub(crate) fn hand_over(&mut self, client: u32, to: u32) {
-        let Some(ticket) = self.tickets.get_mut(client as usize).and_then(Option::take) else { return };
+    pub(crate) fn hand_over(&mut self, client: ClientKey, to: ClientKey) {
+        let Some(ticket) = self.tickets.get_mut(client.slot()).and_then(Option::take) else { return };
         debug_assert!(matches!(ticket.state, State::Underway { .. }), "what waits has a place of its own");
         *self.ticket_slot(to) = Some(ticket);
     }
 
-    fn ticket_slot(&mut self, client: u32) -> &mut Option<Ticket> {
-        let slot = client as usize;
+    fn ticket_slot(&mut self, client: ClientKey) -> &mut Option<Ticket> {
+        let slot = client.slot();
         if self.tickets.len() <= slot {
             self.tickets.resize_with(slot + 1, || None);
         }
@@ -270,7 +271,7 @@ impl Shares {
         self.clock = self.clock.max(had);
         let counted = self.count(settings, &flow);
         let light = settings.fair_share == FairShare::Crowding && self.is_light_user(&flow.user);
-        let ticket = self.tickets[parked.client as usize].as_mut().expect("it is there");
+        let ticket = self.tickets[parked.client.slot()].as_mut().expect("it is there");
         let meter = ticket
             .fair_share
             .name_of(&flow)
@@ -292,8 +293,8 @@ impl Shares {
     }
 
     /// The client's statement begins on the server.
-    pub(crate) fn started(&mut self, client: u32, now: Instant) {
-        let ticket = self.tickets.get_mut(client as usize).and_then(Option::as_mut);
+    pub(crate) fn started(&mut self, client: ClientKey, now: Instant) {
+        let ticket = self.tickets.get_mut(client.slot()).and_then(Option::as_mut);
         if let Some(Ticket { flow, state: State::Underway { progress, .. }, .. }) = ticket {
             let before = std::mem::replace(progress, Progress::Started(now));
             let flow = Rc::clone(flow);
@@ -315,8 +316,8 @@ impl Shares {
     }
 
     /// The client has hung up on its statement, which had waited here, or before it began, for so long.
-    pub(crate) fn abandoned(&mut self, now: Instant, client: u32, waited: Duration) {
-        let ticket = self.tickets.get(client as usize).and_then(Option::as_ref);
+    pub(crate) fn abandoned(&mut self, now: Instant, client: ClientKey, waited: Duration) {
+        let ticket = self.tickets.get(client.slot()).and_then(Option::as_ref);
         let Some(flow) = ticket.map(|ticket| Rc::clone(&ticket.flow)) else { return };
         if let Some(queue) = self.flows.get_mut(&flow) {
             queue.order.abandoned(now, waited);
@@ -330,8 +331,8 @@ impl Shares {
     }
 
     /// The client's statement, if one counts here, has ended or will not run.
-    pub(crate) fn ended(&mut self, settings: &SharesSettings, client: u32, now: Instant) {
-        let Some(ticket) = self.tickets.get_mut(client as usize).and_then(Option::take) else { return };
+    pub(crate) fn ended(&mut self, settings: &SharesSettings, client: ClientKey, now: Instant) {
+        let Some(ticket) = self.tickets.get_mut(client.slot()).and_then(Option::take) else { return };
         match ticket.state {
             State::Parked { arrival } => {
                 self.waiting[ticket.flow.class as usize] -= 1;
@@ -390,12 +391,12 @@ impl Shares {
     }
 
     /// The parked statement of a class that has waited longest, and since when. Those aside that wait for backends of their user.
-    pub(crate) fn oldest(&self, class: Class) -> Option<(u32, Instant)> {
+    pub(crate) fn oldest(&self, class: Class) -> Option<(ClientKey, Instant)> {
         self.ages.oldest(class).map(|(arrival, client)| (client, arrival.since))
     }
 
     /// Of those that wait for backends of their user the one that has waited longest for that, and since when.
-    pub(super) fn oldest_held_up(&self) -> Option<(u32, Instant)> {
+    pub(super) fn oldest_held_up(&self) -> Option<(ClientKey, Instant)> {
         self.ages.oldest_held_up().map(|(arrival, client)| (client, arrival.since))
     }
 
@@ -415,13 +416,13 @@ impl Shares {
     }
 
     /// The last of each flow, the latest of them first.
-    pub(crate) fn latest(&self, class: Class) -> impl Iterator<Item = u32> {
+    pub(crate) fn latest(&self, class: Class) -> impl Iterator<Item = ClientKey> {
         self.ages.latest(class)
     }
 
     /// Whose statement a client's is, where it counts here.
-    pub(super) fn flow_of_ticket(&self, client: u32) -> Option<&Flow> {
-        self.tickets.get(client as usize).and_then(Option::as_ref).map(|ticket| &*ticket.flow)
+    pub(super) fn flow_of_ticket(&self, client: ClientKey) -> Option<&Flow> {
+        self.tickets.get(client.slot()).and_then(Option::as_ref).map(|ticket| &*ticket.flow)
     }
 
     /// Whether there is much less of this user's than of others'.

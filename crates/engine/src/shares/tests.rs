@@ -5,6 +5,7 @@ use seam::{Input, Instant, Program};
 
 use super::*;
 use crate::client::commands::tests::{connection, engine};
+use crate::ids::{ClientKey, Key, client_key};
 use crate::settings::Settings;
 use crate::steps;
 
@@ -56,7 +57,7 @@ impl Bench {
     fn ask(&mut self, client: usize) {
         let (user, _) = self.clients[client];
         let standing = Standing::default();
-        self.shares.park(&self.settings, flow(user), self.now, key_u32(client), Lane::Low, standing);
+        self.shares.park(&self.settings, flow(user), self.now, ClientKey::at(client), Lane::Low, standing);
     }
 
     /// Whoever goes next, where there is room for a short statement or not.
@@ -73,12 +74,13 @@ impl Bench {
         let end = self.now + time;
         while self.now < end {
             let parked = self.next(true).expect("somebody wants something");
-            let (user, takes) = self.clients[parked.client as usize];
+            let client = parked.client.slot();
+            let (user, takes) = self.clients[client];
             self.shares.started(parked.client, self.now);
             self.now = self.now + takes;
             *self.had.entry(user).or_default() += takes;
             self.shares.ended(&self.settings, parked.client, self.now);
-            self.ask(parked.client as usize);
+            self.ask(client);
         }
     }
 
@@ -134,7 +136,7 @@ fn without_fair_shares_the_first_goes_first() {
     let mut bench = Bench::new(limited("*=4096"));
     bench.add(3, "b", 1);
     bench.add(3, "a", 1);
-    let order: Vec<_> = std::iter::from_fn(|| bench.next(true)).map(|next| next.client).collect();
+    let order: Vec<_> = std::iter::from_fn(|| bench.next(true)).map(|next| next.client.number()).collect();
     assert_eq!(order, [0, 1, 2, 3, 4, 5]);
 }
 
@@ -144,7 +146,7 @@ fn names_that_are_no_utf_8_are_told_apart() {
     let mut shares = Shares::default();
     for (client, user) in [(0, b"caf\xe9"), (1, b"caf\xe8")] {
         let flow = Flow { user: user[..].into(), ..Flow::default() };
-        shares.park(&settings, flow, at(0), client, Lane::Low, Standing::default());
+        shares.park(&settings, flow, at(0), client_key(client), Lane::Low, Standing::default());
     }
     let turn = Turn { now: at(0), workers: ALONE, room: Room::ALL, overdue_after: None };
     assert!(shares.next(&settings, &turn).is_some() && shares.next(&settings, &turn).is_some());
@@ -155,16 +157,16 @@ fn nobody_has_more_under_way_than_its_limit() {
     let mut bench = Bench::new(limited("report=2"));
     bench.add(5, "report", 1);
     bench.add(1, "app", 1);
-    let next = |bench: &mut Bench| bench.next(true).map(|next| next.client);
+    let next = |bench: &mut Bench| bench.next(true).map(|next| next.client.number());
     assert_eq!([next(&mut bench), next(&mut bench), next(&mut bench)], [Some(0), Some(1), Some(5)]);
     assert_eq!(next(&mut bench), None);
-    bench.shares.ended(&bench.settings, 0, bench.now);
+    bench.shares.ended(&bench.settings, client_key(0), bench.now);
     assert_eq!((next(&mut bench), next(&mut bench)), (Some(2), None));
     // A statement of an open transaction does not wait, but counts.
-    bench.shares.pass(&bench.settings, flow("report"), 9);
-    bench.shares.ended(&bench.settings, 1, bench.now);
+    bench.shares.pass(&bench.settings, flow("report"), client_key(9));
+    bench.shares.ended(&bench.settings, client_key(1), bench.now);
     assert_eq!(next(&mut bench), None);
-    bench.shares.ended(&bench.settings, 9, bench.now);
+    bench.shares.ended(&bench.settings, client_key(9), bench.now);
     assert_eq!(next(&mut bench), Some(3));
 }
 
@@ -172,11 +174,11 @@ fn nobody_has_more_under_way_than_its_limit() {
 fn a_limit_that_is_lifted_while_statements_run_leaves_no_trace() {
     let mut bench = Bench::new(limited("app=1"));
     bench.add(2, "app", 1);
-    assert_eq!(bench.next(true).map(|next| next.client), Some(0));
+    assert_eq!(bench.next(true).map(|next| next.client.number()), Some(0));
     bench.settings = fair("");
-    bench.shares.ended(&bench.settings, 0, bench.now);
+    bench.shares.ended(&bench.settings, client_key(0), bench.now);
     bench.settings = limited("app=1");
-    assert_eq!(bench.next(true).map(|next| next.client), Some(1));
+    assert_eq!(bench.next(true).map(|next| next.client.number()), Some(1));
 }
 
 #[test]
@@ -186,18 +188,18 @@ fn those_that_have_gone_do_not_go_and_take_no_room() {
     assert!(bench.next(true).is_some());
     for _ in 0..1_000 {
         bench.add(2, "app", 1);
-        let (first, second) = (bench.clients.len() - 2, bench.clients.len() - 1);
-        bench.shares.ended(&bench.settings, key_u32(second), bench.now);
-        bench.shares.ended(&bench.settings, key_u32(first), bench.now);
+        let [first, second] = [2, 1].map(|from_end| ClientKey::at(bench.clients.len() - from_end));
+        bench.shares.ended(&bench.settings, second, bench.now);
+        bench.shares.ended(&bench.settings, first, bench.now);
     }
     bench.add(1, "app", 1);
-    let last = key_u32(bench.clients.len() - 1);
+    let last = ClientKey::at(bench.clients.len() - 1);
     assert_eq!(bench.shares.waiting(Class::Short), 1);
     assert_eq!(bench.shares.oldest(Class::Short), Some((last, bench.now)));
     assert_eq!(bench.shares.latest(Class::Short).next(), Some(last));
     assert!(bench.shares.places() < 10, "{}", bench.shares.places());
-    bench.shares.ended(&bench.settings, 0, bench.now);
-    assert_eq!(bench.next(true).map(|next| next.client), Some(last));
+    bench.shares.ended(&bench.settings, client_key(0), bench.now);
+    assert_eq!(bench.next(true).map(|next| next.client.number()), Some(last.number()));
     assert_eq!(bench.shares.waiting(Class::Short), 0);
 }
 
@@ -206,9 +208,16 @@ fn long_statements_wait_for_room_of_their_own_and_hold_up_no_short_ones() {
     let mut bench = Bench::new(fair(""));
     for client in 0..9 {
         let lane = if client < 6 { Lane::Long } else { Lane::Low };
-        bench.shares.park(&bench.settings, flow("app"), bench.now, client, lane, Standing::default());
+        bench.shares.park(
+            &bench.settings,
+            flow("app"),
+            bench.now,
+            client_key(client),
+            lane,
+            Standing::default(),
+        );
     }
-    let mut next = |short, long| bench.next_with(Room { short, long }).map(|next| next.client);
+    let mut next = |short, long| bench.next_with(Room { short, long }).map(|next| next.client.number());
     assert_eq!([next(false, false), next(false, false), next(false, false)], [Some(0), Some(6), None]);
     assert_eq!([next(true, false), next(false, true), next(true, true)], [Some(7), Some(1), Some(2)]);
     assert_eq!([next(true, false), next(true, false)], [Some(8), None], "only long ones are left");
@@ -219,14 +228,21 @@ fn users_take_turns_among_long_statements() {
     let mut bench = Bench::new(fair(""));
     for client in 0..20 {
         let user = if client < 15 { "crowd" } else { "app" };
-        bench.shares.park(&bench.settings, flow(user), bench.now, client, Lane::Long, Standing::default());
+        bench.shares.park(
+            &bench.settings,
+            flow(user),
+            bench.now,
+            client_key(client),
+            Lane::Long,
+            Standing::default(),
+        );
     }
     let mut order = Vec::new();
     while let Some(parked) = bench.next_with(Room { short: false, long: true }) {
         bench.shares.started(parked.client, bench.now);
         bench.now = bench.now + Duration::from_millis(100);
         bench.shares.ended(&bench.settings, parked.client, bench.now);
-        order.push(parked.client);
+        order.push(parked.client.number());
     }
     assert_eq!(order[..10].iter().filter(|&&client| client >= 15).count(), 5, "{order:?}");
 }
@@ -238,8 +254,8 @@ fn what_waits_among_long_statements_and_has_turned_out_short_waits_with_those() 
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, b"\x03SELECT 1 FROM t");
         engine.handle(Instant::START, Input::Bytes { connection: connection(client), bytes: &query });
-        engine.change_lane(client as usize, Lane::Long);
-        engine.park_again(client, at(0), Lane::Long, Standing::default());
+        engine.change_lane(client_key(client), Lane::Long);
+        engine.park_again(client_key(client), at(0), Lane::Long, Standing::default());
     }
     assert_eq!(Class::ALL.map(|class| engine.shares.waiting(class)), [0, 2]);
     assert_eq!(engine.leave_long_lane_of_shares(), 2, "their like have never been long");
@@ -251,12 +267,12 @@ fn a_user_whose_statements_find_no_backend_does_not_hold_up_others() {
     let mut bench = Bench::new(fair(""));
     bench.add(2, "stuck", 1);
     bench.add(2, "app", 1);
-    let mut next = || bench.next(false).map(|next| next.client);
+    let mut next = || bench.next(false).map(|next| next.client.number());
     assert_eq!([next(), next(), next()], [Some(0), Some(2), None], "one of each where there is no room");
-    bench.shares.started(2, bench.now);
-    assert_eq!(bench.next(false).map(|next| next.client), Some(3));
-    bench.shares.ended(&bench.settings, 0, bench.now);
-    assert_eq!(bench.next(false).map(|next| next.client), Some(1));
+    bench.shares.started(client_key(2), bench.now);
+    assert_eq!(bench.next(false).map(|next| next.client.number()), Some(3));
+    bench.shares.ended(&bench.settings, client_key(0), bench.now);
+    assert_eq!(bench.next(false).map(|next| next.client.number()), Some(1));
 }
 
 #[test]
@@ -266,10 +282,10 @@ fn a_user_whose_clients_hang_up_has_its_newest_go_first_and_nobody_else() {
     bench.add(20, "calm", 1);
     bench.now = bench.now + Duration::from_millis(500);
     for client in 0..4 {
-        bench.shares.abandoned(bench.now, client, Duration::from_millis(500));
-        bench.shares.ended(&bench.settings, client, bench.now);
+        bench.shares.abandoned(bench.now, client_key(client), Duration::from_millis(500));
+        bench.shares.ended(&bench.settings, client_key(client), bench.now);
     }
-    let order: Vec<_> = std::iter::from_fn(|| bench.next(true)).map(|next| next.client).collect();
+    let order: Vec<_> = std::iter::from_fn(|| bench.next(true)).map(|next| next.client.number()).collect();
     let of = |users: std::ops::Range<u32>| {
         order.iter().copied().filter(|client| users.contains(client)).collect::<Vec<_>>()
     };
@@ -284,10 +300,10 @@ fn the_oldest_of_a_user_has_one_of_eight_turns_once_it_has_waited_too_long() {
     bench.now = bench.now + Duration::from_millis(1_500);
     bench.add(24, "storm", 1);
     for client in [0, 1, 2, 27] {
-        bench.shares.abandoned(bench.now, client, Duration::from_millis(750));
-        bench.shares.ended(&bench.settings, client, bench.now);
+        bench.shares.abandoned(bench.now, client_key(client), Duration::from_millis(750));
+        bench.shares.ended(&bench.settings, client_key(client), bench.now);
     }
-    let order: Vec<_> = std::iter::from_fn(|| bench.next(true)).map(|next| next.client).collect();
+    let order: Vec<_> = std::iter::from_fn(|| bench.next(true)).map(|next| next.client.number()).collect();
     assert_eq!(order[..8], [26, 25, 24, 23, 22, 21, 20, 3]);
     assert_eq!(order.len(), 24);
 }
@@ -303,7 +319,14 @@ fn all_take_turns(users: u32) {
     let mut shares = Shares::default();
     for client in 0..10 * users {
         let user = format!("customer{}", client % users);
-        shares.park(&settings, flow(&user), at(u64::from(client)), client, Lane::Low, Standing::default());
+        shares.park(
+            &settings,
+            flow(&user),
+            at(u64::from(client)),
+            client_key(client),
+            Lane::Low,
+            Standing::default(),
+        );
     }
     let before = steps::taken();
     let mut turns = BTreeMap::<_, u32>::new();
@@ -312,7 +335,7 @@ fn all_take_turns(users: u32) {
         let parked = shares.next(&settings, &turn).expect("there are enough");
         shares.started(parked.client, at(millis));
         shares.ended(&settings, parked.client, at(millis + 1));
-        *turns.entry(parked.client % users).or_default() += 1;
+        *turns.entry(parked.client.number() % users).or_default() += 1;
     }
     assert!(turns.values().all(|&turns| turns == 5), "all have taken turns");
     assert!(steps::taken() - before <= 30 * 5 * u64::from(users));
@@ -323,7 +346,7 @@ fn everybody_has_a_turn_where_the_rule_changes_in_between() {
     let mut bench = Bench::new(SharesSettings::default());
     bench.add(2, "a", 10);
     bench.add(2, "b", 10);
-    let next = |bench: &mut Bench| bench.next(true).map(|parked| bench.clients[parked.client as usize].0);
+    let next = |bench: &mut Bench| bench.next(true).map(|parked| bench.clients[parked.client.slot()].0);
     assert_eq!(next(&mut bench), Some("a"));
     bench.settings.fair_share = FairShare::User;
     bench.add(1, "c", 10);

@@ -13,6 +13,7 @@ use crate::accounts::task::{Asker, Work};
 use crate::backend::kept::{Row, rows_of};
 use crate::backend::{Afterwards, InFlight};
 use crate::engine::Engine;
+use crate::ids::{BackendKey, ClientKey};
 use crate::outside::event::Event;
 use crate::outside::snapshot::StoredCodeView;
 use crate::request::{Request, RequestKind};
@@ -284,7 +285,7 @@ impl Engine {
 
     /// Takes note of what a statement may do by stored code: before it is queued, and again where more has become known when it
     /// is sent.
-    pub(crate) fn note_hidden_code(&mut self, key: usize, request: &mut Request) {
+    pub(crate) fn note_hidden_code(&mut self, key: ClientKey, request: &mut Request) {
         let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
         if !executes || self.facts.is_none() {
             return;
@@ -315,7 +316,7 @@ impl Engine {
     }
 
     /// The default schema of a client, and the one in which the statement was prepared that it executes.
-    fn default_schemas(&self, key: usize, request: &Request) -> [Option<&[u8]>; 2] {
+    fn default_schemas(&self, key: ClientKey, request: &Request) -> [Option<&[u8]>; 2] {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
         let prepared = about.map(|about| self.definitions.get(about.definition).session);
         let schema_of = |session| self.sessions.state(session).schema.as_deref();
@@ -332,7 +333,7 @@ impl Engine {
     /// pin its client for what most likely has not run would hold the backends of all who are served when a server is first read,
     /// so the backend is reset behind it: what such code has set is lost to the client then, and reaches nobody else. A text of several
     /// statements that defines code itself (`defines`) may well go on to run it, and pins.
-    pub(crate) fn note_hidden_code_at_end(&mut self, key: usize, request: &mut Request, defines: bool) {
+    pub(crate) fn note_hidden_code_at_end(&mut self, key: BackendKey, request: &mut Request, defines: bool) {
         let Some(version) = request.library.filter(|&version| version != self.workers.stored_code.version())
         else {
             return;
@@ -355,7 +356,7 @@ impl Engine {
     }
 
     /// What an EXECUTE executes, where the client is not pinned for it anyway.
-    fn text_by_name<'a>(&'a self, key: usize, request: &'a Request) -> Option<&'a PreparedText> {
+    fn text_by_name<'a>(&'a self, key: ClientKey, request: &'a Request) -> Option<&'a PreparedText> {
         match request.holding.as_deref()? {
             Holding::ExecutesHarmless(text) => Some(text),
             Holding::Executes(name) => self.clients[key].holdings.as_ref()?.text(name),
@@ -370,7 +371,12 @@ impl Engine {
     }
 
     /// The text that a request executes.
-    fn with_text<T>(&self, key: usize, request: &Request, look: impl FnOnce(&[u8], sql::LexMode) -> T) -> T {
+    fn with_text<T>(
+        &self,
+        key: ClientKey,
+        request: &Request,
+        look: impl FnOnce(&[u8], sql::LexMode) -> T,
+    ) -> T {
         if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
             let definition = self.definitions.get(about.definition);
             let facts = self.facts.as_ref().expect("nobody logs in before the server is known");
@@ -384,7 +390,7 @@ impl Engine {
     }
 
     /// A statement is about to be sent: what it defines is known from now on.
-    pub(crate) fn code_change(&mut self, key: usize, request: &Request) -> Option<CodeChange> {
+    pub(crate) fn code_change(&mut self, key: ClientKey, request: &Request) -> Option<CodeChange> {
         if !request.may_define() {
             return None;
         }
@@ -436,7 +442,12 @@ impl Engine {
     }
 
     /// The answer to what defines something is there: what the server has refused is not.
-    pub(crate) fn definition_answered(&mut self, client: usize, request: &Request, statement: &mut InFlight) {
+    pub(crate) fn definition_answered(
+        &mut self,
+        client: ClientKey,
+        request: &Request,
+        statement: &mut InFlight,
+    ) {
         let Some(change) = statement.code_change.take() else { return };
         let refused = statement.summary.error.as_ref().is_some_and(|error| REFUSALS.contains(&error.code));
         if refused {
@@ -447,7 +458,7 @@ impl Engine {
     }
 
     /// Whether a statement that has failed may have changed its session by stored code.
-    pub(crate) fn may_have_changed_session(&self, client: usize, request: &Request) -> bool {
+    pub(crate) fn may_have_changed_session(&self, client: ClientKey, request: &Request) -> bool {
         let statement = &request.statement;
         // Of others nobody knows what is left, or what the server has yet to say of it.
         let alone = !statement.several && !statement.sets_for_itself && statement.effects.is_empty();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::accounts::secret::Secret;
 use crate::accounts::{Account, IdentityKey};
+use crate::ids::ClientRef;
 use crate::learned::lock_waits::LockWaits;
 
 /// A message from one worker of a pool to another. Carried by whoever runs the engines, in the order in which they were
@@ -56,8 +57,8 @@ impl fmt::Debug for Proved {
 pub struct Kill {
     /// The killer's worker.
     pub(crate) from: usize,
-    /// The killer's slot there, and its id.
-    pub(crate) killer: (usize, u32),
+    /// The killer, who is that worker's client.
+    pub(crate) killer: ClientRef,
     /// Whom it is about.
     pub(crate) victim: u32,
     pub(crate) query_only: bool,
@@ -67,7 +68,7 @@ pub struct Kill {
 /// What became of a [`Kill`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Killed {
-    pub(crate) killer: (usize, u32),
+    pub(crate) killer: ClientRef,
     pub(crate) victim: u32,
     pub(crate) outcome: Outcome,
 }

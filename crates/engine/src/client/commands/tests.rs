@@ -8,6 +8,7 @@ use crate::accounts::secret::Secret;
 use crate::accounts::{Account, Credential};
 use crate::client::Client;
 use crate::control::facts::Facts;
+use crate::ids::client_key;
 use crate::server_login::Established;
 use crate::session::SessionState;
 use crate::session::aftermath::Diagnostics;
@@ -69,7 +70,7 @@ fn what_is_answered_here_is_bounded() {
     const REPLY: usize = 50_000;
     let mut engine = engine(1, Settings::default());
     let reply = vec![7; REPLY].into_boxed_slice();
-    engine.clients[0].aftermath.diagnostics = Diagnostics::Saved {
+    engine.clients[client_key(0)].aftermath.diagnostics = Diagnostics::Saved {
         warnings: 1,
         errors: 0,
         sql_state: None,
@@ -102,7 +103,7 @@ fn what_is_answered_here_is_bounded() {
         sent += turn(&mut engine, &[], &mut reads);
     }
     assert_eq!(sent, 10_000 * REPLY);
-    assert!(engine.clients[0].input.is_empty() && reads);
+    assert!(engine.clients[client_key(0)].input.is_empty() && reads);
 }
 
 /// Commands without an answer take time all the same.
@@ -115,11 +116,11 @@ fn what_is_not_answered_is_bounded_too() {
     }
     let mut reads = true;
     turn(&mut engine, &closes, &mut reads);
-    assert!(engine.clients[0].input.len() > closes.len() / 2 && !reads);
+    assert!(engine.clients[client_key(0)].input.len() > closes.len() / 2 && !reads);
     while engine.next_timeout() == Some(Instant::START) {
         turn(&mut engine, &[], &mut reads);
     }
-    assert!(engine.clients[0].input.is_empty() && reads);
+    assert!(engine.clients[client_key(0)].input.is_empty() && reads);
 }
 
 /// Who has not logged in makes us hold no more than a login takes, whatever it waits for.
@@ -127,21 +128,24 @@ fn what_is_not_answered_is_bounded_too() {
 fn what_is_sent_ahead_of_a_login_is_bounded() {
     for len in [LARGEST_LOGIN, 2 * LARGEST_LOGIN] {
         let mut engine = engine(1, Settings::default());
-        let identity = engine.clients[0].identity.take().unwrap();
+        let identity = engine.clients[client_key(0)].identity.take().unwrap();
         engine.release_identity(identity);
-        engine.clients[0].phase = Phase::Login(Login::Refused((Instant::START, 0)));
+        engine.clients[client_key(0)].phase = Phase::Login(Login::Refused((Instant::START, 0)));
         let mut reads = true;
         for piece in vec![b'z'; len].chunks(1000) {
-            if engine.clients.contains(0) {
+            if engine.clients.contains(client_key(0)) {
                 turn(&mut engine, piece, &mut reads);
                 // A driver that is told to pause keeps what it has received already.
                 assert!(
                     reads
-                        && engine.clients.get(0).is_none_or(|client| client.input.len() <= 4 + LARGEST_LOGIN)
+                        && engine
+                            .clients
+                            .get(client_key(0))
+                            .is_none_or(|client| client.input.len() <= 4 + LARGEST_LOGIN)
                 );
             }
         }
-        assert_eq!(engine.clients.contains(0), len == LARGEST_LOGIN);
+        assert_eq!(engine.clients.contains(client_key(0)), len == LARGEST_LOGIN);
     }
 }
 
@@ -150,20 +154,24 @@ fn what_is_sent_ahead_of_a_login_is_bounded() {
 fn a_shorter_connect_timeout_holds_at_once() {
     let long = Settings { connect_timeout: Duration::from_secs(300), ..Settings::default() };
     let mut engine = engine(3, long);
-    for key in [0, 1] {
-        engine.clients[key].phase = Phase::Login(Login::Greeted);
-        engine.begin_login(key);
+    for number in [0, 1] {
+        engine.clients[client_key(number)].phase = Phase::Login(Login::Greeted);
+        engine.begin_login(client_key(number));
     }
     // One has ended.
-    engine.clients[0].login_until = None;
-    engine.clients[0].phase = Phase::Idle;
+    engine.clients[client_key(0)].login_until = None;
+    engine.clients[client_key(0)].phase = Phase::Idle;
     let short = Settings { connect_timeout: Duration::from_secs(2), ..engine.settings.clone() };
     engine.change_settings(&short);
-    engine.clients[2].phase = Phase::Login(Login::Greeted);
-    engine.begin_login(2);
+    engine.clients[client_key(2)].phase = Phase::Login(Login::Greeted);
+    engine.begin_login(client_key(2));
     for (seconds, left) in [(1, [true, true, true]), (3, [true, false, false])] {
         engine.handle(Instant::START + Duration::from_secs(seconds), Input::TurnEnd);
         while engine.poll_output().is_some() {}
-        assert_eq!([0, 1, 2].map(|key| engine.clients.contains(key)), left, "after {seconds} s");
+        assert_eq!(
+            [0, 1, 2].map(|number| engine.clients.contains(client_key(number))),
+            left,
+            "after {seconds} s"
+        );
     }
 }

@@ -6,9 +6,7 @@ use std::net::IpAddr;
 use seam::Peer;
 
 use crate::accounts::failed_logins::{cut_name, network};
-
-/// A client's slot and id.
-pub(crate) type Waiting = (usize, u32);
+use crate::ids::ClientRef;
 
 /// A user's name, as it was given, and where from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,14 +34,14 @@ pub(super) struct Line {
 /// Those of one network.
 #[derive(Default)]
 struct Users {
-    waiting: BTreeMap<Vec<u8>, VecDeque<Waiting>>,
+    waiting: BTreeMap<Vec<u8>, VecDeque<ClientRef>>,
     /// Each user who waits, once.
     turns: VecDeque<Vec<u8>>,
 }
 
 impl Line {
     /// Behind its user's others.
-    pub(super) fn push(&mut self, guest: Guest, client: Waiting) {
+    pub(super) fn push(&mut self, guest: Guest, client: ClientRef) {
         let Guest { network, user } = guest;
         let users = self.networks.entry(network).or_default();
         if users.turns.is_empty() {
@@ -57,7 +55,7 @@ impl Line {
     }
 
     /// It was taken, and nothing could be done for it: its turn stays.
-    pub(super) fn put_back(&mut self, guest: Guest, client: Waiting) {
+    pub(super) fn put_back(&mut self, guest: Guest, client: ClientRef) {
         let Guest { network, user } = guest;
         self.turns.retain(|&other| other != network);
         self.turns.push_front(network);
@@ -68,7 +66,7 @@ impl Line {
     }
 
     /// The next one of those with whom one may begin. Others are passed over, of which there are as many as are under way.
-    pub(super) fn take(&mut self, may: impl Fn(&Guest) -> bool) -> Option<(Guest, Waiting)> {
+    pub(super) fn take(&mut self, may: impl Fn(&Guest) -> bool) -> Option<(Guest, ClientRef)> {
         let (turn, network, users_turn) = self.turns.iter().enumerate().find_map(|(turn, &network)| {
             let guest = |user: &Vec<u8>| Guest { network, user: user.clone() };
             let users_turn = self.networks.get(&network)?.turns.iter().position(|user| may(&guest(user)))?;
@@ -86,7 +84,7 @@ impl Line {
     }
 
     /// All of a user.
-    pub(super) fn take_all(&mut self, guest: &Guest) -> VecDeque<Waiting> {
+    pub(super) fn take_all(&mut self, guest: &Guest) -> VecDeque<ClientRef> {
         let users = self.networks.get_mut(&guest.network);
         let taken = users.and_then(|users| users.waiting.get_mut(&guest.user)).map(std::mem::take);
         self.tidy(guest);
@@ -94,7 +92,7 @@ impl Line {
     }
 
     /// It waits no more.
-    pub(super) fn remove(&mut self, guest: &Guest, client: Waiting) {
+    pub(super) fn remove(&mut self, guest: &Guest, client: ClientRef) {
         let users = self.networks.get_mut(&guest.network);
         if let Some(waiting) = users.and_then(|users| users.waiting.get_mut(&guest.user)) {
             waiting.retain(|&other| other != client);
@@ -129,24 +127,29 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::client_key;
 
     fn guest(last: u8, user: &str) -> Guest {
         Guest::new(&Peer::Tcp(([10, 0, 0, last], 1024).into()), user.as_bytes())
     }
 
-    fn taken(line: &mut Line) -> Vec<usize> {
-        std::iter::from_fn(|| line.take(|_| true)).map(|(_, (key, _))| key).collect()
+    fn client(number: u32) -> ClientRef {
+        ClientRef { key: client_key(number), id: 0 }
+    }
+
+    fn taken(line: &mut Line) -> Vec<u32> {
+        std::iter::from_fn(|| line.take(|_| true)).map(|(_, client)| client.key.number()).collect()
     }
 
     #[test]
     fn networks_and_their_users_take_turns() {
         let mut line = Line::default();
-        for key in 0..3 {
-            line.push(guest(1, "one"), (key, 0));
+        for number in 0..3 {
+            line.push(guest(1, "one"), client(number));
         }
-        line.push(guest(1, "two"), (3, 0));
-        line.push(guest(2, "one"), (4, 0));
-        line.push(guest(2, "one"), (5, 0));
+        line.push(guest(1, "two"), client(3));
+        line.push(guest(2, "one"), client(4));
+        line.push(guest(2, "one"), client(5));
         assert_eq!(taken(&mut line), [0, 4, 3, 5, 1, 2]);
         assert!(line.is_empty());
     }
@@ -154,12 +157,12 @@ mod tests {
     #[test]
     fn who_may_not_is_passed_over_and_keeps_its_turn() {
         let mut line = Line::default();
-        line.push(guest(1, "one"), (0, 0));
-        line.push(guest(1, "two"), (1, 0));
-        line.push(guest(2, "one"), (2, 0));
-        let (two, client) = line.take(|guest| guest.user != b"one").unwrap();
-        assert_eq!((&two, client), (&guest(1, "two"), (1, 0)));
-        line.put_back(two, client);
+        line.push(guest(1, "one"), client(0));
+        line.push(guest(1, "two"), client(1));
+        line.push(guest(2, "one"), client(2));
+        let (two, next) = line.take(|guest| guest.user != b"one").unwrap();
+        assert_eq!((&two, next), (&guest(1, "two"), client(1)));
+        line.put_back(two, next);
         assert!(line.take(|_| false).is_none());
         assert_eq!(taken(&mut line), [1, 2, 0]);
     }
@@ -167,12 +170,12 @@ mod tests {
     #[test]
     fn who_has_gone_leaves_nothing() {
         let mut line = Line::default();
-        for key in 0..3 {
-            line.push(guest(1, "one"), (key, 0));
+        for number in 0..3 {
+            line.push(guest(1, "one"), client(number));
         }
-        line.remove(&guest(1, "one"), (1, 0));
-        assert_eq!(line.take_all(&guest(1, "one")), [(0, 0), (2, 0)]);
-        line.remove(&guest(1, "one"), (1, 0));
+        line.remove(&guest(1, "one"), client(1));
+        assert_eq!(line.take_all(&guest(1, "one")), [client(0), client(2)]);
+        line.remove(&guest(1, "one"), client(1));
         assert!(line.take_all(&guest(2, "one")).is_empty() && line.is_empty());
     }
 }

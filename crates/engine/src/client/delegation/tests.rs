@@ -11,6 +11,7 @@ use super::*;
 use crate::accounts::{Accounts, Credential};
 use crate::client::security::Security;
 use crate::control::facts::Facts;
+use crate::ids::{ClientKey, client_key};
 use crate::server_login::{ALWAYS, Established};
 use crate::settings::Settings;
 
@@ -225,7 +226,7 @@ fn the_server_judges_the_password() {
     assert_eq!(bench.told(0)[0][0], 0);
     assert_eq!(bench.engine.snapshot().backends, 1, "the backend stays for it");
     let (_, backend) = bench.engine.backends.iter().next().unwrap();
-    assert_eq!(Some(backend.identity), bench.engine.clients[0].identity);
+    assert_eq!(Some(backend.identity), bench.engine.clients[client_key(0)].identity);
     assert!(bench.engine.claims.asking.is_empty());
 }
 
@@ -238,7 +239,7 @@ fn a_wrong_one_is_refused_and_changes_nothing_for_others() {
     bench.claim(1, "app", "wrong");
     let (backend, password) = bench.answer_backend(QUESTION);
     assert_eq!(password, b"wrong\0");
-    let identity = bench.engine.clients[0].identity.unwrap();
+    let identity = bench.engine.clients[client_key(0)].identity.unwrap();
     assert!(bench.engine.identities.identity(identity).secret == Secret::of(b"secret"));
     bench.refuse(backend, 1045);
     assert_eq!(bench.errors(1), [1045]);
@@ -362,7 +363,7 @@ fn a_password_lets_in_the_user_whose_it_is_and_no_other_of_the_account() {
     assert_eq!(bench.told(2)[0][0], 0);
     bench.claim(3, "alice", "of alice");
     assert_eq!(bench.told(3)[0][0], 0, "each one's own is still known");
-    let secret_of = |client: usize| {
+    let secret_of = |client: ClientKey| {
         let identity = bench.engine.clients[client].identity.unwrap();
         bench.engine.identities.identity(identity).secret.clone()
     };
@@ -446,5 +447,5 @@ fn a_client_that_has_gone_leaves_nothing() {
     // Nobody holds the password any more: the next one is asked about.
     bench.claim(1, "app", "secret");
     bench.answer_backend(QUESTION);
-    assert_eq!(Capabilities::NONE, bench.engine.clients[0].class());
+    assert_eq!(Capabilities::NONE, bench.engine.clients[client_key(0)].class());
 }

@@ -3,6 +3,7 @@ use seam::{Input, Instant, Output, Program as _};
 use super::*;
 use crate::accounts::task::{Finding, Task};
 use crate::client::commands::tests::{connection, engine};
+use crate::ids::client_key;
 use crate::settings::Settings;
 
 fn command(kind: u8, text: &str) -> Vec<u8> {
@@ -71,7 +72,7 @@ fn a_text_is_the_same_whoever_reads_it() {
         read(&mut large, task);
         turn(&mut large, &[]);
         let [one, other] =
-            [&small, &large].map(|engine| engine.clients[0].request.as_ref().expect("it waits"));
+            [&small, &large].map(|engine| engine.clients[client_key(0)].request.as_ref().expect("it waits"));
         assert_eq!((&one.raw, &one.holding, &one.variables), (&other.raw, &other.holding, &other.variables));
         assert_eq!(one.statement, other.statement, "{text}");
         assert_eq!((one.hidden, one.library), (other.hidden, other.library), "{text}");
@@ -84,7 +85,7 @@ fn nobody_waits_for_the_text_of_a_client_that_has_gone() {
     let mut engine = engine_that_reads();
     turn(&mut engine, &command(3, &large_begin()));
     let task = engine.poll_task().expect("its text is read elsewhere");
-    engine.drop_client(0);
+    engine.drop_client(client_key(0));
     assert!(!task.is_wanted());
     assert_eq!(engine.buffered, 0);
     read(&mut engine, task);
@@ -96,7 +97,7 @@ fn a_kill_ends_a_statement_that_is_being_read() {
     let mut engine = engine_that_reads();
     turn(&mut engine, &command(3, &large_begin()));
     let task = engine.poll_task().expect("its text is read elsewhere");
-    engine.end_for_client(0, true);
+    engine.end_for_client(client_key(0), true);
     let answer = turn(&mut engine, &[]);
     assert!(answer.windows(5).any(|bytes| bytes == b"70100"), "interrupted: {answer:?}");
     assert_eq!(engine.buffered, 0);
@@ -118,7 +119,7 @@ fn a_text_that_comes_in_pieces_is_whole() {
         let mut engine = engine(1, settings);
         engine.facts.as_mut().expect("clients have logged in").max_allowed_packet = usize::MAX;
         if attributes.is_some() {
-            engine.clients[0].capabilities |= Capabilities::QUERY_ATTRIBUTES;
+            engine.clients[client_key(0)].capabilities |= Capabilities::QUERY_ATTRIBUTES;
         }
         let text = format!("SELECT '{}'", "x".repeat(length - 9));
         let mut sent = Vec::new();
@@ -132,7 +133,7 @@ fn a_text_that_comes_in_pieces_is_whole() {
         let task = engine.poll_task().expect("it is read elsewhere");
         read(&mut engine, task);
         turn(&mut engine, &[]);
-        let request = engine.clients[0].request.as_ref().expect("it waits");
+        let request = engine.clients[client_key(0)].request.as_ref().expect("it waits");
         assert!(request.raw == command(3, &text), "{length}, {attributes:?}");
         assert_eq!(request.answer, if length < wire::MAX_PAYLOAD - 1 { 1 } else { 2 });
     }

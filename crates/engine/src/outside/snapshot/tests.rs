@@ -4,6 +4,8 @@ use seam::{Address, ConnectionId, Instant};
 
 use super::*;
 use crate::accounts::Credential;
+use crate::ids::ClientKey;
+use crate::ids::client_key;
 use crate::request::{Request, Statement};
 use crate::session::SessionState;
 use crate::settings::Settings;
@@ -41,7 +43,7 @@ fn ids(engine: &Engine, count: usize) -> Vec<u32> {
     ids
 }
 
-fn query(engine: &mut Engine, key: usize, text: &str) {
+fn query(engine: &mut Engine, key: ClientKey, text: &str) {
     let statement = Statement::of_text(text.as_bytes(), sql::LexMode::default());
     let request = Request { statement, ..Request::query(text) };
     engine.queue_request(key, request);
@@ -50,8 +52,8 @@ fn query(engine: &mut Engine, key: usize, text: &str) {
 #[test]
 fn pieces_hold_every_client_once() {
     let mut engine = engine(10);
-    for key in [0, 4, 9] {
-        engine.drop_client(key);
+    for number in [0, 4, 9] {
+        engine.drop_client(client_key(number));
     }
     let all: Vec<_> = engine.client_ids.keys().copied().collect();
     for count in 1..=11 {
@@ -64,7 +66,7 @@ fn pieces_hold_every_client_once() {
 #[test]
 fn a_waiting_client_shows_its_queue_and_text() {
     let mut engine = engine(2);
-    query(&mut engine, 1, "SELECT 'ä', 1");
+    query(&mut engine, client_key(1), "SELECT 'ä', 1");
     let rows = engine.clients_from(0, 10).rows;
     assert_eq!((rows[0].state, rows[1].state), ("idle", "queued"));
     assert_eq!(rows[0].user.as_deref(), Some("app"));
@@ -90,10 +92,10 @@ fn texts_that_may_hold_a_password_are_not_shown() {
         "PREPARE s FROM 'SET PASSWORD = ''hush'''",
         "CHANGE MASTER TO MASTER_PASSWORD = 'hush'",
     ] {
-        query(&mut engine, 0, text);
+        query(&mut engine, client_key(0), text);
         let shown = engine.clients_from(0, 1).rows[0].statement.clone();
         assert_eq!(shown, None, "{text}");
-        engine.cancel_queued(0, &crate::errors::MySqlError::interrupted());
+        engine.cancel_queued(client_key(0), &crate::errors::MySqlError::interrupted());
     }
     assert_eq!(engine.overview().totals.cancelled, 7);
 }
@@ -101,7 +103,7 @@ fn texts_that_may_hold_a_password_are_not_shown() {
 #[test]
 fn a_pause_keeps_the_clock_from_spinning() {
     let mut engine = engine(1);
-    query(&mut engine, 0, "SELECT 1");
+    query(&mut engine, client_key(0), "SELECT 1");
     engine.pause();
     let now = Instant::from_micros(5_000_000);
     seam::Program::handle(&mut engine, now, seam::Input::TurnEnd);
@@ -117,8 +119,8 @@ fn a_pause_keeps_the_clock_from_spinning() {
 #[ignore = "measures; says nothing without optimisation"]
 fn a_thousand_looks() {
     let mut engine = engine(100_000);
-    for key in (0..100_000).step_by(2) {
-        query(&mut engine, key, "SELECT c FROM sbtest1 WHERE id = 12345");
+    for number in (0..100_000).step_by(2) {
+        query(&mut engine, client_key(number), "SELECT c FROM sbtest1 WHERE id = 12345");
     }
     let seen: usize = (0..1000).map(|n| engine.clients_from(n % 24 * 4096, 4096).rows.len()).sum();
     assert_eq!(seen, 4_096_000);
@@ -133,11 +135,11 @@ fn a_text_that_may_hold_a_password_is_not_shown() {
         ("EXPLAIN CREATE USER u IDENTIFIED BY 'secret'", false),
         ("SELECT 1;", true),
     ] {
-        engine.clients[0].phase = Phase::Idle;
-        query(&mut engine, 0, text);
+        engine.clients[client_key(0)].phase = Phase::Idle;
+        query(&mut engine, client_key(0), text);
         let rows = engine.clients_from(0, 10).rows;
         assert_eq!((rows[0].state, rows[0].statement.is_some()), ("queued", is_shown), "{text}");
-        engine.scheduler.remove(0);
-        engine.take_request(0);
+        engine.scheduler.remove(client_key(0));
+        engine.take_request(client_key(0));
     }
 }

@@ -8,6 +8,7 @@ use seam::Instant;
 use super::super::tests::{at, put, run, scheduler};
 use super::super::{Lane, Need, Scheduler, Standing};
 use super::*;
+use crate::ids::client_key;
 use crate::settings::{HighPrioMode, Profile, Settings};
 use crate::workers::Workers;
 
@@ -87,8 +88,8 @@ fn the_oldest_keeps_its_turn_when_clients_begin_to_hang_up_again() {
 /// Clients hang up on statements of theirs that wait.
 fn hang_up(scheduler: &mut Scheduler, now: Instant, clients: std::ops::Range<u32>) {
     for client in clients {
-        scheduler.note_abandoned_wait(now, client);
-        assert!(scheduler.remove(client));
+        scheduler.note_abandoned_wait(now, client_key(client));
+        assert!(scheduler.remove(client_key(client)));
     }
 }
 
@@ -113,9 +114,9 @@ fn while_clients_hang_up_the_newest_goes_first() {
     put(&mut s, at(22), 22, Lane::High, Need::Holds);
     hang_up(&mut s, at(500), 0..3);
     s.kick_up(at(500));
-    assert_eq!(s.first_in_need(3), [3, 4, 5], "three say nothing");
+    assert_eq!(s.first_in_need(3), [3, 4, 5].map(client_key), "three say nothing");
     hang_up(&mut s, at(500), 3..4);
-    assert_eq!(s.first_in_need(3), [9, 8, 7]);
+    assert_eq!(s.first_in_need(3), [9, 8, 7].map(client_key));
     // What holds a backend keeps its order, and goes behind new work of which some is older.
     assert_eq!(run_one_by_one(&mut s), [21, 22, 9, 8, 7, 6, 5, 4, 20]);
     assert_eq!(s.newest_starts, 5);
@@ -127,7 +128,7 @@ fn when_nobody_hangs_up_any_more_the_oldest_goes_first_again() {
     (0..8).for_each(|client| put(&mut s, at(0), client, Lane::Low, Need::Any));
     hang_up(&mut s, at(300), 0..4);
     s.kick_up(at(599));
-    assert_eq!(s.peek(true), Some(7));
+    assert_eq!(s.peek(true), Some(client_key(7)));
     s.kick_up(at(600));
     assert_eq!(run_one_by_one(&mut s), [4, 5, 6, 7]);
     assert_eq!(s.newest_starts, 0);
@@ -145,7 +146,7 @@ fn what_has_waited_too_long_has_one_of_eight_starts_and_the_rest_where_nothing_n
     for _ in 0..NEWEST_IN_A_ROW {
         s.orders[0].started(false);
     }
-    assert_eq!(s.peek(true), Some(25), "twice as long as those who hang up");
+    assert_eq!(s.peek(true), Some(client_key(25)), "twice as long as those who hang up");
     s.kick_up(at(1_600));
     s.orders[0].newest_in_a_row = 0;
     let started = run_one_by_one(&mut s);
@@ -162,12 +163,12 @@ fn hanging_up_on_statements_that_wait_for_locks_or_are_long_turns_their_queue_ro
     }
     s.kick_up(at(500));
     hang_up(&mut s, at(500), 10..14);
-    assert_eq!(s.peek_contended(true), Some(17));
-    assert_eq!(s.peek(true), Some(0));
+    assert_eq!(s.peek_contended(true), Some(client_key(17)));
+    assert_eq!(s.peek(true), Some(client_key(0)));
     hang_up(&mut s, at(500), 0..8);
-    assert_eq!(s.peek(true), Some(20));
+    assert_eq!(s.peek(true), Some(client_key(20)));
     hang_up(&mut s, at(500), 20..24);
-    assert_eq!(s.peek(true), Some(27));
+    assert_eq!(s.peek(true), Some(client_key(27)));
 }
 
 #[test]
@@ -177,13 +178,13 @@ fn in_the_profile_of_another_pool_the_order_is_that_pools() {
     (0..8).for_each(|client| put(&mut s, at(0), client, Lane::Low, Need::Any));
     hang_up(&mut s, at(500), 0..6);
     s.kick_up(at(500));
-    assert_eq!(s.peek(true), Some(6));
+    assert_eq!(s.peek(true), Some(client_key(6)));
     let mut off = scheduler(1, HighPrioMode::Transactions, u32::MAX);
     off.change_settings(&Settings { adaptive_lifo: false, ..Settings::default() });
     (0..8).for_each(|client| put(&mut off, at(0), client, Lane::Low, Need::Any));
     hang_up(&mut off, at(500), 0..6);
     off.kick_up(at(500));
-    assert_eq!(off.peek(true), Some(6));
+    assert_eq!(off.peek(true), Some(client_key(6)));
 }
 
 /// A queue goes by the place of its oldest statement, whichever of them starts.
@@ -211,9 +212,9 @@ fn what_comes_again_or_is_joined_is_as_good_as_new() {
     (0..8).for_each(|client| put(&mut s, at(0), client, Lane::Low, Need::Any));
     hang_up(&mut s, at(500), 0..4);
     s.kick_up(at(500));
-    s.renew(5);
-    assert_eq!(s.peek(true), Some(5));
-    s.enqueue(at(0), 9, Lane::Low, Need::Any, Standing { began: early, ..Standing::default() });
+    s.renew(client_key(5));
+    assert_eq!(s.peek(true), Some(client_key(5)));
+    s.enqueue(at(0), client_key(9), Lane::Low, Need::Any, Standing { began: early, ..Standing::default() });
     assert_eq!(run_one_by_one(&mut s), [9, 5, 7, 6, 4]);
 }
 
@@ -250,10 +251,10 @@ proptest! {
                     prop_assert!(s.take_permit(client).is_some());
                     s.start(client);
                     s.finish();
-                    if client == 0 {
+                    if client.number() == 0 {
                         break;
                     }
-                    prop_assert!(waiting.remove(&client).is_some());
+                    prop_assert!(waiting.remove(&client.number()).is_some());
                     // Nobody is older than the first client: its turn is the first that the oldest has.
                     let due = now >= 1_000 + (2 * patience).max(1_000);
                     starts_since_due = if due { starts_since_due + 1 } else { 0 };

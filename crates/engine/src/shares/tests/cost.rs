@@ -50,7 +50,14 @@ impl Crowd {
     fn park_at_once(&mut self, client: u32) {
         let lane = if self.mixed && client >= self.many { Lane::Long } else { Lane::Low };
         let flow = (self.flow_of)(client, self.many);
-        self.shares.park(&self.settings, flow, at(self.millis), client, lane, Standing::default());
+        self.shares.park(
+            &self.settings,
+            flow,
+            at(self.millis),
+            client_key(client),
+            lane,
+            Standing::default(),
+        );
     }
 
     /// So many go, at most, or all that may.
@@ -59,16 +66,16 @@ impl Crowd {
         let turn = Turn { now: at(self.millis), workers: ALONE, room, overdue_after: self.overdue_after };
         for _ in 0..most {
             let Some(parked) = self.shares.next(&self.settings, &turn) else { break };
-            self.handed_on.push_back(parked.client);
+            self.handed_on.push_back(parked.client.number());
         }
     }
 
     /// One statement runs; then others go for which there is room, and everything is asked for that is asked for in a turn.
     fn run_one(&mut self, room: bool) {
         let client = self.handed_on.pop_front().expect("something goes on");
-        self.shares.started(client, at(self.millis));
+        self.shares.started(client_key(client), at(self.millis));
         self.millis += 1;
-        self.shares.ended(&self.settings, client, at(self.millis));
+        self.shares.ended(&self.settings, client_key(client), at(self.millis));
         self.park(client);
         self.hand_on(1, room);
         self.hand_on(usize::MAX, false);
@@ -175,12 +182,13 @@ fn the_oldest_and_the_newest_of_a_class_are_found_behind_many_of_the_other() {
     crowd.park(0);
     (50_000..100_000).for_each(|client| crowd.park(client));
     let before = steps::taken();
-    assert_eq!(crowd.shares.oldest(Class::Short).map(|(client, _)| client), Some(0));
-    assert_eq!(crowd.shares.latest(Class::Short).next(), Some(0));
+    assert_eq!(crowd.shares.oldest(Class::Short).map(|(client, _)| client), Some(client_key(0)));
+    assert_eq!(crowd.shares.latest(Class::Short).next(), Some(client_key(0)));
     crowd.check(before, 1);
     for client in (1..100_000).rev() {
-        crowd.shares.ended(&crowd.settings, client, at(0));
-        assert_eq!(crowd.shares.latest(Class::Long).next(), Some(client - 1).filter(|&before| before > 0));
+        crowd.shares.ended(&crowd.settings, client_key(client), at(0));
+        let before = Some(client - 1).filter(|&before| before > 0);
+        assert_eq!(crowd.shares.latest(Class::Long).next(), before.map(client_key));
     }
     crowd.check(before, 100_000);
 }
@@ -191,9 +199,9 @@ fn users_take_turns_where_clients_hang_up() {
         let mut crowd = Crowd::new(fair_share(FairShare::Crowding), many, of_a_user_each);
         (crowd.mixed, crowd.overdue_after) = (true, Some(Duration::from_secs(1)));
         crowd = crowd.arrive();
-        let hang_up = |crowd: &mut Crowd, client| {
-            crowd.shares.abandoned(at(crowd.millis), client, Duration::from_secs(5));
-            crowd.shares.ended(&crowd.settings, client, at(crowd.millis));
+        let hang_up = |crowd: &mut Crowd, client: u32| {
+            crowd.shares.abandoned(at(crowd.millis), client_key(client), Duration::from_secs(5));
+            crowd.shares.ended(&crowd.settings, client_key(client), at(crowd.millis));
             crowd.park_at_once(client);
         };
         // Often enough for the newest long ones to go first.

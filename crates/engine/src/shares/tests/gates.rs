@@ -68,16 +68,16 @@ fn try_with(seed: u64, settings: &SharesSettings) {
             (0..6, At::Idle) => {
                 let lane = if numbers.below(4) == 0 { Lane::Long } else { Lane::Low };
                 let flow = some_flow(&mut numbers);
-                shares.park(settings, flow, at(millis), client, lane, Standing::default());
+                shares.park(settings, flow, at(millis), client_key(client), lane, Standing::default());
                 *state = At::Parked;
             }
             (6, At::Idle) => {
-                shares.pass(settings, some_flow(&mut numbers), client);
+                shares.pass(settings, some_flow(&mut numbers), client_key(client));
                 *state = At::Underway;
             }
-            (0..4, At::Underway) => shares.started(client, at(millis)),
+            (0..4, At::Underway) => shares.started(client_key(client), at(millis)),
             (4..8, At::Underway) | (0, At::Parked) => {
-                shares.ended(settings, client, at(millis));
+                shares.ended(settings, client_key(client), at(millis));
                 *state = At::Idle;
             }
             (8, _) => {
@@ -92,7 +92,7 @@ fn try_with(seed: u64, settings: &SharesSettings) {
         let room = Room { short: numbers.below(4) == 0, long: numbers.below(4) == 0 };
         let turn = Turn { now: at(millis), workers: ALONE, room, overdue_after: None };
         while let Some(parked) = shares.next(settings, &turn) {
-            clients[parked.client as usize] = At::Underway;
+            clients[parked.client.slot()] = At::Underway;
         }
         assert!(nobody_could_go(&shares, settings, room), "seed {seed}, at {millis} ms, {settings:?}");
     }

@@ -1,0 +1,203 @@
+//! What the engine calls its clients and backends: slots of its tables, a type each, so that neither is taken for the other.
+
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
+
+use crate::client::Client;
+
+/// A client's slot in the table of clients. The next one to come gets it when this one has gone: see [`ClientRef`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ClientKey(u32);
+
+/// A backend's slot in the table of backends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BackendKey(u32);
+
+/// A client by its slot and the id that it sees itself: so that whoever comes into the same slot later is not taken for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClientRef {
+    pub(crate) key: ClientKey,
+    pub(crate) id: u32,
+}
+
+/// What a [`Table`] calls its slots, from 0.
+pub(crate) trait Key: Copy {
+    fn at(slot: usize) -> Self;
+
+    fn slot(self) -> usize;
+}
+
+/// Clients or backends by their slots. They are gone through in the order of these.
+pub(crate) struct Table<K, T> {
+    slots: slab::Slab<T>,
+    keys: PhantomData<K>,
+}
+
+impl ClientKey {
+    /// No client, in a table that has to be small: there are never so many.
+    pub(crate) const NOBODY: Self = Self(u32::MAX);
+}
+
+impl Key for ClientKey {
+    fn at(slot: usize) -> Self {
+        Self(number(slot))
+    }
+
+    fn slot(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Key for BackendKey {
+    fn at(slot: usize) -> Self {
+        Self(number(slot))
+    }
+
+    fn slot(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl<K: Key, T> Table<K, T> {
+    pub(crate) fn new() -> Self {
+        Self { slots: slab::Slab::new(), keys: PhantomData }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Slots, used or not.
+    pub(crate) fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.slots.shrink_to_fit();
+    }
+
+    pub(crate) fn contains(&self, key: K) -> bool {
+        self.slots.contains(key.slot())
+    }
+
+    pub(crate) fn get(&self, key: K) -> Option<&T> {
+        self.slots.get(key.slot())
+    }
+
+    pub(crate) fn get_mut(&mut self, key: K) -> Option<&mut T> {
+        self.slots.get_mut(key.slot())
+    }
+
+    pub(crate) fn insert(&mut self, value: T) -> K {
+        K::at(self.slots.insert(value))
+    }
+
+    /// # Panics
+    ///
+    /// If the slot is free.
+    #[track_caller]
+    pub(crate) fn remove(&mut self, key: K) -> T {
+        self.slots.remove(key.slot())
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (K, &T)> + Clone {
+        self.slots.iter().map(|(slot, value)| (K::at(slot), value))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (K, &mut T)> {
+        self.slots.iter_mut().map(|(slot, value)| (K::at(slot), value))
+    }
+
+    /// What is in `count` slots from slot `from` on.
+    pub(crate) fn in_slots(&self, from: usize, count: usize) -> impl Iterator<Item = (K, &T)> {
+        let slots = from..from.saturating_add(count).min(self.slots.capacity());
+        slots.filter_map(|slot| Some((K::at(slot), self.slots.get(slot)?)))
+    }
+}
+
+impl Table<ClientKey, Client> {
+    /// The client that has the slot now.
+    pub(crate) fn ref_to(&self, key: ClientKey) -> ClientRef {
+        ClientRef { key, id: self[key].id }
+    }
+
+    /// A client that may have gone since.
+    pub(crate) fn find(&self, client: ClientRef) -> Option<&Client> {
+        self.get(client.key).filter(|found| found.id == client.id)
+    }
+
+    /// Likewise.
+    pub(crate) fn find_mut(&mut self, client: ClientRef) -> Option<&mut Client> {
+        self.get_mut(client.key).filter(|found| found.id == client.id)
+    }
+}
+
+impl<K: Key, T> Index<K> for Table<K, T> {
+    type Output = T;
+
+    #[track_caller]
+    fn index(&self, key: K) -> &T {
+        &self.slots[key.slot()]
+    }
+}
+
+impl<K: Key, T> IndexMut<K> for Table<K, T> {
+    #[track_caller]
+    fn index_mut(&mut self, key: K) -> &mut T {
+        &mut self.slots[key.slot()]
+    }
+}
+
+fn number(slot: usize) -> u32 {
+    u32::try_from(slot).expect("max_connections and max_backends are u32")
+}
+
+#[cfg(test)]
+impl ClientKey {
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// The client in this slot, for tests.
+#[cfg(test)]
+pub(crate) const fn client_key(number: u32) -> ClientKey {
+    ClientKey(number)
+}
+
+/// The backend in this slot, for tests.
+#[cfg(test)]
+pub(crate) const fn backend_key(number: u32) -> BackendKey {
+    BackendKey(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use seam::{Instant, Peer};
+
+    use super::*;
+    use crate::client::commands::tests::{connection, engine};
+    use crate::settings::Settings;
+
+    #[test]
+    fn whoever_comes_into_a_slot_later_is_not_taken_for_who_has_left_it() {
+        let mut engine = engine(3, Settings::default());
+        let [left, stays] = [1, 2].map(|number| engine.clients.ref_to(client_key(number)));
+        engine.client_gone(left.key);
+        assert!(engine.clients.find(left).is_none());
+        let id = engine.next_client_id();
+        let peer = Peer::Tcp(([10, 0, 0, 1], 1024).into());
+        let key = engine.clients.insert(Client::new(connection(1), peer, id, Instant::START));
+        assert_eq!(engine.clients.ref_to(key), ClientRef { key: left.key, id });
+        assert!(engine.clients.find(left).is_none() && engine.clients.find_mut(left).is_none());
+        assert!(engine.clients.find(stays).is_some());
+        let keys: Vec<_> = engine.clients.iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, [0, 1, 2].map(client_key));
+        let some: Vec<_> = engine.clients.in_slots(1, usize::MAX).map(|(key, _)| key).collect();
+        assert_eq!(some, keys[1..]);
+    }
+}
