@@ -357,7 +357,7 @@ mod tests {
 
     /// Of a client's statement that finds no backend in time, while the one that was begun for it does this.
     fn error_code(begin: impl FnOnce(&mut Engine, u64)) -> u16 {
-        let mut engine = engine(1, Settings::default());
+        let mut engine = engine(2, Settings::default());
         engine.server.answered();
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, b"\x03SELECT 1");
@@ -416,9 +416,10 @@ mod tests {
         });
         assert_eq!(silent, 1158);
         let held = error_code(|engine, _| {
-            for (_, backend) in engine.backends.iter_mut() {
+            for (key, backend) in engine.backends.iter_mut() {
                 backend.phase = Phase::Ready;
-                backend.holder = Some(client_key(0));
+                engine.clients[client_key(1)].backend = Some(key);
+                backend.holder = Some(client_key(1));
             }
         });
         assert_eq!(held, 1040);
