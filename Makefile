@@ -108,7 +108,7 @@ docs-options:
 	UPDATE_DOCS=1 cargo test --package config --locked reference_page
 
 docs-admin:
-	UPDATE_DOCS=1 cargo test --package admin --locked manual
+	UPDATE_DOCS=1 cargo test --package admin --package onramp --locked manual
 
 fuzz:
 	@if ! cargo +nightly --version >/dev/null 2>&1; then \

@@ -40,7 +40,7 @@ use crate::outbox::Outbox;
 use crate::outside::event::Event;
 use crate::outside::limits_reached::LimitReached;
 use crate::outside::orders::OutsideKill;
-use crate::outside::snapshot::Totals;
+use crate::outside::totals::Totals;
 use crate::outside::turns::Turns;
 use crate::outside::waits::{Holdups, WaitReason, Waits};
 use crate::overload::{Abandoned, NewWork};

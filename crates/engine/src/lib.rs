@@ -61,9 +61,10 @@ pub use outside::event::Event;
 pub use outside::histogram::Histogram;
 pub use outside::memory::Memory;
 pub use outside::snapshot::{
-    BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, Totals, WorkerView,
+    BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, WorkerView,
 };
 pub use outside::taken_for::TakenFor;
+pub use outside::totals::{Total, Totals};
 pub use outside::turns::LongestTurn;
 pub use outside::waits::{WaitReason, Waits};
 pub use overload::OverloadSettings;

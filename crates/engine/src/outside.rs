@@ -7,5 +7,6 @@ pub(crate) mod memory;
 pub(crate) mod orders;
 pub(crate) mod snapshot;
 pub(crate) mod taken_for;
+pub(crate) mod totals;
 pub(crate) mod turns;
 pub(crate) mod waits;

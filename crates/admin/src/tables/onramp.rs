@@ -298,6 +298,8 @@ table! {
         variable_name: &'static str,
         /// Its value.
         variable_value: String,
+        /// What it says.
+        description: &'static str,
     }
 }
 

@@ -41,7 +41,7 @@ const NOT_SETTABLE: [&[u8]; 3] = [b"init_connect", b"max_allowed_packet", b"wsre
 pub(crate) struct Defaults {
     /// The latest answer.
     seen: Option<Vec<u8>>,
-    /// By it a login does what a change of account does not, see [`crate::backend::change`].
+    /// By it a login does what a change of account does not, see `backend/change.rs`.
     logins_differ: bool,
     /// When it was asked for.
     asked: Instant,

@@ -7,8 +7,6 @@ use crate::backend::{Owner, Permit};
 use crate::client::Phase;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientRef};
-use crate::outside::event::Event;
-use crate::outside::snapshot::Totals;
 use crate::settings::Settings;
 use crate::workers::letter::{Ending, Outcome};
 
@@ -165,18 +163,6 @@ impl Engine {
                 kill.victim.key,
                 "killed; its statement goes on, for want of a backend to end it",
             );
-        }
-    }
-}
-
-impl Totals {
-    /// Counts what is an event anyway.
-    pub(crate) fn count(&mut self, event: &Event) {
-        match event {
-            Event::LoginRefused { .. } => self.refused_logins += 1,
-            Event::ClientClosed { .. } => self.closed_clients += 1,
-            Event::BackendClosed { .. } => self.closed_backends += 1,
-            _ => {}
         }
     }
 }

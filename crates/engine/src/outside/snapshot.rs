@@ -17,6 +17,7 @@ use crate::learned::digests::Digest;
 use crate::learned::digests::text::end_before_password;
 use crate::learned::lock_waits::Blocker;
 use crate::outside::taken_for::TakenFor;
+use crate::outside::totals::Totals;
 use crate::outside::turns::LongestTurn;
 use crate::outside::waits::WaitReason;
 use crate::request::{RequestKind, may_be_several};
@@ -189,57 +190,6 @@ pub struct WorkerView {
     pub in_use: [(&'static str, u64); 8],
     /// The options whose bound was reached, with the bound and how often.
     pub limits_reached: Vec<(&'static str, u64, u64)>,
-}
-
-/// What is counted for whoever looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Logins refused.
-    pub refused_logins: u64,
-    /// Clients closed by us, or that broke off in the middle of something.
-    pub closed_clients: u64,
-    /// Backends opened.
-    pub opened_backends: u64,
-    /// How often an idle backend was to change its account.
-    pub account_changes: u64,
-    /// How often that failed.
-    pub failed_account_changes: u64,
-    /// Backends lost or given up.
-    pub closed_backends: u64,
-    /// Statements that `queue_wait_limit = 10s` would have refused, where that is off.
-    pub would_refuse_by_queue_wait_limit: u64,
-    /// Those that `queue_delay_target = 1s` would have.
-    pub would_refuse_by_queue_delay_target: u64,
-    /// Those that `long_queue_wait_limit = 1m` would have.
-    pub would_refuse_by_long_queue_wait_limit: u64,
-    /// Statements that were answered with an error of ours while they waited, or whose client went meanwhile.
-    pub cancelled: u64,
-    /// Statements that were prepared again, on another backend than the client's COM_STMT_PREPARE.
-    pub prepared_again: u64,
-    /// Statements that lent their permit because they ran too long.
-    pub stalls: u64,
-    /// Reads that were sent behind others on their backend.
-    pub shared_reads: u64,
-    /// Of these, reads that brought their schema along.
-    pub schemas_brought: u64,
-    /// Reads that were sent again on another backend, since the one before them was stuck.
-    pub rescues: u64,
-    /// Statements that moved from the low to the high queue.
-    pub kick_ups: u64,
-    /// Statements that started before older ones, since clients hung up on those.
-    pub newest_starts: u64,
-    /// Statements that were answered by the execution of another one.
-    pub coalesced: u64,
-    /// Statements that only set session state, and whose answer was known: they ran on no backend.
-    pub answered_sets: u64,
-    /// Statements whose client held no backend: they ran on any.
-    pub multiplexed_statements: u64,
-    /// Statements of open transactions of clients that were not pinned.
-    pub statements_in_transactions: u64,
-    /// Statements of pinned clients.
-    pub pinned_statements: u64,
-    /// Statements of which not all was understood: whatever they may leave does not reach another client.
-    pub doubtful_statements: u64,
 }
 
 /// See [`WorkerView::stored_code`].

@@ -1,6 +1,7 @@
 //! The admin port's view of the program, and what it can do to it. Everything here runs on threads of admin connections.
 
 mod answers;
+mod counters;
 mod fill;
 mod limits;
 mod people;

@@ -1,13 +1,12 @@
 //! Counters and measures: of each worker, and of all together.
 
-use std::collections::BTreeMap;
-
 use admin::Rows;
 use admin::tables::{Limit, MemoryPart, PoolGroup, PoolStats, Status, TpGroupState, TpGroupStats, Worker};
 use drivers::Counters;
 use engine::{Memory, WorkerView};
 use seam::Signal;
 
+use super::counters::{self, Wholes};
 use super::values::micros;
 use super::{Control, limits};
 use crate::ask::{Ask, Look, Sight, Whole};
@@ -140,7 +139,7 @@ pub(super) fn put_memory(rows: &mut Rows<'_>, worker: usize, memory: &Memory, co
 }
 
 /// Adds what concerns all workers.
-pub(super) fn put_process(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usize, Box<Whole>>) {
+pub(super) fn put_process(control: &Control, rows: &mut Rows<'_>, wholes: &Wholes) {
     if let Some(bytes) = crate::memory::resident() {
         rows.put(&MemoryPart { worker: None, part: "resident", bytes });
     }
@@ -148,87 +147,14 @@ pub(super) fn put_process(control: &Control, rows: &mut Rows<'_>, wholes: &BTree
         limits::put(control, rows, wholes);
     }
     if rows.wants::<Status>() {
-        for (variable_name, value) in values(control, wholes) {
-            rows.put(&Status { variable_name, variable_value: value.to_string() });
+        for counter in counters::all() {
+            rows.put(&Status {
+                variable_name: counter.name,
+                variable_value: counter.value(control, wholes).to_string(),
+                description: counter.help,
+            });
         }
     }
-}
-
-/// What SHOW STATUS shows: under the servers' names what they have, under names of our own the rest.
-fn values(control: &Control, wholes: &BTreeMap<usize, Box<Whole>>) -> Vec<(&'static str, u64)> {
-    let sum = |of: fn(&WorkerView) -> u64| wholes.values().map(|whole| of(&whole.view)).sum::<u64>();
-    let driven = |of: fn(&Counters) -> u64| {
-        control.program.reach.iter().map(|(_, signaller)| of(&signaller.counters())).sum::<u64>()
-    };
-    let share = |option: &str| {
-        let shares = wholes.values().next().map(|whole| whole.shares);
-        let found = shares.iter().flatten().find(|(name, ..)| *name == option);
-        found.map_or((0, 0), |&(_, in_use, bound)| (in_use, bound))
-    };
-    vec![
-        ("Aborted_clients", sum(|view| view.totals.closed_clients)),
-        ("Aborted_connects", sum(|view| view.totals.refused_logins)),
-        ("Bytes_received", driven(|counters| counters.bytes_received)),
-        ("Bytes_sent", driven(|counters| counters.bytes_sent)),
-        ("Connections", sum(|view| view.connections)),
-        ("Onramp_account_changes", sum(|view| view.totals.account_changes)),
-        ("Onramp_backends", sum(|view| view.backends as u64)),
-        ("Onramp_backends_closed", sum(|view| view.totals.closed_backends)),
-        ("Onramp_backends_opened", sum(|view| view.totals.opened_backends)),
-        ("Onramp_cancelled", sum(|view| view.totals.cancelled)),
-        ("Onramp_coalesced", sum(|view| view.totals.coalesced)),
-        ("Onramp_failed_account_changes", sum(|view| view.totals.failed_account_changes)),
-        ("Onramp_kick_ups", sum(|view| view.totals.kick_ups)),
-        ("Onramp_multiplexed_percent", multiplexed_percent(wholes)),
-        ("Onramp_newest_first", sum(|view| view.totals.newest_starts)),
-        ("Onramp_paused", u64::from(wholes.values().any(|whole| whole.view.paused))),
-        ("Onramp_permits", share("permits").1),
-        ("Onramp_permits_in_use", share("permits").0),
-        ("Onramp_prepared_again", sum(|view| view.totals.prepared_again)),
-        ("Onramp_queued_high", sum(before_low)),
-        ("Onramp_queued_long", sum(|view| queued(view, "long"))),
-        ("Onramp_queued_low", sum(|view| queued(view, "low"))),
-        ("Onramp_rescued_reads", sum(|view| view.totals.rescues)),
-        ("Onramp_schemas_brought", sum(|view| view.totals.schemas_brought)),
-        ("Onramp_session_states", sum(|view| view.session_states as u64)),
-        ("Onramp_sets_answered", sum(|view| view.totals.answered_sets)),
-        ("Onramp_shared_reads", sum(|view| view.totals.shared_reads)),
-        ("Onramp_stalls", sum(|view| view.totals.stalls)),
-        ("Onramp_statements_doubtful", sum(|view| view.totals.doubtful_statements)),
-        ("Onramp_statements_in_transactions", sum(|view| view.totals.statements_in_transactions)),
-        ("Onramp_statements_multiplexed", sum(|view| view.totals.multiplexed_statements)),
-        ("Onramp_statements_pinned", sum(|view| view.totals.pinned_statements)),
-        ("Onramp_stored_code_names", sum(|view| view.stored_code.changing_names)),
-        ("Onramp_stored_code_read", sum(|view| view.stored_code.readings)),
-        ("Onramp_stored_code_unreadable", sum(|view| view.stored_code.unreadable)),
-        (
-            "Onramp_would_refuse_long_queue_wait_limit",
-            sum(|view| view.totals.would_refuse_by_long_queue_wait_limit),
-        ),
-        (
-            "Onramp_would_refuse_queue_delay_target",
-            sum(|view| view.totals.would_refuse_by_queue_delay_target),
-        ),
-        ("Onramp_would_refuse_queue_wait_limit", sum(|view| view.totals.would_refuse_by_queue_wait_limit)),
-        ("Onramp_workers", control.program.reach.len() as u64),
-        ("Queries", sum(|view| view.statements)),
-        ("Questions", sum(|view| view.statements)),
-        ("Threadpool_idle_threads", sum(|view| view.idle_backends as u64)),
-        ("Threadpool_threads", sum(|view| view.backends as u64)),
-        ("Threads_connected", sum(|view| view.clients as u64)),
-        ("Threads_running", share("permits").0),
-        ("Uptime", control.started.elapsed().as_secs()),
-    ]
-}
-
-/// Of 100 statements so many ran on any backend; 100 where there was none.
-fn multiplexed_percent(wholes: &BTreeMap<usize, Box<Whole>>) -> u64 {
-    let (mut multiplexed, mut all) = (0, 0);
-    for totals in wholes.values().map(|whole| &whole.view.totals) {
-        multiplexed += totals.multiplexed_statements;
-        all += totals.multiplexed_statements + totals.statements_in_transactions + totals.pinned_statements;
-    }
-    (multiplexed * 100).checked_div(all).unwrap_or(100)
 }
 
 /// The line that `mysqladmin status` shows, after the servers' (COM_STATISTICS).
@@ -252,7 +178,7 @@ pub(super) fn line(control: &Control) -> String {
 }
 
 /// Statements in the high queue and those that go before it.
-fn before_low(view: &WorkerView) -> u64 {
+pub(super) fn before_low(view: &WorkerView) -> u64 {
     waiting(view) - queued(view, "low") - queued(view, "long") - queued(view, "contended")
 }
 

@@ -1,0 +1,93 @@
+//! What is counted for whoever looks, each declared once: what it is called, and what is counted.
+
+use crate::outside::event::Event;
+
+/// One of [`Totals`].
+#[derive(Clone, Copy, Debug)]
+pub struct Total {
+    /// What SHOW STATUS calls it.
+    pub name: &'static str,
+    /// What is counted, as a sentence.
+    pub help: &'static str,
+    /// Its value.
+    pub value: fn(&Totals) -> u64,
+}
+
+/// Declares the counters: the doc comment is what users read, too.
+macro_rules! totals {
+    ($(#[doc = $help:literal] $field:ident as $name:literal,)*) => {
+        /// Counted since the start.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Totals {
+            $(#[doc = $help] pub $field: u64,)*
+        }
+
+        impl Totals {
+            /// All of them.
+            pub const ALL: &[Total] = &[
+                $(Total { name: $name, help: $help, value: |totals| totals.$field },)*
+            ];
+        }
+    };
+}
+
+totals! {
+    /// Logins refused.
+    refused_logins as "Aborted_connects",
+    /// Clients that Onramp closed, or that broke off in the middle of something.
+    closed_clients as "Aborted_clients",
+    /// Backends opened.
+    opened_backends as "Onramp_backends_opened",
+    /// Idle backends that were to change their account (`backend_change_user`).
+    account_changes as "Onramp_account_changes",
+    /// Backends that were lost since they could not change their account.
+    failed_account_changes as "Onramp_failed_account_changes",
+    /// Backends lost or given up.
+    closed_backends as "Onramp_backends_closed",
+    /// Statements that `queue_wait_limit = 10s` would have refused, where that is off.
+    would_refuse_by_queue_wait_limit as "Onramp_would_refuse_queue_wait_limit",
+    /// Statements that `queue_delay_target = 1s` would have refused, where that is off.
+    would_refuse_by_queue_delay_target as "Onramp_would_refuse_queue_delay_target",
+    /// Statements that `long_queue_wait_limit = 1m` would have refused, where that is off.
+    would_refuse_by_long_queue_wait_limit as "Onramp_would_refuse_long_queue_wait_limit",
+    /// Statements that were answered with an error of Onramp while they waited, or whose client went meanwhile.
+    cancelled as "Onramp_cancelled",
+    /// Statements that were prepared again, on another backend than the client's COM_STMT_PREPARE.
+    prepared_again as "Onramp_prepared_again",
+    /// Statements that lent their permit because they ran too long.
+    stalls as "Onramp_stalls",
+    /// Reads that were sent behind others on their backend.
+    shared_reads as "Onramp_shared_reads",
+    /// Reads that were sent behind others, each with its USE in the same text.
+    schemas_brought as "Onramp_schemas_brought",
+    /// Reads that were sent again on another backend, since the one before them was stuck.
+    rescues as "Onramp_rescued_reads",
+    /// Statements that moved from the low to the high queue.
+    kick_ups as "Onramp_kick_ups",
+    /// Statements that started before older ones, since clients hung up on those.
+    newest_starts as "Onramp_newest_first",
+    /// Statements that were answered by the execution of another one.
+    coalesced as "Onramp_coalesced",
+    /// Statements that only set session state, and whose answer was known: they ran on no backend.
+    answered_sets as "Onramp_sets_answered",
+    /// Statements whose client held no backend: they ran on any.
+    multiplexed_statements as "Onramp_statements_multiplexed",
+    /// Statements of open transactions of clients that were not pinned.
+    statements_in_transactions as "Onramp_statements_in_transactions",
+    /// Statements of pinned clients.
+    pinned_statements as "Onramp_statements_pinned",
+    /// Statements of which not all was understood: whatever they may leave does not reach another client.
+    doubtful_statements as "Onramp_statements_doubtful",
+}
+
+impl Totals {
+    /// Counts what is an event anyway.
+    pub(crate) fn count(&mut self, event: &Event) {
+        match event {
+            Event::LoginRefused { .. } => self.refused_logins += 1,
+            Event::ClientClosed { .. } => self.closed_clients += 1,
+            Event::BackendClosed { .. } => self.closed_backends += 1,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What SHOW STATUS shows: under the servers' names what they have, under names of our own the rest. Each is declared once, here or
+//! among the engine's [`Totals`]: docs/ADMIN.md and the table `status` are written from that.
+
+use std::collections::BTreeMap;
+
+use drivers::Counters;
+use engine::{Total, Totals, WorkerView};
+
+use super::Control;
+use super::status::{before_low, queued};
+use crate::ask::Whole;
+
+/// What each worker has said of itself, by its number.
+pub(super) type Wholes = BTreeMap<usize, Box<Whole>>;
+
+/// A counter or a measure.
+#[derive(Clone, Copy)]
+pub(super) struct Counter {
+    pub(super) name: &'static str,
+    /// What it says, as a sentence.
+    pub(super) help: &'static str,
+    value: Value,
+}
+
+/// Where its value comes from.
+#[derive(Clone, Copy)]
+enum Value {
+    /// The sum over all workers.
+    Total(fn(&Totals) -> u64),
+    Workers(fn(&WorkerView) -> u64),
+    Drivers(fn(&Counters) -> u64),
+    /// What all workers have in common.
+    Process(fn(&Control, &Wholes) -> u64),
+}
+
+/// Those that are no totals of the engine's.
+const OTHERS: &[Counter] = &[
+    of_drivers("Bytes_received", "Bytes received, from clients and servers.", |counters| {
+        counters.bytes_received
+    }),
+    of_drivers("Bytes_sent", "Bytes sent, to clients and servers.", |counters| counters.bytes_sent),
+    of_workers("Connections", "Connections of clients since the start.", |view| view.connections),
+    of_workers(
+        "Onramp_backends",
+        "Connections to the server, those that are being opened included.",
+        |view| view.backends as u64,
+    ),
+    of_process(
+        "Onramp_multiplexed_percent",
+        "Of 100 statements so many ran on any backend; 100 where there was none.",
+        |_, wholes| multiplexed_percent(wholes),
+    ),
+    of_process("Onramp_paused", "Whether PAUSE holds: 1 or 0.", |_, wholes| {
+        u64::from(wholes.values().any(|whole| whole.view.paused))
+    }),
+    of_process("Onramp_permits", "How many statements may run at a time now.", |_, wholes| {
+        share(wholes, "permits").1
+    }),
+    of_process("Onramp_permits_in_use", "Permits that statements have now.", |_, wholes| {
+        share(wholes, "permits").0
+    }),
+    of_workers("Onramp_queued_high", "Statements that wait in the high queue, or go before it.", before_low),
+    of_workers("Onramp_queued_long", "Statements of long kinds that wait.", |view| queued(view, "long")),
+    of_workers("Onramp_queued_low", "Statements that wait in the low queue.", |view| queued(view, "low")),
+    of_workers("Onramp_session_states", "Session states that differ, of clients and backends.", |view| {
+        view.session_states as u64
+    }),
+    of_workers(
+        "Onramp_stored_code_names",
+        "Tables and views that lead to stored code which may change its session.",
+        |view| view.stored_code.changing_names,
+    ),
+    of_workers("Onramp_stored_code_read", "How often the server's stored code was read.", |view| {
+        view.stored_code.readings
+    }),
+    of_workers(
+        "Onramp_stored_code_unreadable",
+        "Kinds of stored code (of routines, triggers, views, defaults of columns) that could not be read.",
+        |view| view.stored_code.unreadable,
+    ),
+    of_process("Onramp_workers", "Event loops.", |control, _| control.program.reach.len() as u64),
+    of_workers("Queries", "Statements that went to the server.", |view| view.statements),
+    of_workers("Questions", "The same.", |view| view.statements),
+    of_workers("Threadpool_idle_threads", "Backends on which nothing runs and that nobody holds.", |view| {
+        view.idle_backends as u64
+    }),
+    of_workers("Threadpool_threads", "As Onramp_backends.", |view| view.backends as u64),
+    of_workers("Threads_connected", "Clients that are connected.", |view| view.clients as u64),
+    of_process("Threads_running", "As Onramp_permits_in_use.", |_, wholes| share(wholes, "permits").0),
+    of_process("Uptime", "Seconds since the start.", |control, _| control.started.elapsed().as_secs()),
+];
+
+const fn of_workers(name: &'static str, help: &'static str, value: fn(&WorkerView) -> u64) -> Counter {
+    Counter { name, help, value: Value::Workers(value) }
+}
+
+const fn of_drivers(name: &'static str, help: &'static str, value: fn(&Counters) -> u64) -> Counter {
+    Counter { name, help, value: Value::Drivers(value) }
+}
+
+const fn of_process(name: &'static str, help: &'static str, value: fn(&Control, &Wholes) -> u64) -> Counter {
+    Counter { name, help, value: Value::Process(value) }
+}
+
+/// All of them, by name.
+pub(super) fn all() -> Vec<Counter> {
+    let total = |total: &Total| Counter {
+        name: total.name,
+        help: total.help.trim_ascii(),
+        value: Value::Total(total.value),
+    };
+    let mut all: Vec<_> = Totals::ALL.iter().map(total).chain(OTHERS.iter().copied()).collect();
+    all.sort_by_key(|counter| counter.name);
+    all
+}
+
+impl Counter {
+    pub(super) fn value(&self, control: &Control, wholes: &Wholes) -> u64 {
+        let views = wholes.values().map(|whole| &whole.view);
+        match self.value {
+            Value::Total(of) => views.map(|view| of(&view.totals)).sum(),
+            Value::Workers(of) => views.map(of).sum(),
+            Value::Drivers(of) => {
+                control.program.reach.iter().map(|(_, signaller)| of(&signaller.counters())).sum()
+            }
+            Value::Process(of) => of(control, wholes),
+        }
+    }
+}
+
+/// How much of what workers share is in use, and its bound.
+fn share(wholes: &Wholes, option: &str) -> (u64, u64) {
+    let shares = wholes.values().next().map(|whole| whole.shares);
+    let found = shares.iter().flatten().find(|(name, ..)| *name == option);
+    found.map_or((0, 0), |&(_, in_use, bound)| (in_use, bound))
+}
+
+fn multiplexed_percent(wholes: &Wholes) -> u64 {
+    let (mut multiplexed, mut all) = (0, 0);
+    for totals in wholes.values().map(|whole| &whole.view.totals) {
+        multiplexed += totals.multiplexed_statements;
+        all += totals.multiplexed_statements + totals.statements_in_transactions + totals.pinned_statements;
+    }
+    (multiplexed * 100).checked_div(all).unwrap_or(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// Where the list stands.
+    const BEGIN: &str = "<!-- Written from the counters' declarations by `make docs-admin`: begin -->\n";
+    const END: &str = "<!-- Written from the counters' declarations by `make docs-admin`: end -->";
+
+    #[test]
+    fn names_are_unique_and_each_says_what_it_counts() {
+        let all = all();
+        assert!(all.windows(2).all(|two| two[0].name < two[1].name));
+        assert!(all.iter().all(|counter| counter.help.len() > 5 && counter.help.ends_with('.')));
+    }
+
+    /// It is written by this test when UPDATE_DOCS is set, and compared with the declarations otherwise.
+    #[test]
+    fn the_manual_lists_the_counters() {
+        let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ADMIN.md"));
+        let page = std::fs::read_to_string(&path).expect("the manual is there");
+        let (front, rest) = page.split_once(BEGIN).expect("the list has a beginning");
+        let (_, back) = rest.split_once(END).expect("the list has an end");
+        let mut list = String::from("| variable | what it says |\n|---|---|\n");
+        for counter in all() {
+            writeln!(list, "| `{}` | {} |", counter.name, counter.help).expect("into a string");
+        }
+        let wanted = format!("{front}{BEGIN}{list}{END}{back}");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, &wanted).expect("the manual can be written");
+        }
+        let page = std::fs::read_to_string(&path).expect("the manual is there");
+        assert!(page == wanted, "docs/ADMIN.md is not that of the counters: run `make docs-admin`");
+    }
+}
