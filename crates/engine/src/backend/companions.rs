@@ -74,9 +74,9 @@ impl Companions {
 impl Engine {
     /// A statement enters the queue.
     pub(crate) fn note_companion(&mut self, client: ClientKey, lane: Lane, need: Need) {
-        if !self.opening.companions.are_wanted(self.now) {
-            self.opening.companions.waiting.clear();
-            return;
+        let companions = &mut self.opening.companions;
+        if !companions.are_wanted(self.now) {
+            return companions.waiting.clear();
         }
         let Some(account) = self.clients[client].identity else { return };
         if lane == Lane::Low && need == Need::Any {
