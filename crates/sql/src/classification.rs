@@ -233,7 +233,8 @@ pub enum CharsetSetting {
     CollationConnection,
     /// Something else of how values are converted, not of how texts are read: ask the server.
     UnsureConversion,
-    /// `SET character_set_client = x`, or more than one of these settings, all of them by name: ask the server.
+    /// `SET character_set_client = x`, `SET CHARACTER SET x`, or more than one of these settings, of which that of
+    /// `character_set_client` is by name: ask the server.
     Named,
     /// Something else: ask the server.
     Unsure,
@@ -387,14 +388,15 @@ impl Reading {
     }
 
     /// Whether what follows may be other statements than the lexer reads. In all character sets but swe7 the bytes of ASCII are the same
-    /// signs.
+    /// signs, and in `filename`, which some servers take, `@006c` is a letter.
     fn may_differ(&mut self, text: &[u8]) -> bool {
         self.sql_mode || self.unsure_client_charset || (self.client_charset && !self.reads_alike(text))
     }
 
     /// Whether any named character set has the text read in the same way.
     fn reads_alike(&mut self, text: &[u8]) -> bool {
-        *self.alike.get_or_insert_with(|| text.is_ascii() && !crate::has_letters_of(b"swe7", text))
+        let unlike = || [&b"swe7"[..], b"filename"].iter().any(|name| crate::has_letters_of(name, text));
+        *self.alike.get_or_insert_with(|| text.is_ascii() && !unlike())
     }
 }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 use seam::Instant;
 use wire::Capabilities;
 
-use super::opening::Login;
+use super::opening::{LONGEST_WAIT, Login};
 use super::{Afterwards, Backend, Phase};
 use crate::engine::{Engine, Role};
 use crate::ids::{BackendKey, ClientKey};
@@ -38,6 +38,12 @@ const LOGIN_ONLY: Duration = Duration::from_secs(60);
 /// Of so many users that is remembered, each for a name's length; where there are more, something is wrong for all.
 const MOST_REMEMBERED: usize = 1024;
 
+/// And so many before one has worked: what stands in front of the server may not know the command at all.
+const MOST_WITHOUT_SUCCESS: usize = 8;
+
+/// Up to this part of all places may be with changes that take long: a thousand passwords may not be right any more at once.
+const SLOW_PART: usize = 4;
+
 /// Whose changes have not worked of late.
 #[derive(Default)]
 pub(super) struct FailedChanges {
@@ -45,16 +51,24 @@ pub(super) struct FailedChanges {
     users: BTreeMap<Vec<u8>, Instant>,
     /// Until when all do.
     all: Option<Instant>,
+    /// Some change has worked.
+    worked: bool,
 }
 
 impl FailedChanges {
     fn add(&mut self, now: Instant, user: &[u8]) {
         self.users.retain(|_, until| *until > now);
-        if self.users.len() < MOST_REMEMBERED {
+        let most = if self.worked { MOST_REMEMBERED } else { MOST_WITHOUT_SUCCESS };
+        if self.users.len() < most {
             self.users.insert(user.to_vec(), now + LOGIN_ONLY);
         } else {
             self.all = Some(now + LOGIN_ONLY);
         }
+    }
+
+    /// A backend has changed its account.
+    pub(super) fn one_worked(&mut self) {
+        self.worked = true;
     }
 
     fn forbid(&self, now: Instant, user: &[u8]) -> bool {
@@ -84,6 +98,15 @@ impl Engine {
             && !to.has_role
             && !self.opening.failed_changes.forbid(self.now, &to.user)
             && !self.backends.iter().any(under_way)
+            && self.slow_changes() <= self.workers.places.limit() as usize / SLOW_PART
+    }
+
+    /// How many backends have been changing their account for longer than anybody should wait.
+    pub(super) fn slow_changes(&self) -> usize {
+        let slow = |(_, backend): &(BackendKey, &Backend)| {
+            backend.is_changing() && self.now.since(backend.since) > LONGEST_WAIT
+        };
+        self.backends.iter().filter(slow).count()
     }
 
     /// Whether this idle backend may, where that holds.
@@ -137,11 +160,15 @@ impl Engine {
     /// Gives up a backend whose change has failed. Its connection has been closed.
     pub(super) fn change_ended(&mut self, key: BackendKey, reason: &str) {
         let backend = &self.backends[key];
-        let thread_id = backend.thread_id;
-        let user = String::from_utf8_lossy(&self.identities.identity(backend.identity).user).into_owned();
+        let (thread_id, reason) = (backend.thread_id, self.failure_of_change(backend, reason));
         self.remove_backend(key);
-        let reason = format!("it could not become one of '{user}' by COM_CHANGE_USER: {reason}");
         self.event(Event::BackendClosed { thread_id, reason });
+    }
+
+    /// Why a backend is lost that was to change its account.
+    pub(super) fn failure_of_change(&self, backend: &Backend, reason: &str) -> String {
+        let user = String::from_utf8_lossy(&self.identities.identity(backend.identity).user);
+        format!("it could not become one of '{user}' by COM_CHANGE_USER: {reason}")
     }
 }
 
@@ -153,6 +180,13 @@ mod tests {
     fn failures_are_remembered_by_user_and_of_so_many() {
         let mut failed = FailedChanges::default();
         let now = Instant::START;
+        for number in 0..=MOST_WITHOUT_SUCCESS {
+            assert!(!failed.forbid(now, b"other"));
+            failed.add(now, number.to_string().as_bytes());
+        }
+        assert!(failed.forbid(now, b"other"), "it works for nobody");
+        failed = FailedChanges::default();
+        failed.one_worked();
         failed.add(now, b"one");
         assert!(failed.forbid(now, b"one") && !failed.forbid(now, b"other"));
         assert!(!failed.forbid(now + LOGIN_ONLY, b"one"));

@@ -5,7 +5,7 @@
 //! backend has cost is used: for as long as a place is worth, and for a few milliseconds at most, it serves its account's short statements
 //! before those that would take it away. Whoever waits longer for that, waits less for changes.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use seam::Instant;
@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_millis(5);
 /// After so long in which no account has taken another one's place, they all have room.
 const SCARCE_FOR: Duration = Duration::from_secs(1);
 
-/// So many that wait are looked at for one: those in front are mostly served, or kept from it by something that keeps all others too.
+/// So many that wait are looked at for one; the others may have other capabilities, or begin a transaction.
 const LOOKS: usize = 8;
 
 /// Who waits, by account, while places are scarce.
@@ -32,6 +32,8 @@ pub(crate) struct Companions {
     taken_at: Option<Instant>,
     /// Clients in the order in which their statements came; some have been served since, and some stand there twice.
     waiting: BTreeMap<IdentityId, VecDeque<ClientKey>>,
+    /// How many entries that are in all.
+    entries: usize,
 }
 
 impl Companions {
@@ -46,28 +48,33 @@ impl Companions {
     }
 
     /// A client of this account waits for a backend.
-    fn add(
-        &mut self,
-        account: IdentityId,
-        client: ClientKey,
-        clients: usize,
-        waits: impl Fn(ClientKey) -> bool,
-    ) {
-        let waiting = self.waiting.entry(account).or_default();
+    fn add(&mut self, account: IdentityId, client: ClientKey, clients: usize) {
+        // Those behind one that waits for long are not looked at: whoever still waits is found in the queue's own order.
+        if self.entries > 2 * clients + LOOKS {
+            self.clear();
+        }
+        self.waiting.entry(account).or_default().push_back(client);
+        self.entries += 1;
+    }
+
+    /// The first of those of an account that still wait; who does not is dropped from the front.
+    fn first(&mut self, account: IdentityId, waits: impl Fn(ClientKey) -> bool) -> Vec<ClientKey> {
+        let Some(waiting) = self.waiting.get_mut(&account) else { return Vec::new() };
         while waiting.front().is_some_and(|&first| !waits(first)) {
             waiting.pop_front();
+            self.entries -= 1;
         }
-        // Behind one that waits for long; each that still waits has another number.
-        if waiting.len() >= 2 * clients.max(LOOKS) {
-            let mut seen = BTreeSet::new();
-            waiting.retain(|&other| waits(other) && seen.insert(other));
-        }
-        waiting.push_back(client);
+        waiting.iter().copied().filter(|&client| waits(client)).take(LOOKS).collect()
     }
 
     /// Nobody holds this account any more: its number may be another one's soon.
     pub(crate) fn forget(&mut self, account: IdentityId) {
-        self.waiting.remove(&account);
+        self.entries -= self.waiting.remove(&account).map_or(0, |waiting| waiting.len());
+    }
+
+    fn clear(&mut self) {
+        self.waiting.clear();
+        self.entries = 0;
     }
 }
 
@@ -76,12 +83,11 @@ impl Engine {
     pub(crate) fn note_companion(&mut self, client: ClientKey, lane: Lane, need: Need) {
         let companions = &mut self.opening.companions;
         if !companions.are_wanted(self.now) {
-            return companions.waiting.clear();
+            return companions.clear();
         }
         let Some(account) = self.clients[client].identity else { return };
         if lane == Lane::Low && need == Need::Any {
-            let waits = |client: ClientKey| self.scheduler.waits_in(client) == Some(lane);
-            self.opening.companions.add(account, client, self.clients.len(), waits);
+            companions.add(account, client, self.clients.len());
         }
     }
 
@@ -91,30 +97,36 @@ impl Engine {
         wanted.then(|| self.now + self.opening.worth(changed).min(LONGEST))
     }
 
-    /// An idle backend, and the client whose short statement may run on it before those in front of it.
-    pub(super) fn companion(&self) -> Option<(ClientKey, BackendKey)> {
-        if !self.opening.companions.are_wanted(self.now) {
+    /// An idle backend, and the client whose short statement may run on it before those in front of it. Only by our own rules, and not
+    /// while the newest go first: these are the account's oldest.
+    pub(super) fn companion(&mut self) -> Option<(ClientKey, BackendKey)> {
+        let by_our_rules = self.scheduler.is_native() && !self.scheduler.is_newest_first(Lane::Low);
+        if !by_our_rules || !self.opening.companions.are_wanted(self.now) {
             return None;
         }
-        self.idle.iter().rev().find_map(|&key| {
+        for place in (0..self.idle.len()).rev() {
+            let key = self.idle[place];
             let backend = &self.backends[key];
-            backend.companions_until.filter(|&until| until > self.now)?;
-            let waiting = self.opening.companions.waiting.get(&backend.identity)?;
-            let fits = |&&client: &&ClientKey| self.is_companion(client, key);
-            waiting.iter().take(LOOKS).find(fits).map(|&client| (client, key))
-        })
+            if backend.companions_until.is_none_or(|until| until <= self.now) {
+                continue;
+            }
+            // Some have been served since, and wait for the backend that they hold.
+            let waits = |client: ClientKey| {
+                self.scheduler.waits_in(client) == Some(Lane::Low) && self.clients[client].backend.is_none()
+            };
+            let first = self.opening.companions.first(backend.identity, waits);
+            if let Some(client) = first.into_iter().find(|&client| self.is_companion(client, key)) {
+                return Some((client, key));
+            }
+        }
+        None
     }
 
     fn is_companion(&self, client: ClientKey, backend: BackendKey) -> bool {
-        // It may have been served since, and wait for the backend that it holds.
-        if self.scheduler.waits_in(client) != Some(Lane::Low) || self.clients[client].backend.is_some() {
-            return false;
-        }
         let kind = self.clients[client].request.as_ref().map_or(0, |request| request.statement.fingerprint);
         self.fits(&self.backends[backend], &self.clients[client])
             && self.keeps_no_backend(client)
             && !self.digests.is_long(kind, SHORT)
-            && self.user_may_use_one_more(client)
     }
 }
 
@@ -127,14 +139,19 @@ mod tests {
     fn who_has_been_served_does_not_stay() {
         let mut companions = Companions::default();
         let account = IdentityId::of_test(3);
-        // The first one waits for ever, and all others are served at once and come again.
-        for number in (1..=5).cycle().take(1_000) {
-            companions.add(account, client_key(number), 5, |client| client == client_key(1));
+        for number in 0..20 {
+            companions.add(account, client_key(number), 20);
         }
-        assert!(companions.waiting[&account].len() <= 2 * LOOKS + 1);
-        companions.add(account, client_key(9), 5, |client| client == client_key(9));
-        assert_eq!(companions.waiting[&account], [client_key(9)]);
+        let waits = |client| client >= client_key(5) && client != client_key(7);
+        let first = companions.first(account, waits);
+        assert_eq!(first[..3], [5, 6, 8].map(client_key));
+        assert_eq!((first.len(), companions.entries), (LOOKS, 15), "those in front are gone");
         companions.forget(account);
-        assert!(companions.waiting.is_empty());
+        assert_eq!((companions.waiting.len(), companions.entries), (0, 0));
+        // One in front waits for ever, and all others are served at once and come again.
+        for number in (0..5).cycle().take(1_000) {
+            companions.add(account, client_key(number), 5);
+            assert!(companions.entries <= 2 * 5 + LOOKS + 1);
+        }
     }
 }

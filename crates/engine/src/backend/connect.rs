@@ -348,7 +348,9 @@ impl Engine {
             return;
         }
         let changed = self.backends[key].is_changing();
-        if !changed {
+        if changed {
+            self.opening.failed_changes.one_worked();
+        } else {
             self.server_full = None;
         }
         let backend = &mut self.backends[key];

@@ -4,6 +4,7 @@ use sql::{Effects, Kind, Reads};
 use wire::{Capabilities, CommandKind, Expect, ReplyReader, StatusFlags};
 
 use super::message::reply_options;
+use super::opening::LONGEST_WAIT;
 use super::preparing::stays;
 use super::sharing::Sharing;
 use super::{Backend, InFlight, Owner, Permit, PreludeEffects, Summary};
@@ -38,7 +39,7 @@ impl Engine {
     /// Starts all that may start. Once per turn, so that what arrived together is put in order first and leaves in as few
     /// writes as there are backends.
     pub(crate) fn dispatch(&mut self) {
-        self.opening.begin_turn();
+        self.opening.begin_turn(self.now);
         self.start_urgent();
         self.rescue_reads();
         self.group_turn();
@@ -80,11 +81,12 @@ impl Engine {
                 Some(backend) => self.start_alone(key, backend, grant),
                 None => {
                     self.scheduler.put_back(grant);
-                    match self.start_behind() {
+                    first_lacks_backend = true;
+                    match self.start_behind(key) {
                         Behind::Started => {}
                         Behind::NoBackend => backend_free = false,
                         Behind::WaitsForPermit => {
-                            (wanting, first_lacks_backend) = (true, true);
+                            wanting = true;
                             break;
                         }
                     }
@@ -112,6 +114,10 @@ impl Engine {
     /// The statement, whose permit has been taken, leaves the queue.
     pub(crate) fn start_alone(&mut self, key: ClientKey, backend: BackendKey, grant: Grant) {
         self.scheduler.start(key);
+        let client = &self.clients[key];
+        if let Some(identity) = client.identity {
+            self.opening.served((identity, client.class()));
+        }
         if grant.has_permit() {
             self.workers.way.note_start();
         }
@@ -145,14 +151,17 @@ impl Engine {
 
     /// The first statement in need finds no backend (its user's are still being opened, or none may be): those of other users
     /// behind it go on where backends are idle for them, companions first, and for the rest backends are opened.
-    fn start_behind(&mut self) -> Behind {
-        if let Some((client, backend)) = self.companion() {
+    fn start_behind(&mut self, first: ClientKey) -> Behind {
+        if self.note_lack(first) < LONGEST_WAIT
+            && let Some((client, backend)) = self.companion()
+        {
             if self.enter_contended_lane(client) || self.enter_long_lane(client) {
                 return Behind::Started; // its kind has become one of those that have a lane of their own
             }
-            let Some(grant) = self.take_permit_or_want_it(client) else { return Behind::WaitsForPermit };
-            self.start_alone(client, backend, grant);
-            return Behind::Started;
+            if let Some(grant) = self.scheduler.take_permit(client) {
+                self.start_alone(client, backend, grant);
+                return Behind::Started;
+            }
         }
         let waiting = self.scheduler.first_in_need(LOOK_BEHIND);
         self.open_backends_for(&waiting);

@@ -1,5 +1,6 @@
 //! A backend that ends in another way than we meant it to.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -86,12 +87,16 @@ impl Engine {
 
     fn lose_backend(&mut self, key: BackendKey, reason: &str) {
         self.lock_wait_ended(key);
-        self.change_failed(key);
+        let reason = match self.change_failed(key) {
+            true => Cow::Owned(self.failure_of_change(&self.backends[key], reason)),
+            false => Cow::Borrowed(reason),
+        };
         let backend = &mut self.backends[key];
         let (thread_id, holder) = (backend.thread_id, backend.holder.take());
         let statements = std::mem::take(&mut backend.in_flight);
         let first_since = backend.first_since;
-        let quiet = (statements.is_empty() && holder.is_none()) || self.was_to_end(&statements);
+        let quiet = matches!(reason, Cow::Borrowed(_)) && (statements.is_empty() && holder.is_none())
+            || self.was_to_end(&statements);
         self.remove_backend(key);
         for (place, statement) in statements.into_iter().enumerate() {
             // Only the first can have been answered in part.
@@ -129,7 +134,7 @@ impl Engine {
             self.holder_lost(client);
         }
         if !quiet {
-            self.event(Event::BackendClosed { thread_id, reason: reason.to_owned() });
+            self.event(Event::BackendClosed { thread_id, reason: reason.into_owned() });
         }
     }
 

@@ -81,7 +81,7 @@ pub(crate) struct Backend {
     pub(crate) capabilities: Capabilities,
     /// What was agreed on at its login, once that is over.
     established: Option<Established>,
-    /// It had none at the end of its login, as far as the server was asked.
+    /// Its session had no role at the end of its login; false where the server was not asked.
     has_no_role: bool,
     /// The collation number of its login.
     pub(crate) login_collation: u8,

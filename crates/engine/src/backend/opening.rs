@@ -28,8 +28,11 @@ pub(crate) struct Opening {
     time_of_change: Option<Duration>,
     /// The logins whose statements have found no backend in this turn, and since when that has been so.
     lacking: Vec<(Login, Instant)>,
-    /// Those of the turn before.
+    /// Those of the turn before in which anybody looked for one: while permits are short, nobody may for many turns.
     lacked: Vec<(Login, Instant)>,
+    /// Whether anybody has looked since, and when somebody last has.
+    has_looked: bool,
+    looked_at: Instant,
     /// Since when statements have waited for a backend without a break.
     pub(crate) lacking_since: Option<Instant>,
     pub(super) failed_changes: FailedChanges,
@@ -45,7 +48,10 @@ const USUAL_TIME: Duration = Duration::from_millis(1);
 const WORTH: u32 = 4;
 
 /// In any case after so long: whoever has waited this long is not to wait for others' convenience.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(50);
+
+/// Who lacked a backend so long ago, while nobody could look for one, begins to wait anew: it may not be there any more.
+const REMEMBERED: Duration = Duration::from_secs(1);
 
 /// Of the latest times the mean counts, each new one for an eighth: a slow login among many changes little.
 const WEIGHT: u32 = 8;
@@ -61,13 +67,27 @@ impl Opening {
     }
 
     /// Statements are about to be dispatched.
-    pub(crate) fn begin_turn(&mut self) {
-        self.lacked.clear();
-        std::mem::swap(&mut self.lacking, &mut self.lacked);
+    pub(crate) fn begin_turn(&mut self, now: Instant) {
+        if std::mem::take(&mut self.has_looked) {
+            self.looked_at = now;
+            self.lacked.clear();
+            std::mem::swap(&mut self.lacking, &mut self.lacked);
+        } else if now.since(self.looked_at) > REMEMBERED {
+            self.lacked.clear();
+        }
+    }
+
+    /// A statement of this login has a backend.
+    pub(super) fn served(&mut self, login: Login) {
+        if !(self.lacking.is_empty() && self.lacked.is_empty()) {
+            self.lacking.retain(|&(other, _)| other != login);
+            self.lacked.retain(|&(other, _)| other != login);
+        }
     }
 
     /// A login lacks a backend. Returns since when it has.
     fn lacks(&mut self, now: Instant, login: Login) -> Instant {
+        self.has_looked = true;
         let same = |&&(other, _): &&(Login, Instant)| other == login;
         if let Some(&(_, since)) = self.lacking.iter().find(same) {
             return since;
@@ -97,6 +117,14 @@ enum Place {
 pub(super) type Login = (IdentityId, Capabilities);
 
 impl Engine {
+    /// A client's statement is the first in need and finds no backend. Returns for how long its login has had none.
+    pub(super) fn note_lack(&mut self, key: ClientKey) -> Duration {
+        let client = &self.clients[key];
+        let Some(identity) = client.identity else { return Duration::ZERO };
+        let since = self.opening.lacks(self.now, (identity, client.class()));
+        self.now.since(since)
+    }
+
     /// Opens backends for those of waiting statements, in their order, that neither find an idle one nor will have one that is being
     /// opened; in all no more than could run at once.
     pub(crate) fn open_backends_for(&mut self, waiting: &[ClientKey]) {
@@ -105,12 +133,8 @@ impl Engine {
         let opening = |(_, backend): &(BackendKey, &Backend)| !backend.is_ready();
         let mut to_come: Vec<_> = self.backends.iter().filter(opening).map(|(key, _)| key).collect();
         // A MariaDB takes a second to refuse a change: others do not wait for that.
-        let slow = |&&key: &&BackendKey| {
-            let backend = &self.backends[key];
-            backend.is_changing() && self.now.since(backend.since) > LONGEST_WAIT
-        };
-        let slow = to_come.iter().filter(slow).count();
-        let mut room = most.saturating_sub(to_come.len() - slow);
+        let under_way = to_come.len() - self.slow_changes();
+        let mut room = most.saturating_sub(under_way);
         to_come.extend(&self.idle);
         for &key in waiting {
             let client = &self.clients[key];
@@ -154,7 +178,8 @@ impl Engine {
             let backend = &self.backends[idle];
             let in_use = expects && self.now.since(backend.since) < worth;
             // One that has been opened for a statement is not lost before that has run: two could take it from each other for ever.
-            let wanted = (lacks_for < worth || backend.fresh)
+            let awaited = backend.fresh && self.now.since(backend.since) < LONGEST_WAIT;
+            let wanted = (lacks_for < worth || awaited)
                 && waiting.iter().any(|&other| self.fits(backend, &self.clients[other]));
             !in_use && !wanted
         };

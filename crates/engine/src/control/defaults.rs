@@ -31,10 +31,10 @@ pub(crate) const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('a
     'session_track_state_change', 'session_track_system_variables', 'sort_buffer_size', 'sql_mode', \
     'sql_safe_updates', 'sql_select_limit', 'time_zone', 'tmp_table_size', 'transaction_isolation', \
     'transaction_read_only', 'tx_isolation', 'tx_read_only', 'unique_checks', 'updatable_views_with_limit', \
-    'wait_timeout', 'wsrep_on')";
+    'wait_timeout', 'wsrep_on', 'wsrep_provider')";
 
 /// Those of them that a client cannot have for itself, or not from here.
-const NOT_SETTABLE: [&[u8]; 3] = [b"init_connect", b"max_allowed_packet", b"wsrep_on"];
+const NOT_SETTABLE: [&[u8]; 4] = [b"init_connect", b"max_allowed_packet", b"wsrep_on", b"wsrep_provider"];
 
 /// What the service account has seen of them.
 #[derive(Default)]
@@ -95,6 +95,8 @@ impl Defaults {
         self.logins_differ = now.iter().any(|(name, value)| match name.as_slice() {
             b"init_connect" => !value.is_empty(),
             b"wsrep_on" => value.eq_ignore_ascii_case(b"ON"),
+            // Percona's servers have the former for sessions alone.
+            b"wsrep_provider" => !value.is_empty() && !value.eq_ignore_ascii_case(b"none"),
             _ => false,
         });
         let before = self.seen.replace(answer).map(|before| values(&before)).unwrap_or_default();
