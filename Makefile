@@ -5,6 +5,7 @@
 # make check             formatting, lints, documentation, dependencies
 # make fuzz              every fuzz target for FUZZ_SECONDS each
 # make simulate          the engine on SEEDS seeds, alone and as one of three workers
+# make micro             micro-benchmarks of the hot path: classification, replies, the engine's turns
 # make scheduling        the thread pools' known weaknesses in the simulator, side by side; writes docs/SCHEDULING.md
 # make differential      random programs of session-changing statements, direct and through, packet by packet
 # make leaks             random programs, and what is left on their backends when their clients have gone
@@ -27,7 +28,7 @@ LEAK_SECONDS ?= 120
 # Where cargo puts what it builds.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help serve quick test test-all check fuzz simulate scheduling differential leaks conformance challenge
+.PHONY: help serve quick test test-all check fuzz simulate micro scheduling differential leaks conformance challenge
 .PHONY: compare compare-pool compare-overload compare-limit compare-logins docs-options docs-admin
 .PHONY: programs-built clients-installed programs end-to-end
 
@@ -124,6 +125,10 @@ fuzz:
 simulate:
 	cargo run --locked --package simulator -- --seeds $(SEEDS)
 	cargo run --locked --package simulator -- --seeds $(SEEDS) --workers 3
+
+# Seconds behind the build. `make micro ARGUMENTS=point_select` measures those with that in their names.
+micro:
+	cargo bench --locked --package sql --package wire --package simulator --bench classify --bench reply --bench turn -- $(ARGUMENTS)
 
 # Two minutes; `make differential DIFFERENTIAL_SECONDS=3600` for an hour, ARGUMENTS="--in-order --programs 40" for the same
 # programs each time, ARGUMENTS="--server-directory /usr/sbin" for the server there, a MySQL say. Programs that differ are
