@@ -1,4 +1,4 @@
-//! The engine itself: its tables, its turn, its timers.
+//! The engine itself: its tables and its turn.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -50,6 +50,7 @@ use crate::session::pin_counts::PinCounts;
 use crate::session::statements::Definitions;
 use crate::settings::Settings;
 use crate::shares::Shares;
+use crate::timers::Timer;
 use crate::workers::Workers;
 use crate::workers::letter::Letter;
 
@@ -147,7 +148,8 @@ pub struct Engine {
     pub(crate) hoards: Hoards,
     /// When open transactions are given up, once draining has begun.
     pub(crate) draining: Option<Instant>,
-    next_sweep: Instant,
+    /// When idle clients and backends are looked through next.
+    pub(crate) next_sweep: Instant,
     /// The limits that were reached.
     pub(crate) limits_reached: BTreeMap<&'static str, LimitReached>,
     pub(crate) totals: Totals,
@@ -469,6 +471,7 @@ impl Engine {
         self.send_to_backends();
         if cfg!(debug_assertions) {
             self.check_invariants();
+            self.check_timers();
         }
     }
 
@@ -562,37 +565,6 @@ impl Program for Engine {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        // An attempt that was due has been made in this turn, and its answer will come by itself.
-        let server =
-            self.server.next_attempt().filter(|&retry| retry > self.now && self.scheduler.in_need() > 0);
-        // While paused nothing starts, so that nothing of this would come of it.
-        let starting = |timeout: Option<Instant>| timeout.filter(|_| !self.paused);
-        let full = self.server_full.as_ref().map(|full| full.until).filter(|&until| until > self.now);
-        [
-            Some(self.next_sweep),
-            self.next_control_turn(),
-            self.logins.front().map(|&(deadline, _)| deadline),
-            self.next_refusal_to_tell(),
-            self.scheduler.next_kick_up(),
-            self.next_end_of_delay(),
-            starting(self.scheduler.next_group_turn()),
-            starting(self.next_giving_up()),
-            starting(self.next_refusal()),
-            starting(self.next_release()),
-            self.next_ending(),
-            starting(self.next_stall()),
-            starting(self.next_rescue()),
-            starting(self.next_look_at_standing()),
-            starting(self.next_look_for_places()),
-            starting(self.next_asking()),
-            self.draining,
-            starting(server),
-            starting(full),
-            self.next_claim(),
-            (!self.resume.is_empty()).then_some(self.now),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        Timer::ALL.iter().filter_map(|&timer| self.timer(timer)).min()
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! | modules | hold |
 //! |---|---|
-//! | `engine` | the tables of all that follows, the turn, the timers |
+//! | `engine`, `timers` | the tables of all that follows, the turn; when the next one is due |
 //! | `ids` | what clients and backends are called in these tables |
 //! | `client`, `request` | a client from its greeting to its end, and a command of it until it is dispatched |
 //! | `backend` | a connection to the server: opening, choosing, sending, relaying, settling, giving back |
@@ -47,6 +47,7 @@ mod settings;
 mod shares;
 mod steps;
 mod stored_code;
+mod timers;
 mod workers;
 
 pub use accounts::failed_logins::FailedLoginSettings;

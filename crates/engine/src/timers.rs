@@ -1,0 +1,198 @@
+//! When the engine has something to do by itself: one closed list.
+//!
+//! What is forgotten here is a hang, since nobody comes back for it. What stays in the past is a spin: the next turn comes at
+//! once, and finds it there again. So each turn of a debug build looks at its end what it has left there.
+
+use seam::Instant;
+
+use crate::engine::Engine;
+
+/// Declares the timers and the list of them in one, so that none is missing there.
+macro_rules! timers {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// What a turn is due for. Each says what the turn does then.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Timer {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Timer {
+            /// All of them, in the order of their declaration.
+            pub(crate) const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+    };
+}
+
+timers! {
+    /// Idle clients and backends are looked through for those that have been there for too long.
+    Sweep,
+    /// The service account connects, asks the server something, or gives its connection up, which says nothing any more.
+    ServiceAccount,
+    /// A client that has not logged in within `connect_timeout` is closed.
+    LoginTimeout,
+    /// A client whose login is refused hears of it.
+    LateRefusal,
+    /// A statement that has waited too long in the low queue gets into the high one.
+    KickUp,
+    /// A statement that was held back is queued.
+    EndOfDelay,
+    /// In the profile of a server's own pool, the timers of that look.
+    GroupTurn,
+    /// A statement that has found no backend in time gets an error.
+    LackOfBackends,
+    /// New work that has waited too long for a permit gets an error.
+    Overload,
+    /// More of what waits for its share is looked at.
+    Shares,
+    /// A statement that is over its time, or that nobody waits for any more, is ended.
+    Overdue,
+    /// A statement that takes longer than its like lends its permit.
+    Stall,
+    /// Reads behind one that is stuck go on elsewhere.
+    Rescue,
+    /// Kinds of statements of which none seems to end are looked at again.
+    Standing,
+    /// A login that lacks a backend may take the place of one of another login.
+    Place,
+    /// The other workers are asked for a permit once more.
+    OtherWorkers,
+    /// Clients that are still there when `shutdown_timeout` is over are closed.
+    Draining,
+    /// A server that was down is tried again.
+    Reconnect,
+    /// A server that took no more backends is tried again.
+    ServerFull,
+    /// Clients whose passwords the server has to judge get into line, or have their turn.
+    Claim,
+    /// Clients that have sent ahead go on: they had their share of the turn that ends.
+    Resume,
+}
+
+impl Timer {
+    /// Whether it is not due while the pool is paused: nothing starts then, so that nothing would come of it.
+    const fn rests_while_paused(self) -> bool {
+        match self {
+            Self::GroupTurn
+            | Self::LackOfBackends
+            | Self::Overload
+            | Self::Shares
+            | Self::Stall
+            | Self::Rescue
+            | Self::Standing
+            | Self::Place
+            | Self::OtherWorkers
+            | Self::Reconnect
+            | Self::ServerFull => true,
+            Self::Sweep
+            | Self::ServiceAccount
+            | Self::LoginTimeout
+            | Self::LateRefusal
+            | Self::KickUp
+            | Self::EndOfDelay
+            | Self::Overdue
+            | Self::Draining
+            | Self::Claim
+            | Self::Resume => false,
+        }
+    }
+
+    /// Whether a turn may leave it in the past, for the next one: what makes it due may come up behind the step that carries it
+    /// out. What goes on at once ([`Self::Shares`], [`Self::Claim`], [`Self::Resume`]) is due now, not in the past.
+    const fn may_stay_due(self, workers: u32) -> bool {
+        match self {
+            // Statements keep their age when they get into the low queue behind that step: from their share, from the long lane,
+            // or in the place of one that they have followed.
+            Self::KickUp => true,
+            // Permits run short while statements are dispatched, which is behind the look at what is stalled.
+            Self::Stall => true,
+            // The others give permits for long statements back at any time, and what waits for these counts from then on.
+            Self::LackOfBackends => workers > 1,
+            _ => false,
+        }
+    }
+}
+
+impl Engine {
+    /// When this is due, if it is going to be.
+    pub(crate) fn timer(&self, timer: Timer) -> Option<Instant> {
+        if self.paused && timer.rests_while_paused() {
+            return None;
+        }
+        match timer {
+            Timer::Sweep => Some(self.next_sweep),
+            Timer::ServiceAccount => self.next_control_turn(),
+            Timer::LoginTimeout => self.logins.front().map(|&(deadline, _)| deadline),
+            Timer::LateRefusal => self.next_refusal_to_tell(),
+            Timer::KickUp => self.scheduler.next_kick_up(),
+            Timer::EndOfDelay => self.next_end_of_delay(),
+            Timer::GroupTurn => self.scheduler.next_group_turn(),
+            Timer::LackOfBackends => self.next_giving_up(),
+            Timer::Overload => self.next_refusal(),
+            Timer::Shares => self.next_release(),
+            Timer::Overdue => self.next_ending(),
+            Timer::Stall => self.next_stall(),
+            Timer::Rescue => self.next_rescue(),
+            Timer::Standing => self.next_look_at_standing(),
+            Timer::Place => self.next_look_for_places(),
+            Timer::OtherWorkers => self.next_asking(),
+            Timer::Draining => self.draining,
+            // An attempt that was due has been made in this turn, and its answer will come by itself.
+            Timer::Reconnect => {
+                self.server.next_attempt().filter(|&retry| retry > self.now && self.scheduler.in_need() > 0)
+            }
+            Timer::ServerFull => {
+                self.server_full.as_ref().map(|full| full.until).filter(|&until| until > self.now)
+            }
+            Timer::Claim => self.next_claim(),
+            Timer::Resume => (!self.resume.is_empty()).then_some(self.now),
+        }
+    }
+
+    /// A turn has ended: nothing that was due is still to be done.
+    ///
+    /// # Panics
+    ///
+    /// Where that is not so.
+    pub(crate) fn check_timers(&self) {
+        if self.draining.is_some() && self.clients.is_empty() {
+            return; // it has finished, and nobody asks it any more
+        }
+        let workers = self.workers.count();
+        for &timer in Timer::ALL.iter().filter(|timer| !timer.may_stay_due(workers)) {
+            let at = self.timer(timer);
+            assert!(
+                at.is_none_or(|at| at >= self.now),
+                "{timer:?} was due at {at:?}, {:?} is over",
+                self.now
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::client::commands::tests::engine;
+    use crate::ids::client_key;
+    use crate::settings::Settings;
+
+    #[test]
+    fn what_rests_while_paused_is_not_due() {
+        let mut engine = engine(1, Settings::default());
+        engine.urgent.push((engine.clients.ref_to(client_key(0)), engine.now));
+        assert!(engine.timer(Timer::LackOfBackends).is_some());
+        engine.paused = true;
+        assert_eq!(engine.timer(Timer::LackOfBackends), None);
+        assert!(engine.timer(Timer::Sweep).is_some());
+    }
+
+    #[test]
+    #[should_panic(expected = "Sweep was due")]
+    fn a_turn_that_leaves_a_timer_in_the_past_is_found_out() {
+        let mut engine = engine(1, Settings::default());
+        engine.now = engine.next_sweep + Duration::from_micros(1);
+        engine.check_timers();
+    }
+}
