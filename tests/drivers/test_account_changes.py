@@ -35,7 +35,18 @@ def admin(own_server):
 
 @pytest.fixture
 def onramp(own_server, own_onramp, admin):
-    return own_onramp(own_server, workers=1, max_backends=1, accounts_refresh="1s")
+    """Once its backend changes its account: until the server's variables have been read, none does."""
+    onramp = own_onramp(own_server, workers=1, max_backends=1, accounts_refresh="1s")
+    with raw.connect(onramp, "first", SECRET) as first, raw.connect(onramp, "second", SECRET) as second:
+
+        def changes():
+            assert first.value("SELECT 1") == b"1"
+            before = backend_of(admin, "first")
+            assert second.value("SELECT 1") == b"1"
+            return backend_of(admin, "second") == before
+
+        until(changes, "the backend changes its account")
+    return onramp
 
 
 def connections(admin):
@@ -96,7 +107,7 @@ def test_a_role_is_not_handed_on(onramp, admin):
         assert backend_of(admin, "roled") != [before]
 
 
-def test_who_is_interactive_has_the_time_for_that(own_server, onramp, admin):
+def test_who_is_interactive_has_the_time_for_that(onramp, admin):
     """A MariaDB looks at CLIENT_INTERACTIVE in a login alone."""
     usual = raw.USUAL | raw.INTERACTIVE
     admin("SET GLOBAL interactive_timeout = 77")
