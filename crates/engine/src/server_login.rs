@@ -200,8 +200,8 @@ impl ServerLogin {
         Self { credentials, phase: Phase::Greeting, input: Vec::new(), encrypted: false }
     }
 
-    /// On a connection that stands, whose account is to be another one: COM_CHANGE_USER. Both servers answer that with a switch,
-    /// to the account's own method (`send_plugin_request_packet`).
+    /// On a connection that stands, whose account is to be another one: COM_CHANGE_USER. Both servers answer that with a switch to
+    /// the account's own method (`send_plugin_request_packet`), or at once where that needs nothing from us.
     pub(crate) fn change(credentials: Credentials, established: &Established, out: &mut Vec<u8>) -> Self {
         let method = credentials.first_method(established.method);
         let mut exchange =

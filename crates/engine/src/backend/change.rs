@@ -101,15 +101,7 @@ impl Engine {
             && self.slow_changes() <= self.workers.places.limit() as usize / SLOW_PART
     }
 
-    /// How many backends have been changing their account for longer than anybody should wait.
-    pub(super) fn slow_changes(&self) -> usize {
-        let slow = |(_, backend): &(BackendKey, &Backend)| {
-            backend.is_changing() && self.now.since(backend.since) > LONGEST_WAIT
-        };
-        self.backends.iter().filter(slow).count()
-    }
-
-    /// Whether this idle backend may, where that holds.
+    /// Where idle backends may become this login's, whether this one is such that it can.
     pub(super) fn may_change(&self, key: BackendKey, (_, class): Login) -> bool {
         const COMPRESSED: [Capabilities; 2] = [Capabilities::COMPRESS, Capabilities::ZSTD_COMPRESSION];
         let backend = &self.backends[key];
@@ -118,6 +110,14 @@ impl Engine {
             && backend.established.is_some()
             && backend.afterwards == Afterwards::Keep
             && !COMPRESSED.into_iter().any(|compressed| backend.capabilities.contains(compressed))
+    }
+
+    /// How many backends have been changing their account for longer than anybody should wait.
+    pub(super) fn slow_changes(&self) -> usize {
+        let slow = |(_, backend): &(BackendKey, &Backend)| {
+            backend.is_changing() && self.now.since(backend.since) > LONGEST_WAIT
+        };
+        self.backends.iter().filter(slow).count()
     }
 
     /// Makes an idle backend one for a client: whatever is known of it is over, but for its place and connection.

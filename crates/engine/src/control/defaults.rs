@@ -66,7 +66,7 @@ impl Defaults {
 
     /// Whether a backend that changes its account is like one that logs in, as far as the server's variables tell.
     pub(crate) fn allow_changes(&self) -> bool {
-        self.seen.is_some() && !self.anew && !self.logins_differ
+        self.seen.is_some() && !self.anew && !self.refused && !self.logins_differ
     }
 
     /// Others may be there by now.
