@@ -451,7 +451,7 @@ impl Program for Generator<'_> {
                 self.outcome.interrupted = true;
                 self.finish(now);
             }
-            Input::Signal(Signal::Wake | Signal::Report) => {}
+            Input::Signal(Signal::Wake | Signal::Report | Signal::Look) => {}
             Input::Signal(Signal::Stop) => {
                 self.finish(now);
                 self.end();

@@ -25,7 +25,8 @@ impl Signaller {
         let _ = retry_on_intr(|| write(&self.shared.wake, &1_u64.to_ne_bytes()));
     }
 
-    /// What the driver had done when it last took a signal other than [`Signal::Wake`]; zeros before the first.
+    /// What the driver had done when it last took a signal other than [`Signal::Wake`]; zeros before the first. The bytes of memory
+    /// are those of the last signal other than [`Signal::Look`].
     pub fn counters(&self) -> Counters {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,6 +61,18 @@ impl Mailbox {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
     }
 
+    /// As [`Self::publish`], but for the bytes of memory, which stay what they were. For [`Signal::Look`].
+    pub(crate) fn publish_totals(&self, counters: Counters) {
+        let mut published = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        *published = Counters {
+            send_buffer_bytes: published.send_buffer_bytes,
+            receive_buffer_bytes: published.receive_buffer_bytes,
+            connection_table_bytes: published.connection_table_bytes,
+            ring_bytes: published.ring_bytes,
+            ..counters
+        };
+    }
+
     /// Takes all signals, oldest first, and makes [`Mailbox::wake`] unreadable.
     pub(crate) fn take(&self) -> Vec<Signal> {
         let mut count = [0; size_of::<u64>()];
@@ -77,7 +90,7 @@ impl Mailbox {
 pub(crate) fn asks_for_counters(signal: &Signal) -> bool {
     match signal {
         Signal::Drain | Signal::Stop | Signal::Report => true,
-        Signal::Wake => false,
+        Signal::Wake | Signal::Look => false,
     }
 }
 

@@ -555,7 +555,7 @@ impl Program for Engine {
             Input::TlsFailed { connection, reason } => self.tls_failed(connection, reason),
             Input::Signal(Signal::Drain) => self.drain(),
             Input::Signal(Signal::Stop) => self.stop(),
-            Input::Signal(Signal::Wake | Signal::Report) => {}
+            Input::Signal(Signal::Wake | Signal::Report | Signal::Look) => {}
             Input::TurnEnd => self.turn_end(),
         }
     }

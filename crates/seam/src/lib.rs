@@ -140,6 +140,9 @@ pub enum Signal {
     Wake,
     /// Say how much memory is held (SIGUSR1). The driver's part is published before the program hears of it.
     Report,
+    /// Somebody looks from outside. What the driver has counted is published before the program hears of it, but for what only a
+    /// look at each connection tells.
+    Look,
 }
 
 /// Everything that a program can ask of its driver.

@@ -142,6 +142,7 @@ impl Program for Reporting {
                 let _ = self.happenings.try_send(Happening::Memory(self.number, self.engine.memory()));
                 self.asked = true;
             }
+            Input::Signal(Signal::Look) => self.asked = true,
             // Before the turn ends, so that it can act on orders. Once a turn, whoever woke us.
             Input::TurnEnd if std::mem::take(&mut self.asked) => {
                 self.held.note(&mut self.engine);

@@ -192,7 +192,7 @@ impl Program for PassThrough {
             }
             Input::Signal(Signal::Drain | Signal::Stop) => self.outputs.push_back(Owned::Finished),
             Input::Announced { .. } | Input::Secured { .. } | Input::TlsFailed { .. } => {}
-            Input::Signal(Signal::Wake | Signal::Report) | Input::TurnEnd => {}
+            Input::Signal(Signal::Wake | Signal::Report | Signal::Look) | Input::TurnEnd => {}
         }
     }
 

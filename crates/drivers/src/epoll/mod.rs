@@ -19,7 +19,7 @@ use std::time::Duration;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventFlags};
 use rustix::io::Errno;
-use seam::{ConnectionId, Input, Instant, Output, Program};
+use seam::{ConnectionId, Input, Instant, Output, Program, Signal};
 
 use crate::clock::Clock;
 use crate::signaller::{Mailbox, asks_for_counters};
@@ -112,13 +112,17 @@ impl EpollDriver {
         let notices = self.notices.capacity() * size_of::<Notice>();
         let closes = self.close_deadlines.capacity() * size_of::<(Instant, ConnectionId)>();
         Counters {
-            open_connections: self.connections.len() as u64,
             send_buffer_bytes: unsent.map(|unsent| unsent.allocated() as u64).sum(),
             receive_buffer_bytes: self.receive_buffer.len() as u64,
             connection_table_bytes: (self.connections.allocated() + notices + closes) as u64,
             ring_bytes: (self.events.capacity() * size_of::<Event>()) as u64,
-            ..self.counters
+            ..self.totals()
         }
+    }
+
+    /// The counters but for the bytes of memory, for which all connections have to be looked at.
+    fn totals(&self) -> Counters {
+        Counters { open_connections: self.connections.len() as u64, ..self.counters }
     }
 
     /// Fills `events`, waiting for the first no longer than `timeout`, or forever.
@@ -143,6 +147,8 @@ impl EpollDriver {
             let signals = self.mailbox.take();
             if signals.iter().any(asks_for_counters) {
                 self.mailbox.publish(self.counters());
+            } else if signals.contains(&Signal::Look) {
+                self.mailbox.publish_totals(self.totals());
             }
             for signal in signals {
                 program.handle(self.now, Input::Signal(signal));

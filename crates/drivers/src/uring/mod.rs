@@ -184,6 +184,17 @@ impl UringDriver {
         let buffers = self.rings.iter().map(|ring| ring.buffers.allocated());
         let (buffer_bytes, entry_bytes) = buffers.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let queues: usize = self.rings.iter().map(Ring::queue_bytes).sum();
+        Counters {
+            send_buffer_bytes: sending as u64,
+            receive_buffer_bytes: (buffer_bytes + self.discarded.len() + held) as u64,
+            connection_table_bytes: self.table_bytes() as u64,
+            ring_bytes: (queues + entry_bytes + self.completions.capacity() * size_of::<Completion>()) as u64,
+            ..self.totals()
+        }
+    }
+
+    /// The counters but for the bytes of memory, for which all connections have to be looked at.
+    fn totals(&self) -> Counters {
         let total = |of: fn(&Ring) -> u64| self.rings.iter().map(of).sum();
         Counters {
             submissions: total(|ring| ring.enters),
@@ -191,10 +202,6 @@ impl UringDriver {
             completions: total(|ring| ring.taken),
             rings: self.rings.len() as u64,
             open_connections: self.connections.len() as u64,
-            send_buffer_bytes: sending as u64,
-            receive_buffer_bytes: (buffer_bytes + self.discarded.len() + held) as u64,
-            connection_table_bytes: self.table_bytes() as u64,
-            ring_bytes: (queues + entry_bytes + self.completions.capacity() * size_of::<Completion>()) as u64,
             ..self.counters
         }
     }
@@ -223,6 +230,8 @@ impl UringDriver {
             let signals = self.mailbox.take();
             if signals.iter().any(asks_for_counters) {
                 self.mailbox.publish(self.counters());
+            } else if signals.contains(&Signal::Look) {
+                self.mailbox.publish_totals(self.totals());
             }
             for signal in signals {
                 self.tell(program, Input::Signal(signal));
