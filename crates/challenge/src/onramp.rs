@@ -117,7 +117,7 @@ pub(crate) fn forget_our_options(command: &mut Command) {
 /// `... ready: listening on 127.0.0.1:35279`
 fn listening_port(line: &str) -> Option<u16> {
     let (_, addresses) = line.split_once("ready: listening on ")?;
-    let first = addresses.split([',', ' ']).next()?;
+    let first = addresses.split([',', ';', ' ']).next()?;
     first.rsplit_once(':')?.1.parse().ok()
 }
 
@@ -145,6 +145,7 @@ mod tests {
         let line = "2026-11-22T00:15:00Z  INFO ready: listening on 127.0.0.1:35279";
         assert_eq!(listening_port(line), Some(35_279));
         assert_eq!(listening_port("ready: listening on 127.0.0.1:1, [::1]:1"), Some(1));
+        assert_eq!(listening_port("ready: listening on 127.0.0.1:1; http://127.0.0.1:9126/"), Some(1));
         assert_eq!(listening_port("INFO onramp 0.1.0 in front of mysql://a@b:3306/"), None);
     }
 }

@@ -38,6 +38,12 @@ pub struct Configuration {
     pub admin_password: Zeroizing<String>,
     /// Connections to it at the same time, from 1.
     pub admin_max_connections: u32,
+    /// Where HTTP is answered; `None` for nowhere.
+    pub http_listen: Option<ListenAddress>,
+    /// What HTTP asks for; empty where nothing is asked.
+    pub http_password: Zeroizing<String>,
+    /// Connections to it at the same time, from 1.
+    pub http_max_connections: u32,
     /// Where the private server keeps its data.
     pub data_dir: PathBuf,
     /// The folder that holds the private server's programs; empty for those of the system.
@@ -133,6 +139,9 @@ impl Configuration {
             admin_user: String::new(),
             admin_password: Zeroizing::default(),
             admin_max_connections: 1,
+            http_listen: None,
+            http_password: Zeroizing::default(),
+            http_max_connections: 1,
             data_dir: PathBuf::new(),
             server_directory: PathBuf::new(),
             back_log: 0,
@@ -147,6 +156,11 @@ impl Configuration {
             file: PathBuf::new(),
             chosen: BTreeMap::new(),
         }
+    }
+
+    /// Whether somebody has said what this option is to be, whatever it is.
+    pub fn is_chosen(&self, option: &str) -> bool {
+        self.chosen.contains_key(option)
     }
 
     /// What holds for the server, for its files and for the engine.
@@ -171,7 +185,13 @@ impl Configuration {
     /// The backends that one worker may hold and the clients, in open files, with those that the program itself needs.
     pub fn open_files_needed(&self) -> u64 {
         let backends = if self.engine.max_backends == 0 { MOST_BACKENDS } else { self.engine.max_backends };
-        u64::from(self.engine.max_connections) + u64::from(backends) + u64::from(OWN_FILES)
+        let own = u64::from(OWN_FILES) + u64::from(self.http_files());
+        u64::from(self.engine.max_connections) + u64::from(backends) + own
+    }
+
+    /// Connections by HTTP, each a file.
+    pub fn http_files(&self) -> u32 {
+        if self.http_listen.is_some() { self.http_max_connections } else { 0 }
     }
 
     /// How long a clean stop may take from the first signal on, the private server aside.

@@ -71,6 +71,19 @@ fn tls_of(parameter: &str) -> Result<ClientTls, String> {
     })
 }
 
+impl ListenAddress {
+    /// Whether only this machine reaches it, as far as its text says: loopback addresses and `localhost`, Unix sockets.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp { host, .. } => {
+                let is_loopback = |ip: std::net::IpAddr| ip.is_loopback();
+                host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
+            }
+        }
+    }
+}
+
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -115,6 +128,23 @@ mod tests {
         assert_eq!(ListenAddress::parse("[::1]:3307"), tcp("::1", 3307));
         assert_eq!(ListenAddress::parse("/run/a.sock"), Ok(ListenAddress::Unix("/run/a.sock".into())));
         assert_eq!(ListenAddress::parse("unix:a.sock"), Ok(ListenAddress::Unix("a.sock".into())));
+    }
+
+    #[test]
+    fn loopback_is_local() {
+        for (text, local) in [
+            ("127.0.0.1:1", true),
+            ("127.9.9.9:1", true),
+            ("[::1]:1", true),
+            ("LocalHost:1", true),
+            ("/a", true),
+            ("0.0.0.0:1", false),
+            ("[::]:1", false),
+            ("10.0.0.1:1", false),
+            ("localhost.example:1", false),
+        ] {
+            assert_eq!(ListenAddress::parse(text).unwrap().is_local(), local, "{text}");
+        }
     }
 
     #[test]

@@ -193,7 +193,11 @@ impl Configuration {
         let mut fresh = fresh.clone();
         for option in OPTIONS {
             let (now, then) = (self.setting(option), fresh.setting(option));
-            let same_secret = option.name != "admin_password" || self.admin_password == fresh.admin_password;
+            let same_secret = match option.name {
+                "admin_password" => self.admin_password == fresh.admin_password,
+                "http_password" => self.http_password == fresh.http_password,
+                _ => true,
+            };
             if now.value == then.value && same_secret {
                 self.chosen.extend(fresh.chosen.get_key_value(option.name).map(|(k, v)| (*k, v.clone())));
                 continue;

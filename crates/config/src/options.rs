@@ -1,6 +1,7 @@
 //! The one table of options. Everything else about them (flags, environment names, the file's keys, the help text, the
 //! reference page) follows from it.
 
+mod http;
 mod limits;
 mod places;
 mod program;
@@ -59,18 +60,20 @@ pub(crate) enum Section {
     Limits,
     Timeouts,
     AdminPort,
+    Http,
     PrivateServer,
     Program,
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Addresses,
         Self::Tls,
         Self::Scheduling,
         Self::Limits,
         Self::Timeouts,
         Self::AdminPort,
+        Self::Http,
         Self::PrivateServer,
         Self::Program,
     ];
@@ -83,6 +86,7 @@ impl Section {
             Self::Limits => "Limits",
             Self::Timeouts => "Timeouts",
             Self::AdminPort => "Admin port",
+            Self::Http => "HTTP",
             Self::PrivateServer => "Private server",
             Self::Program => "Program",
         }
@@ -118,6 +122,7 @@ pub(crate) const OPTIONS: Options = Options(&[
     shares::LIMITS,
     timeouts::TIMEOUTS,
     places::ADMIN_PORT,
+    http::HTTP,
     places::PRIVATE_SERVER,
     program::PROGRAM,
 ]);

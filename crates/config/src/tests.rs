@@ -243,6 +243,19 @@ fn a_flag_outranks_the_environment_which_outranks_the_file() {
 }
 
 #[test]
+fn http_that_others_reach_needs_a_password() {
+    let load = |arguments: &[&str]| {
+        let arguments: Vec<_> = arguments.iter().map(|argument| String::from(*argument)).collect();
+        load(&arguments, [])
+    };
+    let refused = load(&["--http-listen", "0.0.0.0:9126"]).err().expect("others could look in").to_string();
+    assert!(refused.contains("http_listen (0.0.0.0:9126) is given without http_password"), "{refused}");
+    assert!(load(&["--http-listen", "0.0.0.0:9126", "--http-password", "x"]).is_ok());
+    assert!(load(&["--http-listen", "localhost:9126"]).is_ok());
+    assert_eq!(load(&["--http-listen", "off"]).unwrap().http_listen, None);
+}
+
+#[test]
 fn what_is_wrong_on_the_command_line_is_said() {
     for (flags, expected) in [
         (&["--max-conections", "5"][..], "--max-conections: unknown option; did you mean --max-connections?"),

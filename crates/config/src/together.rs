@@ -13,6 +13,7 @@ pub(crate) fn check_together(configuration: &Configuration) -> Result<(), Error>
     let checks = [
         bounds(configuration),
         accounts(configuration),
+        http(configuration),
         tls(&configuration.tls),
         trusted_networks(&configuration.engine.trusted_servers),
     ];
@@ -58,6 +59,16 @@ fn accounts(configuration: &Configuration) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+fn http(configuration: &Configuration) -> Result<(), String> {
+    match &configuration.http_listen {
+        Some(address) if !address.is_local() && configuration.http_password.is_empty() => Err(format!(
+            "http_listen ({address}) is given without http_password: whoever reaches it from another machine could look into \
+             Onramp; set one, best in the file or the environment, or listen on 127.0.0.1"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Whoever writes `localhost` means the loopback addresses, which the word does not stand for.

@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Backends,
     /// Listening addresses; may be given more than once.
     Listeners(Slot<Vec<ListenAddress>>),
+    /// One TCP address to listen on, or none.
+    TcpListener(Slot<Option<ListenAddress>>),
     /// A name.
     Text(Slot<String>),
     /// What must never be shown.
@@ -87,6 +89,7 @@ impl Kind {
     fn apply_one(&self, configuration: &mut Configuration, given: Given<'_>) -> Result<(), String> {
         match self {
             Self::Backends | Self::Listeners(_) => unreachable!("lists are applied as a whole"),
+            Self::TcpListener(slot) => *slot(configuration) = tcp_address(given.text(self)?)?,
             Self::Text(slot) => match given.text(self)? {
                 "" => return Err(String::from("a name is wanted here")),
                 text => *slot(configuration) = String::from(text),
@@ -152,7 +155,7 @@ impl Kind {
     pub(crate) fn placeholder(&self) -> &'static str {
         match self {
             Self::Backends => "URL",
-            Self::Listeners(_) => "ADDRESS",
+            Self::Listeners(_) | Self::TcpListener(_) => "ADDRESS",
             Self::Text(_) => "NAME",
             Self::Secret(_) => "PASSWORD",
             Self::Path(_) => "PATH",
@@ -175,6 +178,7 @@ impl Kind {
             Self::Listeners(_) => {
                 String::from("host:port, [IPv6]:port or a Unix socket's path, may be given more than once")
             }
+            Self::TcpListener(_) => String::from("host:port, [IPv6]:port or off"),
             Self::Path(_) => String::from("path"),
             Self::Count(range, _) => format!("number from {} to {}", range.start(), range.end()),
             Self::Size(range, _) => {
@@ -203,6 +207,7 @@ impl Kind {
             Self::Text(_) => "a name in quotes",
             Self::Secret(_) => "text in quotes",
             Self::Listeners(_) => "an address in quotes, such as \"127.0.0.1:3306\"",
+            Self::TcpListener(_) => "an address in quotes, such as \"127.0.0.1:9126\", or \"off\"",
             Self::Path(_) => "a path in quotes",
             Self::Count(..) => "a whole number",
             Self::Size(..) => "a number of bytes, or text such as \"64MiB\"",
@@ -222,6 +227,18 @@ impl<'a> Given<'a> {
             Self::Integer(_) => Err(format!("found a number where {} is wanted", kind.wanted())),
             Self::Other(found) => Err(format!("found {found} where {} is wanted", kind.wanted())),
         }
+    }
+}
+
+/// `off` and nothing are none. TLS is not spoken there, so that nothing is to be said about it.
+fn tcp_address(text: &str) -> Result<Option<ListenAddress>, String> {
+    if matches!(text, "" | "off") {
+        return Ok(None);
+    }
+    match ListenAddress::parse(text)? {
+        address @ ListenAddress::Tcp { tls: None, .. } => Ok(Some(address)),
+        ListenAddress::Tcp { .. } => Err(format!("{text:?}: TLS is not spoken there; write host:port alone")),
+        ListenAddress::Unix(_) => Err(format!("{text:?}: host:port, [IPv6]:port or off is wanted here")),
     }
 }
 
@@ -368,6 +385,16 @@ mod tests {
             let message = duration(text).unwrap_err();
             assert!(message.contains("is no time: write a whole number and a unit"), "{text}: {message}");
         }
+    }
+
+    #[test]
+    fn one_address_or_none() {
+        assert_eq!((tcp_address(""), tcp_address("off")), (Ok(None), Ok(None)));
+        let [near, far] = ["127.0.0.1:9126", "[::]:9126"].map(|text| tcp_address(text).unwrap().unwrap());
+        assert_eq!((near.to_string(), far.to_string()), ("127.0.0.1:9126".into(), "[::]:9126".into()));
+        assert!(tcp_address("/run/onramp.sock").unwrap_err().contains("or off is wanted here"));
+        assert!(tcp_address("localhost:1?tls=required").unwrap_err().contains("TLS is not spoken there"));
+        assert!(tcp_address("9126").unwrap_err().contains("did you mean 127.0.0.1:9126?"));
     }
 
     #[test]

@@ -14,11 +14,13 @@ mod addresses;
 mod admin_port;
 mod arguments;
 mod ask;
+mod control;
 mod core_dumps;
 mod crowd;
 mod handshakes;
 mod happening;
 mod helpers;
+mod http_port;
 #[cfg(debug_assertions)]
 mod injected;
 mod logging;

@@ -30,5 +30,6 @@ pub(crate) fn backends(configuration: &Configuration, driver: DriverKind) -> u32
         DriverKind::Epoll => configuration.engine.max_connections.min(current / 2),
         DriverKind::Uring => 0,
     };
-    current.saturating_sub(clients).saturating_sub(OWN_FILES).clamp(1, MOST_BACKENDS)
+    let own = OWN_FILES + configuration.http_files();
+    current.saturating_sub(clients).saturating_sub(own).clamp(1, MOST_BACKENDS)
 }

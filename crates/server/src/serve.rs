@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -13,12 +14,14 @@ use signal_hook::iterator::Signals;
 
 use crate::admin_port::AdminPort;
 use crate::arguments::Arguments;
+use crate::control::{Control, Program};
 use crate::happening::{Happening, QUEUE_LENGTH};
+use crate::http_port::HttpPort;
 use crate::logging::{EventLog, Kept, Log};
 use crate::memory::Reports;
 use crate::tls_files::TlsFiles;
 use crate::workers::{Reach, Workers};
-use crate::{addresses, admin_port, core_dumps, logging, open_files, tls_files};
+use crate::{addresses, core_dumps, logging, open_files, tls_files};
 
 /// After the second signal the event loop has this long to end. It closes everything at once and needs milliseconds;
 /// one that hangs must not keep the process.
@@ -71,6 +74,7 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
     let workers = Workers::listen(&configuration, &sender)?;
     configuration.engine.client_tls = workers.client_tls().to_vec();
     let admin_port = AdminPort::listen(&configuration)?;
+    let http_port = HttpPort::listen(&configuration)?;
     configuration.engine.most_backends = open_files::backends(&configuration, workers.driver());
     say_what_is_started(&configuration, &workers);
     say_what_is_short(&configuration, &workers);
@@ -85,10 +89,17 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
         }
         private_server = Some(server);
     }
-    let running =
-        Running { workers: &workers, access: access.as_ref(), kept: log.kept.clone(), tls: Arc::clone(&tls) };
-    let open_admin_port = |configuration: &Configuration, reach| {
-        let program = admin_port::Program {
+    let ending = Arc::new(AtomicBool::new(false));
+    let running = Running {
+        workers: &workers,
+        access: access.as_ref(),
+        kept: log.kept.clone(),
+        tls: Arc::clone(&tls),
+        http: http_port.as_ref().map(|port| String::from(port.name())),
+        ending: Arc::clone(&ending),
+    };
+    let open_ports = |configuration: &Configuration, reach| {
+        let program = Program {
             configuration: configuration.clone(),
             arguments,
             reach,
@@ -96,10 +107,13 @@ fn serve(mut configuration: Configuration, arguments: Arguments, log: Log) -> Re
             happenings: sender,
             log,
             tls,
+            ending,
         };
-        admin_port.open(program, access.as_ref())
+        let control = Arc::new(Control::new(program));
+        admin_port.open(Arc::clone(&control), access.as_ref())?;
+        http_port.map_or(Ok(()), |port| port.open(control))
     };
-    let served = run(configuration, &running, &happenings, open_admin_port);
+    let served = run(configuration, &running, &happenings, open_ports);
     let stopped = private_server.as_ref().map_or(Ok(()), |server| stop_server(server, &happenings));
     served.and(stopped)
 }
@@ -216,6 +230,10 @@ struct Running<'a> {
     access: Option<&'a Access>,
     kept: Kept,
     tls: Arc<TlsFiles>,
+    /// Where HTTP is answered.
+    http: Option<String>,
+    /// For operators' ports to see.
+    ending: Arc<AtomicBool>,
 }
 
 /// Serves until the event loops end, which takes signals or a defect.
@@ -223,7 +241,7 @@ fn run(
     mut configuration: Configuration,
     running: &Running<'_>,
     happenings: &Receiver<Happening>,
-    open_admin_port: impl FnOnce(&Configuration, Reach) -> Result<(), String>,
+    open_ports: impl FnOnce(&Configuration, Reach) -> Result<(), String>,
 ) -> Result<(), String> {
     let Running { workers, access, .. } = *running;
     if let Some(access) = access {
@@ -236,8 +254,8 @@ fn run(
     }
     let shutdown_timeout = configuration.shutdown_timeout();
     let reach = workers.begin(&configuration.engine, &running.tls)?;
-    open_admin_port(&configuration, reach)?;
-    say_ready(workers.listening(), access);
+    open_ports(&configuration, reach)?;
+    say_ready(workers.listening(), running.http.as_deref(), access);
     wait_for_workers(happenings, running, shutdown_timeout)
 }
 
@@ -249,9 +267,10 @@ fn client_place(listening: &drivers::ListenAddress) -> ClientPlace {
     }
 }
 
-fn say_ready(listening: &[drivers::ListenAddress], access: Option<&Access>) {
+fn say_ready(listening: &[drivers::ListenAddress], http: Option<&str>, access: Option<&Access>) {
     let names: Vec<_> = listening.iter().map(ToString::to_string).collect();
-    tracing::info!("ready: listening on {}", names.join(", "));
+    let http = http.map_or_else(String::new, |name| format!("; http://{name}/"));
+    tracing::info!("ready: listening on {}{http}", names.join(", "));
     for (position, address) in listening.iter().enumerate() {
         let place = match addresses::reachable(address) {
             Some(tcp) => format!("--protocol=tcp --host={} --port={}", tcp.ip(), tcp.port()),
@@ -311,6 +330,7 @@ fn wait_for_workers(
             }
             Some(Happening::Memory(number, memory)) => reports.take(number, memory, &workers.counters()),
             Some(Happening::AskedToEnd) => {
+                running.ending.store(true, Ordering::Relaxed);
                 signals_seen += 1;
                 if signals_seen == 1 {
                     tracing::info!(

@@ -52,6 +52,8 @@ class Onramp:
             place = f"localhost/?socket={self.server.socket}"
         environment = dict(os.environ, ONRAMP_BACKEND=f"mysql://{user}:{password}@{place}")
         environment.pop("ONRAMP_BIN", None)
+        # Its port is the same for all; tests that want it name one of their own.
+        environment.setdefault("ONRAMP_HTTP_LISTEN", "off")
         if 0 < int(self.options.get("max_backends", 0)) < int(environment.get("ONRAMP_WORKERS", "1")):
             # Each worker needs a backend; a test that counts them means a single one.
             environment["ONRAMP_WORKERS"] = "1"

@@ -176,6 +176,10 @@ pub struct WorkerView {
     pub totals: Totals,
     /// Its longest turn of late: of the last minute at least, and of two at most.
     pub longest_turn: LongestTurn,
+    /// It has found the server and read its accounts, so that clients can log in.
+    pub has_accounts: bool,
+    /// The server answered last.
+    pub server_is_up: bool,
     /// PAUSE holds.
     pub paused: bool,
     /// Statements that went to the server.
@@ -279,6 +283,8 @@ impl Engine {
                 ..self.totals
             },
             longest_turn: self.longest_turn(),
+            has_accounts: self.facts.is_some(),
+            server_is_up: self.server.is_up(),
             paused: self.paused,
             statements: WHOLE_WAITS.iter().map(|&queue| self.waits.of(queue).count()).sum(),
             waited_for_permit: self.waits.of(WaitReason::Permit).count(),

@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 use drivers::Counters;
 use engine::{Total, Totals, WorkerView};
 
-use super::Control;
 use super::status::{before_low, queued};
 use crate::ask::Whole;
+use crate::control::Control;
 
 /// What each worker has said of itself, by its number.
-pub(super) type Wholes = BTreeMap<usize, Box<Whole>>;
+pub(crate) type Wholes = BTreeMap<usize, Box<Whole>>;
 
 /// A counter or a measure.
 #[derive(Clone, Copy)]
-pub(super) struct Counter {
-    pub(super) name: &'static str,
+pub(crate) struct Counter {
+    pub(crate) name: &'static str,
     /// What it says, as a sentence.
-    pub(super) help: &'static str,
+    pub(crate) help: &'static str,
     value: Value,
 }
 
@@ -103,7 +103,7 @@ const fn of_process(name: &'static str, help: &'static str, value: fn(&Control, 
 }
 
 /// All of them, by name.
-pub(super) fn all() -> Vec<Counter> {
+pub(crate) fn all() -> Vec<Counter> {
     let total = |total: &Total| Counter {
         name: total.name,
         help: total.help.trim_ascii(),
@@ -115,7 +115,7 @@ pub(super) fn all() -> Vec<Counter> {
 }
 
 impl Counter {
-    pub(super) fn value(&self, control: &Control, wholes: &Wholes) -> u64 {
+    pub(crate) fn value(&self, control: &Control, wholes: &Wholes) -> u64 {
         let views = wholes.values().map(|whole| &whole.view);
         match self.value {
             Value::Total(of) => views.map(|view| of(&view.totals)).sum(),

@@ -13,8 +13,9 @@ use seam::Signal;
 
 use super::people::People;
 use super::values::{digest_name, micros};
-use super::{Control, answers, pins, status};
+use super::{pins, status};
 use crate::ask::{Ask, Look, Sight, Whole};
+use crate::control::{Control, answers};
 
 /// Fills what `rows` wants.
 pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {

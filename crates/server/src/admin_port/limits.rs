@@ -6,9 +6,9 @@ use admin::Rows;
 use admin::tables::Limit;
 use engine::WorkerView;
 
-use super::Control;
 use super::status::{queued, waiting};
 use crate::ask::Whole;
+use crate::control::Control;
 
 /// What a bound is of.
 struct Bound {
@@ -40,6 +40,7 @@ const BOUNDS: &[Bound] = &[
     of("backend_prepared_statements", "statements that stay prepared on a backend", "statements", "backend"),
     of("max_connections", "clients", "clients", "process"),
     of("admin_max_connections", "clients of the admin port", "clients", "process"),
+    of("http_max_connections", "connections by HTTP", "connections", "process"),
     of("max_backends", "connections to the server", "backends", "process"),
     of("user_backends_share", "the backends that other users leave", "percent", "user"),
     of("shared_backends", "backends that short reads share", "backends", "process"),
@@ -74,6 +75,7 @@ pub(super) fn put(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usiz
     let configuration = control.configuration();
     let admins = Some(u64::from(rows.connections()));
     add("admin_max_connections", admins, u64::from(configuration.admin_max_connections));
+    add("http_max_connections", None, u64::from(configuration.http_max_connections));
     add("client_output_buffer", None, configuration.client_output_buffer as u64);
     let long: u64 = views().map(|view| queued(view, "long")).sum();
     let short = views().map(waiting).sum::<u64>() - long;

@@ -1,9 +1,8 @@
-//! The admin port's view of the program, and what it can do to it. Everything here runs on threads of admin connections.
+//! The admin port, and what it can do to the program. Everything here runs on threads of admin connections.
 
-mod answers;
-mod counters;
+pub(crate) mod counters;
 mod fill;
-mod limits;
+pub(crate) mod limits;
 mod people;
 mod pins;
 mod status;
@@ -13,9 +12,8 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::mpsc::{SyncSender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use admin::tables::Setting;
 use admin::{Encryption, Listener, Pool, Refusal, Rows};
@@ -25,13 +23,8 @@ use private_server::Access;
 use seam::Signal;
 
 use crate::addresses;
-use crate::arguments::Arguments;
-use crate::ask::{Ask, Sight};
-use crate::happening::Happening;
-use crate::logging::Log;
-use crate::tls_files::TlsFiles;
-use crate::workers::Reach;
-use answers::Answers;
+use crate::ask::{Answer, Ask, Sight};
+use crate::control::Control;
 
 /// Says where the admin port is.
 const OPTION: &str = "admin_listen";
@@ -40,25 +33,6 @@ const OPTION: &str = "admin_listen";
 pub(crate) struct AdminPort {
     listeners: Vec<Listener>,
     names: Vec<String>,
-}
-
-/// What the admin port needs of the running program.
-pub(crate) struct Program {
-    pub(crate) configuration: Configuration,
-    /// Where the configuration came from, to read it again.
-    pub(crate) arguments: Arguments,
-    pub(crate) reach: Reach,
-    pub(crate) driver: drivers::DriverKind,
-    pub(crate) happenings: SyncSender<Happening>,
-    pub(crate) log: Log,
-    pub(crate) tls: Arc<TlsFiles>,
-}
-
-/// The program as the admin port sees it.
-struct Control {
-    program: Program,
-    configuration: Mutex<Configuration>,
-    started: Instant,
 }
 
 impl AdminPort {
@@ -103,11 +77,11 @@ impl AdminPort {
     ///
     /// # Errors
     /// Where the system has no more threads.
-    pub(crate) fn open(self, program: Program, access: Option<&Access>) -> Result<(), String> {
+    pub(crate) fn open(self, control: Arc<Control>, access: Option<&Access>) -> Result<(), String> {
         if self.listeners.is_empty() {
             return Ok(());
         }
-        let configuration = program.configuration.clone();
+        let configuration = control.configuration().clone();
         let password = match access {
             Some(access) if configuration.admin_password.is_empty() => access.admin_password.clone(),
             _ => configuration.admin_password.clone(),
@@ -118,12 +92,11 @@ impl AdminPort {
         let settings = admin::Settings {
             user: configuration.admin_user.clone(),
             password,
-            tls: program.tls.acceptor(),
+            tls: control.program.tls.acceptor(),
             max_connections: configuration.admin_max_connections,
         };
         let user = settings.user.clone();
-        let control = Control { program, configuration: Mutex::new(configuration), started: Instant::now() };
-        admin::serve(self.listeners, settings, Arc::new(control))
+        admin::serve(self.listeners, settings, control)
             .map_err(|error| format!("no thread for the admin port: {error}"))?;
         tracing::info!("admin port: listening on {} for the user {user}", self.names.join(", "));
         Ok(())
@@ -145,41 +118,16 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 }
 
 impl Control {
-    fn configuration(&self) -> MutexGuard<'_, Configuration> {
-        self.configuration.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Asks all workers; `ask` makes the question from where to answer.
-    fn ask(
-        &self,
-        signal: Signal,
-        ask: impl Fn(std::sync::mpsc::Sender<crate::ask::Answer>) -> Ask,
-    ) -> Answers {
-        let (answer, answers) = channel();
-        for (asks, signaller) in &self.program.reach {
-            // A worker that has ended does not answer, which is seen by whoever waits for it.
-            if asks.send(ask(answer.clone())).is_ok() {
-                signaller.send(signal);
-            }
-        }
-        Answers::new(answers, self.program.reach.len())
-    }
-
-    /// Has all workers do something, and waits until they have.
-    fn order(&self, ask: impl Fn(std::sync::mpsc::Sender<crate::ask::Answer>) -> Ask) -> Result<(), Refusal> {
-        let mut answers = self.ask(Signal::Wake, ask);
-        while answers.next().is_some() {}
-        match answers.missing().as_slice() {
-            [] => Ok(()),
-            missing => Err(Refusal::Failed { reason: format!("{} not answered", answers::have(missing)) }),
-        }
+    /// As [`Self::order`], said as the admin port says it.
+    fn order_all(&self, ask: impl Fn(Sender<Answer>) -> Ask) -> Result<(), Refusal> {
+        self.order(ask).map_err(|reason| Refusal::Failed { reason })
     }
 
     /// What changed in the configuration holds from here on.
     fn take_effect(&self, configuration: &Configuration) -> Result<(), Refusal> {
         (self.program.log.change_level)(configuration.log_level);
         let settings = Arc::new(configuration.engine.clone());
-        self.order(|answer| Ask::Change { settings: Arc::clone(&settings), answer })
+        self.order_all(|answer| Ask::Change { settings: Arc::clone(&settings), answer })
     }
 }
 
@@ -215,11 +163,11 @@ impl Pool for Control {
     }
 
     fn pause(&self) -> Result<(), Refusal> {
-        self.order(|answer| Ask::Pause { on: true, answer })
+        self.order_all(|answer| Ask::Pause { on: true, answer })
     }
 
     fn resume(&self) -> Result<(), Refusal> {
-        self.order(|answer| Ask::Pause { on: false, answer })
+        self.order_all(|answer| Ask::Pause { on: false, answer })
     }
 
     fn reload(&self) -> Result<Vec<String>, Refusal> {
@@ -254,8 +202,7 @@ impl Pool for Control {
 
     fn shutdown(&self, immediate: bool) {
         for _ in 0..1 + usize::from(immediate) {
-            // The queue is full only for moments; the order must not be lost.
-            let _ = self.program.happenings.send(Happening::AskedToEnd);
+            self.end();
         }
     }
 }

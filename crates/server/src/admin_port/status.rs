@@ -7,9 +7,10 @@ use engine::{Memory, WorkerView};
 use seam::Signal;
 
 use super::counters::{self, Wholes};
+use super::limits;
 use super::values::micros;
-use super::{Control, limits};
 use crate::ask::{Ask, Look, Sight, Whole};
+use crate::control::Control;
 
 /// Adds a worker to all tables that show workers.
 pub(super) fn put_worker(

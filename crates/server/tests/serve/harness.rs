@@ -152,6 +152,8 @@ pub(crate) fn command(folder: &TestFolder) -> Command {
             command.env_remove(name);
         }
     }
+    // Its port is the same for all; tests that want it name one of their own.
+    command.env("ONRAMP_HTTP_LISTEN", "off");
     command
 }
 

@@ -9,6 +9,7 @@
 
 mod admin;
 mod harness;
+mod http;
 mod log;
 mod options;
 mod private_server;

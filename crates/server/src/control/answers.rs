@@ -10,7 +10,7 @@ use crate::ask::{Answer, Sight};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What workers answer to one question, as it comes.
-pub(super) struct Answers {
+pub(crate) struct Answers {
     answers: Receiver<Answer>,
     /// Those that have not said everything.
     left: BTreeSet<usize>,
@@ -18,12 +18,12 @@ pub(super) struct Answers {
 
 impl Answers {
     /// From this many workers.
-    pub(super) fn new(answers: Receiver<Answer>, workers: usize) -> Self {
+    pub(crate) fn new(answers: Receiver<Answer>, workers: usize) -> Self {
         Self { answers, left: (0..workers).collect() }
     }
 
     /// The next answer; `None` once all have said everything, or none says anything any more.
-    pub(super) fn next(&mut self) -> Option<Answer> {
+    pub(crate) fn next(&mut self) -> Option<Answer> {
         if self.left.is_empty() {
             return None;
         }
@@ -35,13 +35,13 @@ impl Answers {
     }
 
     /// Those that have not said everything.
-    pub(super) fn missing(&self) -> Vec<usize> {
+    pub(crate) fn missing(&self) -> Vec<usize> {
         self.left.iter().copied().collect()
     }
 }
 
 /// `worker 1 has`, `workers 1, 2 have`.
-pub(super) fn have(workers: &[usize]) -> String {
+pub(crate) fn have(workers: &[usize]) -> String {
     let numbers: Vec<_> = workers.iter().map(ToString::to_string).collect();
     match numbers.as_slice() {
         [one] => format!("worker {one} has"),

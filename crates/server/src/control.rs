@@ -1,0 +1,99 @@
+//! The running program as the ports of its operators see it: the admin port and HTTP. Everything here runs on their threads.
+
+pub(crate) mod answers;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, SyncSender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use config::Configuration;
+use seam::Signal;
+
+use crate::arguments::Arguments;
+use crate::ask::{Answer, Ask};
+use crate::happening::Happening;
+use crate::logging::Log;
+use crate::tls_files::TlsFiles;
+use crate::workers::Reach;
+use answers::Answers;
+
+/// What operators' ports need of the running program.
+pub(crate) struct Program {
+    /// As it was at the start.
+    pub(crate) configuration: Configuration,
+    /// Where the configuration came from, to read it again.
+    pub(crate) arguments: Arguments,
+    pub(crate) reach: Reach,
+    pub(crate) driver: drivers::DriverKind,
+    pub(crate) happenings: SyncSender<Happening>,
+    pub(crate) log: Log,
+    pub(crate) tls: Arc<TlsFiles>,
+    /// Set once it ends.
+    pub(crate) ending: Arc<AtomicBool>,
+}
+
+/// See the module.
+pub(crate) struct Control {
+    pub(crate) program: Program,
+    configuration: Mutex<Configuration>,
+    pub(crate) started: Instant,
+}
+
+impl Control {
+    /// Of a program that has just begun to serve.
+    pub(crate) fn new(program: Program) -> Self {
+        let configuration = Mutex::new(program.configuration.clone());
+        Self { program, configuration, started: Instant::now() }
+    }
+
+    /// As it is now.
+    pub(crate) fn configuration(&self) -> MutexGuard<'_, Configuration> {
+        self.configuration.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks all workers; `ask` makes the question from where to answer.
+    pub(crate) fn ask(&self, signal: Signal, ask: impl Fn(Sender<Answer>) -> Ask) -> Answers {
+        let (answer, answers) = channel();
+        for (asks, signaller) in &self.program.reach {
+            // A worker that has ended does not answer, which is seen by whoever waits for it.
+            if asks.send(ask(answer.clone())).is_ok() {
+                signaller.send(signal);
+            }
+        }
+        Answers::new(answers, self.program.reach.len())
+    }
+
+    /// Has all workers do something, and waits until they have.
+    ///
+    /// # Errors
+    /// Which of them have not answered.
+    pub(crate) fn order(&self, ask: impl Fn(Sender<Answer>) -> Ask) -> Result<(), String> {
+        let mut answers = self.ask(Signal::Wake, ask);
+        while answers.next().is_some() {}
+        match answers.missing().as_slice() {
+            [] => Ok(()),
+            missing => Err(format!("{} not answered", answers::have(missing))),
+        }
+    }
+
+    /// Ends the program as SIGTERM does.
+    pub(crate) fn end(&self) {
+        // The queue is full only for moments; the order must not be lost.
+        let _ = self.program.happenings.send(Happening::AskedToEnd);
+    }
+
+    /// Likewise, unless it ends already: a second order of that kind would break off what is under way. True for the first.
+    pub(crate) fn end_once(&self) -> bool {
+        let first = !self.program.ending.swap(true, Ordering::Relaxed);
+        if first {
+            self.end();
+        }
+        first
+    }
+
+    /// Whether the program ends: nobody new is served.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.program.ending.load(Ordering::Relaxed)
+    }
+}

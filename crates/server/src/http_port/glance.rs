@@ -1,0 +1,56 @@
+//! How things stand, asked of the workers at most once a second, whoever and however many want to know.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use seam::Signal;
+
+use crate::admin_port::counters::Wholes;
+use crate::ask::{Ask, Look, Sight};
+use crate::control::Control;
+
+/// What was seen serves everybody for so long. A probe hears of what has stopped a second later; those who look do so every few.
+const KEPT: Duration = Duration::from_secs(1);
+
+/// What the workers said of themselves.
+pub(crate) struct Glance {
+    pub(crate) wholes: Wholes,
+    /// Workers that did not answer in time: their loops are stuck.
+    pub(crate) silent: Vec<usize>,
+    taken: Instant,
+}
+
+/// Takes glances.
+pub(crate) struct Glances {
+    pub(crate) control: Arc<Control>,
+    last: Mutex<Option<Arc<Glance>>>,
+}
+
+impl Glances {
+    pub(crate) fn new(control: Arc<Control>) -> Self {
+        Self { control, last: Mutex::new(None) }
+    }
+
+    /// The last one, or one that is taken now. Those who come meanwhile wait for the same.
+    pub(crate) fn now(&self) -> Arc<Glance> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(glance) = last.as_ref().filter(|glance| glance.taken.elapsed() < KEPT) {
+            return Arc::clone(glance);
+        }
+        let glance = Arc::new(take(&self.control));
+        *last = Some(Arc::clone(&glance));
+        glance
+    }
+}
+
+fn take(control: &Control) -> Glance {
+    let what = Look::default();
+    let mut answers = control.ask(Signal::Look, |answer| Ask::Look { what, answer });
+    let mut wholes = Wholes::new();
+    while let Some((worker, sight)) = answers.next() {
+        if let Sight::Whole(whole) = sight {
+            wholes.insert(worker, whole);
+        }
+    }
+    Glance { wholes, silent: answers.missing(), taken: Instant::now() }
+}

@@ -1,0 +1,94 @@
+//! HTTP for operators: metrics, probes, an overview, and orders. What answers which path is in [`HttpPort::open`]; all of it runs on
+//! threads of `web`.
+
+mod glance;
+mod health;
+mod orders;
+mod overview;
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use config::{Configuration, ListenAddress};
+use web::{Access, Router, Settings};
+
+use crate::addresses;
+use crate::control::Control;
+use glance::Glances;
+
+/// Says where it is.
+const OPTION: &str = "http_listen";
+
+/// The socket that listens; the kernel holds those that come before [`HttpPort::open`].
+pub(crate) struct HttpPort {
+    listener: TcpListener,
+    name: String,
+}
+
+impl HttpPort {
+    /// Listens, where the configuration says so. A default address that somebody else has is no reason not to serve; the log
+    /// says so.
+    ///
+    /// # Errors
+    /// A line that names the address and what may be in the way.
+    pub(crate) fn listen(configuration: &Configuration) -> Result<Option<Self>, String> {
+        let Some(address) = &configuration.http_listen else { return Ok(None) };
+        match bind(address) {
+            Ok(listener) => {
+                let name =
+                    listener.local_addr().map_err(|error| addresses::refusal(OPTION, address, &error))?;
+                Ok(Some(Self { listener, name: name.to_string() }))
+            }
+            Err(error) if configuration.is_chosen(OPTION) => Err(addresses::refusal(OPTION, address, &error)),
+            Err(error) => {
+                tracing::warn!(
+                    "no HTTP, so neither metrics nor probes: {address} cannot be listened on: {error}. Set http_listen to an \
+                     address that is free, or to off"
+                );
+                Ok(None)
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Serves from here on.
+    ///
+    /// # Errors
+    /// Where the system has no more threads or descriptors.
+    pub(crate) fn open(self, control: Arc<Control>) -> Result<(), String> {
+        let settings = {
+            let configuration = control.configuration();
+            Settings {
+                password: configuration.http_password.clone(),
+                max_connections: configuration.http_max_connections as usize,
+                on_wrong_password: Box::new(|peer| tracing::warn!("http: wrong password from {}", peer.ip())),
+            }
+        };
+        web::serve(self.listener, router(control), settings)
+            .map_err(|error| format!("HTTP cannot be served: {error}"))
+    }
+}
+
+/// What there is. Files of a page belong into the program (`include_bytes!`), figures for it under /api/.
+fn router(control: Arc<Control>) -> Router {
+    let glances = Arc::new(Glances::new(Arc::clone(&control)));
+    let (live, ready) = (Arc::clone(&glances), glances);
+    Router::default()
+        .with("/", Access::Private, |_| overview::page())
+        .with("/livez", Access::Free, move |_| health::live(&live))
+        .with("/readyz", Access::Free, move |_| health::ready(&ready))
+        .with("/drain", Access::Order, move |request| orders::drain(&control, request))
+}
+
+fn bind(address: &ListenAddress) -> io::Result<TcpListener> {
+    let ListenAddress::Tcp { host, port, .. } = address else {
+        return Err(io::Error::other("it is no TCP address"));
+    };
+    let found = addresses::look_up(host, *port).map_err(io::Error::other)?;
+    TcpListener::bind(found.as_slice())
+}
