@@ -22,8 +22,8 @@ pub enum ContentType {
     Svg,
     /// For programs.
     Json,
-    /// Metrics, in OpenMetrics' text form.
-    OpenMetrics,
+    /// Metrics, in Prometheus' text form.
+    Metrics,
 }
 
 impl ContentType {
@@ -35,7 +35,7 @@ impl ContentType {
             Self::JavaScript => "text/javascript; charset=utf-8",
             Self::Svg => "image/svg+xml",
             Self::Json => "application/json",
-            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Metrics => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
 }

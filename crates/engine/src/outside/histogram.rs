@@ -62,6 +62,12 @@ impl Histogram {
         Duration::from_micros(found.min(self.max))
     }
 
+    /// How many were below so many microseconds, as a power of two: exactly.
+    pub fn below(&self, power: u32) -> u64 {
+        let end = bucket(1_u64.checked_shl(power).unwrap_or(u64::MAX), FINE).min(FINE_BUCKETS);
+        self.counts[..end].iter().sum()
+    }
+
     /// The buckets that hold something, shortest first: the longest time that belongs into each, and how many did.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let held = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
@@ -213,6 +219,18 @@ mod tests {
         let mut small = SmallHistogram::default();
         small.record(u64::MAX);
         assert!(small.quantile(0.5) >= (1 << SMALL_END) / 8 * 7);
+    }
+
+    #[test]
+    fn powers_of_two_are_exact() {
+        let mut histogram = Histogram::default();
+        for micros in [0, 127, 128, 129, 255, 256, 1 << 25] {
+            histogram.record(Duration::from_micros(micros));
+        }
+        assert_eq!(
+            [0, 7, 8, 9, 25, 26, 63, 64].map(|power| histogram.below(power)),
+            [1, 2, 5, 6, 6, 7, 7, 7]
+        );
     }
 
     #[test]

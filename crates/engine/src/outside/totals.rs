@@ -1,4 +1,5 @@
-//! What is counted for whoever looks, each declared once: what it is called, and what is counted.
+//! What is counted for whoever looks, each declared once: what it is called at the admin port and among the metrics, and what is
+//! counted.
 
 use crate::outside::event::Event;
 
@@ -7,6 +8,10 @@ use crate::outside::event::Event;
 pub struct Total {
     /// What SHOW STATUS calls it.
     pub name: &'static str,
+    /// What it is called among the metrics, without what all of these begin with, and without `_total`.
+    pub metric: &'static str,
+    /// What tells it from others under the same name there: nothing, or a label and its value.
+    pub labels: &'static [(&'static str, &'static str)],
     /// What is counted, as a sentence.
     pub help: &'static str,
     /// Its value.
@@ -15,7 +20,7 @@ pub struct Total {
 
 /// Declares the counters: the doc comment is what users read, too.
 macro_rules! totals {
-    ($(#[doc = $help:literal] $field:ident as $name:literal,)*) => {
+    ($(#[doc = $help:literal] $field:ident as $name:literal and $metric:ident $({ $label:ident = $of:literal })?,)*) => {
         /// Counted since the start.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Totals {
@@ -25,7 +30,13 @@ macro_rules! totals {
         impl Totals {
             /// All of them.
             pub const ALL: &[Total] = &[
-                $(Total { name: $name, help: $help, value: |totals| totals.$field },)*
+                $(Total {
+                    name: $name,
+                    metric: stringify!($metric),
+                    labels: &[$((stringify!($label), $of))?],
+                    help: $help,
+                    value: |totals| totals.$field,
+                },)*
             ];
         }
     };
@@ -33,51 +44,51 @@ macro_rules! totals {
 
 totals! {
     /// Logins refused.
-    refused_logins as "Aborted_connects",
+    refused_logins as "Aborted_connects" and logins_refused,
     /// Clients that Onramp closed, or that broke off in the middle of something.
-    closed_clients as "Aborted_clients",
+    closed_clients as "Aborted_clients" and client_closed,
     /// Backends opened.
-    opened_backends as "Onramp_backends_opened",
+    opened_backends as "Onramp_backends_opened" and backends_opened,
     /// Idle backends that were to change their account (`backend_change_user`).
-    account_changes as "Onramp_account_changes",
+    account_changes as "Onramp_account_changes" and account_changes,
     /// Backends that were lost since they could not change their account.
-    failed_account_changes as "Onramp_failed_account_changes",
+    failed_account_changes as "Onramp_failed_account_changes" and account_changes_failed,
     /// Backends lost or given up.
-    closed_backends as "Onramp_backends_closed",
+    closed_backends as "Onramp_backends_closed" and backends_closed,
     /// Statements that `queue_wait_limit = 10s` would have refused, where that is off.
-    would_refuse_by_queue_wait_limit as "Onramp_would_refuse_queue_wait_limit",
+    would_refuse_by_queue_wait_limit as "Onramp_would_refuse_queue_wait_limit" and would_refuse { option = "queue_wait_limit" },
     /// Statements that `queue_delay_target = 1s` would have refused, where that is off.
-    would_refuse_by_queue_delay_target as "Onramp_would_refuse_queue_delay_target",
+    would_refuse_by_queue_delay_target as "Onramp_would_refuse_queue_delay_target" and would_refuse { option = "queue_delay_target" },
     /// Statements that `long_queue_wait_limit = 1m` would have refused, where that is off.
-    would_refuse_by_long_queue_wait_limit as "Onramp_would_refuse_long_queue_wait_limit",
+    would_refuse_by_long_queue_wait_limit as "Onramp_would_refuse_long_queue_wait_limit" and would_refuse { option = "long_queue_wait_limit" },
     /// Statements that were answered with an error of Onramp while they waited, or whose client went meanwhile.
-    cancelled as "Onramp_cancelled",
+    cancelled as "Onramp_cancelled" and statements_cancelled,
     /// Statements that were prepared again, on another backend than the client's COM_STMT_PREPARE.
-    prepared_again as "Onramp_prepared_again",
+    prepared_again as "Onramp_prepared_again" and statements_prepared_again,
     /// Statements that lent their permit because they ran too long.
-    stalls as "Onramp_stalls",
+    stalls as "Onramp_stalls" and stalls,
     /// Reads that were sent behind others on their backend.
-    shared_reads as "Onramp_shared_reads",
+    shared_reads as "Onramp_shared_reads" and reads_shared,
     /// Reads that were sent behind others, each with its USE in the same text.
-    schemas_brought as "Onramp_schemas_brought",
+    schemas_brought as "Onramp_schemas_brought" and schemas_brought,
     /// Reads that were sent again on another backend, since the one before them was stuck.
-    rescues as "Onramp_rescued_reads",
+    rescues as "Onramp_rescued_reads" and reads_rescued,
     /// Statements that moved from the low to the high queue.
-    kick_ups as "Onramp_kick_ups",
+    kick_ups as "Onramp_kick_ups" and kick_ups,
     /// Statements that started before older ones, since clients hung up on those.
-    newest_starts as "Onramp_newest_first",
+    newest_starts as "Onramp_newest_first" and newest_first,
     /// Statements that were answered by the execution of another one.
-    coalesced as "Onramp_coalesced",
+    coalesced as "Onramp_coalesced" and statements_coalesced,
     /// Statements that only set session state, and whose answer was known: they ran on no backend.
-    answered_sets as "Onramp_sets_answered",
+    answered_sets as "Onramp_sets_answered" and sets_answered,
     /// Statements whose client held no backend: they ran on any.
-    multiplexed_statements as "Onramp_statements_multiplexed",
+    multiplexed_statements as "Onramp_statements_multiplexed" and statements_by_backend { how = "any" },
     /// Statements of open transactions of clients that were not pinned.
-    statements_in_transactions as "Onramp_statements_in_transactions",
+    statements_in_transactions as "Onramp_statements_in_transactions" and statements_by_backend { how = "transaction" },
     /// Statements of pinned clients.
-    pinned_statements as "Onramp_statements_pinned",
+    pinned_statements as "Onramp_statements_pinned" and statements_by_backend { how = "pinned" },
     /// Statements of which not all was understood: whatever they may leave does not reach another client.
-    doubtful_statements as "Onramp_statements_doubtful",
+    doubtful_statements as "Onramp_statements_doubtful" and statements_doubtful,
 }
 
 impl Totals {

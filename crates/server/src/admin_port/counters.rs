@@ -1,7 +1,8 @@
 //! What SHOW STATUS shows: under the servers' names what they have, under names of our own the rest. Each is declared once, here or
-//! among the engine's [`Totals`]: docs/ADMIN.md and the table `status` are written from that.
+//! among the engine's [`Totals`]: docs/ADMIN.md, the table `status`, the metrics of that name and docs/METRICS.md are written from that.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use drivers::Counters;
 use engine::{Total, Totals, WorkerView};
@@ -11,7 +12,7 @@ use crate::ask::Whole;
 use crate::control::Control;
 
 /// What each worker has said of itself, by its number.
-pub(crate) type Wholes = BTreeMap<usize, Box<Whole>>;
+pub(crate) type Wholes = BTreeMap<usize, Arc<Whole>>;
 
 /// A counter or a measure.
 #[derive(Clone, Copy)]
@@ -20,6 +21,18 @@ pub(crate) struct Counter {
     /// What it says, as a sentence.
     pub(crate) help: &'static str,
     value: Value,
+    /// `None` where a metric of another name says it already, or what is in its labels.
+    pub(crate) metric: Option<Metric>,
+}
+
+/// What a counter is among the metrics.
+#[derive(Clone, Copy)]
+pub(crate) struct Metric {
+    /// Without what all begin with, and without `_total`.
+    pub(crate) name: &'static str,
+    pub(crate) labels: &'static [(&'static str, &'static str)],
+    /// It only grows.
+    pub(crate) grows: bool,
 }
 
 /// Where its value comes from.
@@ -37,9 +50,12 @@ enum Value {
 const OTHERS: &[Counter] = &[
     of_drivers("Bytes_received", "Bytes received, from clients and servers.", |counters| {
         counters.bytes_received
-    }),
-    of_drivers("Bytes_sent", "Bytes sent, to clients and servers.", |counters| counters.bytes_sent),
-    of_workers("Connections", "Connections of clients since the start.", |view| view.connections),
+    })
+    .grows("network_bytes", &[("direction", "received")]),
+    of_drivers("Bytes_sent", "Bytes sent, to clients and servers.", |counters| counters.bytes_sent)
+        .grows("network_bytes", &[("direction", "sent")]),
+    of_workers("Connections", "Connections of clients since the start.", |view| view.connections)
+        .grows("connections", &[]),
     of_workers(
         "Onramp_backends",
         "Connections to the server, those that are being opened included.",
@@ -52,34 +68,43 @@ const OTHERS: &[Counter] = &[
     ),
     of_process("Onramp_paused", "Whether PAUSE holds: 1 or 0.", |_, wholes| {
         u64::from(wholes.values().any(|whole| whole.view.paused))
-    }),
+    })
+    .varies("paused"),
     of_process("Onramp_permits", "How many statements may run at a time now.", |_, wholes| {
         share(wholes, "permits").1
-    }),
+    })
+    .varies("permits"),
     of_process("Onramp_permits_in_use", "Permits that statements have now.", |_, wholes| {
         share(wholes, "permits").0
-    }),
+    })
+    .varies("permits_in_use"),
     of_workers("Onramp_queued_high", "Statements that wait in the high queue, or go before it.", before_low),
     of_workers("Onramp_queued_long", "Statements of long kinds that wait.", |view| queued(view, "long")),
     of_workers("Onramp_queued_low", "Statements that wait in the low queue.", |view| queued(view, "low")),
     of_workers("Onramp_session_states", "Session states that differ, of clients and backends.", |view| {
         view.session_states as u64
-    }),
+    })
+    .varies("session_states"),
     of_workers(
         "Onramp_stored_code_names",
         "Tables and views that lead to stored code which may change its session.",
         |view| view.stored_code.changing_names,
-    ),
+    )
+    .varies("stored_code_names"),
     of_workers("Onramp_stored_code_read", "How often the server's stored code was read.", |view| {
         view.stored_code.readings
-    }),
+    })
+    .grows("stored_code_read", &[]),
     of_workers(
         "Onramp_stored_code_unreadable",
         "Kinds of stored code (of routines, triggers, views, defaults of columns) that could not be read.",
         |view| view.stored_code.unreadable,
-    ),
-    of_process("Onramp_workers", "Event loops.", |control, _| control.program.reach.len() as u64),
-    of_workers("Queries", "Statements that went to the server.", |view| view.statements),
+    )
+    .varies("stored_code_unreadable"),
+    of_process("Onramp_workers", "Event loops.", |control, _| control.program.reach.len() as u64)
+        .varies("workers"),
+    of_workers("Queries", "Statements that went to the server.", |view| view.statements)
+        .grows("statements_started", &[]),
     of_workers("Questions", "The same.", |view| view.statements),
     of_workers("Threadpool_idle_threads", "Backends on which nothing runs and that nobody holds.", |view| {
         view.idle_backends as u64
@@ -91,15 +116,15 @@ const OTHERS: &[Counter] = &[
 ];
 
 const fn of_workers(name: &'static str, help: &'static str, value: fn(&WorkerView) -> u64) -> Counter {
-    Counter { name, help, value: Value::Workers(value) }
+    Counter { name, help, value: Value::Workers(value), metric: None }
 }
 
 const fn of_drivers(name: &'static str, help: &'static str, value: fn(&Counters) -> u64) -> Counter {
-    Counter { name, help, value: Value::Drivers(value) }
+    Counter { name, help, value: Value::Drivers(value), metric: None }
 }
 
 const fn of_process(name: &'static str, help: &'static str, value: fn(&Control, &Wholes) -> u64) -> Counter {
-    Counter { name, help, value: Value::Process(value) }
+    Counter { name, help, value: Value::Process(value), metric: None }
 }
 
 /// All of them, by name.
@@ -108,6 +133,7 @@ pub(crate) fn all() -> Vec<Counter> {
         name: total.name,
         help: total.help.trim_ascii(),
         value: Value::Total(total.value),
+        metric: Some(Metric { name: total.metric, labels: total.labels, grows: true }),
     };
     let mut all: Vec<_> = Totals::ALL.iter().map(total).chain(OTHERS.iter().copied()).collect();
     all.sort_by_key(|counter| counter.name);
@@ -115,6 +141,18 @@ pub(crate) fn all() -> Vec<Counter> {
 }
 
 impl Counter {
+    /// Among the metrics it only grows.
+    const fn grows(mut self, name: &'static str, labels: &'static [(&'static str, &'static str)]) -> Self {
+        self.metric = Some(Metric { name, labels, grows: true });
+        self
+    }
+
+    /// Among the metrics it goes up and down.
+    const fn varies(mut self, name: &'static str) -> Self {
+        self.metric = Some(Metric { name, labels: &[], grows: false });
+        self
+    }
+
     pub(crate) fn value(&self, control: &Control, wholes: &Wholes) -> u64 {
         let views = wholes.values().map(|whole| &whole.view);
         match self.value {

@@ -1,6 +1,7 @@
 //! Tables filled from what workers answer.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use admin::Rows;
 use admin::tables::{
@@ -11,10 +12,11 @@ use admin::tables::{
 use engine::{BackendView, Digest, DigestView, Histogram, WaitReason, Waits};
 use seam::Signal;
 
+use super::counters::Wholes;
 use super::people::People;
 use super::values::{digest_name, micros};
 use super::{pins, status};
-use crate::ask::{Ask, Look, Sight, Whole};
+use crate::ask::{Ask, Look, Sight};
 use crate::control::{Control, answers};
 
 /// Fills what `rows` wants.
@@ -27,12 +29,12 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     let mut answers = control.ask(signal, |answer| Ask::Look { what, answer });
     let mut people = People::default();
     let mut digests = Kinds::default();
-    let mut wholes: BTreeMap<usize, Box<Whole>> = BTreeMap::new();
+    let mut wholes = Wholes::new();
     while let Some((worker, sight)) = answers.next() {
         let number = u32::try_from(worker).unwrap_or(u32::MAX);
         match sight {
             Sight::Whole(whole) => {
-                wholes.insert(worker, whole);
+                wholes.insert(worker, Arc::from(whole));
             }
             Sight::Clients(clients) => {
                 clients.into_iter().for_each(|client| people.put(rows, number, client));
@@ -95,7 +97,7 @@ fn needs_counters(rows: &Rows<'_>) -> bool {
         || rows.wants::<PoolStats>()
 }
 
-fn fill_wholes(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usize, Box<Whole>>) {
+fn fill_wholes(control: &Control, rows: &mut Rows<'_>, wholes: &Wholes) {
     for (&worker, whole) in wholes {
         let counters = control.program.reach[worker].1.counters();
         status::put_worker(control, rows, worker, whole, &counters);
@@ -135,7 +137,7 @@ fn wait_row(reason: WaitReason, histogram: &Histogram) -> Wait {
 }
 
 /// Clients of all workers can have waited for the same one.
-fn put_blockers(rows: &mut Rows<'_>, wholes: &BTreeMap<usize, Box<Whole>>) {
+fn put_blockers(rows: &mut Rows<'_>, wholes: &Wholes) {
     let mut blockers: BTreeMap<u32, engine::Blocker> = BTreeMap::new();
     for &(client, blocker) in wholes.values().flat_map(|whole| &whole.view.blockers) {
         *blockers.entry(client).or_default() += blocker;

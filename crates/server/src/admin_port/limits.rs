@@ -6,8 +6,8 @@ use admin::Rows;
 use admin::tables::Limit;
 use engine::WorkerView;
 
+use super::counters::Wholes;
 use super::status::{queued, waiting};
-use crate::ask::Whole;
 use crate::control::Control;
 
 /// What a bound is of.
@@ -59,7 +59,13 @@ const BOUNDS: &[Bound] = &[
 ];
 
 /// A row for each.
-pub(super) fn put(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usize, Box<Whole>>) {
+pub(super) fn put(control: &Control, rows: &mut Rows<'_>, wholes: &Wholes) {
+    let admins = Some(u64::from(rows.connections()));
+    all(control, wholes, admins).values().for_each(|limit| rows.put(limit));
+}
+
+/// All of them, by option. `admins` is how many have logged in to the admin port, where that is known.
+pub(crate) fn all(control: &Control, wholes: &Wholes, admins: Option<u64>) -> BTreeMap<&'static str, Limit> {
     let views = || wholes.values().map(|whole| &whole.view);
     let mut limits: BTreeMap<&'static str, Limit> = BTreeMap::new();
     let mut add = |option, in_use, bound: u64| {
@@ -73,7 +79,6 @@ pub(super) fn put(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usiz
         add(option, if option == "statements_in_flight" { in_flight } else { Some(in_use) }, bound);
     }
     let configuration = control.configuration();
-    let admins = Some(u64::from(rows.connections()));
     add("admin_max_connections", admins, u64::from(configuration.admin_max_connections));
     add("http_max_connections", None, u64::from(configuration.http_max_connections));
     add("client_output_buffer", None, configuration.client_output_buffer as u64);
@@ -99,7 +104,7 @@ pub(super) fn put(control: &Control, rows: &mut Rows<'_>, wholes: &BTreeMap<usiz
     add("queue_limit", Some(short), u64::from(engine.overload.queue_limit));
     add("long_queue_limit", Some(long), u64::from(engine.overload.long_queue_limit));
     note_reached(&mut limits, views());
-    limits.values().for_each(|limit| rows.put(limit));
+    limits
 }
 
 fn note_reached<'a>(limits: &mut BTreeMap<&'static str, Limit>, views: impl Iterator<Item = &'a WorkerView>) {

@@ -14,6 +14,7 @@ const KEPT: Duration = Duration::from_secs(1);
 
 /// What the workers said of themselves.
 pub(crate) struct Glance {
+    /// Of one that did not answer, what it said last: what only grows must not shrink in between.
     pub(crate) wholes: Wholes,
     /// Workers that did not answer in time: their loops are stuck.
     pub(crate) silent: Vec<usize>,
@@ -37,19 +38,19 @@ impl Glances {
         if let Some(glance) = last.as_ref().filter(|glance| glance.taken.elapsed() < KEPT) {
             return Arc::clone(glance);
         }
-        let glance = Arc::new(take(&self.control));
+        let glance = Arc::new(take(&self.control, last.as_deref()));
         *last = Some(Arc::clone(&glance));
         glance
     }
 }
 
-fn take(control: &Control) -> Glance {
-    let what = Look::default();
+fn take(control: &Control, before: Option<&Glance>) -> Glance {
+    let what = Look { waits: true, ..Look::default() };
     let mut answers = control.ask(Signal::Look, |answer| Ask::Look { what, answer });
-    let mut wholes = Wholes::new();
+    let mut wholes = before.map_or_else(Wholes::new, |before| before.wholes.clone());
     while let Some((worker, sight)) = answers.next() {
         if let Sight::Whole(whole) = sight {
-            wholes.insert(worker, whole);
+            wholes.insert(worker, Arc::from(whole));
         }
     }
     Glance { wholes, silent: answers.missing(), taken: Instant::now() }

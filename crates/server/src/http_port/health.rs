@@ -8,6 +8,10 @@ use crate::control::answers::have;
 
 /// Whether the workers' loops turn.
 pub(super) fn live(glances: &Glances) -> Answer {
+    if glances.control.is_ending() {
+        // Workers end one by one.
+        return Answer::line(200, "live: it ends");
+    }
     match glances.now().silent.as_slice() {
         [] => Answer::line(200, "live"),
         silent => Answer::line(503, &format!("{} not answered: their loops do not turn", have(silent))),

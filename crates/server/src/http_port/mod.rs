@@ -3,6 +3,7 @@
 
 mod glance;
 mod health;
+mod metrics;
 mod orders;
 mod overview;
 
@@ -16,6 +17,7 @@ use web::{Access, Router, Settings};
 use crate::addresses;
 use crate::control::Control;
 use glance::Glances;
+use metrics::Metrics;
 
 /// Says where it is.
 const OPTION: &str = "http_listen";
@@ -77,9 +79,11 @@ impl HttpPort {
 /// What there is. Files of a page belong into the program (`include_bytes!`), figures for it under /api/.
 fn router(control: Arc<Control>) -> Router {
     let glances = Arc::new(Glances::new(Arc::clone(&control)));
+    let metrics = Metrics::new(Arc::clone(&glances));
     let (live, ready) = (Arc::clone(&glances), glances);
     Router::default()
         .with("/", Access::Private, |_| overview::page())
+        .with("/metrics", Access::Free, move |_| metrics.answer())
         .with("/livez", Access::Free, move |_| health::live(&live))
         .with("/readyz", Access::Free, move |_| health::ready(&ready))
         .with("/drain", Access::Order, move |request| orders::drain(&control, request))

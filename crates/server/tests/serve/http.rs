@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use crate::harness::{Onramp, TestFolder, WATCHDOG, command, run};
+use crate::harness::{Onramp, TestFolder, WATCHDOG, command, query_through_onramp, run};
 
 /// An Onramp with HTTP. Its server cannot be reached, unless a private one is asked for.
 struct Site {
@@ -53,17 +53,22 @@ impl Site {
         self.ask("GET", path, "")
     }
 
-    /// Asks until the status is this one: what it is about takes its time.
-    fn wait_for(&self, path: &str, status: u16) -> Reply {
+    /// Looks until it is as it should be: what is seen may be a second old.
+    fn until<T: std::fmt::Debug>(&self, look: impl Fn() -> T, is_right: impl Fn(&T) -> bool) -> T {
         let deadline = std::time::Instant::now() + WATCHDOG;
         loop {
-            let reply = self.get(path);
-            if reply.status == status {
-                return reply;
+            let seen = look();
+            if is_right(&seen) {
+                return seen;
             }
-            assert!(std::time::Instant::now() < deadline, "{path}: {reply:?} instead of {status}");
+            assert!(std::time::Instant::now() < deadline, "{seen:?}");
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Asks until the status is this one.
+    fn wait_for(&self, path: &str, status: u16) -> Reply {
+        self.until(|| self.get(path), |reply| reply.status == status)
     }
 }
 
@@ -133,6 +138,39 @@ fn it_is_ready_until_it_is_drained_and_then_goes_on_answering() {
     assert!(site.onramp.log().contains("http: wrong password from 127.0.0.1"));
 }
 
+/// What is counted in a text of metrics, all labels together.
+fn sum(text: &str, name: &str) -> f64 {
+    let of = |line: &str| {
+        let (series, value) = line.rsplit_once(' ')?;
+        (series.split('{').next() == Some(name)).then(|| value.parse::<f64>().unwrap())
+    };
+    text.lines().filter_map(of).sum()
+}
+
+#[test]
+fn metrics_count_what_clients_do() {
+    let site = Site::new(&[]);
+    site.wait_for("/readyz", 200);
+    let get = |name: &str| {
+        let reply = site.get("/metrics");
+        assert!(reply.head.contains("content-type: text/plain; version=0.0.4"), "{reply:?}");
+        sum(&reply.body, name)
+    };
+    let (connections, started) = (get("onramp_connections_total"), get("onramp_statements_started_total"));
+    let refused = get("onramp_logins_refused_total");
+    // What the client program itself asks is the same both times.
+    let again = |statements: &str| query_through_onramp(&site.folder, statements);
+    again("SELECT 1");
+    let of_one = site.until(|| get("onramp_statements_started_total") - started, |more| *more > 0.0);
+    again("SELECT 1; SELECT 2; SELECT 3");
+    site.until(|| get("onramp_statements_started_total") - started, |more| *more == 2.0 * of_one + 2.0);
+    assert_eq!(get("onramp_connections_total") - connections, 2.0);
+    assert_eq!(get("onramp_logins_refused_total"), refused);
+    assert!(get("onramp_permits") > 0.0 && get("onramp_server_up") == 1.0);
+    assert!(get("onramp_wait_seconds_count") >= 2.0 * of_one + 2.0);
+    site.onramp.end();
+}
+
 /// A `mariadb` that has begun something.
 struct Client(std::process::Child);
 
@@ -167,7 +205,7 @@ impl Client {
 #[test]
 fn a_password_stands_in_front_of_all_but_what_machines_look_at() {
     let site = Site::without_server(&["--http-password", "secret"]);
-    for path in ["/livez", "/readyz"] {
+    for path in ["/livez", "/readyz", "/metrics"] {
         assert_ne!(site.get(path).status, 401, "{path}");
     }
     let reply = site.get("/");
