@@ -71,14 +71,22 @@ impl fmt::Debug for BackendUrl {
     }
 }
 
+impl fmt::Display for BackendTarget {
+    /// The address alone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for BackendUrl {
     /// The URL without its password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.target {
-            BackendTarget::Tcp { host, port } if host.contains(':') => {
-                write!(f, "mysql://{}@[{host}]:{port}/", self.user)
-            }
-            BackendTarget::Tcp { host, port } => write!(f, "mysql://{}@{host}:{port}/", self.user),
+            BackendTarget::Tcp { .. } => write!(f, "mysql://{}@{}/", self.user, self.target),
             BackendTarget::Unix(path) => {
                 write!(f, "mysql://{}@localhost/?socket={}", self.user, path.display())
             }

@@ -39,9 +39,9 @@ use crate::learned::long_permits::Pace;
 use crate::outbox::Outbox;
 use crate::outside::event::Event;
 use crate::outside::limits_reached::LimitReached;
+use crate::outside::measures::Measures;
 use crate::outside::orders::OutsideKill;
 use crate::outside::totals::Totals;
-use crate::outside::turns::Turns;
 use crate::outside::waits::{Holdups, WaitReason, Waits};
 use crate::overload::{Abandoned, NewWork};
 use crate::scheduler::{Class, Scheduler};
@@ -114,7 +114,7 @@ pub struct Engine {
     pub(crate) room: Room,
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
-    pub(crate) turns: Turns,
+    pub(crate) measures: Measures,
     /// What statements have taken since the last long one ended.
     pub(crate) others_pace: Pace,
     pub(crate) scheduler: Scheduler,
@@ -251,7 +251,7 @@ impl Engine {
             room: Room::default(),
             waits: Waits::default(),
             holdups: Holdups::default(),
-            turns: Turns::default(),
+            measures: Measures::default(),
             new_work: NewWork::default(),
             shares: Shares::default(),
             abandoned: Vec::new(),

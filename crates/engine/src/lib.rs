@@ -60,6 +60,7 @@ pub use learned::digests::{Digest, Digests, Times};
 pub use learned::lock_waits::{Blocker, LockWaits};
 pub use outside::event::Event;
 pub use outside::histogram::Histogram;
+pub use outside::measures::{Command, Ended, Holders, Measures};
 pub use outside::memory::Memory;
 pub use outside::snapshot::{
     BackendView, ClientView, DigestView, LockWaitView, Piece, StoredCodeView, WorkerView,

@@ -3,6 +3,7 @@
 pub(crate) mod event;
 pub(crate) mod histogram;
 pub(crate) mod limits_reached;
+pub(crate) mod measures;
 pub(crate) mod memory;
 pub(crate) mod orders;
 pub(crate) mod snapshot;

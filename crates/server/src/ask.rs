@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use drivers::Signaller;
 use engine::{
-    BackendView, ClientView, DigestView, Engine, Memory, Piece, PinReport, Settings, Waits, WorkerView,
+    BackendView, ClientView, DigestView, Engine, Holders, Measures, Memory, Piece, PinReport, Settings,
+    Waits, WorkerView,
 };
 use seam::Signal;
 
@@ -35,6 +36,7 @@ pub(crate) struct Look {
     pub(crate) waits: bool,
     pub(crate) memory: bool,
     pub(crate) pins: bool,
+    pub(crate) measures: bool,
 }
 
 /// From which worker, and what.
@@ -60,6 +62,8 @@ pub(crate) struct Whole {
     pub(crate) waits: Option<Waits>,
     pub(crate) memory: Option<Memory>,
     pub(crate) pins: Option<PinReport>,
+    /// With who holds what.
+    pub(crate) measures: Option<(Measures, Holders)>,
 }
 
 /// A worker's end of the admin port.
@@ -138,6 +142,7 @@ impl Looking {
                 waits: self.left.waits.then(|| engine.waits().clone()),
                 memory: self.left.memory.then(|| engine.memory()),
                 pins: self.left.pins.then(|| engine.pin_report()),
+                measures: self.left.measures.then(|| (engine.measures().clone(), engine.holders())),
             }));
         };
         if self.left.clients {

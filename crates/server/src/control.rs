@@ -5,7 +5,7 @@ pub(crate) mod answers;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use config::Configuration;
 use seam::Signal;
@@ -38,13 +38,23 @@ pub(crate) struct Control {
     pub(crate) program: Program,
     configuration: Mutex<Configuration>,
     pub(crate) started: Instant,
+    /// The same, since 1970.
+    pub(crate) began: Duration,
+    /// The last order to read everything again could be carried out, or there was none.
+    reloaded: AtomicBool,
 }
 
 impl Control {
     /// Of a program that has just begun to serve.
     pub(crate) fn new(program: Program) -> Self {
         let configuration = Mutex::new(program.configuration.clone());
-        Self { program, configuration, started: Instant::now() }
+        Self {
+            program,
+            configuration,
+            started: Instant::now(),
+            began: UNIX_EPOCH.elapsed().unwrap_or_default(),
+            reloaded: AtomicBool::new(true),
+        }
     }
 
     /// As it is now.
@@ -75,6 +85,16 @@ impl Control {
             [] => Ok(()),
             missing => Err(format!("{} not answered", answers::have(missing))),
         }
+    }
+
+    /// Notes how an order to read everything again has ended.
+    pub(crate) fn note_reload(&self, worked: bool) {
+        self.reloaded.store(worked, Ordering::Relaxed);
+    }
+
+    /// How the last one has ended; well, where there was none.
+    pub(crate) fn reloaded(&self) -> bool {
+        self.reloaded.load(Ordering::Relaxed)
     }
 
     /// Ends the program as SIGTERM does.

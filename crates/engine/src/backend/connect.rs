@@ -358,6 +358,9 @@ impl Engine {
         backend.trackers = true;
         let took = self.now.since(backend.since);
         self.opening.took(took, changed);
+        if !changed {
+            self.measures.backend_connects.record(took);
+        }
         self.backends[key].companions_until = self.time_for_companions(changed);
         self.free_backend(key);
     }
@@ -500,6 +503,7 @@ impl Engine {
 
     /// The server could not be reached, or hung up on a login.
     pub(crate) fn server_failed(&mut self, reason: String) {
+        self.measures.connect_failures += 1;
         let address = self.settings.server[self.server.address].clone();
         // One pool is on one server: the next address gets its turn only when nothing stands on this one.
         let stands = self.backends.iter().any(|(_, backend)| backend.is_ready() || backend.is_changing());

@@ -105,6 +105,7 @@ impl Engine {
             if place == 0 && statement.fingerprint != 0 {
                 self.count_execution(&statement, self.now.since(first_since), true);
             }
+            self.measure_lost(&statement);
             match statement.owner {
                 Owner::Client { client, .. } => self.statement_lost(client, begun),
                 Owner::ApplyState { client }

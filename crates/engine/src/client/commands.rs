@@ -441,7 +441,7 @@ impl Engine {
         }
         let bytes = request.bytes();
         self.buffered += bytes;
-        self.turns.note_statement(bytes, request.statement.fingerprint);
+        self.measures.turn.note_statement(bytes, request.statement.fingerprint);
         self.note_hidden_code(key, &mut request);
         let client = &self.clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);

@@ -39,7 +39,10 @@ impl Engine {
         let schema = self.schema_of_login(key);
         self.answer_ok_and_tell(key, sequence, &proof, &schema);
         let client = &mut self.clients[key];
-        client.login_until = None;
+        if let Some(until) = client.login_until.take() {
+            let left = until.since(self.now);
+            self.measures.logins.record(self.settings.connect_timeout.saturating_sub(left));
+        }
         // It may have sent ahead.
         self.resume.push(key);
         if let Some(compression) = client.wanted_compression.take() {

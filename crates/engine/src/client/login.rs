@@ -407,6 +407,7 @@ impl Engine {
         let client = &mut self.clients[key];
         client.collation = collation;
         client.identity = Some(identity);
+        self.measures.logged_in += 1;
         client.session = Some(session);
         client.aftermath = client.aftermath.of_reset();
         client.status = facts.fresh_status();
@@ -447,6 +448,7 @@ impl Engine {
         client.doubts = None;
         let (identity, session) = (client.identity.take(), client.session.take());
         if let Some(identity) = identity {
+            self.measures.logged_in = self.measures.logged_in.saturating_sub(1);
             self.release_identity(identity);
         }
         if let Some(session) = session {

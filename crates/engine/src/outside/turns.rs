@@ -17,7 +17,7 @@ pub(crate) struct Turn {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Turns {
     /// Of the turn that is under way: a statement's bytes, and its digest.
     largest: (usize, u64),
@@ -68,14 +68,15 @@ pub struct LongestTurn {
 
 impl Engine {
     pub(crate) fn longest_turn(&self) -> LongestTurn {
-        let Turn { took, digest } = self.turns.longest();
+        let Turn { took, digest } = self.measures.turn.longest();
         let statement = self.digests.text(digest).map(str::to_owned);
         LongestTurn { took, digest: Some(digest).filter(|&digest| digest != 0), statement }
     }
 
     /// A turn has taken so long, from what began it to the last of its outputs. Whoever runs the engine has a clock for that.
     pub fn note_turn(&mut self, took: Duration) {
-        self.turns.note(self.now, took);
+        self.measures.turn.note(self.now, took);
+        self.measures.turns.record(took);
     }
 }
 

@@ -80,6 +80,11 @@ impl PinCounts {
         }
     }
 
+    /// How often a client was pinned, by reason.
+    pub(crate) fn times(&self) -> BTreeMap<&'static str, u64> {
+        self.reasons.iter().map(|(&reason, count)| (reason, count.times)).collect()
+    }
+
     /// Bytes of it; the nodes of a B-tree are at least half full.
     pub(crate) fn bytes(&self) -> usize {
         let causes = self.causes.len() * size_of::<((&str, u64), u64)>();

@@ -78,6 +78,7 @@ fn look(rows: &Rows<'_>) -> Option<Look> {
         waits: rows.wants::<Wait>() || rows.wants::<PoolWait>(),
         memory: rows.wants::<MemoryPart>(),
         pins: rows.wants::<Pin>() || rows.wants::<PinCause>(),
+        measures: false,
     };
     let whole = rows.wants::<Worker>()
         || rows.wants::<Limit>()

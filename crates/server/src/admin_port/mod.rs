@@ -123,6 +123,19 @@ impl Control {
         self.order(ask).map_err(|reason| Refusal::Failed { reason })
     }
 
+    /// RELOAD. Returns what stays as it is until the next start.
+    fn read_again(&self) -> Result<Vec<String>, Refusal> {
+        let read = self.program.arguments.load();
+        let fresh = read.map_err(|error| Refusal::Failed { reason: error.to_string() })?;
+        // Files that have changed hold whatever else does not.
+        self.program.tls.read_again().map_err(|reason| Refusal::Failed { reason })?;
+        // Held to the end, so that two changes do not cross.
+        let mut configuration = self.configuration();
+        let left = configuration.take_up(&fresh);
+        self.take_effect(&configuration)?;
+        Ok(left)
+    }
+
     /// What changed in the configuration holds from here on.
     fn take_effect(&self, configuration: &Configuration) -> Result<(), Refusal> {
         (self.program.log.change_level)(configuration.log_level);
@@ -171,15 +184,9 @@ impl Pool for Control {
     }
 
     fn reload(&self) -> Result<Vec<String>, Refusal> {
-        let read = self.program.arguments.load();
-        let fresh = read.map_err(|error| Refusal::Failed { reason: error.to_string() })?;
-        // Files that have changed hold whatever else does not.
-        self.program.tls.read_again().map_err(|reason| Refusal::Failed { reason })?;
-        // Held to the end, so that two changes do not cross.
-        let mut configuration = self.configuration();
-        let left = configuration.take_up(&fresh);
-        self.take_effect(&configuration)?;
-        Ok(left)
+        let reloaded = self.read_again();
+        self.note_reload(reloaded.is_ok());
+        reloaded
     }
 
     fn set(&self, name: &str, value: &str) -> Result<(), Refusal> {

@@ -45,7 +45,7 @@ impl Glances {
 }
 
 fn take(control: &Control, before: Option<&Glance>) -> Glance {
-    let what = Look { waits: true, ..Look::default() };
+    let what = Look { waits: true, measures: true, ..Look::default() };
     let mut answers = control.ask(Signal::Look, |answer| Ask::Look { what, answer });
     let mut wholes = before.map_or_else(Wholes::new, |before| before.wholes.clone());
     while let Some((worker, sight)) = answers.next() {

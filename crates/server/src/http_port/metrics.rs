@@ -8,7 +8,7 @@ mod families;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::Histogram;
+use engine::{Histogram, Holders, Measures, Waits};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text};
 use prometheus_client::metrics::MetricType;
@@ -53,6 +53,25 @@ pub(super) enum Kind {
 pub(super) struct Scene<'a> {
     control: &'a Control,
     glance: &'a Glance,
+    /// Of all workers together, as what follows.
+    waits: Waits,
+    measures: Measures,
+    holders: Holders,
+}
+
+impl<'a> Scene<'a> {
+    fn new(control: &'a Control, glance: &'a Glance) -> Self {
+        let (waits, measures, holders) = Default::default();
+        let mut scene = Self { control, glance, waits, measures, holders };
+        for whole in glance.wholes.values() {
+            whole.waits.iter().for_each(|waits| scene.waits += waits);
+            if let Some((measures, holders)) = &whole.measures {
+                scene.measures += measures;
+                scene.holders += holders;
+            }
+        }
+        scene
+    }
 }
 
 /// The figures of a family, as they are found.
@@ -129,7 +148,7 @@ impl Metrics {
 }
 
 fn encode(control: &Control, glance: &Glance) -> String {
-    let scene = Scene { control, glance };
+    let scene = Scene::new(control, glance);
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Collected::of(&scene)));
     let mut text = String::new();

@@ -1,6 +1,9 @@
 //! Metrics that are more than one of the counters of SHOW STATUS.
 
-use engine::{Waits, WorkerView};
+use std::time::Duration;
+
+use engine::{Command, Holders, WorkerView};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::{Family, Figures, Kind, Scene};
 use crate::admin_port::limits;
@@ -17,6 +20,16 @@ pub(super) const IN_COMMON: &[(&str, &str)] = &[
         "would_refuse",
         "Statements that an option which is off would have refused, with the value that the docs advise.",
     ),
+];
+
+/// Options for whose sake something new gets an error: overload, and clients beyond their number.
+const REFUSING: [&str; 6] = [
+    "long_queue_limit",
+    "long_queue_wait_limit",
+    "max_connections",
+    "queue_delay_target",
+    "queue_limit",
+    "queue_wait_limit",
 ];
 
 /// All of them.
@@ -69,7 +82,202 @@ pub(super) const ALL: &[Family] = &[
         help: "How long statements have waited before they ran, and for what; the queues' own hold all waits in them.",
         kind: Kind::Histogram,
         labels: &["reason"],
-        figures: waits,
+        figures: |scene, figures| {
+            scene.waits.iter().for_each(|(reason, times)| figures.times(&[("reason", reason.name())], times));
+        },
+    },
+    Family {
+        name: "statements",
+        help: "Statements that the server has answered, or that were lost with their backend.",
+        kind: Kind::Counter,
+        labels: &["command", "result"],
+        figures: statements,
+    },
+    Family {
+        name: "statement_errors",
+        help: "Errors that the server has answered with, those that tell most by their codes.",
+        kind: Kind::Counter,
+        labels: &["code"],
+        figures: |scene, figures| {
+            for (code, count) in scene.measures.errors() {
+                let code = code.map_or_else(|| String::from("other"), |code| code.to_string());
+                figures.count(&[("code", &code)], count);
+            }
+        },
+    },
+    Family {
+        name: "statement_seconds",
+        help: "What the server has taken for statements, the way there and back included.",
+        kind: Kind::Histogram,
+        labels: &["command", "server"],
+        figures: |scene, figures| {
+            let server = server(scene);
+            for command in Command::ALL {
+                let labels = [("command", command.name()), ("server", &*server)];
+                figures.times(&labels, &scene.measures.ended(command).times);
+            }
+        },
+    },
+    Family {
+        name: "login_seconds",
+        help: "From a client's connection to the end of its login, its own part of it included; COM_CHANGE_USER, too.",
+        kind: Kind::Histogram,
+        labels: &[],
+        figures: |scene, figures| figures.times(&[], &scene.measures.logins),
+    },
+    Family {
+        name: "backend_connect_seconds",
+        help: "From the beginning of a connection to the server to where it serves.",
+        kind: Kind::Histogram,
+        labels: &["server"],
+        figures: |scene, figures| {
+            figures.times(&[("server", &server(scene))], &scene.measures.backend_connects);
+        },
+    },
+    Family {
+        name: "backend_connect_failures",
+        help: "Attempts to reach the server, or to log in there, that failed.",
+        kind: Kind::Counter,
+        labels: &["server"],
+        figures: |scene, figures| {
+            figures.count(&[("server", &server(scene))], scene.measures.connect_failures);
+        },
+    },
+    Family {
+        name: "worker_turn_seconds",
+        help: "How long turns of the workers' loops take: while one lasts, its worker serves nobody else.",
+        kind: Kind::Histogram,
+        labels: &[],
+        figures: |scene, figures| figures.times(&[], &scene.measures.turns),
+    },
+    Family {
+        name: "worker_busy_seconds",
+        help: "How long a worker's loop has been at work.",
+        kind: Kind::Counter,
+        labels: &["worker"],
+        figures: |scene, figures| {
+            for (worker, whole) in &scene.glance.wholes {
+                let busy = whole.measures.as_ref().map_or(Duration::ZERO, |(own, _)| own.turns.sum());
+                figures.number(&[("worker", &worker.to_string())], busy.as_secs_f64());
+            }
+        },
+    },
+    Family {
+        name: "clients",
+        help: "Clients by what they do: logging in, waiting in a queue, having a statement on a backend, holding a backend that does \
+               nothing for them now, or none of these.",
+        kind: Kind::Gauge,
+        labels: &["state"],
+        figures: clients,
+    },
+    Family {
+        name: "backends",
+        help: "Connections to the server by what they do.",
+        kind: Kind::Gauge,
+        labels: &["server", "state"],
+        figures: |scene, figures| {
+            let server = server(scene);
+            for (state, count) in Holders::STATES.into_iter().zip(scene.holders.backends) {
+                figures.count(&[("server", &*server), ("state", state)], count);
+            }
+        },
+    },
+    Family {
+        name: "pinned_clients",
+        help: "Clients that keep a backend beyond a transaction, by what for; one may do so for several reasons.",
+        kind: Kind::Gauge,
+        labels: &["reason"],
+        figures: |scene, figures| {
+            for (reason, count) in &scene.holders.pins {
+                figures.count(&[("reason", reason)], *count);
+            }
+        },
+    },
+    Family {
+        name: "pinned_clients_all",
+        help: "Clients that keep a backend beyond a transaction, each once.",
+        kind: Kind::Gauge,
+        labels: &[],
+        figures: |scene, figures| figures.count(&[], scene.holders.pinned),
+    },
+    Family {
+        name: "pins",
+        help: "How often a client was pinned, by what for; reasons that there have been.",
+        kind: Kind::Counter,
+        labels: &["reason"],
+        figures: |scene, figures| {
+            for (reason, times) in &scene.holders.pin_times {
+                figures.count(&[("reason", reason)], *times);
+            }
+        },
+    },
+    Family {
+        name: "lock_holders",
+        help: "Clients that may hold locks: they have changed or locked something in their transaction, or are pinned for what locks.",
+        kind: Kind::Gauge,
+        labels: &[],
+        figures: |scene, figures| figures.count(&[], scene.holders.lock_holders),
+    },
+    Family {
+        name: "blocking_clients",
+        help: "Clients for whose locks others wait, as far as the server was asked (lock_wait_interval).",
+        kind: Kind::Gauge,
+        labels: &[],
+        figures: |scene, figures| figures.count(&[], scene.holders.blocking),
+    },
+    Family {
+        name: "oldest_transaction_seconds",
+        help: "How long the oldest transaction has been open that has a backend; 0 where there is none.",
+        kind: Kind::Gauge,
+        labels: &[],
+        figures: |scene, figures| {
+            figures.number(&[], scene.holders.oldest_transaction.unwrap_or_default().as_secs_f64());
+        },
+    },
+    Family {
+        name: "refused",
+        help: "How often something new was refused with an error, by the option that has it so.",
+        kind: Kind::Counter,
+        labels: &["option"],
+        figures: |scene, figures| {
+            let limits = limits(scene);
+            for option in REFUSING {
+                figures.count(&[("option", option)], limits.get(option).map_or(0, |limit| limit.reached));
+            }
+        },
+    },
+    Family {
+        name: "config_reload_success",
+        help: "Whether the last RELOAD, if there was one, could read the file and all that it names: 1 or 0.",
+        kind: Kind::Gauge,
+        labels: &[],
+        figures: |scene, figures| figures.count(&[], u64::from(scene.control.reloaded())),
+    },
+    Family {
+        name: "process_cpu_seconds",
+        help: "Time on processors, of all threads.",
+        kind: Kind::Counter,
+        labels: &[],
+        figures: |_, figures| {
+            let time = clock_gettime(ClockId::ProcessCPUTime);
+            figures.number(&[], time.tv_sec as f64 + time.tv_nsec as f64 / 1e9);
+        },
+    },
+    Family {
+        name: "process_resident_memory_bytes",
+        help: "Resident memory.",
+        kind: Kind::Gauge,
+        labels: &[],
+        figures: |_, figures| {
+            crate::memory::resident().inspect(|&bytes| figures.count(&[], bytes));
+        },
+    },
+    Family {
+        name: "process_start_time_seconds",
+        help: "When it began to serve, in seconds since 1970.",
+        kind: Kind::Gauge,
+        labels: &[],
+        figures: |scene, figures| figures.number(&[], scene.control.began.as_secs_f64()),
     },
     Family {
         name: "limit",
@@ -124,12 +332,36 @@ fn queues(scene: &Scene<'_>, figures: &mut Figures) {
     }
 }
 
-fn waits(scene: &Scene<'_>, figures: &mut Figures) {
-    let mut together = Waits::default();
-    for waits in scene.glance.wholes.values().filter_map(|whole| whole.waits.as_ref()) {
-        together += waits;
+fn statements(scene: &Scene<'_>, figures: &mut Figures) {
+    for command in Command::ALL {
+        let ended = scene.measures.ended(command);
+        for (result, count) in
+            [("ok", ended.times.count() - ended.errors), ("error", ended.errors), ("lost", ended.lost)]
+        {
+            figures.count(&[("command", command.name()), ("result", result)], count);
+        }
     }
-    for (reason, times) in together.iter() {
-        figures.times(&[("reason", reason.name())], times);
+}
+
+fn clients(scene: &Scene<'_>, figures: &mut Figures) {
+    let all: u64 = views(scene).map(|view| view.clients as u64).sum();
+    let logging_in = all.saturating_sub(u64::from(scene.measures.logged_in));
+    let queued: u64 = views(scene).flat_map(|view| view.queued).map(|(_, waiting)| waiting as u64).sum();
+    let Holders { running, holding, .. } = scene.holders;
+    let idle = all.saturating_sub(logging_in + queued + running + holding);
+    for (state, count) in [
+        ("logging_in", logging_in),
+        ("queued", queued),
+        ("running", running),
+        ("holding", holding),
+        ("idle", idle),
+    ] {
+        figures.count(&[("state", state)], count);
     }
+}
+
+/// The server's address, as it was given first; all addresses are one server's.
+fn server(scene: &Scene<'_>) -> String {
+    let backends = &scene.control.program.configuration.backends;
+    backends.first().map_or_else(|| String::from("private"), |backend| backend.target.to_string())
 }

@@ -1,0 +1,275 @@
+//! What is measured for metrics: times and results of statements, of logins, of backends' openings and of turns, counted as they
+//! happen. And who holds what, from a look at the backends, of which there are few: nothing here looks at each client.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::backend::{Backend, InFlight, Owner, Phase};
+use crate::client::Client;
+use crate::engine::Engine;
+use crate::outside::histogram::Histogram;
+use crate::outside::turns::Turns;
+use crate::request::RequestKind;
+
+/// By what command a statement came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// COM_QUERY.
+    Query,
+    /// COM_STMT_PREPARE.
+    Prepare,
+    /// COM_STMT_EXECUTE.
+    Execute,
+    /// Any other that the server has to answer.
+    Other,
+}
+
+impl Command {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 4] = [Self::Query, Self::Prepare, Self::Execute, Self::Other];
+
+    /// In one word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Query => "query",
+            Self::Prepare => "prepare",
+            Self::Execute => "execute",
+            Self::Other => "other",
+        }
+    }
+
+    const fn of(kind: RequestKind) -> Self {
+        match kind {
+            RequestKind::Query => Self::Query,
+            RequestKind::Prepare => Self::Prepare,
+            RequestKind::Execute => Self::Execute,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Errors of the server that are counted apart: those that say something of the server, of locks, of rights or of the data. Others
+/// are many and rare, and a metric has few series.
+pub const ERROR_CODES: [u16; 24] = [
+    1040, 1044, 1045, 1046, 1048, 1054, 1062, 1064, 1142, 1146, 1205, 1213, 1226, 1264, 1290, 1292, 1317,
+    1364, 1406, 1451, 1452, 1969, 3024, 4031,
+];
+
+/// Statements of one command that have ended.
+#[derive(Clone, Debug, Default)]
+pub struct Ended {
+    /// What the server has taken for them, as seen from here.
+    pub times: Histogram,
+    /// Those of them that the server has answered with an error.
+    pub errors: u64,
+    /// Those that were lost with their backend; not among the times.
+    pub lost: u64,
+}
+
+/// What is measured, of one worker: about 16 kB.
+#[derive(Clone, Debug, Default)]
+pub struct Measures {
+    statements: [Ended; Command::ALL.len()],
+    /// In the order of [`ERROR_CODES`], and all others.
+    errors: [u64; ERROR_CODES.len() + 1],
+    /// From a client's connection to the end of its login, its own part of it included, and COM_CHANGE_USER.
+    pub logins: Histogram,
+    /// From a backend's connection to where it serves.
+    pub backend_connects: Histogram,
+    /// Attempts to reach the server, or to log in there, that failed.
+    pub connect_failures: u64,
+    /// A worker's turns, without the waiting in between.
+    pub turns: Histogram,
+    /// The turn that is under way, and the longest one of late.
+    pub(crate) turn: Turns,
+    /// Clients that have logged in.
+    pub logged_in: u32,
+}
+
+impl Measures {
+    /// Statements by this command.
+    pub fn ended(&self, command: Command) -> &Ended {
+        &self.statements[command as usize]
+    }
+
+    /// How many errors the server has answered with, by code; `None` for the rest.
+    pub fn errors(&self) -> impl Iterator<Item = (Option<u16>, u64)> {
+        let codes = ERROR_CODES.into_iter().map(Some).chain([None]);
+        codes.zip(self.errors)
+    }
+
+    fn note_ended(&mut self, statement: &InFlight, took: Duration) {
+        let Owner::Client { command, .. } = statement.owner else { return };
+        let ended = &mut self.statements[Command::of(command) as usize];
+        ended.times.record(took);
+        if let Some(error) = &statement.summary.error {
+            ended.errors += 1;
+            let place = ERROR_CODES.iter().position(|&code| code == error.code);
+            self.errors[place.unwrap_or(ERROR_CODES.len())] += 1;
+        }
+    }
+}
+
+impl std::ops::AddAssign<&Self> for Measures {
+    /// Several workers together.
+    fn add_assign(&mut self, other: &Self) {
+        for (ended, more) in self.statements.iter_mut().zip(&other.statements) {
+            ended.times += &more.times;
+            ended.errors += more.errors;
+            ended.lost += more.lost;
+        }
+        for (errors, more) in self.errors.iter_mut().zip(other.errors) {
+            *errors += more;
+        }
+        self.logins += &other.logins;
+        self.backend_connects += &other.backend_connects;
+        self.connect_failures += other.connect_failures;
+        self.turns += &other.turns;
+        self.logged_in += other.logged_in;
+    }
+}
+
+/// Who holds what: what a look at the backends tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holders {
+    /// How many backends there are in each of [`Holders::STATES`], in that order.
+    pub backends: [u64; 5],
+    /// Clients whose statement is on a backend, those that share one included.
+    pub running: u64,
+    /// Clients that hold a backend on which nothing runs.
+    pub holding: u64,
+    /// Clients that are pinned.
+    pub pinned: u64,
+    /// Likewise, by reason; one may have several.
+    pub pins: BTreeMap<&'static str, u64>,
+    /// How often a client was pinned, by reason, since the start.
+    pub pin_times: BTreeMap<&'static str, u64>,
+    /// Clients that may hold locks, as far as is known: they have changed or locked something in their transaction, or are pinned
+    /// for what locks.
+    pub lock_holders: u64,
+    /// Clients for whose locks others wait.
+    pub blocking: u64,
+    /// How long the oldest open transaction has been open.
+    pub oldest_transaction: Option<Duration>,
+}
+
+impl Holders {
+    /// States of backends: being opened, at work, held by a client that has them do nothing, idle, put in order for the next one.
+    pub const STATES: [&'static str; 5] = ["opening", "running", "held", "idle", "resetting"];
+}
+
+impl Engine {
+    /// What is measured.
+    pub fn measures(&self) -> &Measures {
+        &self.measures
+    }
+
+    /// Looks at each backend: about as many nanoseconds as for a row of the table of backends, and without its texts.
+    pub fn holders(&self) -> Holders {
+        let mut holders = Holders { pin_times: self.pin_counts.times(), ..Holders::default() };
+        for (_, backend) in self.backends.iter() {
+            let holder = backend.holder.and_then(|client| self.clients.get(client));
+            holders.add_backend(backend, holder.is_some());
+            if let Some(client) = holder {
+                holders.add_holder(client);
+                if client.in_transaction() {
+                    let open = self.now.since(client.transaction_since);
+                    holders.oldest_transaction = holders.oldest_transaction.max(Some(open));
+                }
+            }
+        }
+        holders
+    }
+
+    /// A client's statement, or one of ours, was answered.
+    pub(crate) fn measure_statement(&mut self, statement: &InFlight, took: Duration) {
+        self.measures.note_ended(statement, took);
+    }
+
+    /// A statement went with its backend.
+    pub(crate) fn measure_lost(&mut self, statement: &InFlight) {
+        if let Owner::Client { command, .. } = statement.owner {
+            self.measures.statements[Command::of(command) as usize].lost += 1;
+        }
+    }
+}
+
+impl Holders {
+    fn add_backend(&mut self, backend: &Backend, held: bool) {
+        let ours = |statement: &InFlight| matches!(statement.owner, Owner::Reset | Owner::RestoreWaitTimeout);
+        let state = match (&backend.phase, backend.in_flight.front()) {
+            (Phase::Ready, Some(first)) if ours(first) => 4,
+            (Phase::Ready, Some(_)) => 1,
+            (Phase::Ready, None) if held => 2,
+            (Phase::Ready, None) => 3,
+            _ => 0,
+        };
+        self.backends[state] += 1;
+        let clients =
+            backend.in_flight.iter().filter(|one| matches!(one.owner, Owner::Client { .. })).count();
+        self.running += clients as u64;
+        self.holding += u64::from(held && backend.in_flight.is_empty());
+    }
+
+    fn add_holder(&mut self, client: &Client) {
+        self.pinned += u64::from(!client.pins.is_empty());
+        for reason in client.pins.names() {
+            *self.pins.entry(reason).or_default() += 1;
+        }
+        self.lock_holders += u64::from(client.holds_locks || client.pins.may_hold_locks());
+        self.blocking += u64::from(client.blocks_others);
+    }
+}
+
+impl std::ops::AddAssign<&Self> for Holders {
+    /// Several workers together.
+    fn add_assign(&mut self, other: &Self) {
+        for (count, more) in self.backends.iter_mut().zip(other.backends) {
+            *count += more;
+        }
+        self.running += other.running;
+        self.holding += other.holding;
+        self.pinned += other.pinned;
+        for (&reason, more) in &other.pins {
+            *self.pins.entry(reason).or_default() += more;
+        }
+        for (&reason, more) in &other.pin_times {
+            *self.pin_times.entry(reason).or_default() += more;
+        }
+        self.lock_holders += other.lock_holders;
+        self.blocking += other.blocking;
+        self.oldest_transaction = self.oldest_transaction.max(other.oldest_transaction);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_together_are_as_one() {
+        let mut one = Measures::default();
+        one.logins.record(Duration::from_millis(3));
+        one.connect_failures = 2;
+        one.errors[ERROR_CODES.len()] = 1;
+        one.errors[0] = 4;
+        one.statements[Command::Execute as usize].lost = 5;
+        let mut both = one.clone();
+        both += &one;
+        assert_eq!((both.logins.count(), both.connect_failures), (2, 4));
+        let errors: Vec<_> = both.errors().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(errors, [(Some(1040), 8), (None, 2)]);
+        assert_eq!(both.ended(Command::Execute).lost, 10);
+        let mut holders = Holders { running: 1, oldest_transaction: None, ..Holders::default() };
+        holders.pins.insert("cursor", 1);
+        let other = Holders { oldest_transaction: Some(Duration::from_secs(1)), ..holders.clone() };
+        holders += &other;
+        assert_eq!((holders.running, holders.pins["cursor"]), (2, 2));
+        assert_eq!(holders.oldest_transaction, Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn error_codes_are_in_order_and_there_once() {
+        assert!(ERROR_CODES.windows(2).all(|two| two[0] < two[1]));
+    }
+}

@@ -1,0 +1,220 @@
+"""Metrics move by what has happened, and HTTP is no way to hold up anybody."""
+
+import socket
+import struct
+
+import pytest
+
+from harness import raw
+from harness.metrics import Growth, Metrics, ask
+from harness.onramp import Onramp
+from harness.server import free_port
+from harness.waiting import in_background, until
+
+# More than ten times as many would be too many for a Prometheus with many Onramps.
+MOST_SERIES = 1000
+
+
+@pytest.fixture(scope="module")
+def onramp(folder, server):
+    port = free_port()
+    onramp = Onramp(server, folder, max_backends=12, http_listen=f"127.0.0.1:{port}", http_password="secret", permits=1)
+    onramp.http_port = port
+    onramp.start()
+    yield onramp
+    onramp.stop()
+
+
+@pytest.fixture
+def metrics(onramp):
+    return Metrics(onramp.http_port)
+
+
+@pytest.fixture
+def growth(metrics):
+    return Growth(metrics)
+
+
+@pytest.fixture
+def connect(onramp):
+    """Opens clients of that Onramp, and closes them."""
+    opened = []
+
+    def open_one(**options):
+        opened.append(raw.connect(onramp, **options))
+        return opened[-1]
+
+    yield open_one
+    for client in opened:
+        client.close()
+
+
+def test_statements_are_counted_by_command_and_result(connect, growth):
+    client = connect()
+    for number in range(5):
+        assert client.value(f"SELECT {number}") == str(number).encode()
+    assert client.query("SELECT * FROM mysql.nothing").code == 1142
+    assert client.query("SELEC").code == 1064
+    assert client.query("SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31001").code == 31001
+    statement = client.prepare("SELECT ?").statement
+    for value in (b"1", b"2", b"3"):
+        client.execute(statement, [value])
+    growth.wait(5, "onramp_statements_total", command="query", result="ok")
+    growth.wait(3, "onramp_statements_total", command="query", result="error")
+    growth.wait(1, "onramp_statements_total", command="prepare", result="ok")
+    growth.wait(3, "onramp_statements_total", command="execute", result="ok")
+    for code, count in (("1142", 1), ("1064", 1), ("other", 1), ("1062", 0)):
+        growth.wait(count, "onramp_statement_errors_total", code=code)
+    growth.wait(8, "onramp_statement_seconds_count", command="query")
+    growth.wait(8, "onramp_statement_seconds_bucket", command="query", le="+Inf")
+    growth.wait(3, "onramp_statement_seconds_count", command="execute")
+
+
+def test_times_fall_into_their_buckets(connect, growth):
+    connect().value("SELECT SLEEP(0.6)")
+    growth.wait(1, "onramp_statement_seconds_count", command="query")
+    assert growth.of("onramp_statement_seconds_bucket", command="query", le="0.524288") == 0
+    assert growth.of("onramp_statement_seconds_sum", command="query") >= 0.6
+
+
+def test_logins_and_those_that_fail(onramp, connect, metrics, growth):
+    # Those of other tests have gone.
+    metrics.wait(0, "onramp_clients")
+    client = connect()
+    growth.wait(1, "onramp_connections_total")
+    growth.wait(1, "onramp_login_seconds_count")
+    metrics.wait(1, "onramp_clients", state="idle")
+    with raw.Connection(onramp) as stranger:
+        metrics.wait(1, "onramp_clients", state="logging_in")
+        assert stranger.login("app", "wrong").code == 1045
+    growth.wait(1, "onramp_logins_refused_total")
+    metrics.wait(0, "onramp_clients", state="logging_in")
+    assert client.change_user("app", "app-secret")
+    growth.wait(2, "onramp_login_seconds_count")
+
+
+def test_who_holds_what(connect, metrics, growth, schema):
+    writer = connect(schema=schema)
+    writer.query("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    writer.query("INSERT INTO t VALUES (1, 0)")
+    writer.query("BEGIN")
+    writer.query("UPDATE t SET v = 1 WHERE id = 1")
+    metrics.wait(1, "onramp_lock_holders")
+    metrics.wait(1, "onramp_clients", state="holding")
+    metrics.wait(1, "onramp_backends", state="held")
+    until(lambda: metrics.get("onramp_oldest_transaction_seconds") > 0, "no transaction is open")
+    # Where many wait and permits are short, the server is asked for whom.
+    waiting = [in_background(connect(schema=schema).query, "UPDATE t SET v = v + 1 WHERE id = 1") for _ in range(8)]
+    # Those at the front of the server's own line are in the way of those behind, too.
+    until(lambda: metrics.get("onramp_blocking_clients") >= 1, metrics.text)
+    until(lambda: metrics.get("onramp_clients", state="running") + metrics.get("onramp_clients", state="queued") == 8, metrics.text)
+    assert metrics.get("onramp_queue_statements") == metrics.get("onramp_clients", state="queued") > 0
+    assert metrics.get("onramp_backends", state="running") == metrics.get("onramp_clients", state="running")
+    writer.query("COMMIT")
+    assert all(isinstance(answer(), raw.Ok) for answer in waiting)
+    metrics.wait(0, "onramp_lock_holders")
+    metrics.wait(0, "onramp_blocking_clients")
+    metrics.wait(0, "onramp_oldest_transaction_seconds")
+    growth.wait(1, "onramp_statements_by_backend_total", how="transaction")
+
+
+def test_pins_by_reason(connect, metrics, growth):
+    client = connect()
+    assert client.value("SELECT GET_LOCK('metrics', 10)") == b"1"
+    metrics.wait(1, "onramp_pinned_clients", reason="named_lock")
+    metrics.wait(1, "onramp_pinned_clients_all")
+    growth.wait(1, "onramp_pins_total", reason="named_lock")
+    client.query("DO 1")
+    growth.wait(1, "onramp_statements_by_backend_total", how="pinned")
+    assert client.value("SELECT RELEASE_LOCK('metrics')") == b"1"
+    metrics.wait(0, "onramp_pinned_clients_all")
+
+
+def test_permits_and_what_waits_for_them(connect, metrics, growth):
+    assert metrics.get("onramp_permits") == 1
+    sleeper, waiting = connect(), connect()
+    asleep = in_background(sleeper.query, "SELECT SLEEP(1)")
+    metrics.wait(1, "onramp_clients", state="running")
+    # What runs long lends its permit, so that this one starts all the same.
+    waiting.query("DO 1")
+    asleep()
+    growth.wait(2, "onramp_statements_started_total")
+    queues = ("high_queue", "low_queue", "long_queue", "urgent")
+    until(lambda: sum(growth.of("onramp_wait_seconds_count", reason=reason) for reason in queues) == 2, growth.metrics.text)
+    metrics.wait(0, "onramp_permits_in_use")
+    # A worker that turns is at work for some of the time.
+    until(lambda: growth.of("onramp_worker_busy_seconds_total") > 0 and growth.of("onramp_worker_turn_seconds_count") > 0, metrics.text)
+    assert growth.of("onramp_network_bytes_total", direction="received") > 0
+
+
+def test_limits_are_those_of_the_options(metrics):
+    assert metrics.get("onramp_limit", option="max_backends") == 12
+    assert metrics.get("onramp_limit", option="http_max_connections") == 64
+    assert 0 < metrics.get("onramp_limit_in_use", option="max_backends") <= 12
+    assert metrics.get("onramp_backends") == metrics.get("onramp_limit_in_use", option="max_backends")
+
+
+def test_series_are_few_and_name_nobody(connect, metrics, growth):
+    client = connect()
+    client.query("SELECT 'a text that is nobody''s business'")
+    growth.wait(1, "onramp_statements_total", command="query", result="ok")
+    series = metrics.all()
+    assert len(series) < MOST_SERIES
+    text = metrics.text()
+    assert "business" not in text and "127.0.0.1:" not in text.replace(server_label(series), "")
+
+
+def server_label(series):
+    """The server's address, which is one of the few that belong there."""
+    [server] = {dict(labels)["server"] for (_, labels) in series if "server" in dict(labels)}
+    return server
+
+
+def test_a_server_that_is_away_is_told(own_server, own_onramp):
+    port = free_port()
+    own_onramp(own_server, http_listen=f"127.0.0.1:{port}", backend_connect_timeout="1s")
+    metrics = Metrics(port)
+    metrics.wait(1, "onramp_server_up")
+    assert ask(port, "/readyz").status == 200
+    own_server.kill()
+    metrics.wait(0, "onramp_server_up")
+    until(lambda: metrics.get("onramp_backend_connect_failures_total") > 2, "nothing fails")
+    # Neither is a reason to start anew, or to go elsewhere.
+    assert (ask(port, "/livez").status, ask(port, "/readyz").status) == (200, 200)
+
+
+def test_many_slow_strangers_hold_up_nobody(onramp, connect, metrics, growth):
+    strangers = [socket.create_connection(("127.0.0.1", onramp.http_port)) for _ in range(300)]
+    for number, stranger in enumerate(strangers):
+        try:
+            stranger.sendall([b"GET /metrics HTTP/1.1\r\nHos", b"\0\xff\x16\x03" * 2000, b"A" * 100_000][number % 3])
+        except OSError:
+            pass  # it was closed for a later one, or for what it has sent
+    assert metrics.get("onramp_workers") == 1 or metrics.get("onramp_workers") == 3
+    client = connect()
+    assert client.value("SELECT 7") == b"7"
+    growth.wait(1, "onramp_statements_total", command="query", result="ok")
+    assert ask(onramp.http_port, "/livez").status == 200
+    for stranger in strangers:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        stranger.close()
+    assert onramp.process.poll() is None and "panicked" not in onramp.log_text()
+
+
+def test_metrics_go_on_while_it_drains(server, folder):
+    port = free_port()
+    onramp = Onramp(server, folder, http_listen=f"127.0.0.1:{port}", http_password="secret", shutdown_timeout="10m").start()
+    client = raw.connect(onramp)
+    client.query("BEGIN")
+    client.query("SELECT COUNT(*) FROM information_schema.SCHEMATA")
+    metrics = Metrics(port)
+    growth = Growth(metrics)
+    assert ask(port, "/drain", method="POST").status == 401
+    assert ask(port, "/drain", method="POST", password="secret").status == 202
+    metrics.wait(1, "onramp_ending")
+    assert ask(port, "/readyz").status == 503
+    client.query("SELECT COUNT(*) FROM information_schema.SCHEMATA")
+    growth.wait(1, "onramp_statements_total", command="query", result="ok")
+    client.query("COMMIT")
+    assert onramp.process.wait(300) == 0
+    client.close()
