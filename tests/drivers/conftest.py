@@ -4,6 +4,7 @@ import contextlib
 import functools
 import os
 import random
+import shutil
 import tempfile
 
 import mysql.connector
@@ -239,12 +240,14 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Whether there was a MySQL server: without one the tests that need it are skipped, which nobody should overlook."""
+    """Whether there was a MySQL server, and Prometheus: without them the tests that need them are skipped, which nobody should overlook."""
     version = private_mysql.version()
     if version is None:
         terminalreporter.write_line("WITHOUT MYSQL: no test ran with a MySQL server; tests/drivers/get-mysql gets one", red=True)
     else:
         terminalreporter.write_line(f"with MySQL {'.'.join(map(str, version))}")
+    if shutil.which("prometheus") is None:
+        terminalreporter.write_line("WITHOUT PROMETHEUS: metrics, dashboard and alerts were not tested with one; .ci/install test installs it", red=True)
 
 
 @pytest.hookimpl(wrapper=True)
