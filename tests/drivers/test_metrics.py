@@ -2,11 +2,12 @@
 
 import socket
 import struct
+import time
 
 import pytest
 
 from harness import raw
-from harness.metrics import Growth, Metrics, ask
+from harness.metrics import Growth, Metrics, ask, total
 from harness.onramp import Onramp
 from harness.server import free_port
 from harness.waiting import in_background, until
@@ -152,6 +153,16 @@ def test_limits_are_those_of_the_options(metrics):
     assert metrics.get("onramp_limit", option="http_max_connections") == 64
     assert 0 < metrics.get("onramp_limit_in_use", option="max_backends") <= 12
     assert metrics.get("onramp_backends") == metrics.get("onramp_limit_in_use", option="max_backends")
+
+
+def test_the_process_tells_of_itself(metrics):
+    series = metrics.all()
+    start = total(series, "process_start_time_seconds")
+    assert 0 < time.time() - start < 3600
+    assert total(series, "process_resident_memory_bytes") > 1 << 20 and total(series, "process_cpu_seconds_total") > 0
+    # That of the certificate that Onramp has made for itself.
+    assert total(series, "onramp_tls_certificate_expiry_seconds") > time.time()
+    assert total(series, "onramp_build_info") == total(series, "onramp_config_reload_success") == 1
 
 
 def test_series_are_few_and_name_nobody(connect, metrics, growth):

@@ -10,7 +10,7 @@ use rustls::{Error, InconsistentKeys, ServerConfig};
 use rustls_pki_types::PrivateKeyDer;
 use sha2::{Digest as _, Sha256};
 
-use crate::Pem;
+use crate::{Pem, certificate};
 
 /// What a server shows of itself, and whom it asks for a certificate. One for all workers; a change counts for connections
 /// that begin after it.
@@ -24,6 +24,8 @@ pub(crate) struct Shown {
     pub(crate) config: Arc<ServerConfig>,
     /// The SHA-256 digest of our certificate.
     pub(crate) fingerprint: [u8; 32],
+    /// Until when it counts, in seconds since 1970, where that can be read.
+    expiry: Option<u64>,
 }
 
 /// A certificate and the key that belongs to it.
@@ -91,6 +93,11 @@ impl Acceptor {
         Ok(())
     }
 
+    /// Until when our certificate counts, in seconds since 1970; `None` where it does not say so in a form that is known.
+    pub fn expiry(&self) -> Option<u64> {
+        self.shown().expiry
+    }
+
     pub(crate) fn shown(&self) -> Shown {
         self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -109,6 +116,7 @@ fn shown(identity: Identity, client_authorities: Option<&Pem>) -> Result<Shown, 
         }
     };
     let fingerprint = identity.0.cert.first().map(|own| Sha256::digest(own).into()).unwrap_or_default();
+    let expiry = identity.0.cert.first().and_then(|own| certificate::expiry(own));
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
@@ -117,7 +125,7 @@ fn shown(identity: Identity, client_authorities: Option<&Pem>) -> Result<Shown, 
     config.ticketer = Ticketer::new().map_err(|error| format!("no keys for session tickets: {error}"))?;
     // Few of MySQL's clients come back with a ticket, and each costs bytes and time.
     config.send_tls13_tickets = 1;
-    Ok(Shown { config: Arc::new(config), fingerprint })
+    Ok(Shown { config: Arc::new(config), fingerprint, expiry })
 }
 
 fn signing_key(key: PrivateKeyDer<'static>) -> Result<Arc<dyn SigningKey>, Error> {

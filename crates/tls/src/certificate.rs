@@ -1,7 +1,7 @@
-//! Whose certificate it is, in the words in which MySQL's accounts ask for it.
+//! Whose certificate it is, in the words in which MySQL's accounts ask for it, and until when it counts.
 //!
-//! The certificate has been checked, or is not to be, so that all that is read here are the two names of its front (RFC
-//! 5280, section 4.1).
+//! The certificate has been checked, or is not to be, so that all that is read here are the two names and the validity of its front
+//! (RFC 5280, section 4.1).
 
 use std::fmt::Write as _;
 
@@ -11,6 +11,8 @@ use seam::PeerCertificate;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const OBJECT_IDENTIFIER: u8 = 0x06;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
 /// The version, which certificates of version 1 lack.
 const VERSION: u8 = 0xa0;
 
@@ -52,6 +54,47 @@ pub(crate) fn names(der: &[u8]) -> Option<PeerCertificate> {
     // Behind the validity.
     let (_, subject, _) = element(any(fields)?.2, SEQUENCE)?;
     Some(PeerCertificate { subject: one_line(subject)?, issuer: one_line(issuer)? })
+}
+
+/// Until when it counts, in seconds since 1970; `None` where it is no certificate, or that was before.
+pub(crate) fn expiry(der: &[u8]) -> Option<u64> {
+    let (_, certificate, _) = element(der, SEQUENCE)?;
+    let (_, mut fields, _) = element(certificate, SEQUENCE)?;
+    if fields.first() == Some(&VERSION) {
+        fields = any(fields)?.2;
+    }
+    // Behind the serial number, the algorithm and the issuer.
+    for _ in 0..3 {
+        fields = any(fields)?.2;
+    }
+    let (_, validity, _) = element(fields, SEQUENCE)?;
+    let (tag, time, _) = any(any(validity)?.2)?;
+    let text = std::str::from_utf8(time).ok().filter(|text| text.is_ascii())?.strip_suffix('Z')?;
+    let (year, rest) = match tag {
+        // Two digits are those of 1950 to 2049 (RFC 5280, section 4.1.2.5.1).
+        UTC_TIME => {
+            let (year, rest) = (text.get(..2)?.parse::<u64>().ok()?, text.get(2..)?);
+            (if year < 50 { 2000 + year } else { 1900 + year }, rest)
+        }
+        GENERALIZED_TIME => (text.get(..4)?.parse().ok()?, text.get(4..)?),
+        _ => return None,
+    };
+    let two = |at: usize| rest.get(at..at + 2)?.parse::<u64>().ok();
+    let (month, day, hour, minute, second) = (two(0)?, two(2)?, two(4)?, two(6)?, two(8)?);
+    let days = days_since_1970(year, month, day)?;
+    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+/// Of the Gregorian calendar.
+fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
+    const BEFORE_MONTH: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+    let before = BEFORE_MONTH.get(usize::try_from(month.checked_sub(1)?).ok()?)?;
+    // Leap days up to the end of February of this year, or of the last one.
+    let last = if month > 2 { year } else { year - 1 };
+    let leap_days = last / 4 - last / 100 + last / 400;
+    let years = year.checked_sub(1970)? * 365;
+    // 477 leap days were before 1970.
+    Some(years + leap_days - 477 + before + day.checked_sub(1)?)
 }
 
 /// As `X509_NAME_oneline` of OpenSSL writes it, which is what both servers compare with (`acl_check_ssl` of MySQL's
@@ -127,7 +170,34 @@ fn any(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rcgen::{CertificateParams, CustomExtension, DistinguishedName, DnType, Issuer, KeyPair};
+    use rcgen::{
+        CertificateParams, CustomExtension, DistinguishedName, DnType, Issuer, KeyPair, date_time_ymd,
+    };
+
+    /// As `date --utc --date=... +%s` has it.
+    #[test]
+    fn expiry_is_in_seconds_since_1970() {
+        let key = KeyPair::generate().unwrap();
+        for ((year, month, day), seconds) in [
+            ((1970, 1, 1), 0),
+            ((1999, 12, 31), 946_598_400),
+            ((2000, 2, 29), 951_782_400),
+            ((2024, 2, 29), 1_709_164_800),
+            ((2024, 3, 1), 1_709_251_200),
+            ((2027, 1, 15), 1_799_971_200),
+            ((2049, 12, 31), 2_524_521_600),
+            ((2050, 1, 1), 2_524_608_000),
+            ((2100, 3, 1), 4_107_542_400),
+        ] {
+            let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+            parameters.not_before = date_time_ymd(1970, 1, 1);
+            parameters.not_after = date_time_ymd(year, month, day);
+            let der = parameters.self_signed(&key).unwrap().der().to_vec();
+            assert_eq!(expiry(&der), Some(seconds), "{year}-{month}-{day}");
+            assert_eq!(expiry(&der[..100]), None);
+        }
+        assert_eq!(expiry(b""), None);
+    }
 
     #[test]
     fn names_are_those_of_openssl() {

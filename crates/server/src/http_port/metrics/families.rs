@@ -254,6 +254,17 @@ pub(super) const ALL: &[Family] = &[
         figures: |scene, figures| figures.count(&[], u64::from(scene.control.reloaded())),
     },
     Family {
+        name: "tls_certificate_expiry_seconds",
+        help: "Until when the certificate counts that clients are shown, in seconds since 1970; absent where there is no TLS.",
+        kind: Kind::Gauge,
+        labels: &[],
+        figures: |scene, figures| {
+            let acceptor = scene.control.program.tls.acceptor();
+            let expiry = acceptor.and_then(|acceptor| acceptor.expiry());
+            expiry.inspect(|&expiry| figures.count(&[], expiry));
+        },
+    },
+    Family {
         name: "process_cpu_seconds",
         help: "Time on processors, of all threads.",
         kind: Kind::Counter,
