@@ -17,7 +17,7 @@
 # make compare-limit     limits that find themselves beside fixed ones; writes their part of docs/BENCHMARKS.md
 # make compare-logins    floods of logins beside statements; writes their part of docs/BENCHMARKS.md
 # make docs-options      writes docs/OPTIONS.md from the table of options
-# make docs-admin        writes the tables of docs/ADMIN.md from their declarations
+# make docs-admin        writes the tables of docs/ADMIN.md and docs/METRICS.md from their declarations
 
 # What `make serve` passes on, such as ARGUMENTS="--listen 127.0.0.1:3307".
 ARGUMENTS ?=

@@ -38,9 +38,16 @@ impl HttpPort {
         let Some(address) = &configuration.http_listen else { return Ok(None) };
         match bind(address) {
             Ok(listener) => {
-                let name =
+                let actual =
                     listener.local_addr().map_err(|error| addresses::refusal(OPTION, address, &error))?;
-                Ok(Some(Self { listener, name: name.to_string() }))
+                // A name is what the system takes it for: localhost, too.
+                if !actual.ip().is_loopback() && configuration.http_password.is_empty() {
+                    return Err(format!(
+                        "http_listen: {address} is {actual}, which other machines reach, and there is no http_password: set one, or \
+                         listen on 127.0.0.1"
+                    ));
+                }
+                Ok(Some(Self { listener, name: actual.to_string() }))
             }
             Err(error) if configuration.is_chosen(OPTION) => Err(addresses::refusal(OPTION, address, &error)),
             Err(error) => {

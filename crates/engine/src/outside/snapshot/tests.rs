@@ -126,6 +126,23 @@ fn a_thousand_looks() {
     assert_eq!(seen, 4_096_000);
 }
 
+/// A thousand glances as metrics take them, at 100,000 clients, half of which wait: each second that this takes is a millisecond of
+/// one worker for each of them. `cargo test --release -p engine -- --ignored a_thousand_glances`
+#[test]
+#[ignore = "measures; says nothing without optimisation"]
+fn a_thousand_glances() {
+    let mut engine = engine(100_000);
+    for number in (0..100_000).step_by(2) {
+        query(&mut engine, client_key(number), "SELECT c FROM sbtest1 WHERE id = 12345");
+    }
+    for _ in 0..1000 {
+        let (view, waits) = (engine.overview(), engine.waits().clone());
+        let (measures, holders) = (engine.measures().clone(), engine.holders());
+        assert_eq!((view.clients, holders.running), (100_000, 0));
+        drop((waits, measures));
+    }
+}
+
 #[test]
 fn a_text_that_may_hold_a_password_is_not_shown() {
     let mut engine = engine(1);
