@@ -36,6 +36,8 @@ impl Onramp {
     ) -> Result<Self, String> {
         let mut command = private_server::tied_to_us(program);
         forget_our_options(&mut command);
+        // Its port may be another Onramp's, and nobody asks there; who wants it says so with --serve-options.
+        command.env("ONRAMP_HTTP_LISTEN", "off");
         command.args(arguments(options)).env("ONRAMP_BACKEND", url.as_str());
         let mut child = Child::start(command)?;
         let deadline = Instant::now() + START_TIMEOUT;

@@ -200,6 +200,8 @@ impl Onramp {
         command.arg("serve").current_dir(folder);
         let options = [
             ("listen", socket.display().to_string()),
+            // Several run at a time, and the port is the same for all.
+            ("http-listen", String::from("off")),
             ("driver", String::from(if setting.epoll { "epoll" } else { "auto" })),
             ("workers", setting.workers.to_string()),
             ("max-backends", setting.backends.to_string()),
