@@ -3,6 +3,8 @@
 import socket
 import struct
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -134,14 +136,16 @@ def test_pins_by_reason(connect, metrics, growth):
 def test_permits_and_what_waits_for_them(connect, metrics, growth):
     assert metrics.get("onramp_permits") == 1
     sleeper, waiting = connect(), connect()
-    asleep = in_background(sleeper.query, "SELECT SLEEP(1)")
+    asleep = in_background(sleeper.query, "SELECT SLEEP(600)")
     metrics.wait(1, "onramp_clients", state="running")
     # What runs long lends its permit, so that this one starts all the same.
     waiting.query("DO 1")
-    asleep()
     growth.wait(2, "onramp_statements_started_total")
     queues = ("high_queue", "low_queue", "long_queue", "urgent")
     until(lambda: sum(growth.of("onramp_wait_seconds_count", reason=reason) for reason in queues) == 2, growth.metrics.text)
+    growth.wait(1, "onramp_stalls_total")
+    waiting.query(f"KILL QUERY {sleeper.id}")
+    asleep()
     metrics.wait(0, "onramp_permits_in_use")
     # A worker that turns is at work for some of the time.
     until(lambda: growth.of("onramp_worker_busy_seconds_total") > 0 and growth.of("onramp_worker_turn_seconds_count") > 0, metrics.text)
@@ -153,6 +157,29 @@ def test_limits_are_those_of_the_options(metrics):
     assert metrics.get("onramp_limit", option="http_max_connections") == 64
     assert 0 < metrics.get("onramp_limit_in_use", option="max_backends") <= 12
     assert metrics.get("onramp_backends") == metrics.get("onramp_limit_in_use", option="max_backends")
+
+
+def test_what_operators_do_is_told(server, own_onramp, folder, monkeypatch):
+    monkeypatch.setenv("ONRAMP_ADMIN_PASSWORD", "operator")
+    place, port = SimpleNamespace(host="127.0.0.1", port=free_port()), free_port()
+    file = Path(folder) / f"onramp-{port}.toml"
+    file.write_text("permits = 4\n")
+    own_onramp(server, config=file, admin_listen=f"{place.host}:{place.port}", http_listen=f"127.0.0.1:{port}")
+    metrics = Metrics(port)
+    with raw.connect(place, "admin", "operator") as operator:
+        metrics.wait(4, "onramp_permits")
+        file.write_text("permits = many\n")
+        assert isinstance(operator.query("RELOAD"), raw.Err)
+        metrics.wait(0, "onramp_config_reload_success")
+        assert metrics.get("onramp_permits") == 4
+        file.write_text("permits = 5\n")
+        assert not isinstance(operator.query("RELOAD"), raw.Err)
+        metrics.wait(1, "onramp_config_reload_success")
+        metrics.wait(5, "onramp_permits")
+        operator.query("PAUSE")
+        metrics.wait(1, "onramp_paused")
+        operator.query("RESUME")
+        metrics.wait(0, "onramp_paused")
 
 
 def test_the_process_tells_of_itself(metrics):
