@@ -231,4 +231,4 @@ fn rate(before: &Snapshot, after: &Snapshot) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -164,6 +164,7 @@ impl View {
 
     fn go(&mut self, tab: Tab) -> Action {
         self.tab = tab;
+        self.follow();
         Action::Ask
     }
 
