@@ -18,6 +18,7 @@ from harness.terminal import Terminal
 from harness.waiting import PATIENCE, in_background, until, wait_until_running
 
 PASSWORD = "admin-secret"
+needs_injection = pytest.mark.skipif("/release/" in os.environ.get("ONRAMP_BIN", ""), reason="release builds have no injected panics")
 TABS = ["clients", "queue", "statements", "locks", "pins", "backends", "events", "limits"]
 
 
@@ -242,6 +243,17 @@ def test_every_end_gives_the_terminal_back(through, terminal, ending):
         with open(f"{screen.folder}/pid", encoding="ascii") as file:
             os.kill(int(file.read()), ending)
     screen.shows("shell>")
+    until(lambda: not screen.is_alternate() and screen.settings() == before and screen.shows_cursor(), "the terminal is not as it was")
+
+
+@needs_injection
+@pytest.mark.parametrize("place", ["screen", "asking"])
+def test_a_panic_gives_the_terminal_back(through, terminal, place):
+    screen = terminal(PANIC_OF_ONRAMP_TOP=place)
+    before = screen.settings()
+    screen.run(top(through))
+    screen.shows("PANIC_OF_ONRAMP_TOP asks for this")
+    until(lambda: screen.screen().rstrip().endswith("shell>"), "it does not end")
     until(lambda: not screen.is_alternate() and screen.settings() == before and screen.shows_cursor(), "the terminal is not as it was")
 
 

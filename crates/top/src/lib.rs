@@ -24,6 +24,8 @@
 mod connection;
 mod draw;
 mod format;
+#[cfg(debug_assertions)]
+mod injected;
 mod live;
 mod lock_tree;
 mod once;

@@ -91,6 +91,8 @@ pub fn show(options: &Options, place: Arc<Place>, recorder: Option<Recorder>) ->
     };
     let mut screen = Screen::take()?;
     while !has_ended(&ends) {
+        #[cfg(debug_assertions)]
+        crate::injected::panic_in("screen");
         session.turn()?;
         screen.draw(&mut session.view, poller::now())?;
         let Some(done) = screen.wait(TICK)? else { continue };
@@ -121,7 +123,7 @@ struct Session {
 impl Session {
     /// Takes what has come, and asks where it is time.
     fn turn(&mut self) -> Result<(), String> {
-        while let Some(look) = self.poller.look() {
+        while let Some(look) = self.poller.look()? {
             self.clock.answered();
             match look {
                 Ok(look) => {

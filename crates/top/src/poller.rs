@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -26,6 +26,8 @@ impl Poller {
         let thread = std::thread::spawn(move || {
             let mut connection = Some(connection);
             for wanted in asked {
+                #[cfg(debug_assertions)]
+                crate::injected::panic_in("asking");
                 if give.send(look(&place, &mut connection, &wanted)).is_err() {
                     return;
                 }
@@ -41,8 +43,15 @@ impl Poller {
     }
 
     /// What has come since, if anything has.
-    pub fn look(&self) -> Option<Result<Snapshot, String>> {
-        self.looks.try_recv().ok()
+    ///
+    /// # Errors
+    /// The thread has ended, which it does by a panic alone: the terminal has been given back then.
+    pub fn look(&self) -> Result<Option<Result<Snapshot, String>>, String> {
+        match self.looks.try_recv() {
+            Ok(look) => Ok(Some(look)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(String::from("the thread that asks has ended")),
+        }
     }
 }
 

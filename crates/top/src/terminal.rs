@@ -36,6 +36,7 @@ impl Screen {
             before(panic);
         }));
         terminal::enable_raw_mode().map_err(failed)?;
+        TAKEN.store(true, Ordering::Relaxed);
         let entered = execute!(stdout(), terminal::EnterAlternateScreen, cursor::Hide);
         let taken = entered.and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         taken.map(|terminal| Self { terminal }).map_err(|error| {
@@ -88,8 +89,14 @@ pub enum Done {
     Resized,
 }
 
+/// Whether the terminal is taken: given back twice, it would put the cursor where it was before all that was printed since.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
 /// Where the terminal has gone nothing can be done about it.
 fn give_back() {
+    if !TAKEN.swap(false, Ordering::Relaxed) {
+        return;
+    }
     let _ = execute!(stdout(), terminal::LeaveAlternateScreen, cursor::Show);
     let _ = terminal::disable_raw_mode();
     let _ = stdout().flush();
