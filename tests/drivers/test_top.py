@@ -307,10 +307,14 @@ def test_kill_of_who_has_gone_shows_the_error(through, terminal):
 def test_kill_query_ends_the_statement_alone(through, terminal):
     screen = terminal()
     with client(through) as connection:
+        # The text of a kind is known once one of it has ended.
+        connection.query("SELECT SLEEP(0)")
         join = in_background(outcome, connection, "SELECT SLEEP(1000)")
         until(lambda: ask(through, f"SELECT 1 FROM clients WHERE id = {connection.id} AND state = 'running'"), "it does not run")
         screen.run(top(through))
         screen.shows(str(connection.id), "running")
+        screen.keys(*["Right"] * 13)
+        screen.shows("select sleep (?)")
         screen.keys("x")
         screen.shows(f"End the statement of client {connection.id}")
         screen.keys("y")

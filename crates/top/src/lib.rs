@@ -6,6 +6,7 @@
 //! | `live`, `replay` | the loops of the two kinds of screens, and recording without a screen |
 //! | `terminal` | taking the terminal and giving it back |
 //! | `poller`, `connection` | the thread that asks, and MySQL's protocol to the admin port |
+//! | `texts` | what kinds of statements clients are at |
 //! | `questions`, `tabs` | what is asked, and what each tab shows of it |
 //! | `snapshot`, `recording` | a look, as a line of JSON and back; files of them |
 //! | `view` | what is looked at and how: looks and keys in, actions out |
@@ -38,6 +39,7 @@ mod rows;
 mod snapshot;
 mod tabs;
 mod terminal;
+mod texts;
 mod view;
 
 use std::io::Write as _;
@@ -84,16 +86,16 @@ fn command(options: &Options) -> Result<(), String> {
     if let Some(file) = &options.replay {
         return replay::show(file);
     }
-    let place = Place::new(options)?;
+    let place = Arc::new(Place::new(options)?);
     if options.once {
-        let look = poller::look(&place, &mut None, &live::all_questions(options.rows))?;
+        let look = poller::Asker::new(place, None).look(&live::all_questions(options.rows))?;
         print(&if options.json { once::json(&look) } else { once::text(&look) });
         return Ok(());
     }
     let recorder = live::recorder(options)?;
     match recorder {
-        Some(mut recorder) if !Screen::is_there() => live::record(options, &place, &mut recorder),
-        recorder => live::show(options, Arc::new(place), recorder),
+        Some(mut recorder) if !Screen::is_there() => live::record(options, place, &mut recorder),
+        recorder => live::show(options, place, recorder),
     }
 }
 

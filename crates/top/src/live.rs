@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, Place};
 use crate::options::Options;
-use crate::poller::{self, Poller, look};
+use crate::poller::{self, Asker, Poller};
 use crate::questions::Question;
 use crate::recording::Recorder;
 use crate::tabs::Tab;
@@ -182,9 +182,10 @@ impl Session {
 ///
 /// # Errors
 /// A sentence for the user: it cannot be reached at first, or the recording fails.
-pub fn record(options: &Options, place: &Place, recorder: &mut Recorder) -> Result<(), String> {
+pub fn record(options: &Options, place: Arc<Place>, recorder: &mut Recorder) -> Result<(), String> {
     let ends = ending()?;
-    let mut connection = Some(Connection::open(place).map_err(|failure| failure.text().to_owned())?);
+    let connection = Connection::open(&place).map_err(|failure| failure.text().to_owned())?;
+    let mut asker = Asker::new(place, Some(connection));
     let mut clock = Clock::new(options.interval);
     let mut told = false;
     while !has_ended(&ends) {
@@ -192,7 +193,7 @@ pub fn record(options: &Options, place: &Place, recorder: &mut Recorder) -> Resu
             std::thread::sleep(TICK.min(clock.due.saturating_duration_since(Instant::now())));
             continue;
         }
-        match look(place, &mut connection, &all_questions(options.rows)) {
+        match asker.look(&all_questions(options.rows)) {
             Ok(look) => {
                 recorder.write(&look)?;
                 told = false;

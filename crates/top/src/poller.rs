@@ -1,6 +1,6 @@
 //! The thread that asks: it has the connection, makes it anew where it was lost, and gives each look to whoever waits for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -9,6 +9,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::connection::{Answer, Connection, Failure, Place};
 use crate::questions::{self, Question};
 use crate::snapshot::{Snapshot, Table};
+use crate::tabs::Tab;
+use crate::texts::Texts;
 
 /// The thread, as the one that draws sees it.
 pub struct Poller {
@@ -24,11 +26,11 @@ impl Poller {
         let (questions, asked) = channel::<Vec<Question>>();
         let (give, looks) = channel();
         let thread = std::thread::spawn(move || {
-            let mut connection = Some(connection);
+            let mut asker = Asker::new(place, Some(connection));
             for wanted in asked {
                 #[cfg(debug_assertions)]
                 crate::injected::panic_in("asking");
-                if give.send(look(&place, &mut connection, &wanted)).is_err() {
+                if give.send(asker.look(&wanted)).is_err() {
                     return;
                 }
             }
@@ -55,33 +57,43 @@ impl Poller {
     }
 }
 
-/// One look over a connection, which is made where there is none, and is gone where it was lost.
-///
-/// # Errors
-/// Why there is none, for people.
-pub fn look(
-    place: &Place,
-    connection: &mut Option<Connection>,
-    questions: &[Question],
-) -> Result<Snapshot, String> {
-    let mut open = match connection.take() {
-        Some(open) => open,
-        None => Connection::open(place).map_err(|failure| failure.text().to_owned())?,
-    };
-    match ask(&mut open, questions) {
-        Ok(snapshot) => {
-            *connection = Some(open);
-            Ok(snapshot)
+/// Who asks: a connection, made anew where it was lost, and what is known from earlier looks.
+pub struct Asker {
+    place: Arc<Place>,
+    connection: Option<Connection>,
+    texts: Texts,
+}
+
+impl Asker {
+    /// Over this connection, or one that is yet to be made.
+    pub fn new(place: Arc<Place>, connection: Option<Connection>) -> Self {
+        Self { place, connection, texts: Texts::default() }
+    }
+
+    /// One look.
+    ///
+    /// # Errors
+    /// Why there is none, for people.
+    pub fn look(&mut self, questions: &[Question]) -> Result<Snapshot, String> {
+        let mut open = match self.connection.take() {
+            Some(open) => open,
+            None => Connection::open(&self.place).map_err(|failure| failure.text().to_owned())?,
+        };
+        match ask(&mut open, questions, &mut self.texts) {
+            Ok(snapshot) => {
+                self.connection = Some(open);
+                Ok(snapshot)
+            }
+            Err(Failure::Refused(text)) => {
+                self.connection = Some(open);
+                Err(text)
+            }
+            Err(Failure::Lost(text)) => Err(text),
         }
-        Err(Failure::Refused(text)) => {
-            *connection = Some(open);
-            Err(text)
-        }
-        Err(Failure::Lost(text)) => Err(text),
     }
 }
 
-fn ask(connection: &mut Connection, questions: &[Question]) -> Result<Snapshot, Failure> {
+fn ask(connection: &mut Connection, questions: &[Question], texts: &mut Texts) -> Result<Snapshot, Failure> {
     let began = Instant::now();
     let mut snapshot = Snapshot::default();
     let status = connection.query(questions::STATUS)?;
@@ -103,9 +115,36 @@ fn ask(connection: &mut Connection, questions: &[Question]) -> Result<Snapshot, 
             Err(lost) => return Err(lost),
         }
     }
+    fill_texts(connection, &mut snapshot, texts)?;
     snapshot.took = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     snapshot.at = now();
     Ok(snapshot)
+}
+
+fn fill_texts(
+    connection: &mut Connection,
+    snapshot: &mut Snapshot,
+    texts: &mut Texts,
+) -> Result<(), Failure> {
+    texts.next_look();
+    let tables = [Tab::Clients, Tab::Locks].map(Tab::name);
+    let found = tables.iter().filter_map(|name| snapshot.tables.get(*name));
+    let missing: BTreeSet<String> = found.flat_map(|table| texts.missing(table)).map(str::to_owned).collect();
+    if !missing.is_empty() {
+        match connection.query(&questions::texts(missing.iter().map(String::as_str))) {
+            Ok(answer) => texts.take(&missing, &answer.table),
+            Err(Failure::Refused(text)) => {
+                snapshot.troubles.insert("texts".to_owned(), text);
+            }
+            Err(lost) => return Err(lost),
+        }
+    }
+    for name in tables {
+        if let Some(table) = snapshot.tables.get_mut(name) {
+            texts.fill(table);
+        }
+    }
+    Ok(())
 }
 
 fn pairs(answer: Answer) -> BTreeMap<String, String> {

@@ -54,6 +54,12 @@ pub const STATUS: &str = "SELECT variable_name, variable_value FROM status";
 pub const OPTIONS: &str = "SELECT name, coalesce(value, '') AS value FROM options \
      WHERE name IN ('permits', 'permits_min', 'permits_max', 'max_connections', 'max_backends', 'thread_handling')";
 
+/// The texts of some digests.
+pub fn texts<'a>(digests: impl Iterator<Item = &'a str>) -> String {
+    let list: Vec<String> = digests.map(quoted).collect();
+    format!("SELECT digest, text FROM statements WHERE digest IN ({}) AND text IS NOT NULL", list.join(", "))
+}
+
 fn expression(column: &Column) -> &'static str {
     column.expression.unwrap_or(column.name)
 }
@@ -91,6 +97,11 @@ mod tests {
         }
         let text = Question::usual(Tab::Clients, 7).to_sql();
         assert!(text.contains("ORDER BY coalesce(running_us, queued_us) DESC"), "{text}");
+    }
+
+    #[test]
+    fn texts_are_asked_for_by_literals() {
+        assert!(texts(["ab", "c'd"].into_iter()).contains(r"digest IN ('ab', 'c\'d') AND"));
     }
 
     #[test]

@@ -168,6 +168,11 @@ const BUSY: Column = Column {
     expression: Some("coalesce(running_us, queued_us)"),
 };
 
+/// The text of the digest, with `?` in the place of literals. It is asked for apart, for the rows that came and once for each digest
+/// ([`crate::texts`]): the table of digests is as long as that of clients.
+const TEXT: Column =
+    Column { name: "text", title: "STATEMENT", kind: Kind::Text, width: 60, expression: Some("NULL") };
+
 const CLIENTS: [Column; 16] = [
     column("id", "ID", Kind::Id, 10),
     column("user", "USER", Kind::Text, 12),
@@ -184,7 +189,7 @@ const CLIENTS: [Column; 16] = [
     column("waits_for_client", "WAITS FOR", Kind::Id, 10),
     column("backend", "BACKEND", Kind::Id, 8),
     column("digest", "DIGEST", Kind::Text, 16),
-    column("statement", "STATEMENT", Kind::Text, 60),
+    TEXT,
 ];
 
 const QUEUE: [Column; 8] = [
@@ -213,7 +218,7 @@ const STATEMENTS: [Column; 12] = [
     column("text", "TEXT", Kind::Text, 60),
 ];
 
-const LOCKS: [Column; 12] = [
+const LOCKS: [Column; 13] = [
     column("id", "CLIENT", Kind::Id, 20),
     column("user", "USER", Kind::Text, 12),
     column("state", "STATE", Kind::Text, 9),
@@ -226,6 +231,7 @@ const LOCKS: [Column; 12] = [
     column("waits_for_client", "WAITS FOR", Kind::Id, 10),
     column("waits_for_thread", "THREAD", Kind::Id, 8),
     column("digest", "DIGEST", Kind::Text, 16),
+    TEXT,
 ];
 
 const PINS: [Column; 5] = [
