@@ -213,7 +213,7 @@ def test_screens_and_the_way_back(through, terminal):
     before = screen.settings()
     screen.run(top(through))
     with client(through) as connection:
-        screen.shows("onramp top  127.0.0.1", " statements/s", "1 clients  2 queue", str(connection.id))
+        screen.shows("onramp top  127.0.0.1", " statements/s", "1 clients 2 queue", str(connection.id))
         assert screen.is_alternate() and screen.settings() != before
         for number, tab in enumerate(TABS, 1):
             screen.keys(str(number))
@@ -261,7 +261,7 @@ def test_colours_are_left_out_where_nobody_wants_them(through, terminal):
     for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
         screen = terminal(**environment)
         screen.run(top(through))
-        screen.shows("1 clients  2 queue", "ADDRESS")
+        screen.shows("1 clients 2 queue", "ADDRESS")
         # Colours of the foreground and background: 30 to 48 and 90 to 107.
         assert ("\x1b[36m" in screen.screen("-e") or "\x1b[38;5;6m" in screen.screen("-e")) == coloured
         screen.keys("q")

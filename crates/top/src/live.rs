@@ -33,19 +33,22 @@ struct Clock {
     due: Instant,
     /// Since when an answer is waited for.
     asked: Option<Instant>,
+    /// Whether something else is wanted than was asked for last.
+    hurries: bool,
 }
 
 impl Clock {
     fn new(interval: Duration) -> Self {
-        Self { interval, due: Instant::now(), asked: None }
+        Self { interval, due: Instant::now(), asked: None, hurries: false }
     }
 
     /// Whether to ask now; then it counts as asked.
     fn ask(&mut self) -> bool {
         let now = Instant::now();
-        let asks = self.asked.is_none() && now >= self.due;
+        let asks = self.asked.is_none() && (self.hurries || now >= self.due);
         if asks {
             self.asked = Some(now);
+            self.hurries = false;
         }
         asks
     }
@@ -59,7 +62,7 @@ impl Clock {
 
     /// As soon as no answer is waited for.
     fn at_once(&mut self) {
-        self.due = Instant::now();
+        self.hurries = true;
     }
 }
 
@@ -235,11 +238,16 @@ mod tests {
     fn one_look_at_a_time() {
         let mut clock = Clock::new(Duration::from_secs(3600));
         assert!(clock.ask() && !clock.ask());
-        clock.at_once();
-        assert!(!clock.ask());
         clock.answered();
         assert!(!clock.ask());
         clock.at_once();
         assert!(clock.ask());
+        // What is wanted while an answer is waited for, is asked for behind it.
+        clock.at_once();
+        assert!(!clock.ask());
+        clock.answered();
+        assert!(clock.ask());
+        clock.answered();
+        assert!(!clock.ask());
     }
 }

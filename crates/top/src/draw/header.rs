@@ -116,14 +116,14 @@ fn stock(look: &Snapshot) -> String {
 }
 
 fn tabs(pen: &mut Pen<'_>, view: &View) {
-    let widths: u16 = Tab::ALL.iter().map(|tab| tab.name().len() as u16 + 4).sum();
+    let widths: u16 = Tab::ALL.iter().map(|tab| tab.name().len() as u16 + 3).sum();
     let mut x = 0;
     for tab in Tab::ALL {
         let here = tab == view.tab;
         // In a narrow terminal the others are their numbers.
         let label = match here || widths <= pen.width() {
-            true => format!(" {} {} ", tab.index() + 1, tab.name()),
-            false => format!(" {} ", tab.index() + 1),
+            true => format!("{} {} ", tab.index() + 1, tab.name()),
+            false => format!("{} ", tab.index() + 1),
         };
         let style = if here { pen.bar() } else { pen.plain() };
         pen.text(x, LINES - 1, pen.width(), &label, style);

@@ -46,17 +46,25 @@ pub fn draw(pen: &mut Pen<'_>, view: &View, top: u16, end: u16) {
     }
 }
 
+/// Of a last column that is a text so much is kept free, where the terminal has [`WIDE`] columns: what a statement is says more than
+/// what the columns before it do.
+const TEXT: u16 = 24;
+/// See [`TEXT`].
+const WIDE: u16 = 60;
+
 /// The first column always, those behind it from the shift on, as long as they have room; the last one takes what is left.
 fn placed(tab: Tab, shift: usize, width: u16) -> Vec<Placed> {
     let columns = tab.columns();
+    let last = columns.len() - 1;
+    let reserved = if columns[last].width >= WIDE && width >= WIDE { TEXT + 1 } else { 0 };
     let mut placed: Vec<Placed> = Vec::new();
-    let mut x = 0;
+    let (mut x, mut full) = (0, false);
     for (number, column) in columns.iter().enumerate().filter(|(number, _)| *number == 0 || *number > shift) {
-        let is_last = number + 1 == columns.len();
-        if x >= width || (!is_last && number > 0 && x + column.width > width) {
-            break;
+        full |= number != last && number > 0 && x + column.width + reserved > width;
+        if (full && (number != last || reserved == 0)) || x >= width {
+            continue;
         }
-        let width = if is_last { width - x } else { column.width.min(width - x) };
+        let width = if number == last { width - x } else { column.width.min(width - x) };
         placed.push(Placed { number, column, x, width });
         x += width + 1;
     }

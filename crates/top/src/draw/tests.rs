@@ -23,7 +23,7 @@ fn screen(view: &View, width: u16, height: u16) -> Vec<String> {
 fn the_header_says_how_much_is_done() {
     let mut view = view();
     view.take(recorded().remove(1));
-    let lines = screen(&view, 100, 24);
+    let lines = screen(&view, 80, 24);
     assert!(lines[0].starts_with("onramp top  db1:33062  up 1m"), "{}", lines[0]);
     assert!(
         lines[1].contains("statements/s  running ") && lines[1].contains(" of 4 permits (fixed)"),
@@ -31,7 +31,7 @@ fn the_header_says_how_much_is_done() {
         lines[1]
     );
     assert!(lines[2].starts_with("clients 20 of 100.0k  backends 20"), "{}", lines[2]);
-    assert!(lines[3].contains(" 1 clients  2 queue ") && lines[3].contains(" 8 limits"), "{}", lines[3]);
+    assert!(lines[3].contains("1 clients 2 queue ") && lines[3].contains(" 8 limits"), "{}", lines[3]);
     assert!(lines[4].starts_with("ID         USER"), "{}", lines[4]);
     assert!(lines[5].starts_with("10737418"), "{}", lines[5]);
     assert!(lines[23].starts_with("q quit  h help"), "{}", lines[23]);
@@ -104,6 +104,19 @@ fn narrow_screens_have_what_matters_most() {
     assert!(lines.iter().all(|line| line.chars().count() <= 40));
     assert!(lines[4].starts_with("ID         USER         STATE"), "{}", lines[4]);
     assert!(lines[3].contains("1 clients") && lines[3].contains(" 8"), "{}", lines[3]);
+}
+
+#[test]
+fn statements_are_on_the_screen_where_it_is_wide_enough() {
+    let mut view = view();
+    for tab in "123".chars() {
+        view.press(Key::Char(tab));
+        let heading = &screen(&view, 80, 24)[4];
+        assert!(heading.ends_with("STATEMENT") || heading.ends_with("TEXT"), "{heading}");
+        assert!(!screen(&view, 50, 24)[4].contains("TEXT"));
+    }
+    let heading = &screen(&view, 300, 24)[4];
+    assert!(heading.contains("CHANGED DIGEST") && heading.ends_with("TEXT"), "{heading}");
 }
 
 #[test]
