@@ -387,6 +387,19 @@ def test_a_recording_is_replayed(through, terminal, tmp_path):
     screen.shows("shell>")
 
 
+def test_a_full_disk_ends_the_recording_and_not_the_screens(through, terminal):
+    words = [str(word) for word in top(through, "--record", "/dev/full")]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 1 and b"/dev/full: No space left" in done.stderr
+    screen = terminal()
+    screen.run(words)
+    screen.shows("nothing is recorded any more: /dev/full", " statements/s")
+    screen.keys("2")
+    assert "recording to" not in screen.shows("POS")
+    screen.keys("q")
+    screen.shows("shell>")
+
+
 def test_an_answer_without_end_is_given_up(through):
     """Whoever stands in the admin port's place can neither fill memory nor keep it waiting."""
     with socket.create_server(("127.0.0.1", 0)) as listener:

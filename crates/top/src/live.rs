@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::poller::{self, Asker, Poller};
 use crate::questions::Question;
 use crate::recording::Recorder;
+use crate::snapshot::Snapshot;
 use crate::tabs::Tab;
 use crate::terminal::{Done, Screen, ending, has_ended};
 use crate::view::{Action, Kill, Source, View};
@@ -53,10 +54,11 @@ impl Clock {
         asks
     }
 
-    /// The answer has come.
-    fn answered(&mut self) {
+    /// The answer has come. Who did not answer did no work either, and is asked again soon.
+    fn answered(&mut self, is_look: bool) {
         if let Some(asked) = self.asked.take() {
-            self.due = next(asked, asked.elapsed(), self.interval);
+            let took = asked.elapsed();
+            self.due = if is_look { next(asked, took, self.interval) } else { asked + took + self.interval };
         }
     }
 
@@ -127,12 +129,10 @@ impl Session {
     /// Takes what has come, and asks where it is time.
     fn turn(&mut self) -> Result<(), String> {
         while let Some(look) = self.poller.look()? {
-            self.clock.answered();
+            self.clock.answered(look.is_ok());
             match look {
                 Ok(look) => {
-                    if let Some(recorder) = &mut self.recorder {
-                        recorder.write(&look)?;
-                    }
+                    self.record(&look);
                     if !self.view.paused {
                         self.view.take(look);
                     }
@@ -149,6 +149,18 @@ impl Session {
             self.poller.ask(self.questions());
         }
         Ok(())
+    }
+
+    /// Where that fails, the screens go on without.
+    fn record(&mut self, look: &Snapshot) {
+        let Some(recorder) = &mut self.recorder else { return };
+        if let Err(reason) = recorder.write(look) {
+            self.recorder = None;
+            if let Source::Live { recording, .. } = &mut self.view.source {
+                *recording = None;
+            }
+            self.view.message = Some(format!("nothing is recorded any more: {reason}"));
+        }
     }
 
     /// The tab that is shown as it is ordered and filtered, so that the rows that come are those that it shows; a recording has all.
@@ -196,7 +208,9 @@ pub fn record(options: &Options, place: Arc<Place>, recorder: &mut Recorder) -> 
             std::thread::sleep(TICK.min(clock.due.saturating_duration_since(Instant::now())));
             continue;
         }
-        match asker.look(&all_questions(options.rows)) {
+        let look = asker.look(&all_questions(options.rows));
+        clock.answered(look.is_ok());
+        match look {
             Ok(look) => {
                 recorder.write(&look)?;
                 told = false;
@@ -208,7 +222,6 @@ pub fn record(options: &Options, place: Arc<Place>, recorder: &mut Recorder) -> 
             }
             Err(_) => {}
         }
-        clock.answered();
     }
     Ok(())
 }
@@ -238,16 +251,16 @@ mod tests {
     fn one_look_at_a_time() {
         let mut clock = Clock::new(Duration::from_secs(3600));
         assert!(clock.ask() && !clock.ask());
-        clock.answered();
+        clock.answered(true);
         assert!(!clock.ask());
         clock.at_once();
         assert!(clock.ask());
         // What is wanted while an answer is waited for, is asked for behind it.
         clock.at_once();
         assert!(!clock.ask());
-        clock.answered();
+        clock.answered(true);
         assert!(clock.ask());
-        clock.answered();
+        clock.answered(true);
         assert!(!clock.ask());
     }
 }

@@ -99,8 +99,8 @@ fn first_line(path: &Path) -> Result<Zeroizing<String>, String> {
 
 /// The shortest time between two looks, in seconds: below, a person sees no difference and the admin port does.
 const SHORTEST: f64 = 0.2;
-/// The longest, an hour: beyond, the admin port closes a connection that is silent.
-const LONGEST: f64 = 3600.0;
+/// The longest, half an hour: a connection that is silent for an hour is closed by the admin port.
+const LONGEST: f64 = 1800.0;
 
 fn interval(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {

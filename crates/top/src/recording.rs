@@ -23,8 +23,13 @@ impl Recorder {
     /// # Errors
     /// A sentence for the user.
     pub fn open(path: &Path, bound: u64) -> Result<Self, String> {
-        let file = open(path)?;
-        let size = file.metadata().map_err(|error| words(path, &error))?.len();
+        let mut file = open(path)?;
+        let mut size = file.metadata().map_err(|error| words(path, &error))?.len();
+        if size > 0 && !ends_a_line(path, size).map_err(|error| words(path, &error))? {
+            // Whoever wrote it was cut off; what follows is not to be lost with that.
+            file.write_all(b"\n").map_err(|error| words(path, &error))?;
+            size += 1;
+        }
         Ok(Self { path: path.to_owned(), file, size, bound })
     }
 
@@ -43,6 +48,14 @@ impl Recorder {
         self.size += length;
         self.file.write_all(line.as_bytes()).map_err(|error| words(&self.path, &error))
     }
+}
+
+fn ends_a_line(path: &Path, size: u64) -> std::io::Result<bool> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(size - 1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last == [b'\n'])
 }
 
 /// Appended to, and readable by nobody else: there are names of users and texts of statements in it.
@@ -181,6 +194,9 @@ mod tests {
         let path = folder.join("r.jsonl");
         std::fs::write(&path, format!("{}\n{{\"at_ms\": 5, \"sta", look(1).to_line())).unwrap();
         assert_eq!(Recording::open(&path).unwrap().count(), 1);
+        Recorder::open(&path, 1 << 20).unwrap().write(&look(6)).unwrap();
+        let mended = Recording::open(&path).unwrap();
+        assert_eq!((mended.count(), mended.look(2).unwrap().at), (3, 6));
         std::fs::write(&path, format!("{}\nnonsense\n", look(1).to_line())).unwrap();
         let failed = Recording::open(&path).unwrap().look(1).unwrap_err();
         assert!(failed.contains("r.jsonl: what begins at byte"), "{failed}");
