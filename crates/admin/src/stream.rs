@@ -164,7 +164,7 @@ impl Stream {
     /// The digest of our certificate, inside TLS.
     pub(crate) fn own_fingerprint(&self) -> Option<[u8; 32]> {
         match &self.socket {
-            Socket::Tls(tls) => Some(tls.own_fingerprint()),
+            Socket::Tls(tls) => tls.own_fingerprint(),
             Socket::Tcp(_) | Socket::Unix(_) => None,
         }
     }

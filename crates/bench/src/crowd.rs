@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::distribution::{Distribution, Random, Shape};
-use crate::login::Credentials;
+use login::Credentials;
 
 /// The logins of a run.
 #[derive(Clone)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use login::LoginError;
 use wire::ErrPacket;
 
 /// Errors that no server sends; numbers and meaning as in the client library (`include/errmsg.h`).
@@ -84,6 +85,16 @@ impl Failure {
 impl From<ErrPacket<'_>> for Failure {
     fn from(error: ErrPacket<'_>) -> Self {
         Self { code: error.code, text: String::from_utf8_lossy(error.message).into_owned() }
+    }
+}
+
+impl From<LoginError> for Failure {
+    fn from(error: LoginError) -> Self {
+        match error {
+            LoginError::Refused { code, message } => Self { code, text: message },
+            LoginError::Method(text) => Self::new(ClientError::AuthPlugin, text),
+            LoginError::Protocol(text) => Self::new(ClientError::Handshake, text),
+        }
     }
 }
 

@@ -12,7 +12,7 @@
 //! | `script`, `prepare` | lists of statements over a few connections: making, dropping and checking tables |
 //! | `generator` | the load: connections, events, phases of a run |
 //! | `workload`, `distribution` | what an event sends, and about which rows |
-//! | `login`, `reply` | the protocol: getting in, and finding where a reply ends |
+//! | `reply` | the protocol: finding where a reply ends (getting in is the crate `login`'s) |
 //! | `statistics`, `report` | what is counted and what is printed |
 
 #![forbid(unsafe_code)]
@@ -27,7 +27,6 @@ mod generator;
 mod interrupts;
 mod limits;
 mod local_addresses;
-mod login;
 mod machine;
 mod options;
 mod outbox;

@@ -4,12 +4,12 @@ use seam::Address;
 
 use crate::distribution::{Distribution, Random};
 use crate::errors::Failure;
-use crate::login::Credentials;
 use crate::options::TableOptions;
 use crate::print;
 use crate::script::{Answers, Stage, execute};
 use crate::workload::Tables;
 use crate::workload::encode::put_integer;
+use login::Credentials;
 
 /// Rows in one INSERT: with at most 225 bytes each, under the 1 MB that the oldest servers take by default
 /// (`max_allowed_packet`).

@@ -12,7 +12,6 @@ use crate::distribution::{Distribution, Random};
 use crate::errors::{ClientError, Failure};
 use crate::generator::{Generator, News, Outcome};
 use crate::local_addresses::{Demand, Ports, TimeWait, choose, describe, suffices_alone};
-use crate::login::Credentials;
 use crate::options::{RunOptions, ServerOptions, TableOptions};
 use crate::progress::Progress;
 use crate::report::Context;
@@ -20,6 +19,7 @@ use crate::script::{Stage, execute};
 use crate::workload::Tables;
 use crate::workload::encode::Source;
 use crate::{Trouble, answering, credentials, interrupts, limits, machine, print, report, seed, target};
+use login::Credentials;
 
 /// Puts the load on and reports.
 pub fn run_load(options: &RunOptions) -> Result<(), Trouble> {

@@ -8,10 +8,10 @@ use rustix::io::Errno;
 use seam::{Address, ConnectionId, Input, Instant, Output, Program};
 
 use crate::errors::{ClientError, Failure};
-use crate::login::{Credentials, Login, Session};
 use crate::outbox::Outbox;
 use crate::progress::Progress;
 use crate::reply::{Ending, Expect, ReplyReader};
+use login::{Credentials, Login, Session};
 
 /// Appends the text of a statement, which is known by its number.
 pub type PutText<'a> = Box<dyn FnMut(u64, &mut Vec<u8>) + 'a>;

@@ -44,6 +44,7 @@ A thread pool for any MySQL server: clients connect here, few connections go to 
 
 Commands:
   serve          serve clients; starts a private server where no --backend is given
+  top            what a running Onramp does, live, over its admin port
   bench          load generator for any MySQL server or proxy
   doctor         what limits this machine, and the command that lifts it
   challenge      100,000 clients on this machine, with and without Onramp: a report with charts
@@ -73,6 +74,8 @@ fn main() -> ExitCode {
         ["version" | "--version" | "-V"] => print(&format!("onramp {}\n", env!("CARGO_PKG_VERSION"))),
         ["help", "serve"] => print(&config::help()),
         ["serve", ..] => serve::command(&arguments[1..]),
+        ["help", "top"] => top::run(&[String::from("--help")]),
+        ["top", ..] => top::run(&arguments[1..]),
         ["help", "bench"] => bench::run(&[String::from("help")]),
         ["bench", ..] => bench::run(&arguments[1..]),
         ["help", "doctor"] => doctor::run(&[String::from("--help")]),
@@ -88,7 +91,7 @@ fn main() -> ExitCode {
 }
 
 fn unknown_command(command: &str) -> ExitCode {
-    let known = ["serve", "bench", "challenge", "doctor", "docs", "help", "version"];
+    let known = ["serve", "top", "bench", "challenge", "doctor", "docs", "help", "version"];
     match config::nearest(command, known) {
         Some(name) => usage_error(&format!("unknown command {command:?}; did you mean {name}?")),
         None => usage_error(&format!("unknown command {command:?}; `onramp help` lists them all")),

@@ -16,9 +16,10 @@ use std::process::Command;
 const LICENSES: [&str; 7] = ["Apache-2.0", "MIT", "BSD-3-Clause", "ISC", "Unicode-3.0", "Unlicense", "Zlib"];
 
 /// Crates that are there in two versions, each with its reason.
-const TWICE: [(&str, &str); 4] = [
+const TWICE: [(&str, &str); 5] = [
     ("cpufeatures", "sha1 0.10 and proptest's generator want different ones"),
     ("getrandom", "ring wants the old one; rcgen names ring and is built without it"),
+    ("signal-hook", "crossterm, which reads the terminal, wants the old one"),
     ("untrusted", "as getrandom"),
     ("syn", "derive macros at build time"),
 ];

@@ -1,20 +1,26 @@
-//! TLS for a thread of its own that blocks: the admin port's, where nothing is fast or many.
+//! TLS for a thread of its own that blocks: the admin port's and that of its clients, where nothing is fast or many.
 
 use std::io::{self, Read, Write};
 
-use rustls::{ServerConnection, StreamOwned};
+use rustls::{ClientConnection, ServerConnection, StreamOwned};
+use rustls_pki_types::ServerName;
 
-use crate::Acceptor;
+use crate::{Acceptor, Connector};
 
-/// The server's side of a connection whose reads and writes block, as the socket's do; the socket's time limits hold. The
-/// handshake comes with the first read.
+/// One side of a connection whose reads and writes block, as the socket's do; the socket's time limits hold. The handshake comes
+/// with the first read or write.
 pub struct BlockingStream<S: Read + Write> {
-    stream: StreamOwned<ServerConnection, Ahead<S>>,
-    fingerprint: [u8; 32],
+    side: Side<S>,
+}
+
+enum Side<S: Read + Write> {
+    /// And the SHA-256 digest of the certificate that is shown.
+    Server(StreamOwned<ServerConnection, Ahead<S>>, [u8; 32]),
+    Client(StreamOwned<ClientConnection, Ahead<S>>),
 }
 
 impl<S: Read + Write> BlockingStream<S> {
-    /// On a socket from which `early` has been read already.
+    /// The server's side, on a socket from which `early` has been read already.
     ///
     /// # Errors
     /// In words for a log, where the certificate cannot be used.
@@ -22,33 +28,62 @@ impl<S: Read + Write> BlockingStream<S> {
         let shown = acceptor.shown();
         let connection = ServerConnection::new(shown.config).map_err(|error| error.to_string())?;
         let stream = StreamOwned::new(connection, Ahead { early, socket });
-        Ok(Self { stream, fingerprint: shown.fingerprint })
+        Ok(Self { side: Side::Server(stream, shown.fingerprint) })
     }
 
-    /// The SHA-256 digest of the certificate that is shown.
-    pub fn own_fingerprint(&self) -> [u8; 32] {
-        self.fingerprint
+    /// The client's side, towards a server of this name or address.
+    ///
+    /// # Errors
+    /// In words for the user, where the name cannot be one of a certificate.
+    pub fn connect(connector: &Connector, host: &str, socket: S) -> Result<Self, String> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+            format!("{host:?} is neither a host's name nor an address, so no certificate can be for it")
+        })?;
+        let connection =
+            ClientConnection::new(connector.config(), name).map_err(|error| error.to_string())?;
+        let stream = StreamOwned::new(connection, Ahead { early: Vec::new(), socket });
+        Ok(Self { side: Side::Client(stream) })
+    }
+
+    /// The SHA-256 digest of the certificate that the server's side shows; `None` on the client's.
+    pub fn own_fingerprint(&self) -> Option<[u8; 32]> {
+        match &self.side {
+            Side::Server(_, fingerprint) => Some(*fingerprint),
+            Side::Client(_) => None,
+        }
     }
 
     /// The socket, for its time limits.
     pub fn socket_mut(&mut self) -> &mut S {
-        &mut self.stream.sock.socket
+        match &mut self.side {
+            Side::Server(stream, _) => &mut stream.sock.socket,
+            Side::Client(stream) => &mut stream.sock.socket,
+        }
     }
 }
 
 impl<S: Read + Write> Read for BlockingStream<S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.read(buffer)
+        match &mut self.side {
+            Side::Server(stream, _) => stream.read(buffer),
+            Side::Client(stream) => stream.read(buffer),
+        }
     }
 }
 
 impl<S: Read + Write> Write for BlockingStream<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.write(bytes)
+        match &mut self.side {
+            Side::Server(stream, _) => stream.write(bytes),
+            Side::Client(stream) => stream.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.stream.flush()
+        match &mut self.side {
+            Side::Server(stream, _) => stream.flush(),
+            Side::Client(stream) => stream.flush(),
+        }
     }
 }
 

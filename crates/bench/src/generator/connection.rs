@@ -2,9 +2,9 @@
 
 use seam::{ConnectionId, Instant};
 
-use crate::login::Login;
 use crate::reply::ReplyReader;
 use crate::workload::encode::{Prepared, Subject};
+use login::Login;
 
 /// A connection, whether it stands or not.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use super::connection::State;
 use super::connector::LOGIN_TIMEOUT;
 use super::{Generator, NOBODY, NOTHING_WORKS, News, Phase};
 use crate::errors::{ClientError, Failure, IgnoreErrors};
-use crate::login::{Login, Session};
 use crate::reply::{Ending, Expect, ReplyReader};
 use crate::script::{connect_failure, unexpected_bytes};
 use crate::workload::encode::{Prepared, put_prepare};
+use login::{Login, Session};
 
 /// Who ended a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Generator<'_> {
                     Ok(None) if login.starts_tls() => self.outbox.start_tls(id),
                     Ok(None) => {}
                     Ok(Some(session)) => self.logged_in(now, number, id, session),
-                    Err(failure) => self.login_refused(now, number, failure),
+                    Err(error) => self.login_refused(now, number, error.into()),
                 }
             }
             State::Preparing { .. } | State::Executing { .. } | State::RollingBack { .. } => {
@@ -144,7 +144,7 @@ impl Generator<'_> {
         };
         let credentials = &self.crowd.member(number);
         if let Err(failure) = self.outbox.send(*connection, |out| login.secured(credentials, out)) {
-            self.login_refused(now, number, failure);
+            self.login_refused(now, number, failure.into());
         }
     }
 

@@ -14,9 +14,9 @@ use wire::{Capabilities, Greeting, StatusFlags};
 use super::*;
 use crate::crowd::Crowd;
 use crate::distribution::{Distribution, Random};
-use crate::login::Credentials;
 use crate::options::{Action, CommandLine};
 use crate::report::interval_line;
+use login::Credentials;
 
 /// How long bytes take in either direction, and how long an answer takes unless it says otherwise.
 const HOP: Duration = Duration::from_micros(500);

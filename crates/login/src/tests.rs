@@ -33,7 +33,7 @@ fn credentials(password: &str, private_channel: bool) -> Credentials {
 }
 
 /// Feeds messages one byte at a time; returns what was sent and the outcome of the last byte.
-fn log_in(credentials: &Credentials, messages: &[Vec<u8>]) -> (Vec<u8>, Result<Option<Session>, Failure>) {
+fn log_in(credentials: &Credentials, messages: &[Vec<u8>]) -> (Vec<u8>, Result<Option<Session>, LoginError>) {
     let mut login = Login::default();
     let mut out = Vec::new();
     let bytes = messages.concat();
@@ -103,11 +103,11 @@ fn a_refusal_keeps_the_servers_words() {
             message(2, b"\xff\x15\x04#28000Access denied for user"),
         ],
     );
-    let failure = end.unwrap_err();
-    assert_eq!((failure.code, failure.text.as_str()), (1045, "Access denied for user"));
+    let refused = |code, message: &str| LoginError::Refused { code, message: message.to_owned() };
+    assert_eq!(end.unwrap_err(), refused(1045, "Access denied for user"));
     let full = message(0, b"\xff\x10\x04Too many connections");
     let (_, end) = log_in(&credentials("", false), &[full]);
-    assert_eq!(end.unwrap_err().code, 1040);
+    assert_eq!(end.unwrap_err(), refused(1040, "Too many connections"));
 }
 
 #[test]
@@ -131,4 +131,20 @@ fn caching_sha2_sends_the_password_as_it_is_only_over_a_private_channel() {
     let mut password = pair.decrypt(&sent[sent.len() - 256..]).unwrap();
     sha2_password::mix_with_scramble(&mut password, SCRAMBLE);
     assert_eq!(password.as_slice(), b"secret\0");
+}
+
+#[test]
+fn who_sends_native_passwords_only_sends_nothing_else() {
+    let credentials = credentials("secret", false).with_tls().with_native_password_only();
+    let credentials = Credentials { tls: false, ..credentials };
+    let mut switch = Vec::new();
+    AuthSwitch { plugin: CACHING_SHA2_PASSWORD, data: SCRAMBLE }.put(&mut switch);
+    for asked in [switch, vec![MORE_DATA_HEADER, FULL_AUTHENTICATION]] {
+        let greeting = greeting(CACHING_SHA2_PASSWORD, Capabilities::NONE);
+        let (sent, end) = log_in(&credentials, &[greeting, message(2, &asked)]);
+        assert!(end.is_err(), "{end:?}");
+        let request = LoginRequest::parse(&sent[4..]).unwrap();
+        assert_eq!(request.auth_plugin, Some(NATIVE_PASSWORD));
+        assert!(!sent.windows(6).any(|window| window == b"secret"));
+    }
 }

@@ -1,7 +1,14 @@
-//! Logging in: greeting, login request, a change of method where the server asks for one, OK.
+//! A client's login on a MySQL server: greeting, login request, a change of method where the server asks for one, OK.
+//!
+//! A state machine: bytes go in and out, and whoever holds the connection sends them. For the programs here that log in somewhere as
+//! a client does.
+
+#![forbid(unsafe_code)]
 
 #[cfg(test)]
 mod tests;
+
+use std::fmt;
 
 use wire::sha2_password::{
     self, FAST_AUTHENTICATION, FULL_AUTHENTICATION, MORE_DATA_HEADER, REQUEST_PUBLIC_KEY,
@@ -12,7 +19,32 @@ use wire::{
 };
 use zeroize::Zeroizing;
 
-use crate::errors::{ClientError, Failure};
+/// Why nobody is logged in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoginError {
+    /// The server said no.
+    Refused {
+        /// Its error number.
+        code: u16,
+        /// Its words.
+        message: String,
+    },
+    /// The account wants a method that is not spoken here, or may not be used: in words for the user.
+    Method(String),
+    /// The server does not follow the protocol: in words for the user.
+    Protocol(String),
+}
+
+impl fmt::Display for LoginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { code, message } => write!(f, "error {code}: {message}"),
+            Self::Method(text) | Self::Protocol(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for LoginError {}
 
 /// Who logs in.
 #[derive(Clone)]
@@ -26,6 +58,8 @@ pub struct Credentials {
     private_channel: bool,
     /// Whether TLS comes first.
     tls: bool,
+    /// Whether a server that asks for another method than mysql_native_password is refused.
+    native_only: bool,
 }
 
 impl Credentials {
@@ -42,7 +76,15 @@ impl Credentials {
             digests,
             private_channel,
             tls: false,
+            native_only: false,
         }
+    }
+
+    /// The same, who answers with mysql_native_password and no other method: so whoever pretends to be the server never gets the
+    /// password itself.
+    #[must_use]
+    pub fn with_native_password_only(self) -> Self {
+        Self { native_only: true, ..self }
     }
 
     /// The same, inside TLS: nobody else can read it, so that the password itself may be sent.
@@ -66,30 +108,29 @@ impl Credentials {
     }
 
     /// Who it is.
-    #[cfg(test)]
     pub fn user(&self) -> &str {
         &self.user
     }
 
     /// The schema that is chosen with the login.
-    #[cfg(test)]
     pub fn schema(&self) -> Option<&str> {
         self.schema.as_deref()
     }
 
-    fn response(&self, plugin: &[u8], scramble: &[u8; 20]) -> Result<Vec<u8>, Failure> {
+    fn response(&self, plugin: &[u8], scramble: &[u8; 20]) -> Result<Vec<u8>, LoginError> {
         let Some((stage1, digest1)) = &self.digests else { return Ok(Vec::new()) };
         match plugin {
             NATIVE_PASSWORD => Ok(native_password::token(stage1, scramble).to_vec()),
+            other if self.native_only => Err(LoginError::Method(format!(
+                "the server asks for {}; only mysql_native_password is answered here, so that the password itself is never sent",
+                String::from_utf8_lossy(other)
+            ))),
             CACHING_SHA2_PASSWORD => Ok(sha2_password::token(digest1, scramble).to_vec()),
-            other => Err(Failure::new(
-                ClientError::AuthPlugin,
-                format!(
-                    "the account uses {}, which this program does not speak; give it mysql_native_password or \
-                     caching_sha2_password",
-                    String::from_utf8_lossy(other)
-                ),
-            )),
+            other => Err(LoginError::Method(format!(
+                "the account uses {}, which this program does not speak; give it mysql_native_password or \
+                 caching_sha2_password",
+                String::from_utf8_lossy(other)
+            ))),
         }
     }
 
@@ -136,7 +177,7 @@ impl Login {
         bytes: &[u8],
         credentials: &Credentials,
         out: &mut Vec<u8>,
-    ) -> Result<Option<Session>, Failure> {
+    ) -> Result<Option<Session>, LoginError> {
         self.unread.extend_from_slice(bytes);
         loop {
             let sequence = match &self.stage {
@@ -154,7 +195,8 @@ impl Login {
             };
             if message.payload.first() == Some(&ERR_HEADER) {
                 let error = ErrPacket::parse(&message.payload).map_err(in_login)?;
-                return Err(Failure::from(error));
+                let message = String::from_utf8_lossy(error.message).into_owned();
+                return Err(LoginError::Refused { code: error.code, message });
             }
             let next = message.last_sequence.wrapping_add(1);
             match std::mem::take(&mut self.stage) {
@@ -186,7 +228,7 @@ impl Login {
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn secured(&mut self, credentials: &Credentials, out: &mut Vec<u8>) -> Result<(), Failure> {
+    pub fn secured(&mut self, credentials: &Credentials, out: &mut Vec<u8>) -> Result<(), LoginError> {
         if let Stage::StartingTls { greeting, sequence } = &self.stage {
             self.stage = greeted(greeting, *sequence, credentials, out)?;
         }
@@ -195,10 +237,10 @@ impl Login {
 }
 
 /// Appends the request. Returns the number of what follows.
-fn ask_for_tls(greeting: &[u8], sequence: u8, out: &mut Vec<u8>) -> Result<u8, Failure> {
+fn ask_for_tls(greeting: &[u8], sequence: u8, out: &mut Vec<u8>) -> Result<u8, LoginError> {
     let greeting = Greeting::parse(greeting).map_err(in_login)?;
     if !greeting.capabilities.contains(Capabilities::SSL) {
-        return Err(Failure::new(ClientError::Handshake, String::from("the server does not offer TLS")));
+        return Err(LoginError::Protocol(String::from("the server does not offer TLS")));
     }
     let request = LoginRequest {
         capabilities: wanted(&greeting),
@@ -240,7 +282,7 @@ fn greeted(
     sequence: u8,
     credentials: &Credentials,
     out: &mut Vec<u8>,
-) -> Result<Stage, Failure> {
+) -> Result<Stage, LoginError> {
     let greeting = Greeting::parse(payload).map_err(in_login)?;
     let deprecate_eof = greeting.capabilities.contains(Capabilities::DEPRECATE_EOF);
     let secured = if credentials.tls { Capabilities::SSL } else { Capabilities::NONE };
@@ -248,7 +290,7 @@ fn greeted(
     // A method that we do not speak is the server's default and need not be the account's: the server asks for the
     // account's own when we answer with another.
     let plugin = match greeting.auth_plugin {
-        CACHING_SHA2_PASSWORD => CACHING_SHA2_PASSWORD,
+        CACHING_SHA2_PASSWORD if !credentials.native_only => CACHING_SHA2_PASSWORD,
         _ => NATIVE_PASSWORD,
     };
     let response = credentials.response(plugin, &greeting.scramble)?;
@@ -277,7 +319,7 @@ fn answered(
     scramble: &mut [u8; 20],
     credentials: &Credentials,
     out: &mut Vec<u8>,
-) -> Result<Option<u8>, Failure> {
+) -> Result<Option<u8>, LoginError> {
     let mut put = |bytes: &[u8]| Some(put_payload(out, sequence, |payload| payload.extend_from_slice(bytes)));
     match payload {
         [OK_HEADER, ..] => Ok(None),
@@ -288,6 +330,9 @@ fn answered(
         }
         // https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html
         [MORE_DATA_HEADER, FAST_AUTHENTICATION] => Ok(Some(sequence)),
+        [MORE_DATA_HEADER, ..] if credentials.native_only => {
+            Err(in_login(WireError::Malformed { what: "answer to the login request" }))
+        }
         [MORE_DATA_HEADER, FULL_AUTHENTICATION] if credentials.private_channel => {
             Ok(put(&credentials.terminated()))
         }
@@ -296,7 +341,7 @@ fn answered(
             let mut mixed = credentials.terminated();
             sha2_password::mix_with_scramble(&mut mixed, scramble);
             let encrypted = keys::encrypt(public_key, &mixed)
-                .map_err(|error| Failure::new(ClientError::AuthPlugin, format!("during login: {error}")))?;
+                .map_err(|error| LoginError::Method(format!("during login: {error}")))?;
             Ok(put(&encrypted))
         }
         _ => Err(in_login(WireError::Malformed { what: "answer to the login request" })),
@@ -311,6 +356,6 @@ fn put_payload(out: &mut Vec<u8>, sequence: u8, put: impl FnOnce(&mut Vec<u8>)) 
     sequence
 }
 
-fn in_login(error: WireError) -> Failure {
-    Failure::new(ClientError::Handshake, format!("during login: {error}"))
+fn in_login(error: WireError) -> LoginError {
+    LoginError::Protocol(format!("during login: {error}"))
 }

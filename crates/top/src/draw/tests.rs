@@ -1,0 +1,217 @@
+use ratatui_core::backend::TestBackend;
+use ratatui_core::terminal::Terminal;
+
+use super::*;
+use crate::snapshot::{Snapshot, Table, Value};
+use crate::tabs::Tab;
+use crate::view::tests::{recorded, view};
+use crate::view::{Action, Key};
+
+fn drawn(view: &View, now: u64, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(view, now, frame.area(), frame.buffer_mut())).unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    (0..height).map(line).collect()
+}
+
+fn screen(view: &View, width: u16, height: u16) -> Vec<String> {
+    drawn(view, view.look.as_ref().map_or(0, |look| look.at), width, height)
+}
+
+#[test]
+fn the_header_says_how_much_is_done() {
+    let mut view = view();
+    view.take(recorded().remove(1));
+    let lines = screen(&view, 80, 24);
+    assert!(lines[0].starts_with("onramp top  db1:33062  up 1m"), "{}", lines[0]);
+    assert!(
+        lines[1].contains("statements/s  running ") && lines[1].contains(" of 4 permits (fixed)"),
+        "{}",
+        lines[1]
+    );
+    assert!(lines[2].starts_with("clients 20 of 100.0k  backends 20"), "{}", lines[2]);
+    assert!(lines[3].contains("1 clients 2 queue ") && lines[3].contains(" 8 limits"), "{}", lines[3]);
+    assert!(lines[4].starts_with("ID         USER"), "{}", lines[4]);
+    assert!(lines[5].starts_with("10737418"), "{}", lines[5]);
+    assert!(lines[23].starts_with("q quit  h help"), "{}", lines[23]);
+}
+
+#[test]
+fn old_figures_are_called_old() {
+    let mut view = view();
+    let at = view.look.as_ref().unwrap().at;
+    assert!(!drawn(&view, at + 2_000, 100, 24)[0].contains("no data"));
+    assert!(drawn(&view, at + 7_300, 100, 24)[0].contains("[no data for 7 s]"));
+    view.fail("connection refused\x1b[2J".to_owned());
+    let first = &drawn(&view, at + 1_000, 100, 24)[0];
+    assert!(first.contains("[no data for 1 s] connection refused?[2J"), "{first}");
+    // Figures stay, so that they can be read meanwhile.
+    assert!(drawn(&view, at + 1_000, 100, 24)[5].starts_with("10737418"));
+}
+
+#[test]
+fn holders_stand_above_those_who_wait() {
+    let mut view = view();
+    view.press(Key::Char('4'));
+    let lines = screen(&view, 80, 24);
+    let rows: Vec<&str> = lines[5..8].iter().map(|line| &line[..20]).collect();
+    assert!(rows[0].starts_with("1073741828 "), "{rows:?}");
+    assert!(rows[1].starts_with("`- 1073741838"), "{rows:?}");
+    assert!(rows[2].starts_with("   `- 1073741839"), "{rows:?}");
+}
+
+#[test]
+fn a_selected_row_is_on_the_screen() {
+    let mut view = view();
+    view.press(Key::Char('3'));
+    view.press(Key::End);
+    let last = view.lines().len() - 1;
+    assert!(last > 4, "the recording has statements");
+    assert_eq!(view.cursor().line, last);
+    let count = |line: &str| line.split_whitespace().nth(1).unwrap_or_default().to_owned();
+    let all = screen(&view, 100, 40);
+    let few = screen(&view, 100, 8);
+    // Two lines for rows remain between headings and foot.
+    assert_eq!(count(&few[6]), count(&all[5 + last]));
+}
+
+#[test]
+fn no_size_is_too_small() {
+    for tab in "12345678".chars() {
+        for keys in ["", "h", "k", "/x"] {
+            let mut view = view();
+            view.press(Key::Char(tab));
+            for key in keys.chars() {
+                view.press(Key::Char(key));
+            }
+            for (width, height) in
+                [(1, 1), (2, 30), (300, 1), (10, 3), (40, 12), (40, 24), (80, 24), (200, 60), (20, 6)]
+            {
+                drawn(&view, u64::MAX, width, height);
+                for _ in 0..20 {
+                    view.press(Key::Right);
+                }
+                drawn(&view, 0, width, height);
+            }
+        }
+    }
+}
+
+#[test]
+fn narrow_screens_have_what_matters_most() {
+    let lines = screen(&view(), 40, 24);
+    assert!(lines.iter().all(|line| line.chars().count() <= 40));
+    assert!(lines[4].starts_with("ID         USER         STATE"), "{}", lines[4]);
+    assert!(lines[3].contains("1 clients") && lines[3].contains(" 8"), "{}", lines[3]);
+}
+
+#[test]
+fn statements_are_on_the_screen_where_it_is_wide_enough() {
+    let mut view = view();
+    for tab in "123".chars() {
+        view.press(Key::Char(tab));
+        let heading = &screen(&view, 80, 24)[4];
+        assert!(heading.ends_with("STATEMENT") || heading.ends_with("TEXT"), "{heading}");
+        assert!(!screen(&view, 50, 24)[4].contains("TEXT"));
+    }
+    let heading = &screen(&view, 300, 24)[4];
+    assert!(heading.contains("CHANGED DIGEST") && heading.ends_with("TEXT"), "{heading}");
+}
+
+#[test]
+fn columns_on_the_right_come_with_an_arrow_key() {
+    let mut view = view();
+    assert!(!screen(&view, 80, 24)[4].contains("DIGEST"));
+    for _ in 0..13 {
+        view.press(Key::Right);
+    }
+    let heading = &screen(&view, 80, 24)[4];
+    assert!(
+        heading.starts_with("ID ") && heading.contains("DIGEST") && heading.contains("STATEMENT"),
+        "{heading}"
+    );
+}
+
+#[test]
+fn a_question_says_who_it_is_about() {
+    let mut view = view();
+    view.press(Key::Char('k'));
+    let Mode::Question(kill) = view.mode.clone() else { panic!("no question") };
+    let text = screen(&view, 40, 24).join(" ");
+    assert!(text.contains(&format!("KILL client {}", kill.client)), "{text}");
+    assert!(text.contains("y: yes, any other key: no"), "{text}");
+    assert!(matches!(view.press(Key::Char('y')), Action::Kill(_)));
+    assert!(screen(&view, 80, 24)[23].starts_with("KILL 10737418"));
+}
+
+#[test]
+fn nothing_that_came_over_the_network_is_obeyed() {
+    let hostile = "\x1b]0;title\x07\x1b[2J\u{9b}31m\r\nDROP\u{202e}\u{200b}\x7f";
+    let mut look = Snapshot { at: 1, ..Snapshot::default() };
+    for tab in Tab::ALL {
+        let columns: Vec<String> = tab.columns().iter().map(|column| column.name.to_owned()).collect();
+        let row = |_| columns.iter().map(|_| Value::Text(hostile.to_owned())).collect();
+        look.tables.insert(tab.name().to_owned(), Table { rows: (0..3).map(row).collect(), columns });
+    }
+    for name in ["Uptime", "Onramp_multiplexed_percent", "Queries"] {
+        look.status.insert(name.to_owned(), hostile.to_owned());
+    }
+    look.options.insert("permits".to_owned(), hostile.to_owned());
+    look.troubles.insert("workers".to_owned(), hostile.to_owned());
+    let plain = |text: &str| !text.chars().any(crate::format::is_hostile);
+    assert!(crate::once::text(&look).lines().all(plain));
+    assert!(crate::once::json(&look).lines().all(plain));
+    let mut view =
+        View::new(Source::Live { target: hostile.to_owned(), recording: Some(hostile.to_owned()) }, true);
+    view.take(look);
+    view.message = Some(hostile.to_owned());
+    for tab in "12345678".chars() {
+        for line in screen(&view, 200, 30) {
+            assert!(plain(&line), "{line:?}");
+        }
+        view.press(Key::Char(tab));
+    }
+    view.press(Key::Char('/'));
+    view.fail(hostile.to_owned());
+    assert!(screen(&view, 200, 30).iter().all(|line| plain(line)));
+}
+
+#[test]
+fn without_colours_there_are_none() {
+    let coloured = |colours: bool| {
+        let mut view = view();
+        view.colours = colours;
+        view.fail("gone".to_owned());
+        let mut terminal = Terminal::new(TestBackend::new(100, 30)).unwrap();
+        terminal.draw(|frame| draw(&view, 0, frame.area(), frame.buffer_mut())).unwrap();
+        let cells = terminal.backend().buffer().content().iter();
+        cells.filter(|cell| cell.fg != ratatui_core::style::Color::Reset).count()
+    };
+    assert_eq!(coloured(false), 0);
+    assert!(coloured(true) > 0);
+}
+
+#[test]
+fn a_recording_says_where_it_is() {
+    let source = Source::Replay { file: "night.jsonl".to_owned(), position: 1, count: 3, playing: true };
+    let mut view = View::new(source, false);
+    let looks = recorded();
+    view.show(Some(&looks[0]), looks[1].clone());
+    let lines = drawn(&view, u64::MAX, 100, 24);
+    assert!(lines[0].contains(" UTC  2 of 3, playing") && lines[0].ends_with("night.jsonl"), "{}", lines[0]);
+    assert!(!lines[0].contains("no data"));
+    assert!(lines[1].contains("statements/s") && !lines[1].starts_with('-'), "{}", lines[1]);
+}
+
+#[test]
+fn once_has_every_table_as_text_and_as_json() {
+    let look = recorded().remove(0);
+    let text = crate::once::text(&look);
+    for tab in Tab::ALL {
+        assert!(text.contains(&format!("\n# {}\n", tab.name())), "{}", tab.name());
+    }
+    assert!(text.contains("`- 1073741838"));
+    let json: serde_json::Value = serde_json::from_str(&crate::once::json(&look)).unwrap();
+    assert_eq!(Snapshot::from_json(&json).unwrap(), look);
+}

@@ -1,0 +1,113 @@
+//! Values as people read them, and nothing in them that a terminal would obey.
+
+/// Whether a character is not shown but obeyed: control characters, and marks that turn the direction of text or have no width.
+pub fn is_hostile(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        )
+}
+
+/// A text that a terminal only shows: blanks in the place of line ends and tabs, `?` in that of each other character that
+/// [`is_hostile`].
+pub fn clean(text: &str) -> String {
+    let shown = |character: char| match character {
+        '\n' | '\r' | '\t' => ' ',
+        character if is_hostile(character) => '?',
+        character => character,
+    };
+    text.chars().map(shown).collect()
+}
+
+/// A time in microseconds, in at most seven columns: `850us`, `12.3ms`, `4.56s`, `3m05s`, `2h03m`, `5d04h`.
+pub fn duration(us: i64) -> String {
+    let us = us.max(0);
+    let seconds = us / 1_000_000;
+    match us {
+        0..1_000 => format!("{us}us"),
+        1_000..100_000 => format!("{:.1}ms", tenths(us, 100)),
+        100_000..1_000_000 => format!("{}ms", us / 1_000),
+        1_000_000..60_000_000 => format!("{:.1}s", tenths(us, 100_000)),
+        _ if seconds < 3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ if seconds < 86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// Cut, not rounded, so that 59.99 s is not shown as 60.0 s.
+fn tenths(us: i64, tenth: i64) -> f64 {
+    (us / tenth) as f64 / 10.0
+}
+
+/// A number in at most seven columns: up to 99,999 as it is, then with `k`, `M`, `G`, `T`.
+pub fn count(number: i64) -> String {
+    let mut scaled = number as f64;
+    if number.unsigned_abs() < 100_000 {
+        return number.to_string();
+    }
+    for unit in ["k", "M", "G", "T", "P"] {
+        scaled /= 1000.0;
+        if scaled.abs() < 1000.0 {
+            return format!("{scaled:.1}{unit}");
+        }
+    }
+    format!("{scaled:.0}E")
+}
+
+/// Milliseconds since 1970 as `2026-11-27 11:43:06`, in UTC.
+pub fn utc(at: u64) -> String {
+    let seconds = at / 1000;
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+/// The date so many days after 1970-01-01, in the calendar's rule: years of 365 days, and leap years each fourth, but for each
+/// hundredth that is no four hundredth.
+fn date(days: u64) -> (u64, u64, u64) {
+    // Years that begin in March, so that the leap day is the last; the first of them was the year 0.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let in_month = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + next, month, in_month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_terminals_obey_is_taken_out() {
+        assert_eq!(clean("a\x1b[31mb\x07\u{9b}2J\n\tc\u{202e}d\x7f\0"), "a?[31mb??2J  c?d??");
+        assert_eq!(clean("sélect 'ü' 日本"), "sélect 'ü' 日本");
+    }
+
+    #[test]
+    fn times_are_short() {
+        let texts = [0, 999, 1_000, 99_999, 850_000, 59_999_999, 60_000_000, 3_599_999_999, 7_380_000_000];
+        let shown = texts.map(duration);
+        assert_eq!(shown, ["0us", "999us", "1.0ms", "99.9ms", "850ms", "59.9s", "1m00s", "59m59s", "2h03m"]);
+        assert_eq!(duration(5 * 86_400_000_000 + 4 * 3_600_000_000), "5d04h");
+        assert_eq!(duration(-5), "0us");
+        duration(i64::MAX);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([0, 99_999, 100_000, 12_345_678, -7].map(count), ["0", "99999", "100.0k", "12.3M", "-7"]);
+        assert!(count(i64::MAX).len() <= 7 && count(i64::MIN).len() <= 8);
+    }
+
+    #[test]
+    fn times_of_the_calendar() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00");
+        assert_eq!(utc(951_782_400_000), "2000-02-29 00:00:00");
+        assert_eq!(utc(1_767_225_599_999), "2025-12-31 23:59:59");
+        utc(u64::MAX);
+    }
+}

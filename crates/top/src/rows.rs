@@ -1,0 +1,144 @@
+//! Which rows of a table are shown, in which order, and what stands in each column.
+
+use std::cmp::Ordering;
+
+use crate::format::{clean, count, duration};
+use crate::lock_tree;
+use crate::snapshot::{Table, Value};
+use crate::tabs::{Column, Kind, Tab};
+
+/// How a table is to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The column that orders it.
+    pub sort: usize,
+    /// Whether the largest values come first.
+    pub descending: bool,
+}
+
+/// A line on the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The row that it shows; `None` for somebody of whom only a number is known.
+    pub row: Option<usize>,
+    /// What stands before the first column: the branches of a tree.
+    pub branch: String,
+    /// What is known where there is no row.
+    pub note: String,
+}
+
+/// The lines of a tab, from the rows that hold `filter` in any of its columns.
+pub fn lines(tab: Tab, table: &Table, order: &Order, filter: &str) -> Vec<Line> {
+    let columns = tab.columns();
+    let places: Vec<Option<usize>> = columns.iter().map(|column| table.column(column.name)).collect();
+    let wanted = filter.to_ascii_lowercase();
+    let holds = |row: &[Value]| {
+        wanted.is_empty()
+            || places.iter().flatten().any(|place| row[*place].text().to_ascii_lowercase().contains(&wanted))
+    };
+    let mut shown: Vec<usize> = (0..table.rows.len()).filter(|row| holds(&table.rows[*row])).collect();
+    if let Some(place) = places.get(order.sort).copied().flatten() {
+        let by = |row: &usize| &table.rows[*row][place];
+        // Equal rows stay in the order in which they came.
+        shown.sort_by(|a, b| {
+            let ascending = compare(by(a), by(b));
+            if order.descending { ascending.reverse() } else { ascending }
+        });
+    }
+    if tab == Tab::Locks {
+        return lock_tree::lines(table, &shown);
+    }
+    shown.into_iter().map(|row| Line { row: Some(row), branch: String::new(), note: String::new() }).collect()
+}
+
+/// As SQLite orders values: nothing, numbers, texts.
+fn compare(a: &Value, b: &Value) -> Ordering {
+    let rank = |value: &Value| match value {
+        Value::Null => 0,
+        Value::Integer(_) | Value::Real(_) => 1,
+        Value::Text(_) => 2,
+    };
+    match (a, b) {
+        (Value::Integer(a), Value::Integer(b)) => a.cmp(b),
+        (Value::Text(a), Value::Text(b)) => a.cmp(b),
+        _ => match (real(a), real(b)) {
+            (Some(a), Some(b)) => a.total_cmp(&b),
+            _ => rank(a).cmp(&rank(b)),
+        },
+    }
+}
+
+fn real(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(number) => Some(*number as f64),
+        Value::Real(number) => Some(*number),
+        Value::Null | Value::Text(_) => None,
+    }
+}
+
+/// A value as a column shows it; nothing in it moves a cursor.
+pub fn cell(column: &Column, value: &Value) -> String {
+    match (column.kind, value) {
+        (_, Value::Null) => String::new(),
+        (Kind::Count, Value::Integer(number)) => count(*number),
+        (Kind::Time, Value::Integer(us)) => duration(*us),
+        (Kind::Flag, Value::Integer(0)) => String::new(),
+        (Kind::Flag, Value::Integer(_)) => String::from("yes"),
+        (_, value) => clean(&value.text()),
+    }
+}
+
+/// Whether a column's values stand at its right end, as numbers do.
+pub fn is_right(column: &Column) -> bool {
+    matches!(column.kind, Kind::Count | Kind::Time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let row =
+            |id: i64, user: &str, busy: Value| vec![Value::Integer(id), Value::Text(user.to_owned()), busy];
+        Table {
+            columns: ["id", "user", "busy_us"].map(String::from).to_vec(),
+            rows: vec![
+                row(1, "app", Value::Null),
+                row(2, "Report", Value::Integer(5)),
+                row(3, "app", Value::Integer(70_000)),
+            ],
+        }
+    }
+
+    fn shown(order: &Order, filter: &str) -> Vec<usize> {
+        lines(Tab::Clients, &table(), order, filter).iter().filter_map(|line| line.row).collect()
+    }
+
+    #[test]
+    fn rows_are_ordered_as_sqlite_does() {
+        let (sort, descending) = Tab::Clients.order();
+        assert_eq!(shown(&Order { sort, descending }, ""), [2, 1, 0]);
+        assert_eq!(shown(&Order { sort, descending: false }, ""), [0, 1, 2]);
+        // By a column that the snapshot does not have: as they came.
+        assert_eq!(shown(&Order { sort: 6, descending: true }, ""), [0, 1, 2]);
+        assert_eq!(shown(&Order { sort: 99, descending: true }, ""), [0, 1, 2]);
+    }
+
+    #[test]
+    fn filters_look_into_every_column() {
+        let order = Order { sort: 0, descending: false };
+        assert_eq!(shown(&order, "rePORT"), [1]);
+        assert_eq!(shown(&order, "7000"), [2]);
+        assert!(shown(&order, "nobody").is_empty());
+    }
+
+    #[test]
+    fn values_are_shown_by_their_kind() {
+        let column = |name: &str| Tab::Clients.columns().iter().find(|column| column.name == name).unwrap();
+        assert_eq!(cell(column("busy_us"), &Value::Integer(70_000)), "70.0ms");
+        assert_eq!(cell(column("holds_locks"), &Value::Integer(1)), "yes");
+        assert_eq!(cell(column("holds_locks"), &Value::Integer(0)), "");
+        assert_eq!(cell(column("user"), &Value::Text("a\x1b[2J".to_owned())), "a?[2J");
+        assert_eq!(cell(column("id"), &Value::Integer(1_073_741_825)), "1073741825");
+    }
+}

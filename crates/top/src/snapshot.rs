@@ -1,0 +1,252 @@
+//! One look at an Onramp: what its tables held, as they were asked for. A line of JSON and back.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Number, Value as Json, json};
+
+/// A value of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// NULL, or a column that is not there.
+    Null,
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction.
+    Real(f64),
+    /// Text, as it came: [`crate::format::clean`] comes before a terminal.
+    Text(String),
+}
+
+impl Value {
+    /// The number, where it is a whole one.
+    pub fn integer(&self) -> Option<i64> {
+        match self {
+            Self::Integer(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// As text; empty for NULL.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Null => String::new(),
+            Self::Integer(number) => number.to_string(),
+            Self::Real(number) => number.to_string(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+
+    fn to_json(&self) -> Json {
+        match self {
+            Self::Null => Json::Null,
+            Self::Integer(number) => Json::from(*number),
+            Self::Real(number) => Number::from_f64(*number).map_or(Json::Null, Json::Number),
+            Self::Text(text) => Json::from(text.as_str()),
+        }
+    }
+
+    fn from_json(json: &Json) -> Self {
+        match json {
+            Json::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(integer), _) => Self::Integer(integer),
+                (None, Some(real)) => Self::Real(real),
+                (None, None) => Self::Null,
+            },
+            Json::String(text) => Self::Text(text.clone()),
+            Json::Bool(truth) => Self::Integer(i64::from(*truth)),
+            _ => Self::Null,
+        }
+    }
+}
+
+/// A result: columns by name, and rows with a value for each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// Names of the columns, in order.
+    pub columns: Vec<String>,
+    /// The rows, each as long as `columns`.
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl Table {
+    /// Where a column stands.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column == name)
+    }
+}
+
+/// One look.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// When it was complete, in milliseconds since 1970 (UTC).
+    pub at: u64,
+    /// How long it took, in milliseconds.
+    pub took: u64,
+    /// Counters and measures by name, as `SHOW STATUS` has them.
+    pub status: BTreeMap<String, String>,
+    /// Options by name, those that the header shows.
+    pub options: BTreeMap<String, String>,
+    /// Tables by name, those that were asked for.
+    pub tables: BTreeMap<String, Table>,
+    /// What could not be told of tables, by name, and of workers that did not answer in time.
+    pub troubles: BTreeMap<String, String>,
+}
+
+impl Snapshot {
+    /// A counter or measure that is a whole number.
+    pub fn number(&self, variable: &str) -> Option<i64> {
+        self.status.get(variable)?.parse().ok()
+    }
+
+    /// As JSON: an object with `at_ms`, `took_ms`, `status`, `options`, `tables` (each a list of objects, where NULLs are left out)
+    /// and `troubles`.
+    pub fn to_json(&self) -> Json {
+        let words = |map: &BTreeMap<String, String>| -> Json {
+            map.iter()
+                .map(|(name, value)| (name.clone(), Json::from(value.as_str())))
+                .collect::<Map<_, _>>()
+                .into()
+        };
+        let status: Map<_, _> = self
+            .status
+            .iter()
+            .map(|(name, value)| {
+                (name.clone(), value.parse::<i64>().map_or_else(|_| Json::from(value.as_str()), Json::from))
+            })
+            .collect();
+        let tables: Map<_, _> = self.tables.iter().map(|(name, table)| (name.clone(), rows(table))).collect();
+        json!({
+            "at_ms": self.at,
+            "took_ms": self.took,
+            "status": status,
+            "options": words(&self.options),
+            "tables": tables,
+            "troubles": words(&self.troubles),
+        })
+    }
+
+    /// From what [`Self::to_json`] makes; what is missing is empty.
+    ///
+    /// # Errors
+    /// A sentence for the user, where it is no such object.
+    pub fn from_json(json: &Json) -> Result<Self, String> {
+        let at = json.get("at_ms").and_then(Json::as_u64).ok_or("it has no at_ms, the time of a look")?;
+        let words = |name: &str| -> BTreeMap<String, String> {
+            let map = json.get(name).and_then(Json::as_object);
+            let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            map.into_iter().flatten().map(|(name, value)| (name.clone(), text(value))).collect()
+        };
+        let mut tables = BTreeMap::new();
+        for (name, rows) in json.get("tables").and_then(Json::as_object).into_iter().flatten() {
+            let rows = rows.as_array().ok_or_else(|| format!("its table {name} is no list"))?;
+            tables.insert(name.clone(), table(rows));
+        }
+        Ok(Self {
+            at,
+            took: json.get("took_ms").and_then(Json::as_u64).unwrap_or(0),
+            status: words("status"),
+            options: words("options"),
+            tables,
+            troubles: words("troubles"),
+        })
+    }
+
+    /// A line of JSON, without its end. No character in it can move a terminal's cursor or change what it shows: JSON escapes those of
+    /// ASCII, and here all further ones are.
+    pub fn to_line(&self) -> String {
+        escaped(&self.to_json().to_string())
+    }
+}
+
+/// Control characters beyond ASCII's first 32 and marks that turn the direction of text, as JSON writes them. Outside of strings JSON has none.
+pub fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character != '\n' && crate::format::is_hostile(character) {
+            // All of them are below U+10000.
+            text.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
+fn rows(table: &Table) -> Json {
+    let object = |row: &Vec<Value>| -> Json {
+        let pairs = table.columns.iter().zip(row).filter(|(_, value)| **value != Value::Null);
+        pairs.map(|(name, value)| (name.clone(), value.to_json())).collect::<Map<_, _>>().into()
+    };
+    table.rows.iter().map(object).collect()
+}
+
+fn table(rows: &[Json]) -> Table {
+    let mut columns: Vec<String> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in rows.iter().filter_map(Json::as_object).flat_map(Map::keys) {
+        if !places.contains_key(name.as_str()) {
+            places.insert(name, columns.len());
+            columns.push(name.clone());
+        }
+    }
+    let row = |json: &Json| {
+        let value = |name: &String| json.get(name).map_or(Value::Null, Value::from_json);
+        columns.iter().map(value).collect()
+    };
+    let rows = rows.iter().map(row).collect();
+    Table { columns, rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot() -> Snapshot {
+        let table = Table {
+            columns: ["id", "text", "share"].map(String::from).to_vec(),
+            rows: vec![
+                vec![
+                    Value::Integer(1),
+                    Value::Text("a\u{9b}31m\u{1b}[2J\u{202e}".to_owned()),
+                    Value::Real(0.5),
+                ],
+                vec![Value::Integer(-2), Value::Null, Value::Null],
+            ],
+        };
+        Snapshot {
+            at: 1_700_000_000_123,
+            took: 7,
+            status: [("Queries", "42"), ("Word", "x")].map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
+            options: BTreeMap::from([("permits".to_owned(), "auto".to_owned())]),
+            tables: BTreeMap::from([("clients".to_owned(), table)]),
+            troubles: BTreeMap::from([("pins".to_owned(), "error 1146".to_owned())]),
+        }
+    }
+
+    #[test]
+    fn a_line_is_read_back() {
+        let line = snapshot().to_line();
+        let read = Snapshot::from_json(&serde_json::from_str(&line).unwrap()).unwrap();
+        // JSON's objects have no order.
+        let mut columns = read.tables["clients"].columns.clone();
+        columns.sort();
+        assert_eq!(columns, ["id", "share", "text"]);
+        assert_eq!(read.to_json(), snapshot().to_json());
+        assert_eq!(read.number("Queries"), Some(42));
+    }
+
+    #[test]
+    fn a_line_holds_nothing_that_a_terminal_obeys() {
+        let line = snapshot().to_line();
+        assert!(!line.chars().any(char::is_control), "{line}");
+        assert!(!line.contains('\u{202e}'));
+    }
+
+    #[test]
+    fn what_is_no_snapshot_is_said() {
+        for text in ["{}", "[]", "3", r#"{"at_ms":"x"}"#, r#"{"at_ms":1,"tables":{"clients":3}}"#] {
+            assert!(Snapshot::from_json(&serde_json::from_str(text).unwrap()).is_err(), "{text}");
+        }
+        assert!(Snapshot::from_json(&json!({"at_ms": 1, "tables": {"clients": [3, {"id": []}]}})).is_ok());
+    }
+}

@@ -1,0 +1,308 @@
+//! The tabs: what each asks of the admin port, and how its columns are shown.
+
+/// What is shown at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tab {
+    /// Clients, those at work first.
+    Clients,
+    /// Statements that wait.
+    Queue,
+    /// Kinds of statements, with what they cost.
+    Statements,
+    /// Who holds locks, and who waits behind them.
+    Locks,
+    /// Why clients keep backends.
+    Pins,
+    /// Connections to the server.
+    Backends,
+    /// The log's last lines.
+    Events,
+    /// How near the bounds are.
+    Limits,
+}
+
+/// How a column's values are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// As they are.
+    Text,
+    /// Whole numbers that name something: in full.
+    Id,
+    /// Whole numbers that count something: shortened.
+    Count,
+    /// Microseconds.
+    Time,
+    /// 0 or 1: nothing or `yes`.
+    Flag,
+}
+
+/// A column of a tab.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its name in the result, and in the table where `expression` is `None`.
+    pub name: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// How its values are shown.
+    pub kind: Kind,
+    /// Columns of the terminal; the last column of a tab takes all that are left.
+    pub width: u16,
+    /// SQL that makes it, where it is no column of the table.
+    pub expression: Option<&'static str>,
+}
+
+const fn column(name: &'static str, title: &'static str, kind: Kind, width: u16) -> Column {
+    Column { name, title, kind, width, expression: None }
+}
+
+impl Tab {
+    /// All of them, in their order.
+    pub const ALL: [Self; 8] = [
+        Self::Clients,
+        Self::Queue,
+        Self::Statements,
+        Self::Locks,
+        Self::Pins,
+        Self::Backends,
+        Self::Events,
+        Self::Limits,
+    ];
+
+    /// Its name on the screen, in snapshots and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clients => "clients",
+            Self::Queue => "queue",
+            Self::Statements => "statements",
+            Self::Locks => "locks",
+            Self::Pins => "pins",
+            Self::Backends => "backends",
+            Self::Events => "events",
+            Self::Limits => "limits",
+        }
+    }
+
+    /// Its place in [`Self::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// What it selects from, with a condition where not all rows are wanted.
+    pub fn source(self) -> &'static str {
+        match self {
+            Self::Clients => "clients",
+            Self::Queue => "queues",
+            Self::Statements => "statements",
+            Self::Locks => {
+                "clients WHERE (holds_locks OR blocks_others OR waits_for_client IS NOT NULL \
+                 OR waits_for_thread IS NOT NULL)"
+            }
+            Self::Pins => "pins",
+            Self::Backends => "backends",
+            Self::Events => "events",
+            Self::Limits => "limits",
+        }
+    }
+
+    /// Its columns, the most important first: narrow terminals show fewer.
+    pub fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Clients => &CLIENTS,
+            Self::Queue => &QUEUE,
+            Self::Statements => &STATEMENTS,
+            Self::Locks => &LOCKS,
+            Self::Pins => &PINS,
+            Self::Backends => &BACKENDS,
+            Self::Events => &EVENTS,
+            Self::Limits => &LIMITS,
+        }
+    }
+
+    /// The column that orders it at first, and whether the largest values come first.
+    pub fn order(self) -> (usize, bool) {
+        let by = |name: &str, descending| {
+            let place = self.columns().iter().position(|column| column.name == name);
+            (place.unwrap_or(0), descending)
+        };
+        match self {
+            Self::Clients => by("busy_us", true),
+            Self::Queue => by("position", false),
+            Self::Statements => by("time_us", true),
+            Self::Locks => by("blocks_others", true),
+            Self::Pins => by("clients", true),
+            Self::Backends => by("running_us", true),
+            Self::Events => by("number", true),
+            Self::Limits => by("percent", true),
+        }
+    }
+
+    /// The column that names a row from one look to the next.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Clients | Self::Locks => "id",
+            Self::Queue => "client",
+            Self::Statements => "digest",
+            Self::Pins => "reason",
+            Self::Backends => "thread_id",
+            Self::Events => "number",
+            Self::Limits => "bounds",
+        }
+    }
+
+    /// The column with the client that KILL is about, where rows have one.
+    pub fn client(self) -> Option<&'static str> {
+        match self {
+            Self::Clients | Self::Locks => Some("id"),
+            Self::Queue | Self::Backends => Some("client"),
+            Self::Statements | Self::Pins | Self::Events | Self::Limits => None,
+        }
+    }
+}
+
+/// How long whatever a client does has taken: waiting and running count, idling does not.
+const BUSY: Column = Column {
+    name: "busy_us",
+    title: "BUSY",
+    kind: Kind::Time,
+    width: 7,
+    expression: Some("coalesce(running_us, queued_us)"),
+};
+
+/// The text of the digest, with `?` in the place of literals. It is asked for apart, for the rows that came and once for each digest
+/// ([`crate::texts`]): the table of digests is as long as that of clients.
+const TEXT: Column =
+    Column { name: "text", title: "STATEMENT", kind: Kind::Text, width: 60, expression: Some("NULL") };
+
+const CLIENTS: [Column; 16] = [
+    column("id", "ID", Kind::Id, 10),
+    column("user", "USER", Kind::Text, 12),
+    column("state", "STATE", Kind::Text, 9),
+    BUSY,
+    column("transaction_us", "TRX", Kind::Time, 7),
+    column("idle_us", "IDLE", Kind::Time, 7),
+    column("pins", "PINS", Kind::Text, 12),
+    column("address", "ADDRESS", Kind::Text, 21),
+    column("schema_name", "SCHEMA", Kind::Text, 12),
+    column("queue", "QUEUE", Kind::Text, 8),
+    column("holds_locks", "LOCKS", Kind::Flag, 5),
+    column("blocks_others", "BLOCKS", Kind::Flag, 6),
+    column("waits_for_client", "WAITS FOR", Kind::Id, 10),
+    column("backend", "BACKEND", Kind::Id, 8),
+    column("digest", "DIGEST", Kind::Text, 16),
+    TEXT,
+];
+
+const QUEUE: [Column; 8] = [
+    column("position", "POS", Kind::Id, 6),
+    column("client", "CLIENT", Kind::Id, 10),
+    column("queue", "QUEUE", Kind::Text, 8),
+    column("queued_us", "WAITED", Kind::Time, 7),
+    column("user", "USER", Kind::Text, 12),
+    column("holds_backend", "HOLDS", Kind::Flag, 5),
+    column("digest", "DIGEST", Kind::Text, 16),
+    column("statement", "STATEMENT", Kind::Text, 60),
+];
+
+const STATEMENTS: [Column; 12] = [
+    column("time_us", "TIME", Kind::Time, 7),
+    column("count", "COUNT", Kind::Count, 7),
+    column("p50_us", "P50", Kind::Time, 7),
+    column("p99_us", "P99", Kind::Time, 7),
+    column("max_time_us", "MAX", Kind::Time, 7),
+    column("wait_us", "WAITED", Kind::Time, 7),
+    column("max_wait_us", "MAX WT", Kind::Time, 7),
+    column("errors", "ERRORS", Kind::Count, 7),
+    column("rows_sent", "SENT", Kind::Count, 7),
+    column("rows_affected", "CHANGED", Kind::Count, 7),
+    column("digest", "DIGEST", Kind::Text, 16),
+    column("text", "TEXT", Kind::Text, 60),
+];
+
+const LOCKS: [Column; 13] = [
+    column("id", "CLIENT", Kind::Id, 20),
+    column("user", "USER", Kind::Text, 12),
+    column("state", "STATE", Kind::Text, 9),
+    column("lock_wait_us", "WAITS", Kind::Time, 7),
+    column("transaction_us", "TRX", Kind::Time, 7),
+    column("idle_us", "IDLE", Kind::Time, 7),
+    column("blocks_others", "BLOCKS", Kind::Flag, 6),
+    column("holds_locks", "LOCKS", Kind::Flag, 5),
+    column("address", "ADDRESS", Kind::Text, 21),
+    column("waits_for_client", "WAITS FOR", Kind::Id, 10),
+    column("waits_for_thread", "THREAD", Kind::Id, 8),
+    column("digest", "DIGEST", Kind::Text, 16),
+    TEXT,
+];
+
+const PINS: [Column; 5] = [
+    column("clients", "CLIENTS", Kind::Count, 7),
+    column("times", "TIMES", Kind::Count, 7),
+    column("statements", "STMTS", Kind::Count, 7),
+    column("reason", "REASON", Kind::Text, 24),
+    Column {
+        name: "cause",
+        title: "USUAL CAUSE",
+        kind: Kind::Text,
+        width: 60,
+        expression: Some(
+            "(SELECT text FROM pin_causes WHERE pin_causes.reason = pins.reason ORDER BY times DESC LIMIT 1)",
+        ),
+    },
+];
+
+const BACKENDS: [Column; 12] = [
+    column("thread_id", "THREAD", Kind::Id, 8),
+    column("state", "STATE", Kind::Text, 10),
+    column("user", "USER", Kind::Text, 12),
+    column("client", "CLIENT", Kind::Id, 10),
+    column("running_us", "RUNS", Kind::Time, 7),
+    column("idle_us", "IDLE", Kind::Time, 7),
+    column("in_flight", "FLIGHT", Kind::Count, 6),
+    column("permit", "PERMIT", Kind::Text, 6),
+    column("in_transaction", "TRX", Kind::Flag, 4),
+    column("paused", "PAUSED", Kind::Flag, 6),
+    column("worker", "WORKER", Kind::Id, 6),
+    column("schema_name", "SCHEMA", Kind::Text, 16),
+];
+
+const EVENTS: [Column; 6] = [
+    column("number", "NUMBER", Kind::Id, 7),
+    column("time", "TIME", Kind::Text, 27),
+    column("level", "LEVEL", Kind::Text, 5),
+    column("event", "EVENT", Kind::Text, 18),
+    column("worker", "WORKER", Kind::Id, 6),
+    column("message", "MESSAGE", Kind::Text, 60),
+];
+
+const LIMITS: [Column; 7] = [
+    Column {
+        name: "percent",
+        title: "%",
+        kind: Kind::Count,
+        width: 4,
+        expression: Some("CAST(round(100.0 * in_use / bound) AS INTEGER)"),
+    },
+    column("option", "OPTION", Kind::Text, 30),
+    column("in_use", "IN USE", Kind::Count, 8),
+    column("bound", "BOUND", Kind::Count, 8),
+    column("reached", "REACHED", Kind::Count, 8),
+    column("scope", "SCOPE", Kind::Text, 9),
+    column("bounds", "OF WHAT", Kind::Text, 60),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tabs_name_columns_of_their_own() {
+        for tab in Tab::ALL {
+            assert_eq!(Tab::ALL[tab.index()], tab);
+            let names: Vec<&str> = tab.columns().iter().map(|column| column.name).collect();
+            assert!(names.contains(&tab.key()), "{tab:?}");
+            assert!(tab.client().is_none_or(|client| names.contains(&client)), "{tab:?}");
+            // The column that is named, and not the first for want of it.
+            assert!(tab.order().1 || tab.order().0 == 0, "{tab:?}");
+        }
+    }
+}

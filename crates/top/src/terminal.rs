@@ -1,0 +1,148 @@
+//! The terminal: taken, drawn on, and given back as it was, whatever happens.
+
+use std::io::{IsTerminal as _, Stdout, Write as _, stdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::{cursor, event, execute, terminal};
+use ratatui_core::terminal::Terminal;
+use ratatui_crossterm::CrosstermBackend;
+
+use crate::draw;
+use crate::view::{Key, View};
+
+/// The alternate screen, in raw mode. Dropping it gives the terminal back.
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Whether there is a terminal at all, for keys and for the screen.
+    pub fn is_there() -> bool {
+        std::io::stdin().is_terminal() && stdout().is_terminal()
+    }
+
+    /// Takes it. From here on a panic gives it back before it says what went wrong.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn take() -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("the terminal cannot be used: {error}");
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            give_back();
+            before(panic);
+        }));
+        terminal::enable_raw_mode().map_err(failed)?;
+        TAKEN.store(true, Ordering::Relaxed);
+        let entered = execute!(stdout(), terminal::EnterAlternateScreen, cursor::Hide);
+        let taken = entered.and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
+        taken.map(|terminal| Self { terminal }).map_err(|error| {
+            give_back();
+            failed(error)
+        })
+    }
+
+    /// Draws the view.
+    ///
+    /// # Errors
+    /// Where the terminal has gone.
+    pub fn draw(&mut self, view: &mut View, now: u64) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("the terminal has gone: {error}");
+        view.page = draw::page(self.terminal.size().map_err(failed)?.height);
+        let drawn = self.terminal.draw(|frame| draw::draw(view, now, frame.area(), frame.buffer_mut()));
+        drawn.map(|_| ()).map_err(failed)
+    }
+
+    /// What was done at the terminal, waiting for it at most so long. `None` where nothing was.
+    ///
+    /// # Errors
+    /// Where the terminal has gone.
+    pub fn wait(&mut self, time: Duration) -> Result<Option<Done>, String> {
+        let failed = |error: std::io::Error| format!("the terminal has gone: {error}");
+        match event::poll(time) {
+            Ok(false) => Ok(None),
+            Ok(true) => match event::read().map_err(failed)? {
+                Event::Key(key) => Ok(key_of(key).map(Done::Key)),
+                _ => Ok(Some(Done::Resized)),
+            },
+            // A signal, which somebody else looks after.
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// What was done at the terminal.
+pub enum Done {
+    /// A key was pressed.
+    Key(Key),
+    /// It has another size, or the like.
+    Resized,
+}
+
+/// Whether the terminal is taken: given back twice, it would put the cursor where it was before all that was printed since.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Where the terminal has gone nothing can be done about it.
+fn give_back() {
+    if !TAKEN.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let _ = execute!(stdout(), terminal::LeaveAlternateScreen, cursor::Show);
+    let _ = terminal::disable_raw_mode();
+    let _ = stdout().flush();
+}
+
+/// Set by SIGTERM, SIGINT and SIGHUP.
+///
+/// # Errors
+/// Where signals cannot be caught.
+pub fn ending() -> Result<Arc<AtomicBool>, String> {
+    let ends = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ends))
+            .map_err(|error| format!("signals cannot be caught: {error}"))?;
+    }
+    Ok(ends)
+}
+
+/// Whether one of them has come.
+pub fn has_ended(ends: &AtomicBool) -> bool {
+    ends.load(Ordering::Relaxed)
+}
+
+fn key_of(key: KeyEvent) -> Option<Key> {
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    Some(match key.code {
+        KeyCode::Char(character) if key.modifiers.contains(KeyModifiers::CONTROL) => {
+            Key::Ctrl(character.to_ascii_lowercase())
+        }
+        KeyCode::Char(character) => Key::Char(character),
+        KeyCode::F(number) => Key::F(number),
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::Left => Key::Left,
+        KeyCode::Right => Key::Right,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        KeyCode::Tab => Key::Tab,
+        KeyCode::BackTab => Key::BackTab,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        _ => return None,
+    })
+}

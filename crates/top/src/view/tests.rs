@@ -1,0 +1,209 @@
+use super::*;
+
+/// Looks that a real Onramp gave, in front of MariaDB: someone keeps a row lock, two wait behind it one after the other, and a load
+/// generator has more connections than there are permits.
+pub(crate) fn recorded() -> Vec<Snapshot> {
+    let lines = include_str!("../../tests/fixtures/locks.jsonl").lines();
+    lines.map(|line| Snapshot::from_json(&serde_json::from_str(line).unwrap()).unwrap()).collect()
+}
+
+/// A view of the first of them.
+pub(crate) fn view() -> View {
+    let source = Source::Live { target: "db1:33062".to_owned(), recording: None };
+    let mut view = View::new(source, false);
+    view.take(recorded().remove(0));
+    view
+}
+
+fn replay() -> View {
+    let source = Source::Replay { file: "f".to_owned(), position: 0, count: 3, playing: false };
+    let mut view = View::new(source, false);
+    view.show(None, recorded().remove(0));
+    view
+}
+
+fn press(view: &mut View, keys: &str) -> Action {
+    keys.chars().map(|key| view.press(Key::Char(key))).last().unwrap()
+}
+
+fn selected(view: &View, column: &str) -> Value {
+    view.value(&view.lines()[view.cursor().line], column).unwrap().clone()
+}
+
+#[test]
+fn tabs_go_round_and_by_their_numbers() {
+    let mut view = view();
+    for tab in Tab::ALL {
+        assert_eq!(view.tab, tab);
+        assert_eq!(view.press(Key::Tab), Action::Ask);
+    }
+    assert_eq!(view.tab, Tab::Clients);
+    view.press(Key::BackTab);
+    assert_eq!(view.tab, Tab::Limits);
+    press(&mut view, "4");
+    assert_eq!(view.tab, Tab::Locks);
+    assert_eq!(press(&mut view, "9"), Action::None);
+}
+
+#[test]
+fn a_selected_row_stays_selected_where_it_moves() {
+    let mut view = view();
+    view.press(Key::Down);
+    view.press(Key::Down);
+    let id = selected(&view, "id");
+    let mut next = recorded().remove(0);
+    let table = next.tables.get_mut("clients").unwrap();
+    let mut busiest = table.rows[0].clone();
+    busiest[table.column("id").unwrap()] = Value::Integer(7);
+    busiest[table.column("busy_us").unwrap()] = Value::Integer(i64::MAX);
+    table.rows.push(busiest);
+    view.take(next.clone());
+    assert_eq!((selected(&view, "id"), view.cursor().line), (id, 3));
+    // At the top one sees what comes to the top.
+    view.press(Key::Home);
+    view.take(recorded().remove(0));
+    view.take(next);
+    assert_eq!((selected(&view, "id"), view.cursor().line), (Value::Integer(7), 0));
+}
+
+#[test]
+fn selections_stay_within_the_lines_when_rows_go() {
+    let mut view = view();
+    view.press(Key::End);
+    let mut next = recorded().remove(1);
+    next.tables.get_mut("clients").unwrap().rows.truncate(2);
+    view.take(next);
+    assert!(view.cursor().line < 2);
+    view.take(Snapshot { at: u64::MAX, ..Snapshot::default() });
+    assert_eq!(view.cursor().line, 0);
+    for key in [Key::Down, Key::End, Key::PageDown, Key::Home, Key::PageUp, Key::Up, Key::Left, Key::Right] {
+        assert_eq!(view.press(key), Action::None);
+    }
+}
+
+#[test]
+fn columns_order_rows_both_ways() {
+    let mut view = view();
+    press(&mut view, "3");
+    assert_eq!(view.tab.columns()[view.order().sort].name, "time_us");
+    assert_eq!(press(&mut view, ">"), Action::Ask);
+    let counts = |view: &View| -> Vec<i64> {
+        view.lines().iter().map(|line| view.value(line, "count").unwrap().integer().unwrap()).collect()
+    };
+    let down = counts(&view);
+    assert!(down.is_sorted_by(|a, b| a >= b) && down.first() != down.last(), "{down:?}");
+    press(&mut view, "I");
+    assert!(counts(&view).is_sorted());
+    for _ in 0..50 {
+        press(&mut view, ">");
+    }
+    assert_eq!(view.order().sort, view.tab.columns().len() - 1);
+}
+
+#[test]
+fn a_filter_is_written_kept_and_taken_back() {
+    let mut view = view();
+    let all = view.lines().len();
+    press(&mut view, "3/SELECT");
+    assert!(!view.lines().is_empty());
+    let shown = view.lines().len();
+    // Letters are the filter's now, no orders.
+    press(&mut view, "q");
+    assert_eq!(view.filter, "SELECTq");
+    view.press(Key::Backspace);
+    assert_eq!((view.filter.as_str(), view.lines().len()), ("SELECT", shown));
+    assert_eq!(view.press(Key::Enter), Action::Ask);
+    press(&mut view, "/x");
+    assert_eq!(view.press(Key::Escape), Action::Ask);
+    assert_eq!(view.filter, "SELECT");
+    assert_eq!(view.press(Key::Escape), Action::Ask);
+    press(&mut view, "1");
+    assert_eq!((view.filter.as_str(), view.lines().len()), ("", all));
+    press(&mut view, "/");
+    press(&mut view, "a\u{1b}\u{202e}");
+    assert_eq!(view.filter, "a");
+    press(&mut view, &"x".repeat(500));
+    assert_eq!(view.filter.len(), 80);
+}
+
+#[test]
+fn an_order_needs_a_yes_and_is_about_who_was_seen() {
+    let mut view = view();
+    view.press(Key::Down);
+    let client = selected(&view, "id").integer().unwrap();
+    for no in [Key::Char('n'), Key::Enter, Key::Escape, Key::Char('k'), Key::Char('q')] {
+        press(&mut view, "k");
+        assert!(matches!(&view.mode, Mode::Question(kill) if kill.client == client && !kill.query_only));
+        assert_eq!(view.press(no), Action::None, "{no:?}");
+        assert_eq!(view.mode, Mode::Normal);
+        assert_eq!(view.message.as_deref(), Some("nothing was killed"));
+    }
+    press(&mut view, "k");
+    let mut next = recorded().remove(1);
+    next.tables.get_mut("clients").unwrap().rows.clear();
+    view.take(next);
+    let Action::Kill(kill) = press(&mut view, "y") else { panic!("{:?}", view.mode) };
+    assert_eq!(kill.to_sql(), format!("KILL {client}"));
+    assert!(kill.who.contains("10.0.0.7:"), "{}", kill.who);
+}
+
+#[test]
+fn orders_are_for_lines_with_a_client() {
+    let mut view = view();
+    press(&mut view, "2x");
+    assert!(matches!(&view.mode, Mode::Question(kill) if kill.to_sql().starts_with("KILL QUERY 1")));
+    view.press(Key::Escape);
+    for tab in "3578".chars() {
+        view.press(Key::Char(tab));
+        view.press(Key::F(9));
+        assert_eq!(view.mode, Mode::Normal);
+        assert!(view.message.as_ref().unwrap().contains("KILL is for clients"), "{:?}", view.message);
+    }
+    let mut view = replay();
+    press(&mut view, "k");
+    assert!(view.message.unwrap().contains("recording"));
+}
+
+#[test]
+fn ctrl_c_ends_whatever_is_on() {
+    for keys in ["1", "/", "k", "h"] {
+        let mut view = view();
+        press(&mut view, keys);
+        assert_eq!(view.press(Key::Ctrl('c')), Action::Quit, "{keys}");
+    }
+    for key in [Key::Char('q'), Key::F(10)] {
+        assert_eq!(view().press(key), Action::Quit);
+    }
+}
+
+#[test]
+fn rates_are_of_two_looks() {
+    let mut view = view();
+    assert_eq!(view.rate, None);
+    let (first, second) = (recorded().remove(0), recorded().remove(1));
+    let statements = (second.number("Queries").unwrap() - first.number("Queries").unwrap()) as f64;
+    let expected = statements * 1000.0 / (second.at - first.at) as f64;
+    view.take(second.clone());
+    assert_eq!(view.rate, Some(expected));
+    assert!(expected > 0.0);
+    // Started anew: nothing is known, and what was known stays.
+    let mut anew = second;
+    anew.at += 1000;
+    anew.status.insert("Queries".to_owned(), "1".to_owned());
+    view.take(anew);
+    assert_eq!(view.rate, Some(expected));
+}
+
+#[test]
+fn a_pause_keeps_the_screen_and_a_recording_plays() {
+    let mut live = view();
+    press(&mut live, "Z");
+    assert!(live.paused);
+    press(&mut live, "p");
+    assert!(!live.paused);
+    let mut view = replay();
+    press(&mut view, " ");
+    assert!(!view.paused && matches!(view.source, Source::Replay { playing: true, .. }));
+    assert_eq!(press(&mut view, "["), Action::Step(-1));
+    assert_eq!(press(&mut view, "}"), Action::Step(60));
+}
