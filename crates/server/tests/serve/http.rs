@@ -81,6 +81,8 @@ fn rest(stream: &mut TcpStream) -> String {
             Ok(0) => break,
             Ok(count) => bytes.extend_from_slice(&piece[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            // The kernel does not take a read with a deadline up again (signal(7)).
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => panic!("{error}"),
         }
     }
