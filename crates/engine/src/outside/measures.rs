@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::backend::{Backend, InFlight, Owner, Phase};
+use crate::backend::{Backend, InFlight, Owner};
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::outside::histogram::Histogram;
+use crate::outside::snapshot::BackendState;
 use crate::outside::turns::Turns;
 use crate::request::RequestKind;
 
@@ -196,13 +197,12 @@ impl Engine {
 
 impl Holders {
     fn add_backend(&mut self, backend: &Backend, held: bool) {
-        let ours = |statement: &InFlight| matches!(statement.owner, Owner::Reset | Owner::RestoreWaitTimeout);
-        let state = match (&backend.phase, backend.in_flight.front()) {
-            (Phase::Ready, Some(first)) if ours(first) => 4,
-            (Phase::Ready, Some(_)) => 1,
-            (Phase::Ready, None) if held => 2,
-            (Phase::Ready, None) => 3,
-            _ => 0,
+        let state = match backend.state(held) {
+            BackendState::Connecting | BackendState::LoggingIn | BackendState::SettingUp => 0,
+            BackendState::Running => 1,
+            BackendState::Held => 2,
+            BackendState::Idle => 3,
+            BackendState::Resetting => 4,
         };
         self.backends[state] += 1;
         let clients =

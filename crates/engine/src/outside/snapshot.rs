@@ -214,6 +214,56 @@ const QUEUES: [&str; 7] = ["urgent", "blocking", "holding", "high", "low", "long
 const WHOLE_WAITS: [WaitReason; 4] =
     [WaitReason::HighQueue, WaitReason::LowQueue, WaitReason::LongQueue, WaitReason::Urgent];
 
+/// What a backend does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BackendState {
+    /// Its connection is being made.
+    Connecting,
+    /// It logs in.
+    LoggingIn,
+    /// Its session is brought into the state in which backends begin.
+    SettingUp,
+    /// What its last client left is put back.
+    Resetting,
+    /// It has a statement.
+    Running,
+    /// A client holds it that runs nothing now.
+    Held,
+    /// Nothing runs on it, and nobody holds it.
+    Idle,
+}
+
+impl BackendState {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::LoggingIn => "logging_in",
+            Self::SettingUp => "setting_up",
+            Self::Resetting => "resetting",
+            Self::Running => "running",
+            Self::Held => "held",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+impl Backend {
+    /// What it does, whose holder is there or not.
+    pub(crate) fn state(&self, held: bool) -> BackendState {
+        match self.phase {
+            BackendPhase::Connecting => BackendState::Connecting,
+            BackendPhase::LoggingIn(_) => BackendState::LoggingIn,
+            BackendPhase::SettingUp => BackendState::SettingUp,
+            BackendPhase::Ready => match self.in_flight.front().map(|statement| statement.owner) {
+                Some(Owner::Reset | Owner::RestoreWaitTimeout) => BackendState::Resetting,
+                Some(_) => BackendState::Running,
+                None if held => BackendState::Held,
+                None => BackendState::Idle,
+            },
+        }
+    }
+}
+
 impl Engine {
     /// The clients in `count` slots of the table from slot `from` on.
     pub fn clients_from(&self, from: usize, count: usize) -> Piece<ClientView> {
@@ -357,17 +407,7 @@ impl Engine {
     fn backend_view(&self, backend: &Backend) -> BackendView {
         let holder = backend.holder.and_then(|client| self.clients.get(client));
         let busy = !backend.in_flight.is_empty();
-        let state = match backend.phase {
-            BackendPhase::Connecting => "connecting",
-            BackendPhase::LoggingIn(_) => "logging_in",
-            BackendPhase::SettingUp => "setting_up",
-            BackendPhase::Ready => match backend.in_flight.front().map(|statement| statement.owner) {
-                Some(Owner::Reset | Owner::RestoreWaitTimeout) => "resetting",
-                Some(_) => "running",
-                None if holder.is_some() => "held",
-                None => "idle",
-            },
-        };
+        let state = backend.state(holder.is_some()).name();
         let session = self.sessions.state(backend.session);
         BackendView {
             thread_id: Some(backend.thread_id).filter(|&id| id > 0),
