@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use seam::PeerCertificate;
+use time::{Date, Month};
 
 /// Tags of DER (X.690).
 const SEQUENCE: u8 = 0x30;
@@ -73,28 +74,16 @@ pub(crate) fn expiry(der: &[u8]) -> Option<u64> {
     let (year, rest) = match tag {
         // Two digits are those of 1950 to 2049 (RFC 5280, section 4.1.2.5.1).
         UTC_TIME => {
-            let (year, rest) = (text.get(..2)?.parse::<u64>().ok()?, text.get(2..)?);
+            let (year, rest) = (text.get(..2)?.parse::<i32>().ok()?, text.get(2..)?);
             (if year < 50 { 2000 + year } else { 1900 + year }, rest)
         }
         GENERALIZED_TIME => (text.get(..4)?.parse().ok()?, text.get(4..)?),
         _ => return None,
     };
-    let two = |at: usize| rest.get(at..at + 2)?.parse::<u64>().ok();
-    let (month, day, hour, minute, second) = (two(0)?, two(2)?, two(4)?, two(6)?, two(8)?);
-    let days = days_since_1970(year, month, day)?;
-    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
-}
-
-/// Of the Gregorian calendar.
-fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
-    const BEFORE_MONTH: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
-    let before = BEFORE_MONTH.get(usize::try_from(month.checked_sub(1)?).ok()?)?;
-    // Leap days up to the end of February of this year, or of the last one.
-    let last = if month > 2 { year } else { year - 1 };
-    let leap_days = last / 4 - last / 100 + last / 400;
-    let years = year.checked_sub(1970)? * 365;
-    // 477 leap days were before 1970.
-    Some(years + leap_days - 477 + before + day.checked_sub(1)?)
+    let two = |at: usize| rest.get(at..at + 2)?.parse::<u8>().ok();
+    let date = Date::from_calendar_date(year, Month::try_from(two(0)?).ok()?, two(2)?).ok()?;
+    let time = date.with_hms(two(4)?, two(6)?, two(8)?).ok()?;
+    u64::try_from(time.assume_utc().unix_timestamp()).ok()
 }
 
 /// As `X509_NAME_oneline` of OpenSSL writes it, which is what both servers compare with (`acl_check_ssl` of MySQL's

@@ -1,5 +1,7 @@
 //! Values as people read them, and nothing in them that a terminal would obey.
 
+use time::{OffsetDateTime, PrimitiveDateTime};
+
 /// Whether a character is not shown but obeyed: control characters, and marks that turn the direction of text or have no width.
 pub fn is_hostile(character: char) -> bool {
     character.is_control()
@@ -55,26 +57,12 @@ pub fn count(number: i64) -> String {
     format!("{scaled:.0}E")
 }
 
-/// Milliseconds since 1970 as `2026-11-27 11:43:06`, in UTC.
+/// Milliseconds since 1970 as `2026-11-27 11:43:06`, in UTC; what is beyond the year 9999, which only a file can say, is its last second.
 pub fn utc(at: u64) -> String {
-    let seconds = at / 1000;
-    let (year, month, day) = date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
-}
-
-/// The date so many days after 1970-01-01, in the calendar's rule: years of 365 days, and leap years each fourth, but for each
-/// hundredth that is no four hundredth.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Years that begin in March, so that the leap day is the last; the first of them was the year 0.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let in_month = day - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + next, month, in_month)
+    let time = i64::try_from(at / 1000).ok().and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());
+    let time = time.unwrap_or_else(|| PrimitiveDateTime::MAX.assume_utc());
+    let (hour, minute, second) = time.to_hms();
+    format!("{} {hour:02}:{minute:02}:{second:02}", time.date())
 }
 
 #[cfg(test)]
@@ -108,6 +96,6 @@ mod tests {
         assert_eq!(utc(0), "1970-01-01 00:00:00");
         assert_eq!(utc(951_782_400_000), "2000-02-29 00:00:00");
         assert_eq!(utc(1_767_225_599_999), "2025-12-31 23:59:59");
-        utc(u64::MAX);
+        assert_eq!(utc(u64::MAX), "9999-12-31 23:59:59");
     }
 }
