@@ -240,10 +240,28 @@ def test_every_end_gives_the_terminal_back(through, terminal, ending):
     if ending == "C-c":
         screen.keys(ending)
     else:
-        with open(f"{screen.folder}/pid", encoding="ascii") as file:
-            os.kill(int(file.read()), ending)
+        os.kill(pid_of(screen), ending)
     screen.shows("shell>")
     until(lambda: not screen.is_alternate() and screen.settings() == before and screen.shows_cursor(), "the terminal is not as it was")
+
+
+def pid_of(screen):
+    with open(f"{screen.folder}/pid", encoding="ascii") as file:
+        return int(file.read())
+
+
+def test_it_ends_with_its_terminal(through, terminal):
+    """Whose window is closed: nobody is there any more to whom it could say anything."""
+    screen = terminal()
+    screen.run(["sh", "-c", 'echo $$ >"$1"; shift; exec "$@"', "sh", f"{screen.folder}/pid", *top(through)])
+    screen.shows(" statements/s")
+    pid = pid_of(screen)
+    screen.tmux("kill-server")
+    try:
+        until(lambda: not os.path.exists(f"/proc/{pid}"), "it goes on without a terminal")
+    finally:
+        if os.path.exists(f"/proc/{pid}"):
+            os.kill(pid, signal.SIGKILL)
 
 
 @needs_injection

@@ -9,6 +9,8 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crossterm::{cursor, event, execute, terminal};
 use ratatui_core::terminal::Terminal;
 use ratatui_crossterm::CrosstermBackend;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::draw;
 use crate::view::{Key, View};
@@ -62,16 +64,44 @@ impl Screen {
     /// Where the terminal has gone.
     pub fn wait(&mut self, time: Duration) -> Result<Option<Done>, String> {
         let failed = |error: std::io::Error| format!("the terminal has gone: {error}");
-        match event::poll(time) {
-            Ok(false) => Ok(None),
-            Ok(true) => match event::read().map_err(failed)? {
-                Event::Key(key) => Ok(key_of(key).map(Done::Key)),
-                _ => Ok(Some(Done::Resized)),
-            },
-            // A signal, which somebody else looks after.
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(None),
-            Err(error) => Err(failed(error)),
+        // What was read already comes first; whatever makes crossterm read, the terminal has been looked at just before.
+        let there = Input::wait(Duration::ZERO).and_then(|_| event::poll(Duration::ZERO)).map_err(failed)?;
+        if !there && Input::wait(time).map_err(failed)? == Input::None {
+            return Ok(None);
         }
+        if !event::poll(time).map_err(failed)? {
+            return Ok(None);
+        }
+        match event::read().map_err(failed)? {
+            Event::Key(key) => Ok(key_of(key).map(Done::Key)),
+            _ => Ok(Some(Done::Resized)),
+        }
+    }
+}
+
+/// What the terminal has for us.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Input {
+    None,
+    Some,
+}
+
+impl Input {
+    /// Waits for it. A terminal that has gone is an error: crossterm would read it again and again for ever, and take no notice of a signal
+    /// meanwhile. A signal is nothing, and somebody else looks after it.
+    fn wait(time: Duration) -> std::io::Result<Self> {
+        let stdin = std::io::stdin();
+        let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
+        let time = Timespec::try_from(time).map_err(|_| std::io::ErrorKind::InvalidInput)?;
+        match poll(&mut terminal, Some(&time)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let found = terminal[0].revents();
+        if found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(if found.contains(PollFlags::IN) { Self::Some } else { Self::None })
     }
 }
 

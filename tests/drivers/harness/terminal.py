@@ -63,7 +63,6 @@ class Terminal:
         self.tmux("resize-window", "-x", str(width), "-y", str(height))
 
     def close(self):
-        try:
-            self.tmux("kill-server")
-        finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        # A test may have ended it already.
+        subprocess.run(["tmux", "-S", f"{self.folder}/socket", "kill-server"], env=self.environment, capture_output=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
