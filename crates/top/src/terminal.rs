@@ -1,8 +1,9 @@
 //! The terminal: taken, drawn on, and given back as it was, whatever happens.
 
+use std::cell::Cell;
 use std::io::{IsTerminal as _, Stdout, Write as _, stdout};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -47,14 +48,20 @@ impl Screen {
         })
     }
 
-    /// Draws the view.
+    /// Draws the view; nothing, where a panic of another thread has given the terminal back: what it has said stands there then.
     ///
     /// # Errors
     /// Where the terminal has gone.
     pub fn draw(&mut self, view: &mut View, now: u64) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("the terminal has gone: {error}");
+        let _whole = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
+        if !TAKEN.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         view.page = draw::page(self.terminal.size().map_err(failed)?.height);
+        DRAWS.set(true);
         let drawn = self.terminal.draw(|frame| draw::draw(view, now, frame.area(), frame.buffer_mut()));
+        DRAWS.set(false);
         drawn.map(|_| ()).map_err(failed)
     }
 
@@ -122,8 +129,18 @@ pub enum Done {
 /// Whether the terminal is taken: given back twice, it would put the cursor where it was before all that was printed since.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// Held while the screen is drawn, so that nothing is drawn over what stands on a terminal that was given back.
+static DRAWING: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// Whether this thread draws, and so holds [`DRAWING`].
+    static DRAWS: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Where the terminal has gone nothing can be done about it.
 fn give_back() {
+    // Whoever draws comes to the end of that first; but for this thread, where it panics in the middle of it.
+    let _drawn = (!DRAWS.get()).then(|| DRAWING.lock().unwrap_or_else(PoisonError::into_inner));
     if !TAKEN.swap(false, Ordering::Relaxed) {
         return;
     }
