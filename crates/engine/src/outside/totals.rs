@@ -5,7 +5,7 @@ use crate::outside::event::Event;
 /// One of [`Totals`].
 #[derive(Clone, Copy, Debug)]
 pub struct Total {
-    /// What SHOW STATUS calls it.
+    /// The name in SHOW STATUS.
     pub name: &'static str,
     /// What is counted, as a sentence.
     pub help: &'static str,
