@@ -13,43 +13,43 @@ use crate::errors::{
 use crate::flags::without_flags_of_sql_mode;
 use crate::step::{Step, escape};
 
-/// Why two packets may differ. The rows named are those of docs/DIFFERENCES.md.
+/// Why two packets may differ. The entries named are those of docs/DIFFERENCES.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
-    /// Each greeting gives its own id, and CONNECTION_ID() is that: row "CONNECTION_ID()".
+    /// Each greeting gives its own id, and CONNECTION_ID() is that: entry "CONNECTION_ID()".
     OwnId,
     /// The server numbers prepared statements per connection; a client sends back what it was given.
     StatementId,
-    /// Row "Errors that quote a text with CONNECTION_ID(), ROW_COUNT() ...".
+    /// Entry "Types and names of replaced calls".
     ReplacedByValue,
-    /// Row "Prepared statements that read ROW_COUNT(), FOUND_ROWS() ...": one that asks for a cursor gets its rows at once.
+    /// Entry "Prepared statements that read ROW_COUNT(), FOUND_ROWS() ...": one that asks for a cursor gets its rows at once.
     RowsAtOnce,
-    /// Row "The collation number in column definitions of results".
+    /// Entry "The collation number in column definitions of results".
     CollationOfConnection,
     /// Servers list variables in an order that hangs on addresses in memory, and announce changes in an EOF, which has no room for
     /// them.
     OrderOfChanges,
-    /// Row "What a statement had changed before it failed".
+    /// Entry "Changes of a statement that fails after them".
     ChangesToldLater,
-    /// Row "The EOF packet between columns and rows (clients without CLIENT_DEPRECATE_EOF)".
+    /// Entry "The EOF packet between columns and rows (clients without CLIENT_DEPRECATE_EOF)".
     KnownAtTheEnd,
     /// Uptime and counters are the server's, not the client's.
     Statistics,
-    /// Row "The column length (MySQL: and type) of a user variable that was never set".
+    /// Entry "The column length (MySQL: and type) of a user variable that was never set".
     NeverSet,
     /// COM_FIELD_LIST without a default schema: whether it is an error, MariaDB sees from the statement before
     /// (sql_lex.cc, copy_db_to: `with_cte_resolution`).
     FieldsOfNoSchema,
-    /// Row "Executions with wrong values, of a statement that cannot be prepared any more".
+    /// Entry "Executions that fail (wrong values ...)".
     RefusedBeforeItsValues,
-    /// Row "The status flags SERVER_STATUS_ANSI_QUOTES ...": whether they are as `sql_mode` is, is asked then, since they tell
+    /// Entry "The status flags for ANSI_QUOTES ...": whether they are as `sql_mode` is, is asked then, since they tell
     /// clients how to quote.
     FlagsOfSqlMode,
     /// The server counts in a login's answer what an earlier user of its thread left.
     WarningsOfLogin,
     /// MySQL has two errors for a table that is not in information_schema, and chooses by what its caches hold.
     WordsForNoTable,
-    /// The servers' rows about numbers of warnings, and the row "SET SESSION TRANSACTION in a transaction ...".
+    /// The entries about numbers of warnings, and the entry "SET SESSION TRANSACTION, and START TRANSACTION READ ONLY".
     OtherWarnings,
 }
 
