@@ -218,8 +218,8 @@ def own_onramp(folder):
         onramp.stop()
 
 
-# What differs on purpose, each with its row in docs/DIFFERENCES.md. A test of this list that passes fails the run: then
-# the row and the entry have had their time.
+# What differs on purpose, each with its entry in docs/DIFFERENCES.md. A test of this list that passes fails the run: then
+# the entry there and the one here have had their time.
 DIFFERENCES = {
     "test_dropped_schema[onramp": "error 1049, and no schema afterwards",
     "test_collation_of_results[onramp": "the collation number of results follows the connection",

@@ -1,4 +1,4 @@
-//! What the admin port says about its own tables.
+//! The admin port's descriptions of its own tables.
 
 use crate::dialect::push_quoted;
 use crate::tables::{self, ColumnRow, SchemaRow, Setting, TableRow, Variable};
@@ -57,7 +57,7 @@ fn fill_columns(rows: &mut Rows<'_>, table: &'static Table) {
     }
 }
 
-/// What SHOW CREATE TABLE says: no server would make this table, but it is where people look.
+/// Answers SHOW CREATE TABLE: no server would make this table, but people look for columns there.
 pub(crate) fn create_table(table: &Table) -> String {
     let mut text = format!("CREATE TABLE `{}` (\n", table.name);
     let columns: Vec<_> = table

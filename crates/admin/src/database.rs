@@ -23,7 +23,7 @@ use crate::{Rows, Schema, Table};
 /// How long a statement may take in all. Filling in 100,000 clients takes a fraction of a second.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// What SQLite may allocate for all statements that run now. 100,000 clients take about 40 MiB.
+/// The memory that SQLite may allocate for all statements that run now. 100,000 clients take about 40 MiB.
 const MEMORY_LIMIT: usize = 256 << 20;
 
 /// The largest result, in bytes. It is kept as a whole, so that a client that reads slowly holds no database.
@@ -39,7 +39,7 @@ const PATTERN_LIMIT: i32 = 256;
 /// Instructions of SQLite between two looks at the clock: some ten microseconds.
 const INSTRUCTIONS_PER_LOOK: i32 = 1000;
 
-/// What functions such as USER() say.
+/// The answers of functions such as USER().
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) user: String,
@@ -101,7 +101,7 @@ pub(crate) fn select(
     Ok(Selected { rows: result, warnings })
 }
 
-/// What the authorizer lets through.
+/// The access that the authorizer lets through.
 enum Access {
     /// The client's statement: it reads these tables, by name.
     Reads(BTreeSet<String>),

@@ -45,7 +45,7 @@ pub(crate) fn to_sqlite(
     Ok(text)
 }
 
-/// Whether a token is a column of a result by itself, without a name: then it gets the servers' name for it.
+/// Says whether a token is a column of a result by itself, without a name: then it gets the servers' name for it.
 fn is_whole_column(tokens: &[Placed<'_>], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|at| tokens.get(at)).map(|placed| &placed.token);
     let after = tokens.get(at + 1).map(|placed| &placed.token);

@@ -117,7 +117,7 @@ impl SqlError {
         )
     }
 
-    /// What a [`crate::Pool`] refused, about a client's id or an option's name.
+    /// Makes an error of a [`crate::Pool`]'s refusal, about a client's id or an option's name.
     pub(crate) fn refusal(about: &str, refusal: &Refusal) -> Self {
         match refusal {
             Refusal::NoSuchClient => Self::new(1094, b"HY000", format!("Unknown thread id: {about}")),
@@ -161,7 +161,7 @@ impl SqlError {
         Self::new(1064, b"42000", "The admin port takes no parameters ($name, :name, ?): write the values")
     }
 
-    /// What SQLite refused, in MySQL's terms.
+    /// Puts SQLite's refusal in MySQL's terms.
     pub(crate) fn sqlite(error: &rusqlite::Error) -> Self {
         let message = match error {
             rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),

@@ -24,7 +24,7 @@ pub struct Settings {
     pub user: String,
     /// Its password; not empty. Only its hash is kept.
     pub password: Zeroizing<String>,
-    /// What TLS shows; without it none is spoken.
+    /// The certificate that TLS shows; without it none is spoken.
     pub tls: Option<Arc<Acceptor>>,
     /// Connections at the same time that have logged in; one more gets error 1040.
     pub max_connections: u32,
@@ -38,14 +38,14 @@ pub enum Listener {
     Unix(UnixListener),
 }
 
-/// Whether connections are encrypted.
+/// Says whether connections are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encryption {
     /// Not offered.
     Off,
     /// As clients like.
     Allowed,
-    /// Whoever comes without is refused with error 3159.
+    /// A client without TLS is refused with error 3159.
     Required,
 }
 
@@ -78,7 +78,7 @@ pub fn serve(listeners: Vec<Listener>, settings: Settings, pool: Arc<dyn Pool>) 
     Ok(())
 }
 
-/// What all connections have in common.
+/// The parts that all connections have in common.
 pub(crate) struct Port {
     pub(crate) account: Account,
     pub(crate) tls: Option<Arc<Acceptor>>,
@@ -125,11 +125,11 @@ fn accept_all(listener: &Listener, port: &Arc<Port>) {
     }
 }
 
-/// Who has connected.
+/// The client that has connected.
 pub(crate) struct Caller {
     /// Where from.
     pub(crate) host: String,
-    /// Whether it may be encrypted.
+    /// Says whether its connection may be encrypted.
     pub(crate) encryption: Encryption,
     /// Until it has logged in.
     pub(crate) logging_in: LoggingIn,

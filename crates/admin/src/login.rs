@@ -15,7 +15,7 @@ const PLUGIN: &[u8] = b"mysql_native_password";
 /// utf8mb4_general_ci.
 const COLLATION: u8 = 45;
 
-/// What the admin port can speak, TLS aside: no compression, no several statements in one.
+/// The capabilities that the admin port has, TLS aside: no compression, no several statements in one.
 const CAPABILITIES: Capabilities = Capabilities(
     Capabilities::LONG_PASSWORD.0
         | Capabilities::FOUND_ROWS.0
@@ -33,7 +33,7 @@ const CAPABILITIES: Capabilities = Capabilities(
         | Capabilities::DEPRECATE_EOF.0,
 );
 
-/// Who may log in.
+/// The user who may log in.
 pub(crate) struct Account {
     pub(crate) user: String,
     /// SHA1(SHA1(password)).
@@ -46,14 +46,14 @@ pub(crate) struct LoggedIn {
     pub(crate) schema: Option<Schema>,
     /// The number of the packet that says so.
     pub(crate) answer: u8,
-    /// What lets MariaDB's clients trust a certificate that nobody vouches for; empty without TLS.
+    /// The proof by which MariaDB's clients trust a certificate that nobody vouches for; empty without TLS.
     pub(crate) proof: Vec<u8>,
 }
 
 /// Why a login did not come about: with an error for the client and the number of its packet, or because it has gone.
 pub(crate) enum Failed {
     Refused(SqlError, u8),
-    /// Likewise: who it is is known, but there is no place.
+    /// The login was right, but there is no place.
     Full(SqlError, u8),
     Gone,
 }

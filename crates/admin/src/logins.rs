@@ -30,7 +30,7 @@ struct Entry {
     socket: Ending,
 }
 
-/// What ends a connection whose thread waits for it.
+/// Ends a connection whose thread waits for it.
 pub(crate) enum Ending {
     Tcp(TcpStream),
     Unix(UnixStream),

@@ -1,4 +1,4 @@
-//! What the admin port needs of the program around it.
+//! The admin port's needs of the program around it.
 
 use crate::Rows;
 use crate::tables::Setting;
@@ -60,7 +60,7 @@ pub enum Refusal {
     UnknownOption,
     /// The option is fixed at the start.
     NotLive {
-        /// What to do instead.
+        /// The thing to do instead.
         advice: String,
     },
     /// The option does not take this value.
@@ -70,7 +70,7 @@ pub enum Refusal {
     },
     /// Something else.
     Failed {
-        /// What.
+        /// The reason.
         reason: String,
     },
 }

@@ -28,8 +28,8 @@ impl<'a> From<&'a str> for Cell<'a> {
     }
 }
 
-/// A result set whose rows are packets already. What a column's type is follows from all of its values, since SQLite gives
-/// each value a type of its own.
+/// A result set whose rows are packets already. A column's type follows from all of its values, since SQLite gives each value a
+/// type of its own.
 pub(crate) struct ResultSet {
     columns: Vec<(String, Seen)>,
     deprecate_eof: bool,
@@ -37,7 +37,7 @@ pub(crate) struct ResultSet {
     sequence: u8,
 }
 
-/// What values a column has had so far, the most general last.
+/// The values that a column has had so far, the most general last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Seen {
     Nothing,

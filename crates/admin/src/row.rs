@@ -1,5 +1,5 @@
-//! What a table is made of. Each is declared once, in [`crate::tables`]: from there follow the row that a [`crate::Pool`]
-//! fills in, `SHOW CREATE TABLE`, `DESCRIBE` and what docs/ADMIN.md is held against.
+//! The parts of a table. Each is declared once, in [`crate::tables`]: from there follow the row that a [`crate::Pool`] fills in,
+//! `SHOW CREATE TABLE`, `DESCRIBE` and the text that docs/ADMIN.md is held against.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -44,7 +44,7 @@ pub struct Table {
     pub schema: Schema,
     /// Its name, unique among all schemas.
     pub name: &'static str,
-    /// What its rows are.
+    /// The meaning of a row.
     pub doc: &'static str,
     /// Its columns, in order.
     pub columns: &'static [Column],
@@ -67,15 +67,15 @@ impl Table {
 pub struct Column {
     /// Its name in Rust; [`Table::column_name`] is the one in SQL.
     pub name: &'static str,
-    /// What its values are.
+    /// The kind of its values.
     pub kind: Kind,
-    /// Whether a value may be missing.
+    /// True if a value may be missing.
     pub nullable: bool,
-    /// What it says, with its unit.
+    /// The meaning of a value, with its unit.
     pub doc: &'static str,
 }
 
-/// What values are.
+/// The kind of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Whole numbers.
@@ -123,9 +123,9 @@ impl ToSql for Value<'_> {
 
 /// A type that a column can hold.
 pub trait Field {
-    /// What it is to SQL.
+    /// The kind of value that it is to SQL.
     const KIND: Kind;
-    /// Whether it may be NULL.
+    /// True if it may be NULL.
     const NULLABLE: bool = false;
 
     /// Its value; a number beyond what SQL's 64 bits hold becomes the largest of them.
@@ -232,7 +232,7 @@ impl<'c> Rows<'c> {
         self.connections = connections;
     }
 
-    /// Whether the statement reads this table.
+    /// Says whether the statement reads this table.
     pub fn wants<R: Row>(&self) -> bool {
         self.wanted.iter().any(|table| table.name == R::TABLE.name)
     }

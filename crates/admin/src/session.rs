@@ -15,7 +15,7 @@ use crate::stream::{IDLE_TIMEOUT, NoMessage, Stream};
 use crate::tokens::{Placed, tokens};
 use crate::{Refusal, Rows, Schema, catalog, dialect, show, tables, variables};
 
-/// What the greeting says: the protocol of a server of this version, as far as libraries decide by it.
+/// The version in the greeting: the protocol of a server of this version, as far as libraries decide by it.
 pub(crate) const VERSION: &str = concat!("8.0.11-onramp-", env!("CARGO_PKG_VERSION"));
 
 /// A login that failed is answered after this, so that passwords cannot be tried quickly.
@@ -32,7 +32,7 @@ pub(crate) struct Session<'p> {
     id: u32,
     deprecate_eof: bool,
     schema: Option<Schema>,
-    /// What SHOW WARNINGS shows.
+    /// The rows of SHOW WARNINGS.
     warnings: Vec<Warning>,
     /// SHUTDOWN was said, and whether with IMMEDIATE: done once it has been answered, since the process may end at once.
     shutdown: Option<bool>,
@@ -44,7 +44,7 @@ struct Warning {
     message: String,
 }
 
-/// What a command is answered with.
+/// The answer to a command.
 enum Reply {
     Ok {
         info: String,

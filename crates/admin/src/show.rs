@@ -121,7 +121,7 @@ fn schema_of(what: &Shown, in_use: Option<Schema>) -> Result<Schema, SqlError> {
     }
 }
 
-/// What HELP shows: what can be said, and what it does.
+/// The rows of HELP: each statement, and its effect.
 pub(crate) const HELP: [(&str, &str); 16] = [
     ("SELECT ...", "Real SQL (SQLite's) over the tables of SHOW TABLES, as they are at that moment"),
     ("SHOW TABLES [FROM schema]", "Tables; the schemas are onramp, information_schema, performance_schema"),

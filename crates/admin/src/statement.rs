@@ -1,4 +1,4 @@
-//! What a statement asks for.
+//! The requests that a statement can make.
 
 use crate::errors::SqlError;
 use crate::tokens::{Placed, Token};
@@ -39,7 +39,7 @@ pub(crate) struct Show {
     pub(crate) filter: Filter,
 }
 
-/// What a SHOW shows.
+/// The subject of a SHOW.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Shown {
     Variables,

@@ -77,7 +77,7 @@ pub(crate) struct Received {
 pub(crate) enum NoMessage {
     /// The connection has ended, or was silent for too long.
     Ended,
-    /// It breaks the protocol's rules.
+    /// The message breaks the protocol's rules.
     Malformed(wire::WireError),
 }
 
@@ -156,7 +156,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether TLS can begin.
+    /// Says whether TLS can begin.
     pub(crate) fn is_tcp(&self) -> bool {
         matches!(self.socket, Socket::Tcp(_))
     }

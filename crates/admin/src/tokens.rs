@@ -11,7 +11,7 @@ pub(crate) enum Token<'a> {
     Name(String),
     /// `@@scope.name` or `@@name`.
     SystemVariable {
-        /// What stands before the point, if anything.
+        /// The word before the point, if any.
         scope: Option<&'a str>,
         /// The variable.
         name: &'a str,
@@ -26,22 +26,22 @@ pub(crate) enum Token<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Placed<'a> {
     pub(crate) token: Token<'a>,
-    /// Whether something that separates stands before it.
+    /// True if something that separates stands before it.
     pub(crate) apart: bool,
 }
 
 impl Token<'_> {
-    /// Whether this is the keyword, whatever its case.
+    /// Says whether this is the keyword, in any case.
     pub(crate) fn is(&self, keyword: &str) -> bool {
         matches!(self, Token::Word(word) if word.eq_ignore_ascii_case(keyword))
     }
 
-    /// Whether this is the symbol.
+    /// Says whether this is the symbol.
     pub(crate) fn is_symbol(&self, symbol: &str) -> bool {
         matches!(self, Token::Symbol(found) if *found == symbol)
     }
 
-    /// What it says as a name or value; `None` for symbols and variables.
+    /// Returns its text as a name or value; `None` for symbols and variables.
     pub(crate) fn said(&self) -> Option<&str> {
         match self {
             Token::Word(word) => Some(word),
@@ -78,7 +78,7 @@ impl<'a> Cutter<'a> {
         &self.text[self.at..]
     }
 
-    /// Whether there was any blank or comment.
+    /// Passes over blanks and comments. Returns whether there were any.
     fn skip_separators(&mut self) -> Option<bool> {
         let start = self.at;
         loop {

@@ -1,10 +1,10 @@
-//! What client libraries ask a server for: `@@name`, and `SHOW VARIABLES` beside the options.
+//! The variables that client libraries ask a server for: `@@name`, and `SHOW VARIABLES` beside the options.
 
 use crate::Pool;
 use crate::tables::Variable;
 
-/// What libraries ask for when they connect, and tools before they show anything, with what is true here. Of a name that
-/// is an option too, this is what `@@name` gives, since libraries read a number.
+/// The variables that libraries ask for when they connect, and tools before they show anything, with the values that are true
+/// here. Where an option has the name too, `@@name` gives this value, since libraries read a number.
 pub(crate) const SERVER: [(&str, &str); 34] = [
     ("auto_increment_increment", "1"),
     ("autocommit", "1"),
@@ -42,7 +42,7 @@ pub(crate) const SERVER: [(&str, &str); 34] = [
     ("wait_timeout", "3600"),
 ];
 
-/// What `@@name` stands for.
+/// Returns the value that `@@name` stands for.
 pub(crate) fn value(name: &str, version: &str, pool: &dyn Pool) -> Option<String> {
     if name.eq_ignore_ascii_case("version") {
         return Some(String::from(version));
@@ -62,7 +62,7 @@ pub(crate) fn own_name<'n>(name: &'n str, pool: &dyn Pool) -> &'n str {
     others.find(|(other, _)| other.eq_ignore_ascii_case(name)).map_or(name, |(_, own)| own)
 }
 
-/// Whether a name is one of the variables that a client may set for itself, without an effect.
+/// Says whether a name is one of the variables that a client may set for itself, without an effect.
 pub(crate) fn is_sessions_own(name: &str) -> bool {
     SERVER.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
 }

@@ -10,7 +10,7 @@ pub(crate) const HEADER: usize = 7;
 /// Shorter ones are not worth it (`MIN_COMPRESS_LENGTH` in `include/mysql_com.h`).
 const SHORTEST: usize = 50;
 
-/// What goes into one compressed packet at most: lengths have three bytes.
+/// The most bytes in one compressed packet: lengths have three bytes.
 const LARGEST: usize = 0xff_ffff;
 
 /// zlib's own level, which the servers use (`net_compress` with `Z_DEFAULT_COMPRESSION`).
@@ -29,7 +29,7 @@ struct Zstd {
     decompressor: Decompressor<'static>,
 }
 
-/// What a peer sent is not what it says.
+/// A peer's packet is not what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt;
 

@@ -9,7 +9,7 @@ use seam::{CloseReason, ConnectionId, Input, Instant, Output, Program};
 use crate::codec::Codec;
 use crate::stream::Stream;
 
-/// What is reported of a connection whose packets cannot be opened: EPROTO, "Protocol error".
+/// The error of a connection whose packets cannot be opened: EPROTO, "Protocol error".
 const PROTOCOL_ERROR: i32 = 71;
 
 /// A client's packet of any size has to fit, so that no bound is below one of the largest, in a vector that may be twice as large.
@@ -27,8 +27,8 @@ const OPENED_OF_WAITING: usize = 1 << 20;
 /// become smaller by a hundred times, and would come faster than it is opened.
 const ARRIVED_MOST: usize = 64 << 10;
 
-/// What a server has sent before it closed its connection is opened at once, in at most so many shares of a turn: some 64 MiB,
-/// which is a thousand times what is held of it.
+/// The bytes that a server has sent before it closed its connection are opened at once, in at most so many shares of a turn: some
+/// 64 MiB, which is a thousand times what is held of it.
 const SHARES_AT_THE_END: usize = 256;
 
 /// The buffers are given back to the allocator beyond this: one large packet must not stay in the resident size.
@@ -44,10 +44,10 @@ pub struct Compressed<P> {
     codec: Codec,
     /// By the connection's index.
     entries: Vec<Option<Box<Entry>>>,
-    /// Those with something to do in the next turn.
+    /// Connections with something to do in the next turn.
     waiting: VecDeque<ConnectionId>,
     closing: VecDeque<ConnectionId>,
-    /// Those of which no more is to be read, or more again.
+    /// Connections of which no more is to be read, or more again.
     valves: VecDeque<(ConnectionId, Valve)>,
     plain: Vec<u8>,
     packed: Vec<u8>,
@@ -63,7 +63,7 @@ enum Valve {
 /// Bytes that are held for connections.
 struct Held {
     all: Rc<Cell<usize>>,
-    /// What clients have sent that is not a whole packet yet, or waits for its turn.
+    /// Bytes that clients have sent and that are not a whole packet yet, or wait for their turn.
     of_clients: usize,
 }
 
@@ -78,7 +78,7 @@ struct Entry {
     paused: bool,
     /// No more is read, since enough waits to be opened.
     full: bool,
-    /// It is in `waiting`.
+    /// True if the connection is in `waiting`.
     waits: bool,
     /// Its packets could not be opened; the program knows.
     over: bool,

@@ -15,7 +15,7 @@ const TOGETHER_FOR_SERVERS: usize = 16 << 10;
 /// The state of one connection. Between packets it holds no bytes.
 pub(crate) struct Stream {
     compression: Compression,
-    /// What has arrived and has not been opened.
+    /// The bytes that have arrived and have not been opened.
     arrived: Vec<u8>,
     /// The beginning of a packet for the peer that is not whole yet.
     held: Vec<u8>,
@@ -24,7 +24,7 @@ pub(crate) struct Stream {
     side: Side,
 }
 
-/// What the numbers of packets go by.
+/// The side that the numbers of packets go by.
 enum Side {
     /// The peer is a client.
     Server {
@@ -36,7 +36,7 @@ enum Side {
     },
     /// The peer is a server.
     Client {
-        /// What has last gone to it.
+        /// The kind of message that has last gone to it.
         last: Sent,
     },
 }
@@ -56,7 +56,7 @@ impl Stream {
         self.arrived.extend_from_slice(bytes);
     }
 
-    /// Whether a whole packet has arrived.
+    /// Says whether a whole packet has arrived.
     pub(crate) fn is_ready(&self) -> bool {
         Header::parse(&self.arrived).is_some_and(|header| self.arrived.len() >= HEADER + header.length)
     }
@@ -75,7 +75,7 @@ impl Stream {
         self.arrived.len()
     }
 
-    /// What has arrived is of no use any more.
+    /// Forgets the bytes that have arrived: they are of no use any more.
     pub(crate) fn forget(&mut self) {
         self.arrived = Vec::new();
     }
@@ -122,7 +122,7 @@ impl Stream {
         Ok(())
     }
 
-    /// What a compressed packet of this number held.
+    /// Notes the bytes that a compressed packet of this number held.
     fn note_inbound(&mut self, number: u8, plain: &mut [u8]) {
         if let Side::Server { peer_spoke_last, inbound, inner } = &mut self.side {
             // A command begins with 0; so may a packet in the middle of a long upload, after 255.
@@ -215,7 +215,7 @@ enum Place {
     Begins,
 }
 
-/// What has last gone to a server.
+/// The message that has last gone to a server.
 #[derive(Clone, Copy)]
 enum Sent {
     /// A message of one packet, or nothing.

@@ -115,9 +115,9 @@ pub enum BackendTls {
 /// How much is logged: everything at least as important as this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// What stops the program or a part of it.
+    /// Errors that stop the program or a part of it.
     Error,
-    /// What somebody should look at: limits, refused logins, a lost server.
+    /// Lines that somebody should look at: limits, refused logins, a lost server.
     Warn,
     /// Start, stop, and clients that were closed.
     Info,

@@ -1,4 +1,4 @@
-//! What was wrong, and where it was said.
+//! Errors in options: the fault, and the place where it was said.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! What `onramp serve` is told: one table of options, from which follow the flags, the environment names, the file's
-//! keys, the help text and the reference page.
+//! The options of `onramp serve`: one table, from which follow the flags, the environment names, the file's keys, the help text
+//! and the reference page.
 //!
 //! [`load()`] turns arguments, environment and the file into a checked [`Configuration`]. It opens nothing but that one
 //! file; names are resolved and sockets opened by the caller, after everything here has been found right.

@@ -14,7 +14,7 @@ pub enum ListenAddress {
         host: String,
         /// The port.
         port: u16,
-        /// Whether its clients may or must use TLS, where that is said for it alone.
+        /// Says whether its clients may or must use TLS, where that is said for it alone.
         tls: Option<ClientTls>,
     },
     /// A Unix socket.
@@ -59,7 +59,7 @@ impl ListenAddress {
     }
 }
 
-/// What holds for the clients of an address, by the words of the option `tls`.
+/// The rule for the clients of an address, by the words of the option `tls`.
 const TLS_WORDS: [(&str, ClientTls); 3] =
     [("off", ClientTls::Off), ("allowed", ClientTls::Allowed), ("required", ClientTls::Required)];
 

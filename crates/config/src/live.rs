@@ -1,4 +1,4 @@
-//! What options are set to, and which of them can change while Onramp runs.
+//! The values of options, and which of them can change while Onramp runs.
 
 use crate::Configuration;
 use crate::defaults::defaults_of;
@@ -129,13 +129,13 @@ pub struct Setting {
 pub enum NotSet {
     /// There is none of this name.
     Unknown,
-    /// It cannot change while Onramp runs.
+    /// The option cannot change while Onramp runs.
     NotLive,
     /// The value is wrong, and why.
     Wrong(String),
 }
 
-/// What somebody chose for an option.
+/// The value that somebody chose for an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen {
     /// `None` for a secret.

@@ -72,7 +72,7 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// What flags or a variable say about one option.
+/// The words of flags or of a variable about one option.
 struct GivenOption<'a> {
     option: &'static OptionSpec,
     place: Place,

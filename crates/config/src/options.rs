@@ -100,8 +100,8 @@ pub(crate) const OTHER_NAMES: [(&str, &str); 3] = [
     ("thread_pool_idle_timeout", "backend_idle_timeout"),
 ];
 
-/// What MySQL's clients call the place that they connect to, and whom they connect as. Here these are parts of two addresses,
-/// which whoever tries one of these names has to be told.
+/// MySQL's clients call the place that they connect to, and the user whom they connect as, by these names. Here these are parts
+/// of two addresses, and an error has to say so to a user who tries one of the names.
 pub(crate) const NAMES_OF_CLIENTS: [&str; 7] =
     ["host", "port", "socket", "user", "password", "server", "bind_address"];
 

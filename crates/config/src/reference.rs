@@ -1,4 +1,4 @@
-//! What people read about the options: the help text and the reference page, both drawn from the table.
+//! The texts about the options for people: the help text and the reference page, both drawn from the table.
 
 use std::fmt::Write as _;
 

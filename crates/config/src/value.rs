@@ -1,4 +1,4 @@
-//! What kinds of values there are: how each is read, checked, named and put in its place.
+//! The kinds of values: how each is read, checked, named and put in its place.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     TcpListener(Slot<Option<ListenAddress>>),
     /// A name.
     Text(Slot<String>),
-    /// What must never be shown.
+    /// A value that must never be shown.
     Secret(Slot<Zeroizing<String>>),
     /// A file or folder; may be empty.
     Path(Slot<PathBuf>),
@@ -62,7 +62,7 @@ pub(crate) enum Given<'a> {
 }
 
 impl Kind {
-    /// Whether the option may be given more than once.
+    /// Says whether the option may be given more than once.
     pub(crate) fn repeatable(&self) -> bool {
         matches!(self, Self::Backends | Self::Listeners(_))
     }

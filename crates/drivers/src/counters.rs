@@ -1,4 +1,4 @@
-//! What a driver has done so far.
+//! Counts of a driver's work so far.
 
 /// Totals since the driver's creation, except where a field speaks of now. Some 200 bytes, to be copied freely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use seam::{ListenerId, Program};
 use crate::uring::{UringDriver, probe, reason};
 use crate::{Counters, EpollDriver, ListenAddress, ListenSocket, Settings, Signaller};
 
-/// What somebody may ask for.
+/// The driver that somebody may ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverChoice {
     /// io_uring where it can be used, else epoll.
@@ -46,7 +46,7 @@ impl fmt::Display for DriverChoice {
     }
 }
 
-/// What one may get.
+/// The driver that one may get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverKind {
     /// io_uring.
@@ -76,8 +76,8 @@ impl From<DriverKind> for DriverChoice {
 
 /// Runs a [`Program`] on what the system offers.
 ///
-/// [`Driver::listen`] or [`Driver::attach`] as often as there are addresses, [`Driver::signaller`] for whoever may end
-/// it, then [`Driver::run`], once. It stays on the thread that has opened it.
+/// Call [`Driver::listen`] or [`Driver::attach`] as often as there are addresses, [`Driver::signaller`] for each part that may
+/// end it, then [`Driver::run`], once. It stays on the thread that has opened it.
 pub enum Driver {
     /// On io_uring.
     Uring(Box<UringDriver>),
@@ -173,7 +173,7 @@ impl Driver {
         }
     }
 
-    /// What has been done so far.
+    /// Returns the counts of its work so far.
     pub fn counters(&self) -> Counters {
         match self {
             Self::Uring(driver) => driver.counters(),

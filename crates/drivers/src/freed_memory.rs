@@ -19,7 +19,7 @@ pub fn give_back_freed_memory() {
 #[cfg(target_env = "gnu")]
 const OWN_MAPPING: i32 = 1 << 20;
 
-/// What is free at the end of a heap goes back from this size on: twice the other, as the allocator itself has it.
+/// Free memory at the end of a heap goes back from this size on: twice the other, as the allocator itself has it.
 #[cfg(target_env = "gnu")]
 const FREE_AT_END: i32 = 2 * OWN_MAPPING;
 

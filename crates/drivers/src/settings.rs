@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// What a driver is told at its start.
+/// The settings of a driver at its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Bytes that one connection is given in one turn at most, from 1; epoll has one buffer of this size.

@@ -44,12 +44,12 @@ pub(crate) struct Account {
     pub(crate) is_system_user: bool,
     /// A hash of what new connections of it may do; empty where that cannot be read.
     pub(crate) rights: Vec<u8>,
-    /// What has to be true of the connection.
+    /// The requirement that the connection has to meet (`REQUIRE` of CREATE USER).
     pub(crate) requirement: Requirement,
 }
 
 impl Account {
-    /// Whose password it is that is checked against what the server stores: the account's, whatever name was given.
+    /// Names the password that is checked against the server's stored one: the account's, whatever name was given.
     pub(crate) fn password_key(&self) -> IdentityKey {
         (self.user.clone(), self.user.clone(), self.host.clone())
     }
@@ -64,7 +64,7 @@ impl Account {
         }
     }
 
-    /// Who a user of this name is.
+    /// Names the identity of a user of this name.
     pub(crate) fn identity_key(&self, user: &[u8]) -> IdentityKey {
         (user.to_vec(), self.user.clone(), self.host.clone())
     }
@@ -90,7 +90,7 @@ impl Account {
     }
 }
 
-/// What a login is checked against.
+/// The stored credential that a login is checked against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Credential {
     /// mysql_native_password without a password.
@@ -105,10 +105,10 @@ pub(crate) enum Credential {
     Sha256(Vec<u8>),
     /// MariaDB's ed25519: the public key.
     Ed25519([u8; 32]),
-    /// No password at all: only whom the account's socket users are.
+    /// No password at all. The account's socket users alone decide.
     Socket,
-    /// Somebody behind the server knows whether a password is right (PAM, LDAP): the server is asked with it. What the server
-    /// stores, which says whom it asks.
+    /// Another program behind the server judges the password (PAM, LDAP): Onramp asks the server with it. The bytes are the
+    /// server's stored setting, which names that program's service or user.
     Delegated(Vec<u8>),
     /// Another plugin, by name.
     Other(Vec<u8>),
@@ -116,7 +116,7 @@ pub(crate) enum Credential {
 
 /// The plugins that take a password as it is (`mysql_clear_password`, `dialog`): MariaDB's `pam`; `authentication_pam` of MySQL
 /// Enterprise; `auth_pam` and its like of Percona Server; simple binds of LDAP by MySQL and Percona Server; IAM of Amazon RDS,
-/// whose passwords are good for 15 minutes.
+/// where a password is good for 15 minutes.
 const DELEGATED: [&[u8]; 7] = [
     b"pam",
     b"pam_v1",
@@ -144,7 +144,7 @@ impl Credential {
         }
     }
 
-    /// What the server stores of a password that is checked in full.
+    /// Returns the server's stored form of a password that is checked in full.
     pub(crate) fn stored(&self) -> Option<&Vec<u8>> {
         match self {
             Self::CachingSha2(stored) | Self::Sha256(stored) => Some(stored),
@@ -158,7 +158,7 @@ impl Credential {
         }
     }
 
-    /// What the server stores of a password that it asks others about.
+    /// Returns the server's stored setting of a password that it asks others about.
     pub(crate) fn delegated(&self) -> Option<&Vec<u8>> {
         match self {
             Self::Delegated(stored) => Some(stored),
@@ -218,8 +218,8 @@ impl Accounts {
         Self { sorted, nobody, server }
     }
 
-    /// What the password for an account that is not there is checked against, so that it takes as long as with most of
-    /// those that are.
+    /// Returns the credential that stands in for an account that is not there, so that the check takes as long as with most real
+    /// accounts.
     pub(crate) fn nobody(&self) -> &[u8] {
         if self.nobody.is_empty() { NOBODY } else { &self.nobody }
     }
@@ -275,21 +275,21 @@ impl IdentityId {
     }
 }
 
-/// Who a client is to the server: an account, and the proof of its password with which backends log in.
+/// A client as the server knows it: an account, and the proof of its password with which backends log in.
 pub(crate) struct Identity {
     pub(crate) account: Rc<Account>,
     /// The user name to log in with (an anonymous account takes any).
     pub(crate) user: Vec<u8>,
-    /// What its latest login proved: after a change of password those who are logged in go on by the new one.
+    /// The proof of the latest login. After a change of password, clients that are logged in go on by the new one.
     pub(crate) secret: Secret,
     /// The server refuses new connections of this user (its password has changed, or its limit is reached): asked again
     /// after this.
     pub(crate) refused_until: Option<seam::Instant>,
     /// A backend of it has had a role from its login on.
     pub(crate) has_role: bool,
-    /// What was proved before that: a worker whose copy of the accounts is old may have taken a former password for right since.
+    /// The proof before that. A worker with an old copy of the accounts may have taken a former password for right since.
     earlier: Option<Secret>,
-    /// Its rights have changed: those who are logged in keep their backends, and whoever logs in gets others.
+    /// True once its rights have changed. Clients that are logged in keep their backends; later logins get others.
     former: bool,
     /// Where its latest login came from, where that was by TCP.
     pub(crate) address: Option<SocketAddr>,
@@ -371,7 +371,8 @@ impl Identities {
         };
     }
 
-    /// A new copy of the accounts: whoever logs in to one whose rights have changed is another than those who are in.
+    /// Takes in a new copy of the accounts. A later login to an account whose rights have changed is another identity than the
+    /// clients that are in.
     pub(crate) fn compare(&mut self, accounts: &Accounts) {
         let entries = &mut self.entries;
         self.ids.retain(|(_, user, host), id| {
@@ -382,13 +383,13 @@ impl Identities {
         });
     }
 
-    /// Whether its rights have changed, so that nobody becomes it any more.
+    /// Says whether its rights have changed, so that no login becomes it any more.
     pub(crate) fn is_former(&self, id: IdentityId) -> bool {
         self.entries[id.0 as usize].former
     }
 
-    /// Whether a backend that logs in as this now is let in, and has its rights, as far as the accounts tell. Of those that others
-    /// judge they do not: their passwords may be good for minutes.
+    /// Says whether a backend that logs in as this identity now is let in and has its rights, as far as the accounts tell. They
+    /// do not tell it of passwords that others judge, which may be good for minutes.
     pub(crate) fn lets_in(&self, id: IdentityId, accounts: &Accounts, now: seam::Instant) -> bool {
         let Identity { account, refused_until, .. } = &self.entries[id.0 as usize];
         let same = |present: &Rc<Account>| {
@@ -412,7 +413,7 @@ impl Identities {
         id
     }
 
-    /// Somebody has proved this, here or at another worker: whoever is the same goes on by it.
+    /// Takes in a proof, by a login here or at another worker. Clients of the same identity go on by it.
     pub(crate) fn renew(&mut self, proved: &Proved) {
         for (_, entry) in &mut self.entries {
             if entry.is(&proved.identity) {
@@ -421,7 +422,7 @@ impl Identities {
         }
     }
 
-    /// What the latest login of this user and account proved, as long as somebody holds it.
+    /// Returns the proof of the latest login of this user and account, as long as somebody holds it.
     pub(crate) fn secret_of(&self, user: &[u8], account: &Account) -> Option<&Secret> {
         let key = account.identity_key(user);
         match self.ids.get(&key) {

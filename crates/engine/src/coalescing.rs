@@ -71,7 +71,7 @@ pub(crate) struct Group {
     leader: ClientKey,
     lane: Option<Lane>,
     followers: VecDeque<ClientRef>,
-    /// What has come of the reply.
+    /// The part of the reply that has come.
     reply: Vec<u8>,
 }
 
@@ -142,7 +142,8 @@ impl Engine {
         request.group = Some(hash);
     }
 
-    /// Reads that mean the same whoever of a user asks, whose end says all that they leave behind.
+    /// Says whether a read may run once for many: it means the same for all clients of a user, and its end tells all that it
+    /// leaves behind.
     fn may_coalesce(&self, key: ClientKey, request: &Request) -> bool {
         let client = &self.clients[key];
         request.statement.repeatable
@@ -223,7 +224,7 @@ impl Engine {
         self.queue_for_share(since, key, lane, Need::Any, standing);
     }
 
-    /// Whether others wait for the answer to a client's statement that waits.
+    /// Says whether others wait for the answer to a client's waiting statement.
     pub(crate) fn leads_others(&self, key: ClientKey) -> bool {
         let hash = self.clients[key].request.as_ref().and_then(|request| request.group);
         let group = hash.and_then(|hash| self.coalescer.waiting.get(&hash));
@@ -254,7 +255,7 @@ impl Engine {
         client.is_some_and(|client| matches!(client.phase, Phase::Following { group } if group == number))
     }
 
-    /// Those that still follow.
+    /// Returns the clients that still follow.
     pub(crate) fn followers(&self, group: &Group) -> Vec<ClientKey> {
         let there = group.followers.iter().filter(|&&follower| self.is_following(follower, group.number));
         there.map(|follower| follower.key).collect()
@@ -398,7 +399,7 @@ impl Engine {
         }
     }
 
-    /// What the statement leaves behind for each follower. Its warnings are being asked for where the leader asks for its own.
+    /// Gives each follower the statement's aftermath. Its warnings are being asked for where the leader asks for its own.
     fn followers_answered(
         &mut self,
         key: BackendKey,

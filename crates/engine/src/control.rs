@@ -46,7 +46,7 @@ const SHORTEST_REFRESH: std::time::Duration = std::time::Duration::from_millis(2
 pub(crate) struct Control {
     state: State,
     connection: Option<ConnectionId>,
-    /// What the login has agreed on.
+    /// The capabilities that the login has agreed on.
     capabilities: wire::Capabilities,
     since: Instant,
     /// Counts the copies of the accounts that were asked for, and that came.
@@ -58,15 +58,15 @@ pub(crate) struct Control {
     accounts_seen: Vec<u8>,
     /// The answer to the latest probe.
     probe_seen: Vec<u8>,
-    /// What it says of changes of them.
+    /// The server's counts of changes of accounts.
     pub(crate) changes: Changes,
-    /// It has been said that not all of the accounts can be read.
+    /// True once a log line has said that not all of the accounts can be read.
     rights_hidden: bool,
-    /// What has been found out so far about who waits for locks.
+    /// The lock waits that have been found out so far.
     lock_waits: LockWaits,
-    /// What is known of stored code.
+    /// The knowledge of stored code.
     pub(crate) code: Watch,
-    /// What is known of the values that a session begins with.
+    /// The values that a session begins with, as far as they are known.
     pub(crate) defaults: Defaults,
     room: Room,
 }
@@ -79,8 +79,8 @@ enum State {
     Idle,
 }
 
-/// What is asked after the login: the first five in this order, the probe, the defaults and the room again and again, the others when there is a
-/// reason.
+/// A question that the service account asks after its login: the first five in this order, the probe, the defaults and the room
+/// again and again, the others when there is a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     /// That nothing is left out of the answers that follow, nor refused for its size.
@@ -90,21 +90,21 @@ enum Question {
     /// How many statements have changed the accounts; before these are read.
     Changes,
     Accounts,
-    /// Whether they have changed.
+    /// Have the accounts changed?
     Probe,
-    /// What a new session begins with.
+    /// What does a new session begin with?
     Defaults,
     /// How many backends there may be.
     Room,
     /// How many statements wait for locks.
     LockGate,
-    /// Who waits for whom.
+    /// Which statements wait for the row locks of which others?
     LockWaits,
-    /// Who waits for other locks than those of rows.
+    /// Which statements wait for other locks than those of rows?
     OtherWaiters,
     /// How many functions there are that a view could call.
     Functions,
-    /// What stored code there is.
+    /// Which stored code is there?
     Code(CodeQuestion),
 }
 
@@ -113,7 +113,7 @@ enum Question {
 struct Kept {
     bytes: Vec<u8>,
     error: Option<String>,
-    /// It is about stored code: one that is too long is left out.
+    /// True of a question about stored code: an answer that is too long is left out.
     of_code: bool,
 }
 
@@ -167,7 +167,7 @@ impl Control {
         self.came
     }
 
-    /// Whether a fresh copy can be had soon.
+    /// Says whether a fresh copy can be had soon.
     pub(crate) fn can_refresh(&self) -> bool {
         matches!(self.state, State::Idle | State::Asking { .. })
     }

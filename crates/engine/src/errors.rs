@@ -358,7 +358,7 @@ impl MySqlError {
         Self::new(1040, b"08004", message)
     }
 
-    /// Whether its code is one of those that client libraries give themselves (`errmsg.h`: CR_MIN_ERROR and above).
+    /// Says whether its code is one of those that client libraries give themselves (`errmsg.h`: CR_MIN_ERROR and above).
     pub(crate) fn is_clients(&self) -> bool {
         (2000..3000).contains(&self.code)
     }

@@ -1,4 +1,4 @@
-//! What the engine calls its clients and backends: slots of its tables, a type each, so that neither is taken for the other.
+//! The engine's names for its clients and backends: slots of its tables, a type each, so that neither is taken for the other.
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
@@ -13,14 +13,14 @@ pub(crate) struct ClientKey(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BackendKey(u32);
 
-/// A client by its slot and the id that it sees itself: so that whoever comes into the same slot later is not taken for it.
+/// A client by its slot and the id that it sees itself, so that a later client in the same slot is not taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientRef {
     pub(crate) key: ClientKey,
     pub(crate) id: u32,
 }
 
-/// What a [`Table`] calls its slots, from 0.
+/// The name of a slot in a [`Table`], from 0.
 pub(crate) trait Key: Copy {
     fn at(slot: usize) -> Self;
 
@@ -112,7 +112,7 @@ impl<K: Key, T> Table<K, T> {
         self.slots.iter_mut().map(|(slot, value)| (K::at(slot), value))
     }
 
-    /// What is in `count` slots from slot `from` on.
+    /// Returns the entries in `count` slots from slot `from` on.
     pub(crate) fn in_slots(&self, from: usize, count: usize) -> impl Iterator<Item = (K, &T)> {
         let slots = from..from.saturating_add(count).min(self.slots.capacity());
         slots.filter_map(|slot| Some((K::at(slot), self.slots.get(slot)?)))
@@ -130,7 +130,7 @@ impl Table<ClientKey, Client> {
         self.get(client.key).filter(|found| found.id == client.id)
     }
 
-    /// Likewise.
+    /// Finds the client likewise, to change it.
     pub(crate) fn find_mut(&mut self, client: ClientRef) -> Option<&mut Client> {
         self.get_mut(client.key).filter(|found| found.id == client.id)
     }

@@ -1,4 +1,4 @@
-//! What must agree between clients and backends. Looked at behind each turn of a debug build, in the simulator first of all.
+//! Checks what must agree between clients and backends, after each turn of a debug build, in the simulator first of all.
 
 use crate::backend::Owner;
 use crate::engine::Engine;

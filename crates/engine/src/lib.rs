@@ -1,11 +1,11 @@
 //! The thread pool as a state machine, without I/O.
 //!
-//! One statement, as a straight line: bytes of a client come in as [`seam::Input::Bytes`]; `client/commands.rs` cuts
-//! commands from them and asks the lexer (crate `sql`) what a text does; `scheduler` decides who goes next; at the end of
-//! the turn `backend/dispatch.rs` gives the statement a permit and a backend, and sends ahead what is missing of the
-//! client's session state; the server's bytes come in, `backend/reply.rs` relays them to the client whose statement is
-//! first in flight; at the reply's end `backend/settle.rs` takes in what has changed, and keeps the backend for the client or
-//! lets it go.
+//! One statement, as a straight line. Bytes of a client come in as [`seam::Input::Bytes`]. `client/commands.rs` cuts commands
+//! from them and asks the lexer (crate `sql`) what a text does. `scheduler` decides who goes next. At the end of the turn
+//! `backend/dispatch.rs` gives the statement a permit and a backend, and sends ahead the missing parts of the client's session
+//! state. The server's bytes come in, and `backend/reply.rs` relays them to the client whose statement is first in flight. At the
+//! reply's end `backend/settle.rs` takes in the changes, and keeps the backend for the client or lets it go. ARCHITECTURE.md has
+//! all steps.
 //!
 //! | modules | hold |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What the engine asks of its driver, collected over a turn.
+//! The engine's requests to its driver, collected over a turn.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ pub(crate) struct Outbox {
     records: VecDeque<Record>,
     /// The name of the server with which TLS was last asked for.
     asked_last: Option<Arc<str>>,
-    /// What the layer below holds that compresses, as it has said.
+    /// The bytes that the compressing layer below holds, as it has said.
     pub(crate) compression_bytes: usize,
     /// Bytes of the records that have their own.
     whole: usize,
@@ -104,8 +104,8 @@ impl Outbox {
         self.records.push_back(Record::StartCompression { connection, compression, side });
     }
 
-    /// Whether its bytes still come as they are on the wire, although compression has been asked for: nothing of a turn is
-    /// carried out before its end.
+    /// Says whether a connection's bytes still come as they are on the wire, although compression has been asked for: nothing of
+    /// a turn is carried out before its end.
     pub(crate) fn is_about_to_compress(&self, connection: ConnectionId) -> bool {
         self.about_to_compress.contains(&connection)
     }
@@ -157,7 +157,7 @@ impl Outbox {
             Record::PauseReading { connection } => Output::PauseReading { connection },
             Record::ResumeReading { connection } => Output::ResumeReading { connection },
             Record::StartTls { connection, server_name } => {
-                // Lent to whoever asks, so it has to stay somewhere.
+                // It is lent to the caller, so it has to stay somewhere.
                 let server_name = self.asked_last.insert(server_name);
                 Output::StartTls { connection, side: TlsSide::Client { server_name } }
             }

@@ -12,18 +12,18 @@ use crate::accounts::secret::Secret;
 use crate::backend::compression::{ZSTD_LEVEL, asked_for};
 use crate::settings::{ServerCompression, ServerTls};
 
-/// Who logs in, and how the connection is meant to behave.
+/// The user that logs in, and how the connection is meant to behave.
 pub(crate) struct Credentials {
     pub(crate) user: Vec<u8>,
     pub(crate) secret: Secret,
     /// By which methods it may be proved: those of the account. A server that asks for another may be somebody else, who wants
     /// what tells more of the password.
     pub(crate) methods: Vec<Method>,
-    /// Who could answer in the server's place.
+    /// The way to the server: could anybody else answer in its place?
     pub(crate) way: Way,
     /// The RSA keys that servers are known to have (PEM).
     pub(crate) known_keys: Arc<[Vec<u8>]>,
-    /// Whether TLS comes first.
+    /// Says whether TLS comes first.
     pub(crate) tls: ServerTls,
     /// The collation number for the handshake.
     pub(crate) collation: u8,
@@ -40,7 +40,7 @@ pub(crate) enum Way {
     Socket,
     /// TCP to an address of `backend_trusted_networks`.
     Trusted,
-    /// TCP: whoever sits on the way can answer, and on this machine any user who takes the port while the server is down.
+    /// TCP: anybody on the way can answer, and on this machine any user who takes the port while the server is down.
     Open,
 }
 
@@ -68,7 +68,7 @@ impl Withheld {
         }
     }
 
-    /// What is to be done about it.
+    /// Returns the advice about it.
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Way => {
@@ -89,7 +89,7 @@ impl Withheld {
     }
 }
 
-/// What every connection to a server asks for: the trackers and the short ends of result sets above all.
+/// The capabilities that every connection to a server asks for: the trackers and the short ends of result sets above all.
 pub(crate) const ALWAYS: Capabilities = Capabilities(
     Capabilities::LONG_PASSWORD.0
         | Capabilities::LONG_FLAG.0
@@ -103,8 +103,8 @@ pub(crate) const ALWAYS: Capabilities = Capabilities(
         | Capabilities::DEPRECATE_EOF.0,
 );
 
-/// What backends ask for beyond that, whatever their clients speak: progress reports are cut out for clients that did not ask
-/// for them, and nothing else changes where nobody uses it.
+/// The capabilities that backends ask for beyond that, for all clients alike: progress reports are cut out for clients that did
+/// not ask for them, and nothing else changes where nobody uses it.
 pub(crate) const OF_BACKENDS: Capabilities = Capabilities(
     Capabilities::PROGRESS.0
         | Capabilities::BULK_OPERATIONS.0
@@ -131,7 +131,7 @@ enum Phase {
     Answer(Exchange),
 }
 
-/// What has been agreed on so far.
+/// The points that have been agreed on so far.
 struct Exchange {
     established: Established,
     /// How we answer; `None` for a plugin that asks for no more than we are.
@@ -142,14 +142,14 @@ struct Exchange {
     awaits_key: bool,
 }
 
-/// What the server said of itself in its greeting.
+/// The server's description of itself in its greeting.
 #[derive(Clone, Debug)]
 pub(crate) struct Established {
     pub(crate) thread_id: u32,
     pub(crate) version: Vec<u8>,
-    /// What the server offers, before it is cut to what we ask for.
+    /// The capabilities that the server offers, before they are cut to those that we ask for.
     pub(crate) offered: Capabilities,
-    /// What both sides agreed on.
+    /// The capabilities that both sides agreed on.
     pub(crate) capabilities: Capabilities,
     /// The method of its greeting, which it expects of most clients.
     pub(crate) method: Method,
@@ -176,7 +176,7 @@ impl Established {
     }
 }
 
-/// What has come of a login.
+/// The outcome of a login.
 pub(crate) enum Outcome {
     Established(Established),
     /// The request for TLS is among the answers; once they are sent, TLS is to begin, and then [`ServerLogin::secured`].
@@ -200,8 +200,8 @@ impl ServerLogin {
         Self { credentials, phase: Phase::Greeting, input: Vec::new(), encrypted: false }
     }
 
-    /// On a connection that stands, whose account is to be another one: COM_CHANGE_USER. Both servers answer that with a switch to
-    /// the account's own method (`send_plugin_request_packet`), or at once where that needs nothing from us.
+    /// Begins COM_CHANGE_USER, on a connection that stands and is to be another account's. Both servers answer that with a switch
+    /// to the account's own method (`send_plugin_request_packet`), or at once where that needs nothing from us.
     pub(crate) fn change(credentials: Credentials, established: &Established, out: &mut Vec<u8>) -> Self {
         let method = credentials.first_method(established.method);
         let mut exchange =
@@ -223,7 +223,7 @@ impl ServerLogin {
         Self { credentials, phase: Phase::Answer(exchange), input: Vec::new(), encrypted }
     }
 
-    /// What the server has said of itself, once its greeting has been answered.
+    /// Returns the server's description of itself, once its greeting has been answered.
     pub(crate) fn found(&self) -> Option<&Established> {
         match &self.phase {
             Phase::Answer(exchange) => Some(&exchange.established),
@@ -423,7 +423,7 @@ impl Exchange {
     /// The first answer of a method.
     fn response(&mut self, credentials: &Credentials) -> Result<Zeroizing<Vec<u8>>, Withheld> {
         let plain = |bytes: &[u8]| Zeroizing::new(bytes.to_vec());
-        // A signature would need the password in the clear, of whoever has logged in by one; another method may follow.
+        // A signature would need the password in the clear, which a login by signature does not give; another method may follow.
         let Some(method) = self.method.filter(|&method| method != Method::Ed25519) else {
             return Ok(Zeroizing::default());
         };
@@ -459,7 +459,7 @@ impl Exchange {
         })
     }
 
-    /// What a SHA-2 method says in the middle: it goes on by itself, wants the password, or this is its public key.
+    /// Answers a SHA-2 method's message in the middle: it goes on by itself, wants the password, or this is its public key.
     fn answer_more(&mut self, credentials: &Credentials, more: &[u8], out: &mut Vec<u8>) -> Option<Outcome> {
         let password = credentials.secret.password().filter(|_| self.method.is_some_and(Method::is_sha2));
         match (more, password) {
@@ -523,7 +523,7 @@ impl Credentials {
         }
     }
 
-    /// Whether a key is the server's. Where keys are known, it is one of them; line ends do not matter.
+    /// Says whether a key is the server's. Where keys are known, it is one of them; line ends do not matter.
     fn takes_key(&self, public_key: &[u8]) -> bool {
         let bytes =
             |key: &[u8]| key.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect::<Vec<_>>();

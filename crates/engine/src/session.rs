@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 pub(crate) use table::{SessionId, Sessions};
 
-/// What a connection's session consists of, as far as it can be moved. Equal states are stored once.
+/// The state of a connection's session, as far as it can be moved. Equal states are stored once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SessionState {
     /// The default schema; `None` where there is none.
@@ -39,7 +39,7 @@ pub(crate) struct Charset {
 }
 
 impl Charset {
-    /// What a login with this collation gives.
+    /// Returns the state behind a login with this collation.
     pub(crate) fn of_login(charset: &[u8], collation: &[u8]) -> Self {
         Self {
             client: charset.into(),
@@ -101,9 +101,10 @@ const MAY_BE_EMPTY: [&[u8]; 7] = [
 /// String variables with values that may look like numbers: names.
 const NAMED: [&[u8]; 2] = [b"default_master_connection", b"external_table_secondary_storage_engine"];
 
-/// System variables that are consumed by the next statement, belong to the connection to the server and not to the
-/// client, or are reported without being settable: never carried. A statement that sets one of them pins (the lexer's rule), so nothing is lost;
-/// but for `wait_timeout`, see [`crate::client::wait_timeout`], and for those that are the replica's, whose value all share.
+/// System variables that are never carried: the next statement consumes them, or they belong to the connection to the server and
+/// not to the client, or the tracker reports them although nobody can set them. A statement that sets one of them pins (the
+/// lexer's rule), so nothing is lost. Exceptions are `wait_timeout`, see [`crate::client::wait_timeout`], and the replica's
+/// variables, of which all clients share one value.
 const NOT_CARRIED: [&[u8]; 16] = [
     b"error_count",
     b"identity",
@@ -175,12 +176,12 @@ impl SessionState {
         true
     }
 
-    /// Whether two states are the same, whatever their schemas.
+    /// Says whether two states are the same but for their schemas.
     pub(crate) fn is_but_for_schema(&self, other: &Self) -> bool {
         self.charset == other.charset && self.variables == other.variables
     }
 
-    /// Whether a transaction that does not say what it is only reads (`SET SESSION TRANSACTION READ ONLY`).
+    /// Says whether a transaction only reads by default (`SET SESSION TRANSACTION READ ONLY`).
     pub(crate) fn begins_read_only(&self) -> bool {
         let names = [&b"tx_read_only"[..], b"transaction_read_only"];
         names
@@ -189,37 +190,37 @@ impl SessionState {
             .any(|value| matches!(&**value, b"ON" | b"1"))
     }
 
-    /// Whether COMMIT and ROLLBACK do no more than that (completion_type).
+    /// Says whether COMMIT and ROLLBACK do no more than that (completion_type).
     pub(crate) fn has_plain_transactions(&self) -> bool {
         !self.variables.contains_key(&b"completion_type"[..])
     }
 
-    /// Whether a COMMIT or ROLLBACK that says nothing else ends the connection (completion_type).
+    /// Says whether a plain COMMIT or ROLLBACK ends the connection (completion_type).
     pub(crate) fn ends_with_transactions(&self) -> bool {
         self.variables.get(&b"completion_type"[..]).is_some_and(|value| matches!(&**value, b"RELEASE" | b"2"))
     }
 
-    /// Whether its client is told of its transactions; `None` where it is as for a new connection.
+    /// Says whether the client hears of its transactions; `None` where it does as for a new connection.
     pub(crate) fn tracks_transactions(&self) -> Option<bool> {
         let value = self.variables.get(&b"session_track_transaction_info"[..])?;
         Some(!value.eq_ignore_ascii_case(b"OFF"))
     }
 
-    /// Whether it has a tracker on, of those that its backend has likewise.
+    /// Says whether the client has a tracker on, of those that its backend has too.
     pub(crate) fn has_own_trackers(&self) -> bool {
         let names = [&b"session_track_gtids"[..], b"session_track_transaction_info"];
         let mut values = names.iter().filter_map(|name| self.variables.get(*name));
         values.any(|value| !value.eq_ignore_ascii_case(b"OFF"))
     }
 
-    /// Whether MySQL heeds a `SET` that turns a backend in state `from` into this one only behind the text in which it stands:
-    /// up to there it goes on telling of GTIDs. Tried on 8.0.31 and 9.7.
+    /// Says whether a `SET` that turns a backend in state `from` into this one takes effect on MySQL only behind the text in
+    /// which it stands: up to there MySQL goes on telling of GTIDs. Tried on 8.0.31 and 9.7.
     pub(crate) fn changes_behind_text(&self, from: &Self) -> bool {
         let gtids = &b"session_track_gtids"[..];
         self.variables.get(gtids) != from.variables.get(gtids)
     }
 
-    /// Whether MariaDB reads texts as Oracle does.
+    /// Says whether MariaDB reads texts as Oracle does.
     pub(crate) fn is_oracle_mode(&self) -> bool {
         let modes = self.variables.get(&b"sql_mode"[..]);
         modes.is_some_and(|modes| modes.split(|&byte| byte == b',').any(|mode| mode == b"ORACLE"))
@@ -290,8 +291,9 @@ fn put_name(out: &mut Vec<u8>, start: usize, name: &[u8]) {
     out.push(b'=');
 }
 
-/// What a new connection has. Of [`INVERTED`] ones it is said in full: MySQL takes their DEFAULT for the opposite (seen with 9.7.4:
-/// `SET foreign_key_checks = DEFAULT` sets 0 where the global value is 1; `Sys_var_bit` in sys_vars.h stores the bit reversed).
+/// Writes the value that a new connection has. For [`INVERTED`] variables it is written in full: MySQL takes their DEFAULT for
+/// the opposite (seen with 9.7.4: `SET foreign_key_checks = DEFAULT` sets 0 where the global value is 1; `Sys_var_bit` in
+/// sys_vars.h stores the bit reversed).
 fn put_default(out: &mut Vec<u8>, name: &[u8]) {
     if INVERTED.contains(&name) {
         out.extend_from_slice(b"@@global.");
@@ -335,12 +337,13 @@ fn put_string(out: &mut Vec<u8>, value: &[u8]) {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Whether a character set is how the servers themselves write names.
+/// Says whether a character set is the one in which the servers write names.
 pub(crate) fn is_utf8(charset: &[u8]) -> bool {
     matches!(charset, b"utf8" | b"utf8mb3" | b"utf8mb4")
 }
 
-/// What of a `sql_mode` matters to the lexer. Both modes stand in the list where a combination such as ANSI brings them.
+/// Returns the part of a `sql_mode` that matters to the lexer. A combination such as ANSI also lists the modes that it stands
+/// for.
 pub(crate) fn lex_mode(sql_mode: &[u8]) -> sql::LexMode {
     let has = |name: &[u8]| sql_mode.split(|&b| b == b',').any(|mode| mode == name);
     sql::LexMode {

@@ -170,10 +170,10 @@ pub enum ThreadHandling {
     OneThreadPerConnection,
 }
 
-/// Whether clients of a listener may use TLS.
+/// Says whether clients of a listener may use TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientTls {
-    /// It is not offered.
+    /// TLS is not offered.
     #[default]
     Off,
     /// As they like.
@@ -182,7 +182,7 @@ pub enum ClientTls {
     Required,
 }
 
-/// Whether connections to the server use TLS.
+/// Says whether connections to the server use TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerTls {
     /// They do not.
@@ -191,7 +191,7 @@ pub enum ServerTls {
     Preferred,
     /// Always, or not at all.
     Required,
-    /// Likewise, and nobody else can pass for the server: its certificate is checked.
+    /// Connections use TLS, and nobody else can pass for the server: its certificate is checked.
     Verified,
 }
 
@@ -228,7 +228,7 @@ pub enum PoolPriority {
     Auto,
 }
 
-/// Whose scheduling rules are followed: Onramp's own, or those of the thread pool of a server, each worker being one of its
+/// The scheduling rules that are followed: Onramp's own, or those of the thread pool of a server, each worker being one of its
 /// groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
@@ -324,18 +324,18 @@ impl Settings {
         (self.statements_in_flight == 0 && self.is_own_pool()).then_some(range)
     }
 
-    /// Whether new work may start newest first in the scheduler's queues: where the server's time is shared out, the order is
-    /// decided in front of them.
+    /// Says whether new work may start newest first in the scheduler's queues: where the server's time is shared out, the order
+    /// is decided in front of them.
     pub(crate) fn newest_may_go_first(&self) -> bool {
         self.adaptive_lifo && self.is_own_pool() && !self.shares.is_on()
     }
 
-    /// Whether users have shares while one crowds out another.
+    /// Says whether users have shares while one crowds out another.
     pub(crate) fn shares_by_crowding(&self) -> bool {
         self.shares.fair_share == FairShare::Crowding && self.is_own_pool() && !self.shares.is_on()
     }
 
-    /// Whether it may in front of them, within each share, where there are any.
+    /// Says whether new work may start newest first in front of the queues, within each share, where there are any.
     pub(crate) fn newest_of_share_may_go_first(&self) -> bool {
         self.adaptive_lifo && self.is_own_pool()
     }

@@ -1,9 +1,9 @@
-//! What the workers of one pool share: permits, and the counts that have a bound.
+//! The things that the workers of one pool share: permits, and the counts that have a bound.
 //!
-//! Each worker is an [`crate::Engine`] on a driver of its own, with its own clients and backends. What limits the server's
-//! work is one for all of them, so that no worker keeps permits while another has statements waiting: permits go by the
-//! order in which statements arrived, whoever's they are. A worker that finds none says so here ([`Workers::want`]), and
-//! whoever gives one back wakes it.
+//! Each worker is an [`crate::Engine`] on a driver of its own, with its own clients and backends. The limits of the server's work
+//! are common, so that no worker keeps permits while another has statements waiting: permits go by the order in which statements
+//! arrived, on whatever worker. A worker that finds none says so here ([`Workers::want`]), and the worker that gives one back
+//! wakes it.
 //!
 //! All of it is a few atomic numbers, two tables that only logins look into, and what is known of stored code, which seldom
 //! changes. With one worker, or several on one thread as in the simulator, it is deterministic.
@@ -31,7 +31,7 @@ use crate::workers::places::{FIRST, Places};
 use crate::workers::serving::Serving;
 use crate::workers::users::Users;
 
-/// What the workers of one pool share.
+/// The state that the workers of one pool share.
 #[derive(Debug)]
 pub struct Workers {
     /// Statements that may execute at the same time.
@@ -46,7 +46,7 @@ pub struct Workers {
     pub(crate) way: Way,
     /// How many of them long statements may have.
     long: LongPermits,
-    /// Who may have how many backends.
+    /// The places: how many backends each worker may have.
     pub(crate) places: Places,
     pub(crate) users: Users,
     pub(crate) serving: Serving,
@@ -61,7 +61,7 @@ pub struct Workers {
     in_flight: AtomicU32,
     /// How many both should be, where that is to be found.
     sharing_meter: Meter<2>,
-    /// When the server was last asked who waits for whose locks, in microseconds.
+    /// The time when the server was last asked for lock waits, in microseconds.
     lock_waits_asked: AtomicU64,
     /// Until when users have shares, because one crowds out another, in microseconds.
     crowded_until: AtomicU64,
@@ -72,7 +72,7 @@ pub struct Workers {
     seats: Box<[Seat]>,
 }
 
-/// What one worker says about itself.
+/// One worker's word about itself.
 #[derive(Debug)]
 struct Seat {
     /// Where its first statement that waits for nothing but a permit stands; [`NOBODY`] where there is none.
@@ -83,14 +83,14 @@ struct Seat {
     sharing: AtomicU32,
     /// Short reads wait for room on these.
     is_full: AtomicBool,
-    /// It has been woken and has not looked yet.
+    /// True if the worker has been woken and has not looked yet.
     woken: AtomicBool,
 }
 
 /// No statement waits for a permit.
 const NOBODY: u64 = u64::MAX;
 
-/// What lies between the places of one queue and those of the next: arrivals never count so far.
+/// The distance between the places of one queue and those of the next: arrivals never count so far.
 const CLASS: u64 = 1 << 61;
 
 /// Beside so many permits, one is kept for who holds locks: a quarter more on the server is little where all the others wait
@@ -101,7 +101,7 @@ const KEPT: u32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extra {
     None,
-    /// Those that are kept for who holds locks.
+    /// Permits that are kept for clients that hold locks.
     Kept,
     /// As many as it takes: others wait for this one. Bounded by the backends, of which each such client holds one.
     Any,
@@ -173,7 +173,7 @@ impl Workers {
         self.crowded_until.fetch_max(until.as_micros(), SeqCst);
     }
 
-    /// Whether a user who has nothing under way waits on some worker that has no permit to lend.
+    /// Says whether a user who has nothing under way waits on some worker that has no permit to lend.
     pub(crate) fn shut_a_user_out(&self, now: Instant) -> bool {
         now.as_micros() < self.shut_out_until.load(SeqCst)
     }
@@ -215,7 +215,7 @@ impl Workers {
         self.change_permits(settings);
     }
 
-    /// Those that have been found.
+    /// Takes up the limits that have been found.
     fn take_up_limits(&self, [permits]: [Option<u32>; 1], [shared_backends, in_flight]: [Option<u32>; 2]) {
         let change = |limit: &AtomicU32, found: Option<u32>| {
             if let Some(found) = found
@@ -237,7 +237,7 @@ impl Workers {
         change(&self.in_flight, in_flight);
     }
 
-    /// Whether a statement that ends now says something about a limit that is to be found.
+    /// Says whether a statement that ends now tells something about a limit that is to be found.
     pub(crate) fn measures_limits(&self) -> bool {
         self.meter.counts() || self.sharing_meter.counts()
     }
@@ -252,8 +252,8 @@ impl Workers {
         self.take_up_limits(alone.unwrap_or_default(), shared.unwrap_or_default());
     }
 
-    /// What a worker's statements wait for at the end of its turn: for a permit, which it has said with [`Self::want`] too, or
-    /// for room on backends that they share.
+    /// Notes what a worker's statements wait for at the end of its turn: a permit, which it has said with [`Self::want`] too, or
+    /// room on backends that they share.
     pub(crate) fn note_saturation(&self, worker: usize, now: Instant, wanting: bool, full: bool) {
         let seat = &self.seats[worker].is_full;
         if seat.load(SeqCst) != full {
@@ -306,7 +306,7 @@ impl Workers {
         Some(allowed)
     }
 
-    /// Whether so few long statements have run for so long that what ends now has taken its usual time.
+    /// Says whether so few long statements have run for so long that a statement that ends now has taken its usual time.
     pub(crate) fn long_statements_have_been_few(&self, now: Instant, time: Duration) -> bool {
         self.long.have_been_few(now, time)
     }
@@ -321,7 +321,7 @@ impl Workers {
         self.long.measure(end, self.permits());
     }
 
-    /// Whether the long statement at `place` may start, as far as others of its kind are concerned.
+    /// Says whether the long statement at `place` may start, as far as others of its kind are concerned.
     pub(crate) fn has_long_permit(&self, worker: usize, place: Place) -> bool {
         self.long.may_have(worker, place, self.permits())
     }
@@ -336,13 +336,13 @@ impl Workers {
         self.long.free(self.permits())
     }
 
-    /// Says which is the first long statement of this worker, wherever it stands with regard to permits. To be said before
-    /// it is found to have none: whoever gives one back in between looks at who wants one.
+    /// Says which is the first long statement of this worker, wherever it stands with regard to permits. A worker says it before
+    /// it finds no permit: another that gives one back in between looks at who wants one.
     pub(crate) fn want_long(&self, worker: usize, place: Option<Place>) {
         self.long.want(worker, place);
     }
 
-    /// Whether [`Self::take_permit`] would succeed now.
+    /// Says whether [`Self::take_permit`] would succeed now.
     pub(crate) fn has_permit(&self, worker: usize, place: Place, extra: Extra) -> bool {
         self.may_take(worker, place, extra, self.running())
     }
@@ -400,7 +400,7 @@ impl Workers {
         self.seats[worker].wants.store(place.map_or(NOBODY, |place| place.0), SeqCst);
     }
 
-    /// Whether another worker waits for a permit.
+    /// Says whether another worker waits for a permit.
     pub(crate) fn others_want(&self, worker: usize) -> bool {
         self.others(worker).any(|(_, seat)| seat.wants.load(SeqCst) != NOBODY)
     }
@@ -417,7 +417,7 @@ impl Workers {
         self.wake(first).then_some(first)
     }
 
-    /// Whether a worker has to be woken; false where that is under way.
+    /// Says whether a worker has to be woken; false where that is under way.
     pub(crate) fn wake(&self, worker: usize) -> bool {
         !self.seats[worker].woken.swap(true, SeqCst)
     }
@@ -430,12 +430,12 @@ impl Workers {
         }
     }
 
-    /// When the server may be asked again who waits for whose locks.
+    /// Returns the time when the server may be asked again for lock waits.
     pub(crate) fn lock_waits_due(&self, interval: Duration) -> Instant {
         Instant::from_micros(self.lock_waits_asked.load(SeqCst)) + interval
     }
 
-    /// Whether this worker is the one to ask now.
+    /// Says whether this worker is the one to ask now.
     pub(crate) fn may_ask_for_lock_waits(&self, now: Instant, interval: Duration) -> bool {
         let asked = self.lock_waits_asked.load(SeqCst);
         let due = Instant::from_micros(asked) + interval <= now;
@@ -537,7 +537,7 @@ impl Place {
         }
     }
 
-    /// Whether it is a place in the holding queue.
+    /// Says whether this is a place in the holding queue.
     pub(crate) fn is_holding(self) -> bool {
         self.0 / CLASS == 1
     }

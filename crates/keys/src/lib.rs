@@ -41,12 +41,12 @@ impl KeyPair {
         Ok(Self { decrypting, public_key })
     }
 
-    /// What clients are given: `-----BEGIN PUBLIC KEY-----`.
+    /// Returns the key that clients are given: `-----BEGIN PUBLIC KEY-----`.
     pub fn public_key(&self) -> &[u8] {
         &self.public_key
     }
 
-    /// What somebody encrypted for [`Self::public_key`]; `None` for anything else.
+    /// Decrypts bytes that somebody encrypted for [`Self::public_key`]; `None` for anything else.
     pub fn decrypt(&self, encrypted: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         if encrypted.len() != self.decrypting.key_size_bytes() {
             return None;
@@ -100,9 +100,9 @@ pub fn verify_ed25519(public_key: &[u8; 32], bytes: &[u8], signature: &[u8]) -> 
 pub enum KeyError {
     /// The system gave no key.
     NotMade,
-    /// It is not what it should be.
+    /// The bytes are not a key in the expected form.
     NotUnderstood,
-    /// It cannot take so many bytes.
+    /// The key cannot take so many bytes.
     TooSmall,
 }
 

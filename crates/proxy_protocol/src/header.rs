@@ -13,7 +13,7 @@ const FRONT: usize = 16;
 /// Longer ones of version 2 are refused: addresses and the usual additions (TLS, a unique id) take some hundred bytes.
 const LONGEST: usize = 4096;
 
-/// What the first bytes of a connection are.
+/// The first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// They may become a header.
@@ -27,7 +27,7 @@ pub enum Parsed {
 /// A header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Who has connected to the one that sends it; `None` where that is itself (a health check), or it does not say.
+    /// The client that has connected to the sender; `None` where that is the sender itself (a health check), or it does not say.
     pub source: Option<SocketAddr>,
     /// Its bytes.
     pub length: usize,
@@ -83,7 +83,7 @@ pub fn put_local(out: &mut Vec<u8>) {
     out.extend_from_slice(&[0x20, 0, 0, 0]);
 }
 
-/// Whether what is there of the bytes is what is there of the prefix.
+/// Says whether the bytes begin with the prefix, as far as there are any.
 fn begins(bytes: &[u8], prefix: &[u8]) -> bool {
     let length = bytes.len().min(prefix.len());
     bytes[..length] == prefix[..length]

@@ -1,4 +1,4 @@
-//! The layer: whose first bytes are looked at.
+//! The layer that looks at the first bytes of connections.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use seam::{CloseReason, ConnectionId, Input, Instant, Output, Peer, Program};
 use crate::header::{Parsed, parse};
 use crate::networks::Networks;
 
-/// What is reported of a connection whose header is none: EPROTO, "Protocol error".
+/// The error of a connection without a proper header: EPROTO, "Protocol error".
 const PROTOCOL_ERROR: i32 = 71;
 
 /// A program whose trusted peers may say for whom they connect. In addition to what [`seam`] says, its program may hear
@@ -128,7 +128,7 @@ mod tests {
         bytes: Vec<u8>,
         announced: Vec<(Peer, usize)>,
         closed: bool,
-        /// What it wants to close.
+        /// The connection that the layer wants to close.
         closes: Option<ConnectionId>,
     }
 

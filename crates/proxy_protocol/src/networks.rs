@@ -1,4 +1,4 @@
-//! Who is trusted to speak for others.
+//! The peers that are trusted to speak for others.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -26,7 +26,7 @@ impl Networks {
         self.all.is_empty()
     }
 
-    /// Whether a peer belongs to one of them.
+    /// Says whether a peer belongs to one of them.
     pub fn contain(&self, peer: &Peer) -> bool {
         self.all.iter().any(|network| match (network, peer) {
             (Network::Everybody, _) | (Network::UnixSockets, Peer::Unix { .. }) => true,

@@ -27,7 +27,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Who is at the other end of an accepted connection.
+/// The other end of an accepted connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// A TCP peer.

@@ -1,6 +1,6 @@
 //! Kinds of compression.
 
-/// Who we are on a compressed connection.
+/// Our side of a compressed connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompressionSide {
     /// The peer is a client, which sends commands.
@@ -9,7 +9,7 @@ pub enum CompressionSide {
     Client,
 }
 
-/// What packets are compressed with.
+/// The method by which packets are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// zlib, of every version of the protocol.

@@ -1,4 +1,4 @@
-//! What passes between a state machine and the driver that runs it.
+//! The messages between a state machine and the driver that runs it.
 //!
 //! A driver (io_uring, epoll, the simulator) owns sockets, buffers and the clock. A [`Program`] (the engine of `onramp serve`,
 //! the load generator) owns every decision. The driver repeats one *turn*:
@@ -48,7 +48,7 @@ pub enum Input<'a> {
         connection: ConnectionId,
         /// Where it came in.
         listener: ListenerId,
-        /// Who it is.
+        /// The peer.
         peer: Peer,
     },
     /// A connection asked for with [`Output::Connect`] stands.
@@ -62,7 +62,7 @@ pub enum Input<'a> {
     ConnectFailed {
         /// The token of the request.
         token: u64,
-        /// What the system said, as an errno.
+        /// The system's answer, as an errno.
         errno: i32,
     },
     /// Bytes arrived, cut anywhere.
@@ -94,7 +94,7 @@ pub enum Input<'a> {
     Announced {
         /// This connection.
         connection: ConnectionId,
-        /// Whose it is.
+        /// The peer on whose behalf it has connected.
         peer: Peer,
     },
     /// TLS, asked for with [`Output::StartTls`], stands: [`Input::Bytes`] and [`Output::Send`] are inside of it from here on.
@@ -102,7 +102,7 @@ pub enum Input<'a> {
     Secured {
         /// This connection.
         connection: ConnectionId,
-        /// What was agreed on.
+        /// The session that was agreed on.
         session: TlsSession,
     },
     /// TLS did not come about on a connection, or broke. It is gone, as after [`Input::Closed`]; the peer gets its alert.
@@ -129,7 +129,7 @@ pub enum CloseReason {
     TooMuchHeld,
 }
 
-/// What the process around the event loop can ask of a program.
+/// The requests of the process around the event loop to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Finish what runs, take nothing new, then say [`Output::Finished`] (SIGTERM).
@@ -162,8 +162,8 @@ pub enum Output<'a> {
         /// Copied by the driver if the system does not take them at once. May be none.
         bytes: &'a [u8],
     },
-    /// As [`Output::Send`], of many bytes (a large statement), which go to whoever carries it out: who has to keep them keeps
-    /// these, and makes no copy.
+    /// Sends as [`Output::Send`] does, many bytes at once (a large statement). They belong to the driver that carries this out:
+    /// if it has to keep bytes, it keeps these, and makes no copy.
     SendWhole {
         /// On this connection.
         connection: ConnectionId,
@@ -185,22 +185,22 @@ pub enum Output<'a> {
         /// This connection.
         connection: ConnectionId,
     },
-    /// What follows on this connection is TLS, in both directions. For layers: answered with [`Input::Secured`] or
+    /// From here on this connection is TLS, in both directions. For layers: answered with [`Input::Secured`] or
     /// [`Input::TlsFailed`], and nothing is to be sent before that.
     StartTls {
         /// This connection.
         connection: ConnectionId,
-        /// Who we are in it.
+        /// Our side of it.
         side: TlsSide<'a>,
     },
-    /// What follows on this connection is MySQL's compressed protocol, in both directions. For layers. What a server sends is
-    /// then numbered as the server does it: by the compressed packets.
+    /// From here on this connection is MySQL's compressed protocol, in both directions. For layers. A server's packets are then
+    /// numbered as the server does it: by the compressed packets.
     StartCompression {
         /// This connection.
         connection: ConnectionId,
         /// Which kind.
         compression: Compression,
-        /// Who we are in it.
+        /// Our side of it.
         side: CompressionSide,
     },
     /// Bytes that came as [`Input::Bytes`] and are not for the program, because a layer that it has just asked for begins
@@ -218,7 +218,7 @@ pub enum Output<'a> {
 }
 
 impl Output<'_> {
-    /// What is to be sent, and on which connection, whoever has the bytes.
+    /// Returns the bytes to be sent, and the connection, for both ways of sending.
     pub fn sent(&self) -> Option<(ConnectionId, &[u8])> {
         match self {
             Output::Send { connection, bytes } => Some((*connection, bytes)),

@@ -1,4 +1,4 @@
-//! What a program may know of TLS on one of its connections.
+//! A program's view of TLS on one of its connections.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,8 +8,8 @@ use std::net::IpAddr;
 pub enum TlsSide<'a> {
     /// The peer begins, and we show our certificate.
     Server {
-        /// Where the peer is, so that the handshakes of one network do not hold up all others: an address, or the first of a /64 of
-        /// IPv6. None for whoever is on this machine.
+        /// The peer's network, so that the handshakes of one network do not hold up all others: an address, or the first of a /64
+        /// of IPv6. None for a peer on this machine.
         network: Option<IpAddr>,
     },
     /// We begin.
@@ -38,7 +38,7 @@ impl fmt::Display for TlsVersion {
     }
 }
 
-/// What two ends have agreed on.
+/// The points on which two ends have agreed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSession {
     /// The protocol's version.
@@ -51,12 +51,12 @@ pub struct TlsSession {
     pub own_fingerprint: Option<[u8; 32]>,
 }
 
-/// Whose certificate the peer has shown. Both in the form in which `REQUIRE SUBJECT` and `REQUIRE ISSUER` compare:
+/// The certificate that the peer has shown. Both names are in the form in which `REQUIRE SUBJECT` and `REQUIRE ISSUER` compare:
 /// `/C=SE/O=Example/CN=app` (OpenSSL's `X509_NAME_oneline`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCertificate {
-    /// Who it is.
+    /// The name of its owner.
     pub subject: String,
-    /// Who says so.
+    /// The name of its issuer.
     pub issuer: String,
 }

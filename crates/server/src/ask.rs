@@ -1,4 +1,4 @@
-//! What the admin port asks of a worker, and how the worker answers: between its turns, a piece at a time.
+//! The admin port's questions to a worker, and how the worker answers: between its turns, a piece at a time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,13 +42,13 @@ pub(crate) struct Look {
 /// From which worker, and what.
 pub(crate) type Answer = (usize, Sight);
 
-/// What a worker answers.
+/// A worker's answer.
 pub(crate) enum Sight {
     Whole(Box<Whole>),
     Clients(Vec<ClientView>),
     Backends(Vec<BackendView>),
     Digests(Vec<DigestView>),
-    /// It has been done, or everything has been said.
+    /// The order has been carried out, or everything has been said.
     Done,
     /// The client is another worker's.
     NotHere,
@@ -96,7 +96,7 @@ impl Desk {
         let Some(mut look) = self.looks.pop_front() else { return };
         let sight = look.next(engine);
         let ends = matches!(sight, Sight::Done);
-        // Whoever asked may have given up.
+        // The asker may have given up.
         let wanted = look.answer.send((self.number, sight)).is_ok();
         if wanted && !ends {
             self.looks.push_back(look);

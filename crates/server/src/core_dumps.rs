@@ -1,10 +1,10 @@
-//! What becomes of the process's memory, in which there are passwords, when it crashes.
+//! Decides what becomes of the process's memory, in which there are passwords, when it crashes.
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 
-/// Has no core dump written, and no other process of the same user read the memory (PR_SET_DUMPABLE of prctl(2)). The limit is
-/// for whoever turns the former on again; a private server, which inherits it, may raise its own. What `/proc/self` says to
-/// ourselves stays readable.
+/// Has no core dump written, and no other process of the same user read the memory (PR_SET_DUMPABLE of prctl(2)). The limit
+/// serves a user who turns the former on again; a private server, which inherits it, may raise its own. `/proc/self` stays
+/// readable to ourselves.
 pub(crate) fn forbid() {
     let limit = Rlimit { current: Some(0), maximum: getrlimit(Resource::Core).maximum };
     let done =

@@ -1,10 +1,10 @@
-//! Whether a crowd of clients has gone, and left memory behind that nobody uses.
+//! Finds out that a crowd of clients has gone, and left memory behind that nobody uses.
 
 use std::time::Duration;
 
 use seam::Instant;
 
-/// What fewer clients have left is not worth looking for: some 300 bytes of each remain in pieces of pages, less than a MiB.
+/// Fewer clients leave nothing that is worth looking for: some 300 bytes of each remain in pieces of pages, less than a MiB.
 const CROWD: usize = 1024;
 /// The worker waits while its memory is looked through, so that this is seldom done where crowds come and go.
 const PAUSE: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What the main thread waits for: one queue that the other threads write to.
+//! The events that the main thread waits for: one queue that the other threads write to.
 
 use std::io;
 
@@ -16,7 +16,7 @@ pub(crate) enum Happening {
     AskedToReport,
     /// SIGHUP: certificates and keys are to be read again.
     AskedForFiles,
-    /// What the engine of the worker with this number holds; what its driver holds is known to its signaller by then.
+    /// The memory that the engine of the worker with this number holds; its signaller knows by then how much its driver holds.
     Memory(usize, Memory),
     /// The engine of the worker with this number reports something.
     Event(usize, Event),

@@ -29,10 +29,10 @@ pub(crate) struct Helpers {
     calls: Sender<()>,
 }
 
-/// What the threads have to do: tasks and handshakes in turn, so that no crowd of the one holds up the other.
+/// The work of the threads: tasks and handshakes in turn, so that no crowd of the one holds up the other.
 struct Queue {
     tasks: Jobs<Asker>,
-    /// Large statements, and stored code. One thread reads them at a time, so that whoever logs in always has another one.
+    /// Large statements, and stored code. One thread reads them at a time, so that a login always has another one.
     texts: Jobs<Asker>,
     reading: bool,
     /// Of each worker [`tls::Tls`] lets out some at a time.
@@ -77,8 +77,8 @@ impl Queue {
     }
 }
 
-/// What is to be done. A client has one of these at most, so that there are no more than clients and backends, and as many
-/// again that nobody waits for any more.
+/// The work that waits. A client has one job at most, so that there are no more than clients and backends, and as many again that
+/// nobody waits for any more.
 struct Jobs<A> {
     /// Of connections to the server: these go first.
     own: VecDeque<(Task, A)>,
@@ -275,7 +275,7 @@ fn help(called: &Mutex<Receiver<()>>, queue: &Mutex<Queue>, key: &Key, names: &S
     }
 }
 
-/// A panic here is a defect, and has been logged as such. What a job works on is its own, so that only the client is lost whose it is:
+/// A panic here is a defect, and has been logged as such. A job works on things of its own, so that only its own client is lost:
 /// neither the thread, nor the place among those that are away.
 fn survive<T>(place: &str, job: impl FnOnce() -> T) -> Option<T> {
     let job = || {
@@ -287,7 +287,7 @@ fn survive<T>(place: &str, job: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(job)).ok()
 }
 
-/// Whether it may take as long as some hundred logins.
+/// Says whether the work may take as long as some hundred logins.
 fn is_reading(work: &Work) -> bool {
     matches!(work, Work::Read(_) | Work::ReadCode(_))
 }

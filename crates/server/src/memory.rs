@@ -3,7 +3,7 @@
 use drivers::Counters;
 use engine::Memory;
 
-/// What has been heard from the workers since it was last asked for.
+/// The reports of the workers since the last question for them.
 pub(crate) struct Reports {
     workers: Vec<Report>,
 }

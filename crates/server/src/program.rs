@@ -25,7 +25,7 @@ pub(crate) struct Post {
     pub(crate) asks: Receiver<Ask>,
     /// To each worker.
     pub(crate) addressees: Vec<(Sender<Letter>, Signaller)>,
-    /// What takes long is done there.
+    /// The desk for work that takes long.
     pub(crate) help: HelpDesk,
 }
 
@@ -43,7 +43,7 @@ impl Held {
     }
 }
 
-/// Runs the engine and passes its events on, without ever waiting for whoever logs them.
+/// Runs the engine and passes its events on, without ever waiting for the thread that logs them.
 pub(crate) struct Reporting {
     engine: Engine,
     number: usize,

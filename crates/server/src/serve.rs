@@ -142,7 +142,7 @@ fn say_what_is_started(configuration: &Configuration, workers: &Workers) {
     );
 }
 
-/// What of this machine does not suffice for as many clients as may come.
+/// Says which limits of this machine do not suffice for as many clients as may come.
 fn say_what_is_short(configuration: &Configuration, workers: &Workers) {
     let request = doctor::Request {
         connections: configuration.engine.max_connections,
@@ -224,7 +224,7 @@ fn wait_for_server(happenings: &Receiver<Happening>) -> Result<Option<Access>, S
     }
 }
 
-/// What runs.
+/// The parts that run.
 struct Running<'a> {
     workers: &'a Workers,
     access: Option<&'a Access>,

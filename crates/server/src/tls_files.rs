@@ -10,7 +10,7 @@ use tls::{Acceptor, Connector, Identity, Pem, ServerCheck, Tls};
 /// TLS with clients and with the server, for all workers. The files can be read again while both are there.
 pub(crate) struct TlsFiles {
     options: TlsOptions,
-    /// Made at the start, where no certificate is given. Whoever has come to know it finds it to the end.
+    /// The certificate that was made at the start, where none is given. A client that has come to know it finds it to the end.
     made: Option<Identity>,
     acceptor: Option<Arc<Acceptor>>,
     connector: Option<Arc<Connector>>,
@@ -78,7 +78,7 @@ impl TlsFiles {
         }
     }
 
-    /// What clients are shown, those of the admin port included; `None` where nobody is offered TLS.
+    /// Returns the certificate that clients are shown, those of the admin port included; `None` where nobody is offered TLS.
     pub(crate) fn acceptor(&self) -> Option<Arc<Acceptor>> {
         self.acceptor.clone()
     }

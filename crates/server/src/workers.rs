@@ -37,14 +37,14 @@ pub(crate) struct Workers {
 /// counters are to be published.
 pub(crate) type Reach = Vec<(Sender<Ask>, Signaller)>;
 
-/// What a worker needs to begin.
+/// The things that a worker needs to begin.
 struct Begin {
     settings: Settings,
     pool: Arc<engine::Workers>,
     post: Post,
     handshakes: HandshakeDesk,
     tls: Arc<TlsFiles>,
-    /// Who may say for whom it connects.
+    /// The balancers that may say for whom they connect.
     trusted: Networks,
 }
 
@@ -88,12 +88,12 @@ impl Workers {
         &self.listening
     }
 
-    /// Whether clients may or must use TLS, address by address.
+    /// Says whether clients may or must use TLS, address by address.
     pub(crate) fn client_tls(&self) -> &[ClientTls] {
         &self.client_tls
     }
 
-    /// What they run on.
+    /// Returns the driver that they run on.
     pub(crate) fn driver(&self) -> DriverKind {
         self.driver
     }
@@ -131,7 +131,7 @@ impl Workers {
         Ok(reach)
     }
 
-    /// What each driver last published, which is when it was last told something.
+    /// Returns the counters that each driver last published, which is when it was last told something.
     pub(crate) fn counters(&self) -> Vec<Counters> {
         self.signallers.iter().map(Signaller::counters).collect()
     }
@@ -144,7 +144,7 @@ impl Workers {
     }
 }
 
-/// What is known of a worker whose driver stands.
+/// A worker whose driver stands.
 struct Started {
     driver: DriverKind,
     fallback: Option<String>,

@@ -1,4 +1,5 @@
-//! What the project asks of its own sources: sizes, who may depend on whom, and that the core has no door to the world.
+//! What the project asks of its own sources: sizes, who may depend on whom, that the core has no door to the world, and that pages
+//! about the sources say what is there.
 
 #![allow(
     clippy::unwrap_used,
@@ -183,6 +184,87 @@ fn unsafe_code_lives_in_the_drivers_with_its_reason() {
             panic!("{}:{number}: unsafe code belongs to the drivers", path.display());
         }
     }
+}
+
+/// Its rule: a path begins with a crate's name and leaves out `crates/` and `src/`, or begins at the root.
+#[test]
+fn architecture_names_paths_that_exist() {
+    let text = page("ARCHITECTURE.md");
+    let crates = manifests();
+    let is_path = |name: &str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
+        name.bytes().all(plain) && (name.contains('/') || name.ends_with(".rs") || name.ends_with(".md"))
+    };
+    let (mut looked_at, mut missing) = (0, Vec::new());
+    for name in quoted(&text).filter(|name| is_path(name)) {
+        looked_at += 1;
+        let path = match name.split_once('/') {
+            Some((first, rest)) if crates.contains_key(first) => format!("crates/{first}/src/{rest}"),
+            _ => String::from(name),
+        };
+        if !root().join(path).exists() {
+            missing.push(name);
+        }
+    }
+    assert!(looked_at > 50, "the paths were not found");
+    assert!(missing.is_empty(), "ARCHITECTURE.md names what is not there: {missing:?}");
+}
+
+#[test]
+fn architecture_maps_the_crates_as_they_are() {
+    let text = page("ARCHITECTURE.md");
+    let (_, map) =
+        text.split_once("| crate | responsibility | depends on |").expect("the map has this header");
+    let mut mapped = BTreeMap::new();
+    for row in map.lines().skip(2).take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        let [name, _, uses] = cells[..] else { panic!("a row has three cells: {row}") };
+        let name = quoted(name).next().expect("a row begins with a crate");
+        mapped.insert(String::from(name), quoted(uses).map(String::from).collect::<Vec<_>>());
+    }
+    let crates = manifests();
+    let mut real = BTreeMap::new();
+    for (name, manifest) in &crates {
+        let mut uses = dependencies(manifest, "dependencies");
+        uses.retain(|dependency| crates.contains_key(dependency));
+        uses.sort();
+        real.insert(name.clone(), uses);
+    }
+    assert_eq!(mapped, real, "the map of ARCHITECTURE.md on the left, the manifests on the right");
+}
+
+/// A page with lines that a terminal shows, and links within it that lead somewhere.
+#[test]
+fn differences_can_be_read() {
+    const LONGEST_LINE: usize = 160;
+    let text = page("docs/DIFFERENCES.md");
+    for (number, line) in text.lines().enumerate() {
+        let length = line.chars().count();
+        assert!(length <= LONGEST_LINE, "DIFFERENCES.md:{}: {length} characters", number + 1);
+    }
+    // As GitHub makes them of headings.
+    let anchor = |heading: &str| {
+        let kept = heading.to_lowercase().replace(' ', "-");
+        kept.chars().filter(|sign| sign.is_alphanumeric() || *sign == '-').collect::<String>()
+    };
+    let headings = text.lines().filter(|line| line.starts_with("##"));
+    let anchors: Vec<String> =
+        headings.map(|line| anchor(line.trim_start_matches('#').trim_start())).collect();
+    let links: Vec<&str> = text.split("](#").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    assert!(links.len() > 5, "the links were not found");
+    for link in links {
+        assert!(anchors.iter().any(|anchor| anchor == link), "DIFFERENCES.md has no heading for #{link}");
+    }
+}
+
+/// A page of the documentation, by its path from the root.
+fn page(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// What stands in backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
 }
 
 /// The lines of a file that hold code, with their numbers. Remarks and everything from the unit tests on are left out.

@@ -1,9 +1,9 @@
 //! Where the body of stored code ends, as far as that is certain.
 //!
-//! What stands in a body does not run now, and what stands behind it does. So words count as the beginning of a block only where no
-//! server can take them for anything else (`begin`, `end` and `do` are names, too: `SELECT 1 AS begin`). A body that is no block ends at
-//! its first semicolon, and the rest is read as statements: nothing of it is passed over. Of a block in which anything is unexpected nobody
-//! knows the end, and the text is [`Effects::UNKNOWN`].
+//! A statement in a body does not run now; a statement behind it does. So words count as the beginning of a block only where no
+//! server can take them for anything else (`begin`, `end` and `do` are names, too: `SELECT 1 AS begin`). A body that is no block
+//! ends at its first semicolon, and the rest is read as statements: nothing of it is passed over. The end of a block that holds
+//! anything unexpected is not known, and the text is [`Effects::UNKNOWN`].
 
 use crate::Effects;
 use crate::functions::is_keyword;
@@ -11,7 +11,7 @@ use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
 use crate::scan::{CallsFrom, Scanner};
 
-/// What is defined, by the word that says so.
+/// The thing that is defined, by the word that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     Event,
@@ -22,7 +22,7 @@ pub(crate) enum Stored {
 }
 
 impl Stored {
-    /// What the word at hand defines in a CREATE or ALTER.
+    /// Returns the thing that the word at hand defines in a CREATE or ALTER.
     pub(crate) fn of(scanner: &Scanner<'_>) -> Option<Self> {
         const WORDS: [(&str, Stored); 7] = [
             ("event", Stored::Event),
@@ -118,7 +118,7 @@ fn passes_parameters(scanner: &mut Scanner<'_>) -> bool {
     }
 }
 
-/// Whether the token at hand may stand between the parameters and the body of a routine: its type and its characteristics.
+/// Says whether the token at hand may stand between the parameters and the body of a routine: its type and its characteristics.
 fn belongs_to_head(scanner: &Scanner<'_>) -> bool {
     #[rustfmt::skip] // as many on a line as fit
     const WORDS: &[&str] = &[
@@ -138,7 +138,7 @@ fn belongs_to_head(scanner: &Scanner<'_>) -> bool {
     }
 }
 
-/// What is open in a body.
+/// A construct that is open in a body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
     Block,
@@ -146,7 +146,7 @@ enum Open {
     CaseExpression,
 }
 
-/// What the first word of a statement says of what may follow.
+/// The first word of a statement, by what may follow it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
     /// THEN ends its condition.
@@ -288,7 +288,7 @@ fn passes_end(scanner: &mut Scanner<'_>, open: &mut Vec<Open>, at_start: bool) -
     true
 }
 
-/// Whether a name may follow what has been read: behind an operator.
+/// Says whether a name may follow the words read so far: behind an operator.
 fn expects_operand(scanner: &Scanner<'_>) -> bool {
     let previous = scanner.previous();
     let is_word = |word: &str| scanner.previous_is_word(word);

@@ -8,8 +8,8 @@ use crate::scan::Scanner;
 use crate::statement::{self, Statement};
 use crate::{Effects, PoolVariable, Reads, TrackerVariable, digest};
 
-/// What changes how a text is read: of the session's `sql_mode` and of `character_set_client` what decides how it is cut into
-/// tokens, and the server.
+/// The settings that change how a text is read: the parts of the session's `sql_mode` and of `character_set_client` that decide
+/// how it is cut into tokens, and the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LexMode {
     /// `ANSI_QUOTES`: double quotes enclose identifiers.
@@ -18,7 +18,7 @@ pub struct LexMode {
     pub no_backslash_escapes: bool,
     /// The byte of the non-breaking blank in the client's single-byte character set, where the servers take it for a blank.
     pub high_blank: Option<u8>,
-    /// Whose built-in functions count.
+    /// The server that built-in functions are those of.
     pub server: ServerKind,
     /// Its version, 101114 for 10.11.14. With 0 whatever any version has built in counts.
     pub version: u32,
@@ -36,14 +36,14 @@ pub enum ServerKind {
     MySql,
 }
 
-/// What a text does, over all statements in it.
+/// The effects of a text, over all statements in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classification {
     /// Which statement it is; the first where there are several.
     pub kind: Kind,
-    /// What it leaves behind on its connection: the union over all statements.
+    /// The traces that it leaves on its connection: the union over all statements.
     pub effects: Effects,
-    /// What it reads of what its predecessor left behind: the union over all statements.
+    /// The traces of its predecessor that it reads: the union over all statements.
     pub reads: Reads,
     /// More than one statement, or not sure.
     pub several: bool,
@@ -52,15 +52,15 @@ pub struct Classification {
     /// One [`Kind::Select`] that only reads: no effects, no reads of session state, no locking clause, nothing written to
     /// a file, and no function that is there to wait.
     pub plain_read: bool,
-    /// A [`Self::plain_read`] whose every function is built in and deterministic, and that reads no variable: at one moment
-    /// everybody with the same rights and session state gets the same answer, as far as the text tells. What a view calls
-    /// is not seen.
+    /// True of a [`Self::plain_read`] whose every function is built in and deterministic, and that reads no variable. At one
+    /// moment everybody with the same rights and session state gets the same answer, as far as the text tells. Functions that a
+    /// view calls are not seen.
     pub repeatable: bool,
     /// A hash of the normalised text; the same for statements that differ in their literals only. Stable over runs.
     pub fingerprint: u64,
     /// Where the session's last results are read; in the order of the text. Empty costs no allocation.
     pub calls: Vec<SessionCall>,
-    /// Whether the session's character sets change.
+    /// The change of the session's character sets.
     pub charset: CharsetSetting,
     /// No statement of the text names a table or a view, as far as its words tell: of [`Kind::Set`], [`Kind::Select`], [`Kind::Do`]
     /// and what is about transactions and schemas. Routines that it calls are in `effects`.
@@ -150,13 +150,13 @@ pub enum Kind {
     Kill(KillTarget),
     /// `XA`.
     Xa,
-    /// What administrators do: `ANALYZE`, `OPTIMIZE`, `CHECK`, `REPAIR TABLE`, `GRANT`, `REVOKE`, `FLUSH`, `RESET`, ...
+    /// Statements of administrators: `ANALYZE`, `OPTIMIZE`, `CHECK`, `REPAIR TABLE`, `GRANT`, `REVOKE`, `FLUSH`, `RESET`, ...
     Admin,
     /// Anything else; the effects hold [`Effects::UNKNOWN`].
     Other,
 }
 
-/// Whom a `KILL` is for.
+/// The victim of a `KILL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KillTarget {
     /// `KILL QUERY`: the statement ends, the connection stays.
@@ -211,12 +211,12 @@ pub enum SessionFunction {
     Pool(PoolVariable),
     /// MariaDB's `@@last_gtid`.
     LastGtid,
-    /// `@@session_track_...`, whose values on a backend are not the client's.
+    /// `@@session_track_...`: their values on a backend are not the client's.
     Tracker(TrackerVariable),
 }
 
-/// What a text does to the session's character sets. Session trackers report the three `character_set_*` variables but not
-/// the `collation_connection` that goes with them.
+/// A text's effect on the session's character sets. Session trackers report the three `character_set_*` variables but not the
+/// `collation_connection` that goes with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CharsetSetting {
     /// Nothing.
@@ -241,19 +241,19 @@ pub enum CharsetSetting {
 }
 
 impl CharsetSetting {
-    /// Whether only the server knows what it comes to.
+    /// Says whether only the server knows the outcome.
     #[must_use]
     pub fn is_unsure(&self) -> bool {
         matches!(self, Self::Unsure | Self::UnsureConversion | Self::Named)
     }
 
-    /// Whether the server may read the next text in another way: by another `character_set_client`.
+    /// Says whether the server may read the next text in another way: by another `character_set_client`.
     pub(crate) fn changes_reading(&self) -> bool {
         matches!(self, Self::Unsure | Self::Named | Self::Names { .. })
     }
 }
 
-/// What `text`, the argument of a COM_QUERY or COM_STMT_PREPARE, does.
+/// Finds the effects of `text`, the argument of a COM_QUERY or COM_STMT_PREPARE.
 ///
 /// `mode` must be the session's: with another one the ends of strings are found elsewhere. Nor can the answer be relied on
 /// where `character_set_client` has characters that end in the byte of a backslash or backtick (big5, cp932, gb18030, gbk,
@@ -343,7 +343,7 @@ fn add_effects_of_whole(scanner: &mut Scanner<'_>, mode: LexMode, several: bool,
 /// So many places of the word are looked at, since a comment behind each may go on to the end of the text.
 const MOST_ROLES: usize = 16;
 
-/// Whether `SET ROLE` may stand in a text, in a string of it too: not in `SELECT role_id`, nor in `UPDATE t SET role = 1`.
+/// Says whether `SET ROLE` may stand in a text, in a string of it too: not in `SELECT role_id`, nor in `UPDATE t SET role = 1`.
 fn may_set_role(text: &[u8], mode: LexMode) -> bool {
     let find = |word: &'static [u8]| {
         let same = move |found: &[u8]| found.eq_ignore_ascii_case(word);
@@ -360,7 +360,7 @@ fn may_set_role(text: &[u8], mode: LexMode) -> bool {
     some || roles.next().is_some()
 }
 
-/// What the statements of a text change of how the servers read those behind them.
+/// The changes by a text's statements in how the servers read the statements behind them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reading {
     /// How many there are, up to where that is not sure any more. A text has fewer than its bytes, of which it has less than 2^32.
@@ -387,26 +387,26 @@ impl Reading {
         self.sql_mode |= statement.sets_lex_mode;
     }
 
-    /// Whether what follows may be other statements than the lexer reads. In all character sets but swe7 the bytes of ASCII are the same
-    /// signs, and in `filename`, which some servers take, `@006c` is a letter.
+    /// Says whether the following statements may be others than the lexer reads. In all character sets but swe7 the bytes of
+    /// ASCII are the same signs, and in `filename`, which some servers take, `@006c` is a letter.
     fn may_differ(&mut self, text: &[u8]) -> bool {
         self.sql_mode || self.unsure_client_charset || (self.client_charset && !self.reads_alike(text))
     }
 
-    /// Whether any named character set has the text read in the same way.
+    /// Says whether any named character set has the text read in the same way.
     fn reads_alike(&mut self, text: &[u8]) -> bool {
         let unlike = || [&b"swe7"[..], b"filename"].iter().any(|name| crate::has_letters_of(name, text));
         *self.alike.get_or_insert_with(|| text.is_ascii() && !unlike())
     }
 }
 
-/// Whether a statement of this kind never answers with rows.
+/// Says whether a statement of this kind never answers with rows.
 fn has_no_rows(kind: Kind) -> bool {
     use Kind::{Begin, Commit, Ddl, Do, Rollback, Savepoint, Set, Update, Use};
     matches!(kind, Begin | Commit | Ddl | Do | Rollback | Savepoint | Set | Update | Use)
 }
 
-/// What the statements of a text have left behind for a later one in it.
+/// The traces of a text's statements for a later one in it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Left {
     row_count: bool,
@@ -429,7 +429,7 @@ impl Left {
         self.gtid |= commits(kind);
     }
 
-    /// Whether one of them has left what the function asks for.
+    /// Says whether one of them has left the value that the function asks for.
     fn holds(self, function: SessionFunction) -> bool {
         match function {
             SessionFunction::RowCount => self.row_count,
@@ -442,7 +442,7 @@ impl Left {
     }
 }
 
-/// Whether a statement of this kind may commit something.
+/// Says whether a statement of this kind may commit something.
 fn commits(kind: Kind) -> bool {
     use Kind::{
         Deallocate, Empty, Explain, Prepare, Savepoint, Select, Show, ShowDiagnostics, ShowWarnings, Use,

@@ -1,4 +1,4 @@
-//! What of a client's text is a definition that stored code can be in: CREATE, ALTER and RENAME, wherever they stand.
+//! Finds definitions that stored code can be in: CREATE, ALTER and RENAME, wherever they stand in a client's text.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub struct QualifiedName {
     pub name: Box<[u8]>,
 }
 
-/// What a text defines, or defines anew.
+/// The things that a text defines, or defines anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definitions {
     /// Tables and views.
@@ -29,11 +29,12 @@ pub struct Definitions {
     pub uses: BTreeSet<Box<[u8]>>,
     /// Only tables' own definitions: nothing that holds code, columns aside.
     pub only_tables: bool,
-    /// What the definitions of tables do and name; beside others, what all of the text does.
+    /// The effects of the definitions of tables, and the names in them; beside other definitions, the effects of all of the text.
     pub code: StoredCode,
 }
 
-/// What CREATE, ALTER and RENAME in a client's text define that stored code can be in; `None` where there is nothing of that.
+/// Finds the things that stored code can be in and that CREATE, ALTER and RENAME in a client's text define; `None` where there
+/// are none.
 pub fn definitions(text: &[u8], mode: LexMode) -> Option<Definitions> {
     let (tokens, doubtful) = tokens_of(text, mode);
     let mut reader = DefinitionReader::new(text, &tokens);

@@ -2,16 +2,16 @@
 
 use std::ops::{BitOr, BitOrAssign};
 
-/// What both sets can do. Each lists its members in `NAMES`.
+/// The operations that both sets have. Each set lists its members in `NAMES`.
 macro_rules! set_operations {
     ($set:ident) => {
         impl $set {
-            /// Whether all members of `other` are in this set.
+            /// Says whether all members of `other` are in this set.
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }
 
-            /// Whether there is no member.
+            /// Says whether there is no member.
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
             }
@@ -52,7 +52,7 @@ macro_rules! set_operations {
     };
 }
 
-/// What a statement leaves behind on its connection beyond what session trackers report: each member is a reason to pin.
+/// The traces that a statement leaves on its connection beyond the reports of session trackers: each member is a reason to pin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Effects(u32);
 
@@ -85,7 +85,7 @@ impl Effects {
     pub const ROUTINE: Self = Self(1 << 11);
     /// A sequence is used; `LASTVAL` is kept per connection.
     pub const SEQUENCE: Self = Self(1 << 12);
-    /// What the statement does was not understood.
+    /// The lexer has not understood the statement.
     pub const UNKNOWN: Self = Self(1 << 13);
 
     /// Every member with its name, in the order of the bits.
@@ -124,7 +124,7 @@ impl Effects {
     }
 }
 
-/// What a statement reads that its predecessor on the same connection left behind.
+/// The traces of its predecessor on the same connection that a statement reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reads(u8);
 
@@ -143,7 +143,7 @@ impl Reads {
     pub const DIAGNOSTICS: Self = Self(1 << 4);
     /// A variable of the thread pool that clients set for themselves, see [`crate::PoolVariable`].
     pub const POOL_VARIABLE: Self = Self(1 << 5);
-    /// What the client has set of [`crate::TrackerVariable`].
+    /// The client's own values of [`crate::TrackerVariable`].
     pub const TRACKER: Self = Self(1 << 6);
     /// `@@wait_timeout` and what lists it: `SHOW VARIABLES`, tables of session variables.
     pub const WAIT_TIMEOUT: Self = Self(1 << 7);

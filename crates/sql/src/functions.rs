@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use crate::versions::lacks;
 use crate::{LexMode, ServerKind};
 
-/// What the call of a name means for the connection.
+/// The meaning of a name's call for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
     /// Built in, leaves nothing behind, and says the same for the same arguments, tables and session state.
@@ -27,7 +27,7 @@ pub(crate) enum Function {
     Unknown,
 }
 
-/// What a name directly before a parenthesis is. `quoted`: the name stood in quotes, which keywords never do. `glued`:
+/// Says what a name directly before a parenthesis is. `quoted`: the name stood in quotes, which keywords never do. `glued`:
 /// nothing stands between the name and the parenthesis.
 pub(crate) fn function(name: &[u8], quoted: bool, glued: bool, mode: LexMode) -> Function {
     let server = mode.server;
@@ -61,12 +61,12 @@ pub(crate) fn function(name: &[u8], quoted: bool, glued: bool, mode: LexMode) ->
     }
 }
 
-/// Whether `word` is one of the keywords that may stand before a parenthesis.
+/// Says whether `word` is one of the keywords that may stand before a parenthesis.
 pub(crate) fn is_keyword(word: &[u8]) -> bool {
     contains(KEYWORDS, word)
 }
 
-/// Whether a word without a parenthesis calls a function whose answer varies: the time and the user of standard SQL
+/// Says whether a word without a parenthesis calls a function whose answer varies: the time and the user of standard SQL
 /// (`sql/sql_yacc.yy`: `CURDATE`, `NOW_SYM`, `UTC_DATE_SYM`, `CURRENT_USER` with `optional_braces`), MariaDB's SYSDATE and ROWNUM
 /// in Oracle's mode.
 pub(crate) fn varies_without_parenthesis(word: &[u8]) -> bool {
@@ -237,8 +237,8 @@ static VARYING: &[&str] = &[
     "uuid_short", "wsrep_last_seen_gtid",
 ];
 
-/// What only one kind of server has built in, in any of its versions: on the other kind these are names of stored functions.
-/// Sorted like the tables above.
+/// The functions that only one kind of server has built in, in any of its versions: on the other kind these are names of stored
+/// functions. Sorted like the tables above.
 struct Own {
     plain: &'static [&'static str],
     varying: &'static [&'static str],
@@ -255,8 +255,8 @@ impl Own {
     }
 }
 
-/// MariaDB's: unknown to MySQL 9.7 (ER_SP_DOES_NOT_EXIST for any number of arguments), and not in the manuals of 5.7 and 8.0.
-/// What Galera brings (`wsrep_...`) is with the others, since it is also built into MySQL.
+/// MariaDB's own functions: unknown to MySQL 9.7 (ER_SP_DOES_NOT_EXIST for any number of arguments), and not in the manuals of
+/// 5.7 and 8.0. Galera's (`wsrep_...`) are with the others, since they are also built into MySQL.
 #[rustfmt::skip] // as many on a line as fit
 static MARIADB: Own = Own {
     plain: &[

@@ -1,12 +1,12 @@
-//! What a statement takes or gives back that a connection holds by name: temporary tables, named locks, table locks, prepared
-//! statements in text, handlers.
+//! Finds the things that a connection holds by name and that a statement takes or gives back: temporary tables, named locks,
+//! table locks, prepared statements in text, handlers.
 //!
 //! Only statements in their plain forms are read. Of anything else nobody learns what it left, and [`holding`] says so.
 
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::{CharsetSetting, Classification, Kind, LexMode, classify};
 
-/// What a statement does to what its client holds, once it has succeeded.
+/// The change by a statement in the things that its client holds, once it has succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holding {
     /// Nothing is taken, given back or renamed.
@@ -74,11 +74,11 @@ const LONGEST_NAME: usize = 64;
 /// More tables in one DROP are not told apart: nobody keeps the names of as many (`MOST_NAMES` of the engine's holdings).
 const MOST_DROPPED: usize = 1024;
 
-/// What `text`, the argument of a COM_QUERY, does to what its client holds; `None` where it is not a single statement in one
-/// of the forms of [`Holding`]. `mode` must be the session's.
+/// Finds how `text`, the argument of a COM_QUERY, changes the things that its client holds; `None` where it is not a single
+/// statement in one of the forms of [`Holding`]. `mode` must be the session's.
 ///
-/// Names are ASCII and without quotes in them: with any other bytes it depends on the character set which name they are. They
-/// are compared byte by byte by whoever keeps them, which at worst takes two names of one thing for two.
+/// Names are ASCII and without quotes in them: with any other bytes it depends on the character set which name they are. Their
+/// keeper compares them byte by byte, which at worst takes two names of one thing for two.
 pub fn holding(text: &[u8], mode: LexMode) -> Option<Holding> {
     let mut reader = Reader::new(text, mode)?;
     let found = statement(&mut reader)?;
@@ -359,7 +359,7 @@ impl<'a> Reader<'a> {
         Some(found)
     }
 
-    /// Whether nothing follows, and all was read as every server reads it.
+    /// Says whether nothing follows, and all was read as every server reads it.
     fn ends(&mut self) -> bool {
         while self.current.is(b';') {
             self.bump();
@@ -374,8 +374,8 @@ fn is_plain(name: &[u8]) -> bool {
     !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(plain)
 }
 
-/// Whether a statement that is executed by name leaves as little behind as if it had come by itself. DDL might rename a
-/// temporary table, and what the server does not report of a SET is asked for only where the SET itself is seen.
+/// Says whether a statement that is executed by name leaves as little behind as if it had come by itself. DDL might rename a
+/// temporary table. The effects of a SET that the server does not report are asked for only where the SET itself is seen.
 fn is_harmless(statement: &Classification) -> bool {
     use Kind::{Delete, Do, Explain, Insert, Replace, Select, Set, Show, Update};
     statement.effects.is_empty()

@@ -17,7 +17,7 @@ pub(crate) struct Token {
     tag: u32,
 }
 
-/// What a [`Token`] is.
+/// The kind of a [`Token`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// A keyword or a name without quotes.
@@ -41,7 +41,7 @@ pub(crate) enum TokenKind {
 }
 
 impl Token {
-    /// What stands before the first token.
+    /// The token that stands before the first one.
     pub const NONE: Self = Self::new(TokenKind::End, 0, 0, false);
 
     const fn new(kind: TokenKind, start: usize, end: usize, glued: bool) -> Self {
@@ -118,7 +118,7 @@ pub(crate) struct Lexer<'a> {
     hinted: Vec<&'a [u8]>,
 }
 
-/// What decides how a dot or a digit is read.
+/// The token before, as far as it decides how a dot or a digit is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
     Name,

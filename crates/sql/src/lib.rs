@@ -1,4 +1,4 @@
-//! What a statement does to the connection it runs on, found with a lexer and a look at the words that matter.
+//! Finds the effects of a statement on the connection it runs on, by a lexer and a look at the words that matter.
 //!
 //! This is no parser: it never says that a statement is wrong, because the server decides that. It answers one question:
 //! may this statement run on any backend, or must the client keep the one it has? When the text leaves room for doubt the

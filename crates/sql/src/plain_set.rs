@@ -35,7 +35,7 @@ const LONGEST: usize = 512;
 /// without comments, in lower case outside of strings, one blank between tokens. `None` for anything else, and for whatever
 /// reads something beside the session state: other variables, DEFAULT, functions.
 ///
-/// What is returned may still be wrong; that is for the server to say.
+/// The result may still be wrong; that is for the server to say.
 pub fn plain_set(text: &[u8]) -> Option<Vec<u8>> {
     if text.len() > LONGEST {
         return None;

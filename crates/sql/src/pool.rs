@@ -41,7 +41,7 @@ impl PoolVariable {
     }
 }
 
-/// What a variable is set to.
+/// The value that a variable is set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolValue {
     /// `DEFAULT`.
@@ -111,7 +111,7 @@ pub fn pool_set(text: &[u8], mode: LexMode) -> Result<PoolSet, PoolSetError> {
     Ok(PoolSet { assignments, rest: Some([b"SET ", others.join(&b", "[..]).as_slice()].concat()) })
 }
 
-/// Whether an assignment to this is the pool's business: no server behind it is asked.
+/// Says whether an assignment to this is the pool's business: no server behind it is asked.
 pub(crate) fn is_ours(scope: Scope, name: &[u8]) -> bool {
     match scope {
         Scope::Global => has_pool_prefix(name),

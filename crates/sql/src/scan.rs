@@ -24,7 +24,7 @@ pub(crate) enum CallsFrom {
     Never,
 }
 
-/// What stands before a name, as far as it decides whether a parenthesis after the name holds arguments.
+/// The words before a name, as far as they decide whether a parenthesis after the name holds arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Context {
     Keyword(Keyword),
@@ -43,7 +43,7 @@ struct Name {
     context: Context,
 }
 
-/// What [`Scanner::new`] to the end found out about all statements of a text.
+/// The findings of [`Scanner::new`] to the end about all statements of a text.
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub effects: Effects,
@@ -58,14 +58,14 @@ pub(crate) struct Findings {
     pub sets_trackers: bool,
 }
 
-/// What was found in the statement at hand.
+/// The findings in the statement at hand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Remarks {
     /// `FOR UPDATE`, `FOR SHARE`, `LOCK IN SHARE MODE`, `INTO`, `PROCEDURE`.
     pub more_than_reads: bool,
     /// A function that waits or may run anything.
     pub may_wait: bool,
-    /// What it answers depends on more than its text, tables and session state: the moment, chance, a variable.
+    /// True if the answer depends on more than the text, tables and session state: the moment, chance, a variable.
     pub varies: bool,
     /// `SELECT` stands in it.
     pub has_select: bool,
@@ -80,7 +80,7 @@ pub(crate) struct Scanner<'a> {
     mode: LexMode,
     /// The token at hand: seen by callers, not yet taken in.
     pub current: Token,
-    /// What it is, if it is one of these.
+    /// The keyword, if the word is one of these.
     pub keyword: Keyword,
     pub findings: Findings,
     pub remarks: Remarks,
@@ -196,7 +196,7 @@ impl<'a> Scanner<'a> {
         &self.text[token.start()..token.end()]
     }
 
-    /// Whether the token at hand is this word, without quotes.
+    /// Says whether the token at hand is this word, without quotes.
     pub fn is_word(&self, word: &str) -> bool {
         self.current.kind() == TokenKind::Word
             && self.bytes(self.current).eq_ignore_ascii_case(word.as_bytes())
@@ -207,7 +207,7 @@ impl<'a> Scanner<'a> {
         self.previous
     }
 
-    /// Whether that was this word, without quotes.
+    /// Says whether the token before was this word, without quotes.
     pub fn previous_is_word(&self, word: &str) -> bool {
         self.previous.kind() == TokenKind::Word
             && self.bytes(self.previous).eq_ignore_ascii_case(word.as_bytes())
@@ -380,7 +380,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether the `VALUES` at hand is followed by rows: `VALUES (1)`, `VALUES ROW(1)`, but not the `VALUES IN (1)` of a partition.
+    /// Says whether rows follow the `VALUES` at hand: `VALUES (1)`, `VALUES ROW(1)`, but not the `VALUES IN (1)` of a partition.
     fn begins_rows(&self) -> bool {
         let next = self.following().next().unwrap_or_default();
         next == b"(" || next.eq_ignore_ascii_case(b"row")
@@ -400,7 +400,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether what was read last stands where accounts are named. Elsewhere `KILL QUERY@a` names a variable.
+    /// Says whether the token read last stands where accounts are named. Elsewhere `KILL QUERY@a` names a variable.
     fn expects_account(&self) -> bool {
         const WORDS: [&str; 13] = [
             "admin", "as", "definer", "except", "exists", "for", "from", "grant", "on", "revoke", "role",
@@ -452,7 +452,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether a parenthesis after a name that follows `context` encloses a list of columns. Where it does, the servers
+    /// Says whether a parenthesis after a name that follows `context` encloses a list of columns. Where it does, the servers
     /// accept no call.
     fn holds_columns(&self, context: Context) -> bool {
         match context {
@@ -466,8 +466,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// What stands in a definition of tables is mostly no call, and none of a stored function: servers allow none there. What holds
-    /// something on its connection counts wherever it stands.
+    /// A name before a parenthesis in a definition of tables is mostly no call, and none of a stored function: servers allow none
+    /// there. A call that holds something on its connection counts wherever it stands.
     fn take_call_of_definition(&mut self, name: Name) {
         match functions::function(without_quotes(self.bytes(name.token)), true, true, self.mode) {
             Function::Sequence => self.add_effect(Effects::SEQUENCE),
@@ -507,7 +507,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Whether a table of this name shows session variables: those of `information_schema` (MariaDB, MySQL 5.7) and of
+/// Says whether a table of this name shows session variables: those of `information_schema` (MariaDB, MySQL 5.7) and of
 /// `performance_schema`.
 fn lists_session_variables(name: &[u8]) -> bool {
     let name = without_quotes(name);
@@ -520,7 +520,7 @@ fn lists_session_variables(name: &[u8]) -> bool {
     }
 }
 
-/// Likewise, user variables: of MariaDB's plugin and of `performance_schema`.
+/// Says the same of user variables: of MariaDB's plugin and of `performance_schema`.
 fn lists_user_variables(name: &[u8]) -> bool {
     let name = without_quotes(name);
     name.eq_ignore_ascii_case(b"user_variables") || name.eq_ignore_ascii_case(b"user_variables_by_thread")

@@ -27,8 +27,8 @@ struct Item {
     start: usize,
     /// How many calls there were before it.
     calls_before: usize,
-    /// Whether all its words so far stand before parentheses, as those of functions do. Any other may be an alias, or no part of the
-    /// item any more (`ON DUPLICATE KEY UPDATE`).
+    /// True if all its words so far stand before parentheses, as those of functions do. Any other may be an alias, or no part of
+    /// the item any more (`ON DUPLICATE KEY UPDATE`).
     calls_alone: bool,
 }
 

@@ -203,7 +203,7 @@ fn plain_name(scanner: &mut Scanner<'_>, statement: &mut Statement) -> CharsetSe
     system_variable(scanner, statement, Target { scope, name, with_at_signs: false })
 }
 
-/// What is assigned to.
+/// The variable that is assigned to.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     scope: Scope,
@@ -295,7 +295,7 @@ fn has_prefix(name: &[u8], prefix: &str) -> bool {
     name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
-/// What is assigned, as far as it matters.
+/// The value that is assigned, as far as it matters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Value {
     /// `0`, `OFF`, `FALSE`, `DEFAULT`.

@@ -16,10 +16,10 @@ pub(crate) struct Statement {
     pub only_reads: bool,
     /// Its answer follows from its text, the tables and the session state, as far as the text tells.
     pub repeatable: bool,
-    /// It names no table and no view.
+    /// True if the statement names no table and no view.
     pub without_tables: bool,
     pub releases_connection: bool,
-    /// It may give rows numbers that LAST_INSERT_ID() tells.
+    /// True if the statement may give rows numbers that LAST_INSERT_ID() tells.
     pub inserts: bool,
     /// MariaDB's `SET STATEMENT ... FOR`, or MySQL's hint `SET_VAR`.
     pub sets_for_itself: bool,

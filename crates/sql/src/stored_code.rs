@@ -1,5 +1,5 @@
-//! What code that is stored on the server (triggers, routines, views, defaults of columns) may do to the session of whoever makes
-//! it run.
+//! Finds the possible effects of code that is stored on the server (triggers, routines, views, defaults of columns) on the
+//! session of the client that makes it run.
 //!
 //! Its text is looked at like a statement's: for words that matter, not as a parser would. What is not seen to be harmless counts as
 //! harmful. What such code may not contain at all is left out: dynamic SQL, LOCK TABLES, FLUSH, the ends of transactions
@@ -15,28 +15,29 @@ use crate::functions::{Function, function};
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::system_variable::{Scope, SystemVariable, without_quotes};
 
-/// What stored code may do beside reading and writing tables.
+/// The possible effects of stored code beside reading and writing tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CodeEffects(u8);
 
 impl CodeEffects {
     /// Nothing.
     pub const NONE: Self = Self(0);
-    /// It changes session state by a statement after which the server reports a change: `SET name`, `SET @name`, temporary tables.
+    /// The code changes session state by a statement after which the server reports a change: `SET name`, `SET @name`, temporary
+    /// tables.
     pub const REPORTED: Self = Self(1);
-    /// It changes what no report tells of: `SET @@name` without a scope on MariaDB, `INTO @name`, `@name := ...`, named locks,
-    /// sequences, or what was not understood.
+    /// The code changes state that no report tells of: `SET @@name` without a scope on MariaDB, `INTO @name`, `@name := ...`,
+    /// named locks, sequences, or something that was not understood.
     pub const SILENT: Self = Self(1 << 1);
-    /// It reads user variables.
+    /// The code reads user variables.
     pub const READS_VARIABLES: Self = Self(1 << 2);
-    /// It reads LAST_INSERT_ID().
+    /// The code reads LAST_INSERT_ID().
     pub const READS_INSERT_ID: Self = Self(1 << 3);
-    /// It takes or gives up a role, which in MySQL outlasts the code. It is silent, too.
+    /// The code takes or gives up a role, which in MySQL outlasts the code. It is silent, too.
     pub const ROLE: Self = Self(1 << 4);
     /// All of these: of code that cannot be read.
     pub const ALL: Self = Self(0b1_1111);
 
-    /// Whether all members of `other` are in this set.
+    /// Says whether all members of `other` are in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -53,12 +54,12 @@ impl CodeEffects {
         Self(self.0 & !other.0)
     }
 
-    /// Whether there is no member.
+    /// Says whether there is no member.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it may leave anything in the session.
+    /// Says whether the code may leave anything in the session.
     pub const fn changes_session(self) -> bool {
         self.0 & (Self::REPORTED.0 | Self::SILENT.0) != 0
     }
@@ -95,16 +96,16 @@ fn fold(name: &mut Vec<u8>) {
     }
 }
 
-/// What a text says of itself.
+/// The findings in the text of stored code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredCode {
-    /// What it does itself.
+    /// The effects of the text itself.
     pub effects: CodeEffects,
     /// All words and names in it, folded: it may do what those do of them that are tables, views or routines.
     pub names: BTreeSet<Box<[u8]>>,
 }
 
-/// What a body is of.
+/// The kind of code that a body belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeKind {
     /// A trigger or a routine: LAST_INSERT_ID() is as before at its end (manual, "Information Functions").
@@ -115,8 +116,8 @@ pub enum CodeKind {
     Table,
 }
 
-/// What the body of stored code may do. `parameters` are those of a routine, as they are declared; `mode` is the one that it
-/// was created in.
+/// Finds the possible effects of the body of stored code. `parameters` are those of a routine, as they are declared; `mode` is
+/// the one that it was created in.
 pub fn stored_code(kind: CodeKind, parameters: &[u8], body: &[u8], mode: LexMode) -> StoredCode {
     let (tokens, doubtful) = tokens_of(body, mode);
     let mut declared = parameter_names(parameters, mode);
@@ -146,8 +147,8 @@ pub fn names(text: &[u8], mode: LexMode, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// Whether the letters of a word stand in a text, in either case, alone or within another word. It is much less than to look
-/// for it in [`names`], and never overlooks what is there.
+/// Says whether the letters of a word stand in a text, in either case, alone or within another word. That costs much less than to
+/// look for it in [`names`], and never overlooks a word that is there.
 pub fn has_letters_of(word: &[u8], text: &[u8]) -> bool {
     let Some(&first) = word.first() else { return true };
     memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), text)
@@ -358,7 +359,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What a SET statement sets.
+    /// Takes in the variable that a SET statement sets.
     fn take_target(&mut self, tokens: &[Token], at: usize) {
         let token = tokens[at];
         let text = &self.text[token.start()..token.end()];

@@ -49,7 +49,7 @@ impl<'a> SystemVariable<'a> {
         self.name.is_empty()
     }
 
-    /// What it reads of what the last statement left behind, or the client has set for itself.
+    /// Returns the trace of the last statement that it reads, or the client's own setting.
     pub fn function(self) -> Option<SessionFunction> {
         let is = |known: &[u8]| self.name.eq_ignore_ascii_case(known);
         match self.name.len() {

@@ -7,7 +7,7 @@ pub enum TransactionCommand {
     Begin,
     /// `START TRANSACTION [READ ONLY]`.
     Start {
-        /// It says so.
+        /// True if the text says so.
         read_only: bool,
     },
     /// `COMMIT [WORK]`.

@@ -1,4 +1,4 @@
-//! What a statement does with user variables, where that can be said for certain.
+//! Finds how a statement uses user variables, where that can be said for certain.
 
 use crate::LexMode;
 use crate::lexer::{Lexer, Token, TokenKind};
@@ -21,7 +21,7 @@ pub type Assignment = (Box<[u8]>, Box<[u8]>);
 const MAY_READ: [&str; 10] =
     ["select", "insert", "replace", "update", "delete", "with", "do", "create", "prepare", "execute"];
 
-/// What `text`, the argument of a COM_QUERY, does with user variables; `None` where it writes them in another way than
+/// Finds how `text`, the argument of a COM_QUERY, uses user variables; `None` where it writes them in another way than
 /// [`VariableUse::Sets`], or may. It is one statement, and calls nothing that is not built in. `mode` must be the session's.
 pub fn variable_use(text: &[u8], mode: LexMode) -> Option<VariableUse> {
     // Code for some servers only.

@@ -6,8 +6,8 @@
 use crate::ServerKind;
 use crate::functions::{compare, contains};
 
-/// Whether a server of this version has no function of a name, although others of its kind have: it names a stored one there.
-/// `version`: 101114 for 10.11.14; 0 has all.
+/// Says whether a server of this version has no function of a name, although others of its kind have: it names a stored one
+/// there. `version`: 101114 for 10.11.14; 0 has all.
 pub(crate) fn lacks(name: &[u8], server: ServerKind, version: u32) -> bool {
     let (since, until) = match server {
         _ if version == 0 => return false,
@@ -22,8 +22,9 @@ pub(crate) fn lacks(name: &[u8], server: ServerKind, version: u32) -> bool {
     of(since).is_some_and(|since| version < since) || of(until).is_some_and(|until| version >= until)
 }
 
-/// Whether a name that is built in, or a keyword, may name a stored function as well: with another number of arguments than the built-in one
-/// takes, or where that is not called. `name` is folded. Whether there is a stored one of the name only the server knows.
+/// Says whether a name that is built in, or a keyword, may name a stored function as well: with another number of arguments than
+/// the built-in one takes, or where that is not called. `name` is folded. Only the server knows whether there is a stored one of
+/// the name.
 ///
 /// Found by defining a function of each name in `functions.rs` with 0 to 5 parameters and calling it, on MariaDB 10.11 and MySQL
 /// 8.0.31; there `mysql_query_attribute_string` comes with a component that need not be there.

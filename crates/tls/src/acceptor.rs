@@ -1,4 +1,4 @@
-//! The server's side: our certificate, and whose certificates we take.
+//! The server's side: our certificate, and the certificates that we take.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -12,13 +12,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{Pem, certificate};
 
-/// What a server shows of itself, and whom it asks for a certificate. One for all workers; a change counts for connections
-/// that begin after it.
+/// The certificate that a server shows, and its demand for one of the client's. One for all workers; a change counts for
+/// connections that begin after it.
 pub struct Acceptor {
     shown: RwLock<Shown>,
 }
 
-/// What a connection begins with.
+/// The settings that a connection begins with.
 #[derive(Clone)]
 pub(crate) struct Shown {
     pub(crate) config: Arc<ServerConfig>,

@@ -1,4 +1,4 @@
-//! The client's side: whose certificates we take, and the one that we show.
+//! The client's side: the certificates that we take, and the one that we show.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -15,14 +15,14 @@ use crate::{Identity, Pem};
 pub enum ServerCheck {
     /// Not at all: nobody can listen, but anybody can pretend to be the server.
     None,
-    /// It comes from one of our authorities, whoever it is for.
+    /// The certificate comes from one of our authorities, for any host.
     Authority,
-    /// It comes from one of our authorities and is for the host that we connect to.
+    /// The certificate comes from one of our authorities and is for the host that we connect to.
     Name,
 }
 
-/// What a client checks and shows. One for all workers, so that sessions of one can be resumed by the others; a change counts
-/// for connections that begin after it.
+/// The checks and the certificate of a client. One for all workers, so that sessions of one can be resumed by the others; a
+/// change counts for connections that begin after it.
 pub struct Connector {
     config: RwLock<Arc<ClientConfig>>,
 }

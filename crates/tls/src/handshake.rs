@@ -12,7 +12,7 @@ pub struct Handshake {
     session: Session,
 }
 
-/// What a step has come to; for [`crate::Tls::take_outcome`].
+/// The outcome of a step; for [`crate::Tls::take_outcome`].
 pub struct Outcome {
     pub(crate) connection: ConnectionId,
     /// `None` where nothing has come of it and the connection is of no more use.
@@ -21,7 +21,7 @@ pub struct Outcome {
 
 pub(crate) struct Step {
     pub(crate) session: Session,
-    /// What is to be sent, and what the client has said inside TLS already.
+    /// The bytes to be sent, and those that the client has sent inside TLS already.
     pub(crate) buffers: Buffers,
     /// As [`Session::read`] says.
     pub(crate) read: Result<bool, Error>,
@@ -43,7 +43,7 @@ impl Handshake {
         Outcome { connection: self.connection, step: Some(step) }
     }
 
-    /// What is to be brought back where this does not come to an end.
+    /// Returns the outcome to be brought back where this does not come to an end.
     pub fn lost(&self) -> Outcome {
         Outcome { connection: self.connection, step: None }
     }

@@ -36,8 +36,8 @@ const USUAL: usize = 2 << 10;
 /// [`Input::Stalled`] and [`Input::Drained`] are about what is outside, [`Output::PauseReading`] stops what is outside. A peer
 /// that says in TLS that it says no more has closed its connection.
 ///
-/// What takes long of a client's handshake is not done here: at the end of each turn, [`Tls::poll_handshake`] is to be asked until
-/// there is none, and what each has come to is to be brought back with [`Tls::take_outcome`] before a turn ends.
+/// The long steps of a client's handshake are not done here. At the end of each turn the caller asks [`Tls::poll_handshake`]
+/// until there is none. It brings back the outcome of each with [`Tls::take_outcome`] before a turn ends.
 pub struct Tls<P> {
     inner: P,
     table: Table,
@@ -59,17 +59,17 @@ struct Table {
     most: usize,
     /// Handshakes that were handed out and not brought back.
     away: usize,
-    /// Those of which the program is to be told in the next turn that they are of no more use.
+    /// Connections of which the program is to be told in the next turn that they are of no more use.
     broken: Vec<ConnectionId>,
-    /// Those that the driver has been told to close in this turn. Until its end, what the program still sends is not to get out
-    /// in the clear.
+    /// Connections that the driver has been told to close in this turn. Until its end, bytes that the program still sends are not
+    /// to get out in the clear.
     closed: Vec<ConnectionId>,
 }
 
 struct Entry {
     generation: u32,
     state: State,
-    /// It is in `waiting`.
+    /// True if the connection is in `waiting`.
     waits: bool,
     /// When it began.
     since: Instant,
@@ -192,7 +192,8 @@ impl<P: Program> Tls<P> {
         self.deliver(now, connection, secured, read);
     }
 
-    /// What a session has left in the buffers, in the order in which it has come about, whatever the end.
+    /// Delivers the bytes that a session has left in the buffers, in the order in which they came about, also where the session
+    /// has ended.
     fn deliver(
         &mut self,
         now: Instant,
@@ -269,7 +270,7 @@ impl<P: Program> Tls<P> {
     }
 }
 
-/// What becomes of bytes of a connection.
+/// The treatment of a connection's bytes.
 enum Kept {
     /// They wait for the handshake to go on.
     Yes,
@@ -308,7 +309,7 @@ impl Table {
         entry.counted = bytes;
     }
 
-    /// Those of which something is kept, who is to go first last.
+    /// Returns the connections that something is kept of, the one that is to go first last.
     fn holders(&self) -> Vec<(usize, Reverse<Instant>, ConnectionId)> {
         let entries = self.entries.iter().zip(0_u32..);
         let holders = entries.filter_map(|(entry, index)| {
@@ -366,7 +367,7 @@ impl Table {
         }
     }
 
-    /// What is encrypted of many bytes is handed on as they are, and the buffer with it.
+    /// Hands on the encrypted form of many bytes as it is, and the buffer with it.
     fn send_whole(
         &mut self,
         connection: ConnectionId,

@@ -1,4 +1,4 @@
-//! What the layer itself asks of the driver: handshakes, alerts and the end of connections.
+//! The layer's own requests to the driver: handshakes, alerts and the end of connections.
 
 use std::collections::VecDeque;
 

@@ -6,9 +6,9 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 /// The text of a PEM file.
 pub struct Pem {
-    /// What errors call it: whatever tells an operator which file to mend.
+    /// The name in errors, which tells an operator which file to mend.
     pub name: String,
-    /// What is in it.
+    /// Its contents.
     pub text: Vec<u8>,
 }
 

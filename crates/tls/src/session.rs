@@ -28,11 +28,11 @@ enum Side {
 /// Where a session leaves its bytes: one for all connections, so that none has to keep any.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    /// What has come and is being decrypted.
+    /// The bytes that have come and are being decrypted.
     pub(crate) arrived: Vec<u8>,
-    /// What the peer has said.
+    /// The bytes that the peer has sent inside TLS.
     pub(crate) plain: Vec<u8>,
-    /// What is to be sent.
+    /// The bytes to be sent.
     pub(crate) sealed: Vec<u8>,
 }
 
@@ -111,7 +111,7 @@ impl Session {
         let _ = self.say(&Wish::Close, buffers);
     }
 
-    /// What was agreed on, once the handshake is over.
+    /// Returns the session that was agreed on, once the handshake is over.
     pub(crate) fn agreed(&self) -> TlsSession {
         let common = self.common();
         let peer = common.peer_certificates().and_then(|chain| certificate::names(chain.first()?));
@@ -202,14 +202,14 @@ impl Buffers {
     }
 }
 
-/// What a call is for.
+/// The purpose of a call.
 enum Wish<'a> {
     Read,
     Write(&'a [u8]),
     Close,
 }
 
-/// What one state of the connection has come to.
+/// The outcome of one state of the connection.
 enum Step {
     Again,
     PeerClosed,

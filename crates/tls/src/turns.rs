@@ -1,4 +1,4 @@
-//! Who is next, where those of one network are not to hold up all others.
+//! The order in which connections have their turn, where those of one network are not to hold up all others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ impl<T> Default for Turns<T> {
 }
 
 impl<T> Turns<T> {
-    /// Whether nobody waits.
+    /// Says whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }

@@ -9,7 +9,7 @@
 use crate::codec::{put_lenenc_bytes, put_lenenc_int};
 use crate::{Reader, WireError};
 
-/// What stands in front of the text of a COM_QUERY without attributes: none of them, in one set.
+/// The bytes in front of the text of a COM_QUERY without attributes: none of them, in one set.
 pub const NO_QUERY_ATTRIBUTES: [u8; 2] = [0, 1];
 
 /// The server takes no more values than this.
@@ -22,8 +22,8 @@ const MOST_VALUES: u64 = 65_535;
 ///
 /// # Errors
 ///
-/// What the server calls a malformed packet: another number of sets than one, values without types, or too little. Also
-/// values of types that clients have no use for, and lengths of which the server reads only the lower half.
+/// A malformed packet, as the server calls it, is an error here: another number of sets than one, values without types, or too
+/// little. So are values of types that clients have no use for, and lengths of which the server reads only the lower half.
 pub fn split_query_attributes(body: &[u8]) -> Result<(Option<Vec<u8>>, &[u8]), WireError> {
     let mut reader = Reader::of("query attributes", body);
     let count = value_count(&mut reader)?;
@@ -82,12 +82,12 @@ impl<'a> NamedValues<'a> {
         Ok(read)
     }
 
-    /// Whether any has a name.
+    /// Says whether any attribute has a name.
     pub fn are_named(&self) -> bool {
         self.names.iter().any(|name| !name.is_empty())
     }
 
-    /// What stands between the count and the values.
+    /// Reads the part between the count and the values.
     fn read(count: usize, reader: &mut Reader<'a>) -> Result<Self, WireError> {
         let nulls = reader.bytes(count.div_ceil(8))?;
         let (mut types, mut names) = (None, Vec::new());

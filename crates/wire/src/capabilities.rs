@@ -1,4 +1,4 @@
-//! What a client and a server agree to speak: the flags of the greeting and of the login request.
+//! The capabilities on which a client and a server agree: the flags of the greeting and of the login request.
 //!
 //! Sources: MySQL `include/mysql_com.h`, MariaDB `include/mysql_com.h`, and both manuals' pages on capability flags.
 

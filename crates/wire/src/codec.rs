@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         self.rest.len()
     }
 
-    /// Whether no bytes are left.
+    /// Says whether no bytes are left.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

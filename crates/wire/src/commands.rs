@@ -1,4 +1,4 @@
-//! What a client asks for: the first byte of a command's payload says which command it is.
+//! The commands of a client: the first byte of a command's payload says which command it is.
 //!
 //! Sources: MySQL `include/my_command.h`, MariaDB `include/mysql_com.h` (`enum_server_command`), and
 //! `parse_packet`/`dispatch_command` in both servers for the bodies.
@@ -140,7 +140,7 @@ pub enum Command<'a> {
         statement: u32,
         /// [`CURSOR_READ_ONLY`] and further cursor flags; [`PARAMETER_COUNT_AVAILABLE`].
         flags: u8,
-        /// What follows the flags: the iteration count (four bytes, always 1), then parameters.
+        /// The bytes behind the flags: the iteration count (four bytes, always 1), then parameters.
         body: &'a [u8],
     },
     /// Run a prepared statement for several lists of values (MariaDB, [`crate::Capabilities::BULK_OPERATIONS`]).
@@ -149,7 +149,7 @@ pub enum Command<'a> {
         statement: u32,
         /// [`BULK_SENDS_TYPES`], [`BULK_UNIT_RESULTS`].
         flags: u16,
-        /// What follows the flags: types where they say so, then for each list each value behind a byte that says whether it
+        /// The bytes behind the flags: types where they say so, then for each list each value behind a byte that says whether it
         /// is there.
         body: &'a [u8],
     },

@@ -1,4 +1,4 @@
-//! What can be wrong with bytes from a peer.
+//! Errors in bytes from a peer.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub enum WireError {
     },
     /// A field holds something that the protocol does not allow there.
     Malformed {
-        /// What was wrong.
+        /// The part that was wrong.
         what: &'static str,
     },
     /// The packets are not counted up one by one: bytes were lost or belong to something else.
@@ -25,7 +25,7 @@ pub enum WireError {
     },
     /// Correct, but from a version of the protocol that this crate does not speak (before 4.1).
     Unsupported {
-        /// What was asked for.
+        /// The field that was asked for.
         what: &'static str,
     },
     /// A message is longer than the reader was told to take.

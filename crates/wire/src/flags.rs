@@ -1,10 +1,10 @@
-//! What sets of flags can do.
+//! The operations of sets of flags.
 
 /// For a type that holds its flags as bits in its one field.
 macro_rules! flag_operations {
     ($flags:ident) => {
         impl $flags {
-            /// Whether all flags of `other` are set.
+            /// Says whether all flags of `other` are set.
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }

@@ -60,7 +60,7 @@ pub struct Extent {
     pub last_sequence: u8,
 }
 
-/// What [`read_message`] does, without the payload: nothing is copied, however many packets there are.
+/// Does the same as [`read_message`] without the payload: nothing is copied, however many packets there are.
 ///
 /// # Errors
 ///

@@ -18,8 +18,8 @@ const PROTOCOL_VERSION: u8 = 10;
 /// The method of a peer that names none.
 const DEFAULT_PLUGIN: &[u8] = b"mysql_native_password";
 
-/// What a server says first. A server that is full or does not know the host sends an ERR instead: look for a first
-/// byte of 0xff before [`Self::parse`].
+/// The first packet of a server. A server that is full or does not know the host sends an ERR instead: look for a first byte of
+/// 0xff before [`Self::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeting<'a> {
     /// As the server writes it; MariaDB before 11 puts `5.5.5-` in front for the sake of old replicas.
@@ -28,7 +28,7 @@ pub struct Greeting<'a> {
     pub connection_id: u32,
     /// Random bytes without zeros, for the authentication method.
     pub scramble: [u8; 20],
-    /// What the server can speak.
+    /// The capabilities that the server offers.
     pub capabilities: Capabilities,
     /// The low byte of the server's default collation.
     pub collation: u8,
@@ -104,7 +104,7 @@ impl<'a> Greeting<'a> {
     }
 }
 
-/// Whether the payload of a client's first message asks for TLS: the first 32 bytes of a login request alone, with the
+/// Says whether the payload of a client's first message asks for TLS: the first 32 bytes of a login request alone, with the
 /// capability `SSL`. The login request follows inside TLS, numbered on.
 pub fn is_ssl_request(payload: &[u8]) -> bool {
     payload.len() == SSL_REQUEST_LEN
@@ -113,10 +113,10 @@ pub fn is_ssl_request(payload: &[u8]) -> bool {
         })
 }
 
-/// What a client answers to the greeting.
+/// A client's answer to the greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoginRequest<'a> {
-    /// What the client wants to speak. What the server did not offer must be taken off by the receiver.
+    /// The capabilities that the client wants. The receiver must take off those that the server did not offer.
     pub capabilities: Capabilities,
     /// The largest message that the client takes, in bytes; 0 where it does not say.
     pub max_packet_size: u32,
@@ -249,7 +249,7 @@ pub fn parse_attributes(raw: &[u8]) -> Result<impl Iterator<Item = (&[u8], &[u8]
 pub struct AuthSwitch<'a> {
     /// The method.
     pub plugin: &'a [u8],
-    /// What the method starts with, as it is on the wire: for the methods with a scramble its 20 bytes and a zero byte.
+    /// The method's first data, as it is on the wire: for the methods with a scramble its 20 bytes and a zero byte.
     pub data: &'a [u8],
 }
 
@@ -306,7 +306,7 @@ pub struct ChangeUser<'a> {
 }
 
 impl<'a> ChangeUser<'a> {
-    /// Reads the body (what follows the command byte) from a peer with whom `capabilities` were agreed on.
+    /// Reads the body (the bytes behind the command byte) from a peer that has agreed on `capabilities`.
     pub fn parse(body: &'a [u8], capabilities: Capabilities) -> Result<Self, WireError> {
         let mut reader = Reader::of("change of user", body);
         let user = reader.nul_terminated()?;
@@ -324,10 +324,9 @@ impl<'a> ChangeUser<'a> {
         Ok(Self { user, auth_response, schema, collation, auth_plugin, attributes })
     }
 
-    /// Appends the payload, command byte included, for a peer with whom `SECURE_CONNECTION` was agreed on, and
-    /// `PLUGIN_AUTH` where a plugin is named. Attributes are written behind a plugin only, and then always: servers with
-    /// `CONNECT_ATTRS` refuse a request that lacks the block, others do not read it. User, schema and plugin must not
-    /// hold zero bytes.
+    /// Appends the payload, command byte included, for a peer that has agreed on `SECURE_CONNECTION`, and on `PLUGIN_AUTH` where
+    /// a plugin is named. Attributes are written behind a plugin only, and then always: servers with `CONNECT_ATTRS` refuse a
+    /// request that lacks the block, others do not read it. User, schema and plugin must not hold zero bytes.
     ///
     /// # Panics
     ///
@@ -365,7 +364,7 @@ fn parse_attribute_block<'a>(
     }
 }
 
-/// What login request and SSLRequest share.
+/// Appends the part that login request and SSLRequest share.
 fn put_login_front(out: &mut Vec<u8>, capabilities: Capabilities, max_packet_size: u32, collation: u8) {
     put_u32(out, capabilities.word());
     put_u32(out, max_packet_size);

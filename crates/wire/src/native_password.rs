@@ -1,8 +1,8 @@
 //! `mysql_native_password`: a challenge and response with SHA-1, the one method that all servers in use know.
 //!
-//! The server stores stage 2, SHA1(SHA1(password)), as `*` and 40 hexadecimal digits. It sends a scramble of 20 bytes;
-//! the client answers with the token stage1 XOR SHA1(scramble, stage2), where stage 1 is SHA1(password). Whoever knows
-//! stage 2 and sees a token can recover stage 1, and with it log in elsewhere as the same user.
+//! The server stores stage 2, SHA1(SHA1(password)), as `*` and 40 hexadecimal digits. It sends a scramble of 20 bytes; the client
+//! answers with the token stage1 XOR SHA1(scramble, stage2), where stage 1 is SHA1(password). A party that knows stage 2 and sees
+//! a token can recover stage 1, and with it log in elsewhere as the same user.
 //!
 //! Source: `sql/auth/password.cc` (MySQL), `sql/password.c` (MariaDB).
 
@@ -10,7 +10,7 @@ use sha1::{Digest, Sha1};
 use sha2::Sha256;
 use zeroize::Zeroize;
 
-/// SHA1(password): as good as the password to whoever logs in with it. Wipe it after use.
+/// SHA1(password): as good as the password for logging in. Wipe it after use.
 pub type Stage1 = [u8; 20];
 
 /// SHA1(SHA1(password)): what the server's account table holds.
@@ -48,9 +48,10 @@ pub fn verify(token: &[u8], scramble: &[u8; 20], stored: &Stage2) -> Option<Stag
     None
 }
 
-/// What MariaDB says with the OK of a login, from 11.4 on: only who knows the password's hash can say it, and it holds for this
-/// certificate (its SHA-256 digest) alone. By it a client tells the server from somebody in between, though nobody vouches for
-/// the certificate. A byte 1, and the hexadecimal digits of SHA256(stage 2, scramble, digest).
+/// Returns MariaDB's proof of its certificate, which comes with the OK of a login from 11.4 on. Only the holder of the password's
+/// hash can make it, and it holds for this certificate (its SHA-256 digest) alone. By it a client tells the server from somebody
+/// in between, though nobody vouches for the certificate. It is a byte 1, and the hexadecimal digits of SHA256(stage 2, scramble,
+/// digest).
 ///
 /// Source: MDEV-31855; <https://mariadb.com/docs/server/security/encryption/data-in-transit-encryption/zero-configuration-ssl>.
 pub fn certificate_proof(stored: &Stage2, scramble: &[u8; 20], certificate: &[u8; 32]) -> Vec<u8> {

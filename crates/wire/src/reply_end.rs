@@ -51,27 +51,27 @@ pub enum Expect {
     Statistics,
 }
 
-/// What backend and client each agreed to speak, and what of the reply is not the client's.
+/// The capabilities that backend and client each agreed on, and the parts of the reply that are not the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyOptions {
     /// The number of the reply's first packet; 1 unless the command took several packets.
     pub first_sequence: u8,
-    /// Whether the backend has `DEPRECATE_EOF`.
+    /// True if the backend has `DEPRECATE_EOF`.
     pub backend_deprecate_eof: bool,
-    /// Whether the backend has `SESSION_TRACK`.
+    /// True if the backend has `SESSION_TRACK`.
     pub backend_session_track: bool,
-    /// Whether the execution asked for a cursor. Elsewhere the flag of one means nothing: MySQL leaves it standing behind a stored
-    /// function that has used a cursor (seen with 9.7.4).
+    /// True if the execution asked for a cursor. Elsewhere the flag of one means nothing: MySQL leaves it standing behind a
+    /// stored function that has used a cursor (seen with 9.7.4).
     pub may_open_cursor: bool,
-    /// Whether the backend's packets come inside compressed ones.
+    /// True if the backend's packets come inside compressed ones.
     pub backend_compressed: bool,
-    /// Whether the client has `DEPRECATE_EOF`.
+    /// True if the client has `DEPRECATE_EOF`.
     pub client_deprecate_eof: bool,
-    /// Whether the client has `SESSION_TRACK`.
+    /// True if the client has `SESSION_TRACK`.
     pub client_session_track: bool,
-    /// Whether the client has MariaDB's `PROGRESS`: progress reports are for it.
+    /// True if the client has MariaDB's `PROGRESS`: progress reports are for it.
     pub client_progress: bool,
-    /// What the client hears about column definitions.
+    /// How much the client hears about column definitions.
     pub client_metadata: ClientMetadata,
     /// How many results at the front of [`Expect::ResultSets`] are the OKs of a prelude of our own, which the client
     /// must not see. Without effect for the other kinds.
@@ -104,8 +104,8 @@ pub enum ClientMetadata {
     Bare,
     /// The number of columns, and that definitions follow.
     Announced,
-    /// Likewise, but definitions whose digest is this one are left out, since the client has them. For replies to
-    /// executions; a digest comes with [`ReplyEvent::Metadata`].
+    /// The same, but definitions whose digest is this one are left out, since the client has them. For replies to executions; a
+    /// digest comes with [`ReplyEvent::Metadata`].
     Known(Option<u64>),
 }
 
@@ -114,8 +114,9 @@ pub trait ReplySink {
     /// Bytes for the client, headers included, in order.
     fn relay(&mut self, bytes: &[u8]);
 
-    /// What the client is told of the changes of session state that an OK carries, as [`crate::session_changes`] reads them. Asked
-    /// for each OK where both sides have `SESSION_TRACK`, also where it carries none.
+    /// Returns the changes of session state that the client hears of, out of those that an OK carries, as
+    /// [`crate::session_changes`] reads them. Asked for each OK where both sides have `SESSION_TRACK`, also where it carries
+    /// none.
     fn told<'c>(&mut self, changes: &'c [u8]) -> Cow<'c, [u8]> {
         Cow::Borrowed(changes)
     }
@@ -125,7 +126,7 @@ pub trait ReplySink {
     fn event(&mut self, event: ReplyEvent<'_>);
 }
 
-/// What a reply says about the statement and the session.
+/// A reply's news about the statement and the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyEvent<'a> {
     /// A statement's OK, or the end of a result set where the backend has `DEPRECATE_EOF`.
@@ -170,7 +171,7 @@ pub enum ReplyEvent<'a> {
 pub struct Progress {
     /// Bytes taken. Fewer than given only where `done`: the others belong to the next reply.
     pub consumed: usize,
-    /// Whether the reply is at its end.
+    /// True if the reply is at its end.
     pub done: bool,
 }
 
@@ -190,7 +191,7 @@ pub struct ReplyReader {
     flow: Flow,
     /// The number that the backend's next packet must have.
     sequence: u8,
-    /// What to add to the backend's number for the client's, modulo 256.
+    /// The number to add to the backend's number for the client's, modulo 256.
     shift: u8,
     prelude_left: u8,
     /// The last status that was seen, for EOFs of our own.
@@ -218,7 +219,7 @@ const LARGEST_HELD: usize = 1 << 20;
 const EVENT_HEAD: usize = 3;
 const ACKNOWLEDGED_EVENTS: u8 = 0xef;
 
-/// Whether a replica acknowledges events that it gets.
+/// Says whether a replica acknowledges events that it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Acknowledgement {
     /// None of them.
@@ -252,14 +253,14 @@ enum Stage {
     Done,
 }
 
-/// What is to be done about the EOF between column definitions and rows.
+/// The treatment of the EOF between column definitions and rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Middle {
     /// Nothing.
     Settled,
     /// The client needs one that the backend did not send. It waits for the next packet, because a cursor has none.
     Due,
-    /// Likewise, and it has rows behind it: it waits for the end of these, whose status is known.
+    /// Rows follow behind it, so it waits for their end, whose status is known.
     Waiting,
     /// The backend sent one that the client does not need. Its status counts for the end of the rows too.
     Dropped(StatusFlags),
@@ -310,7 +311,8 @@ impl ReplyReader {
         self
     }
 
-    /// What an EOF in front of a result set has beside the status before it, where that set is too large to wait for its end.
+    /// Sets the flags that an EOF in front of a result set has beside the status before it, where that set is too large to wait
+    /// for its end.
     #[must_use]
     pub fn with_foreseen(mut self, foreseen: StatusFlags) -> Self {
         self.foreseen = foreseen;
@@ -384,8 +386,8 @@ impl ReplyReader {
         }
     }
 
-    /// What to add (modulo 256) to the number of a packet as the client counts, for the number as the backend counts.
-    /// Not 0 where packets were hidden from the client or inserted for it.
+    /// Returns the number to add (modulo 256) to the number of a packet as the client counts, for the number as the backend
+    /// counts. Not 0 where packets were hidden from the client or inserted for it.
     pub fn sequence_shift_to_backend(&self) -> u8 {
         self.shift.wrapping_neg()
     }
@@ -448,8 +450,8 @@ impl ReplyReader {
         }
     }
 
-    /// Whether a packet is a row or a column definition. A definition starts with the catalog "def". A row may start
-    /// with 0xfe, where its first value has 16 MiB or more; an end packet is always shorter than such a row's packets.
+    /// Says whether a packet is a row or a column definition. A definition starts with the catalog "def". A row may start with
+    /// 0xfe, where its first value has 16 MiB or more; an end packet is always shorter than such a row's packets.
     fn passes(&self, header: Header, first: u8) -> bool {
         match self.stage {
             Stage::Definitions { .. } | Stage::PreparedDefinitions { .. } => {
@@ -501,7 +503,7 @@ impl ReplyReader {
         self.decide(front, outlet)
     }
 
-    /// Whether the numbers of events have to be found out from what is in them.
+    /// Says whether the numbers of events have to be found out from their contents.
     fn reads_event_heads(&self) -> bool {
         self.expect == Expect::Events && self.options.backend_compressed
     }

@@ -35,7 +35,7 @@ pub struct Column<'a> {
     pub description: Option<ColumnDescription>,
 }
 
-/// What a column definition says besides name and type.
+/// A column definition's contents besides name and type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnDescription {
     /// The collation's number.
@@ -73,8 +73,8 @@ pub struct ResultSetWriter<'o> {
 }
 
 impl<'o> ResultSetWriter<'o> {
-    /// Appends the column definitions. `sequence` is the number of the first packet and is advanced; `status` goes into
-    /// the end packets, whose form and that of the head and the definitions the `capabilities` decide that the client agreed to.
+    /// Appends the column definitions. `sequence` is the number of the first packet and is advanced; `status` goes into the end
+    /// packets. The `capabilities` that the client agreed to decide the form of these, of the head and of the definitions.
     ///
     /// # Panics
     ///
@@ -154,7 +154,7 @@ pub fn parse_column_count(payload: &[u8]) -> Result<u64, WireError> {
     Ok(count)
 }
 
-/// What a server says about a column.
+/// A server's description of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnDefinition<'a> {
     /// The schema, empty for an expression.

@@ -8,7 +8,7 @@
 //! does not know that key asks for it with [`REQUEST_PUBLIC_KEY`]. `sha256_password` knows the second half alone, and asks
 //! with [`REQUEST_PUBLIC_KEY_SHA256`].
 //!
-//! What servers store is SHA-256-crypt of the password: thousands of rounds, which take milliseconds.
+//! The server's stored form is SHA-256-crypt of the password: thousands of rounds, which take milliseconds.
 //!
 //! Source: `sql/auth/sha2_password.cc`, `sql/auth/sql_authentication.cc`, `sql-common/client_authentication.cc` (MySQL).
 
@@ -78,7 +78,7 @@ pub fn mix_with_scramble(bytes: &mut [u8], scramble: &[u8; 20]) {
     }
 }
 
-/// What a server's account table holds for one of the two methods.
+/// The stored form in a server's account table, for one of the two methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored<'a> {
     rounds: u32,
@@ -105,7 +105,7 @@ impl<'a> Stored<'a> {
         (hash.len() == HASH_LEN).then_some(Self { rounds, salt, hash })
     }
 
-    /// Whether this is the password. Takes milliseconds: not for an event loop.
+    /// Says whether this is the password. Takes milliseconds: not for an event loop.
     pub fn matches(&self, password: &[u8]) -> bool {
         if password.len() > LONGEST_PASSWORD {
             return false;
@@ -117,8 +117,8 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// What a server that stores passwords for `caching_sha2_password` would hold for this one; for tests, and for servers that
-/// are played.
+/// Returns the form in which a server would store this password for `caching_sha2_password`; for tests, and for servers that are
+/// played.
 pub fn stored_form(password: &[u8], salt: &[u8; SALT_LEN]) -> Vec<u8> {
     let hash = crypt::sha256_crypt(password, salt, DEFAULT_ROUNDS);
     [&b"$A$005$"[..], salt, &hash].concat()

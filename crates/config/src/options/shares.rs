@@ -1,11 +1,11 @@
-//! Who gets how much of the server.
+//! Options that share out the server.
 
 use engine::FairShare;
 
 use super::{OptionSpec, Section};
 use crate::value::Kind;
 
-/// Between whom it is shared out.
+/// The parties that it is shared out between.
 pub(super) const FAIR_SHARES: &[OptionSpec] = &[
     OptionSpec {
         name: "fair_share",

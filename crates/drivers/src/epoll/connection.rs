@@ -14,9 +14,9 @@ use super::token::Token;
 pub(super) struct Connection {
     pub(super) socket: OwnedFd,
     pub(super) phase: Phase,
-    /// What the system has not taken yet; only there while there is something in it.
+    /// The bytes that the system has not taken yet; only there while there are any.
     pub(super) unsent: Option<Box<Unsent>>,
-    /// What epoll watches for; `None` while the socket is not with epoll at all.
+    /// The events that epoll watches for; `None` while the socket is not with epoll at all.
     watched: Option<EventFlags>,
 }
 

@@ -31,9 +31,9 @@ use token::Token;
 
 /// Runs a [`Program`] on epoll.
 ///
-/// [`EpollDriver::attach`] as often as there are listeners, [`EpollDriver::signaller`] for whoever may end it, then
-/// [`EpollDriver::run`], once. The order within a turn: what outputs of the turn before brought about, signals,
-/// connections as epoll names them, new peers, the turn's end, outputs.
+/// Call [`EpollDriver::attach`] as often as there are listeners, [`EpollDriver::signaller`] for each part that may end it, then
+/// [`EpollDriver::run`], once. The order within a turn: the results of the outputs of the turn before, signals, connections as
+/// epoll names them, new peers, the turn's end, outputs.
 pub struct EpollDriver {
     settings: Settings,
     clock: Clock,
@@ -106,7 +106,7 @@ impl EpollDriver {
         }
     }
 
-    /// What has been done so far. Looks at every connection.
+    /// Returns the counts of its work so far. Looks at every connection.
     pub fn counters(&self) -> Counters {
         let unsent = self.connections.iter().filter_map(|connection| connection.unsent.as_ref());
         let notices = self.notices.capacity() * size_of::<Notice>();
@@ -260,7 +260,7 @@ impl EpollDriver {
     }
 }
 
-/// What an output led to, to be said in the next turn.
+/// The result of an output, to be said in the next turn.
 #[derive(Debug)]
 enum Notice {
     Connected { token: u64, connection: ConnectionId },

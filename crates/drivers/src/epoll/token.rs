@@ -1,4 +1,4 @@
-//! What an epoll event is about, as the 64 bits that epoll keeps for us.
+//! The subject of an epoll event, as the 64 bits that epoll keeps for us.
 
 use rustix::event::epoll::EventData;
 use seam::{ConnectionId, ListenerId};

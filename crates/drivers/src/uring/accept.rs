@@ -48,7 +48,7 @@ impl Listener {
     }
 }
 
-/// What one armed accept needs.
+/// The memory that one armed accept needs.
 #[derive(Debug, Default)]
 struct Place {
     /// Written by the kernel while the request is under way.

@@ -39,7 +39,7 @@ impl PortRange {
     }
 }
 
-/// What Linux begins with (inet_init_net in net/ipv4/af_inet.c).
+/// The range that Linux begins with (inet_init_net in net/ipv4/af_inet.c).
 const USUAL: RangeInclusive<u16> = 32_768..=60_999;
 
 impl UringDriver {

@@ -20,16 +20,16 @@ pub(super) struct Connection {
     pub(super) watched: bool,
     /// Requests under way that are neither to receive, nor to send, nor to be told of a hang-up.
     pub(super) others: u8,
-    /// It is on the driver's list of connections to look at before the turn is over.
+    /// True if the connection is on the driver's list of connections to look at before the turn is over.
     pub(super) listed: bool,
     /// Arrivals that wait for a later turn.
     pub(super) deferred: u16,
     /// The last turn in which the program was given bytes, and how many.
     pub(super) given: Given,
     pub(super) phase: Phase,
-    /// What arrived while the connection was paused.
+    /// The bytes that arrived while the connection was paused.
     pub(super) held: Option<Box<Held>>,
-    /// What the system has not taken yet; only there while there is something in it or a request under way.
+    /// The bytes that the system has not taken yet; only there while there are any or a request is under way.
     pub(super) outbox: Option<Box<Outbox>>,
 }
 
@@ -38,9 +38,9 @@ pub(super) struct Connection {
 pub(super) enum Receive {
     /// There is none.
     Off,
-    /// It is under way.
+    /// The request is under way.
     Armed,
-    /// It is under way, and so is its cancellation.
+    /// The request is under way, and so is its cancellation.
     Cancelling,
     /// One for what is there now, after a failure, is under way.
     Last,
@@ -97,7 +97,7 @@ pub(super) enum Phase {
     },
 }
 
-/// What a connection that does not stand yet needs.
+/// The memory that a connection needs until it stands.
 #[derive(Debug)]
 pub(super) struct Connecting {
     /// The program's name for it.
@@ -111,7 +111,7 @@ pub(super) struct Connecting {
     pub(super) ports: Option<u32>,
 }
 
-/// What is known of a peer of a Unix socket.
+/// The facts about a peer of a Unix socket.
 #[derive(Debug)]
 pub(super) struct Identifying {
     pub(super) listener: ListenerId,
@@ -119,7 +119,7 @@ pub(super) struct Identifying {
     pub(super) credentials: UnsafeCell<libc::ucred>,
 }
 
-/// What arrived while the connection was paused.
+/// The bytes that arrived while the connection was paused.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) bytes: Vec<u8>,
@@ -131,7 +131,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// What the program has not been given yet.
+    /// Returns the bytes that the program has not been given yet.
     pub(super) fn unread(&self) -> &[u8] {
         &self.bytes[self.given..]
     }

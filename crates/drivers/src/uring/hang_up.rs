@@ -1,6 +1,6 @@
 //! Peers that go while nobody reads.
 //!
-//! What a hang-up means is asked by requests, which take no descriptor: there may be none left.
+//! Requests ask for the meaning of a hang-up, since they take no descriptor: there may be none left.
 
 use rustix::io::Errno;
 use seam::{CloseReason, ConnectionId, Program};
@@ -43,7 +43,7 @@ impl UringDriver {
         }
     }
 
-    /// It is known whether there is a byte, or what is there in its place.
+    /// Takes in the answer: there is a byte, or something in its place.
     pub(super) fn peeked<P: Program>(
         &mut self,
         id: ConnectionId,

@@ -49,10 +49,10 @@ use waiting::Wake;
 
 /// Runs a [`Program`] on io_uring.
 ///
-/// [`UringDriver::attach`] as often as there are listeners, [`UringDriver::signaller`] for whoever may end it, then
-/// [`UringDriver::run`], once. It may be made on one thread and run on another. The order within a turn: what outputs of
-/// the turn before brought about, signals, what was left over from the turn before, completions in the order of their
-/// rings, failures, the turn's end, outputs.
+/// Call [`UringDriver::attach`] as often as there are listeners, [`UringDriver::signaller`] for each part that may end it, then
+/// [`UringDriver::run`], once. It may be made on one thread and run on another. The order within a turn: the results of the
+/// outputs of the turn before, signals, the rest of the turn before, completions in the order of their rings, failures, the
+/// turn's end, outputs.
 pub struct UringDriver {
     // The rings come first: they are closed before the memory goes that their requests point to.
     rings: Vec<Ring>,
@@ -69,14 +69,14 @@ pub struct UringDriver {
     completions: Vec<Completion>,
     deferred: VecDeque<Deferred>,
     connections: Slots<Connection>,
-    /// Those whose requests have to be brought in line with what the program wants.
+    /// Connections whose requests have to be brought in line with the program's wishes.
     listed: Vec<ConnectionId>,
     /// The place is the [`seam::ListenerId`].
     listeners: Vec<Listener>,
     notices: VecDeque<Notice>,
-    /// Those with more unsent bytes than the high-water mark, as far as was known when they were added.
+    /// Connections with more unsent bytes than the high-water mark, as far as was known when they were added.
     crowded: Vec<ConnectionId>,
-    /// Those in [`connection::Phase::Failed`].
+    /// Connections in [`connection::Phase::Failed`].
     failed: Vec<ConnectionId>,
     /// When to look again at connections that the program closed, in order. Deadlines that a connection no longer has
     /// stay in the queue until their time.
@@ -174,7 +174,7 @@ impl UringDriver {
         }
     }
 
-    /// What has been done so far. Looks at every connection.
+    /// Returns the counts of its work so far. Looks at every connection.
     pub fn counters(&self) -> Counters {
         let (mut sending, mut held) = (self.outboxes.allocated(), 0);
         for (to_send, received) in self.connections.iter().map(Connection::allocated) {
@@ -348,7 +348,7 @@ impl UringDriver {
     }
 }
 
-/// What an output led to, to be said in the next turn.
+/// The result of an output, to be said in the next turn.
 #[derive(Debug)]
 enum Notice {
     Connected {
@@ -389,5 +389,5 @@ impl Program for Nobody {
 /// older than that; reading the clock for each would tell it nothing.
 const COMPLETIONS_PER_CLOCK_READ: usize = 64;
 
-/// What one request throws away of a peer that is heard out: as much as a socket's receive buffer holds at first.
+/// The bytes that one request throws away of a peer that is heard out: as much as a socket's receive buffer holds at first.
 const DISCARD_BYTES: usize = 64 << 10;

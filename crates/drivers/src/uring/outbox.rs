@@ -17,7 +17,7 @@ pub(super) struct Outbox {
     pub(super) stalled: bool,
 }
 
-/// What the kernel has been asked to do with what is to be sent next.
+/// The request to the kernel about the bytes that are to be sent next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Asked {
     /// Nothing.
@@ -49,7 +49,7 @@ impl Outbox {
         }
     }
 
-    /// What to send next.
+    /// Returns the bytes to send next.
     pub(super) fn next(&self) -> &[u8] {
         &self.sending[self.sent..]
     }
@@ -97,7 +97,7 @@ impl Outbox {
     }
 }
 
-/// Outboxes for whoever sends next, so that a small answer costs no allocation.
+/// Outboxes for the connections that send next, so that a small answer costs no allocation.
 #[derive(Debug, Default)]
 pub(super) struct OutboxPool {
     // Boxed, because a connection has room for a pointer.

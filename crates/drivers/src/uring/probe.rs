@@ -1,4 +1,4 @@
-//! Whether io_uring can be used here, found out by using it.
+//! Finds out whether io_uring can be used here, by using it.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use super::UringDriver;
 use super::ring::Ring;
 use crate::{ListenAddress, ListenSocket, Settings};
 
-/// What not every kernel with the rest can do.
+/// The abilities that not every kernel with the rest has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Capabilities {
     /// To bind a direct descriptor (Linux 6.11). Without, a socket with a local address is made as a plain one first.
@@ -52,7 +52,7 @@ impl Capabilities {
     }
 }
 
-/// What `FIXED_FD_INSTALL` came with; the last of what is needed came with Linux 6.7.
+/// The kernel that `FIXED_FD_INSTALL` came with; the other needs came with Linux 6.7 at the latest.
 const OLDEST_KERNEL: &str = "Linux 6.8 and later have all that is needed";
 
 /// Makes a driver that connects to itself over loopback, says a word, hears it echoed, and closes.
@@ -76,7 +76,7 @@ pub(crate) fn probe() -> Result<(), String> {
     }
 }
 
-/// What keeps a ring from being made, as one sentence without a full stop.
+/// Returns the reason that keeps a ring from being made, as one sentence without a full stop.
 pub(crate) fn reason(error: &io::Error) -> String {
     let disabled = fs::read_to_string("/proc/sys/kernel/io_uring_disabled").ok();
     match Errno::from_io_error(error) {
@@ -126,7 +126,7 @@ struct Echo {
     accepted: Option<ConnectionId>,
     begun: bool,
     deadline: Instant,
-    /// What is wrong until the echo has been heard.
+    /// The fault, until the echo has been heard.
     failure: Option<String>,
 }
 

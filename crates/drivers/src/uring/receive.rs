@@ -15,7 +15,7 @@ pub(super) struct Deferred {
     arrival: Arrival,
 }
 
-/// What came from the other side.
+/// The thing that came from the other side.
 #[derive(Clone, Copy, Debug)]
 enum Arrival {
     /// In a buffer that is to be given back.
@@ -27,7 +27,7 @@ enum Arrival {
     End(CloseReason),
 }
 
-/// What becomes of an arrival.
+/// The treatment of an arrival.
 enum Fate {
     Given,
     /// Until the next turn.

@@ -1,4 +1,4 @@
-//! What is asked of the kernel, one function for each request.
+//! The requests to the kernel, one function for each.
 
 #![allow(unsafe_code, reason = "requests carry pointers")]
 
@@ -22,7 +22,7 @@ const POLL_FIRST: u16 = 1;
 /// `SOCKET_URING_OP_GETSOCKOPT` (linux/io_uring.h), since Linux 6.7.
 const GETSOCKOPT: u32 = 2;
 
-/// What options are switched on with.
+/// The value that options are switched on with.
 static ON: libc::c_int = 1;
 
 impl Ring {
@@ -166,7 +166,7 @@ impl Ring {
         unsafe { self.push(&[entry.user_data(token.into())]) }
     }
 
-    /// Who is at the other end of a Unix socket (`SO_PEERCRED`, unix(7)).
+    /// Asks for the peer of a Unix socket (`SO_PEERCRED`, unix(7)).
     ///
     /// # Safety
     /// `credentials` stay, and nobody else uses them, until the completion has been taken.

@@ -34,7 +34,7 @@ const COMPLETION_ENTRIES: u32 = 8192;
 /// The longest chain of linked requests.
 pub(super) const LONGEST_CHAIN: usize = 7;
 
-/// What a ring is made of.
+/// The sizes that a ring is made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RingSizes {
     /// Places for direct descriptors, from 1 to [`MOST_FILES`].

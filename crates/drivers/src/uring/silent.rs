@@ -11,9 +11,9 @@ use seam::ConnectionId;
 /// submitted have succeeded or are told of in what waits to be taken now; once that is taken, there is no doubt left.
 #[derive(Debug, Default)]
 pub(super) struct Silent {
-    /// Whose they are, in the order in which they were made.
+    /// Their connections, in the order in which they were made.
     requests: VecDeque<ConnectionId>,
-    /// Those that are submitted, from the oldest on.
+    /// Requests that are submitted, from the oldest on.
     submitted: VecDeque<Batch>,
     /// How many of the latest are not.
     queued: usize,

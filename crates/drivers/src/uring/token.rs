@@ -1,4 +1,4 @@
-//! What a completion is about, as the 64 bits that the kernel keeps for us with each request.
+//! The subject of a completion, as the 64 bits that the kernel keeps for us with each request.
 
 use seam::{ConnectionId, ListenerId};
 
@@ -18,7 +18,7 @@ pub(super) enum Token {
     Connection(Request, ConnectionId),
 }
 
-/// What was asked for a connection.
+/// The request that was made for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Request {
@@ -28,7 +28,7 @@ pub(super) enum Request {
     Send,
     /// To connect, socket and options included.
     Connect,
-    /// Who the peer of a Unix socket is.
+    /// The question for the peer of a Unix socket.
     Identify,
     /// To be told when the peer hangs up, while the connection is paused.
     HangUp,

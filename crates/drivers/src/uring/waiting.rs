@@ -22,11 +22,11 @@ const BUFFERS: u16 = 256;
 /// would be faster with large results alone and cost memory for each 16,384 connections.
 const LARGEST_BUFFER: usize = 8 << 10;
 
-/// What any ring may give in a turn: as much as the kernel works out in one call at least (IO_LOCAL_TW_DEFAULT_MAX in
+/// The share that any ring may give in a turn: as much as the kernel works out in one call at least (IO_LOCAL_TW_DEFAULT_MAX in
 /// io_uring/io_uring.c), so that no call is for less.
 const LEAST_SHARE: usize = 20;
 
-/// What a ring is made of.
+/// Returns the sizes that a ring is made of.
 pub(super) fn ring_sizes(settings: &Settings) -> RingSizes {
     let open_files = getrlimit(Resource::Nofile)
         .current

@@ -1,8 +1,8 @@
 //! Wrong passwords are answered later and later, so that guessing takes its time.
 //!
-//! Counted are wrong answers of each user from each address, and of each address. A right one forgets those of its user from
-//! its address, and no others: whoever has an account of his own cannot use it to guess on. Addresses of IPv6 count by their
-//! first 64 bits, of which a site's each host has 2^64.
+//! Wrong answers are counted for each user from each address, and for each address. A right answer forgets those of its user from
+//! its address, and no others: the owner of one account cannot use it to guess on. Addresses of IPv6 count by their first 64
+//! bits, of which a site's each host has 2^64.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -37,13 +37,13 @@ impl Default for FailedLoginSettings {
     }
 }
 
-/// Who has given wrong answers, on all workers.
+/// The peers that have given wrong answers, on all workers.
 #[derive(Debug, Default)]
 pub(crate) struct FailedLogins {
     table: Mutex<Table>,
 }
 
-/// Those that are counted, and the order in which they were last heard of, so that neither is ever gone through.
+/// The counted peers, and the order in which they were last heard of, so that no operation goes through either of them.
 #[derive(Debug, Default)]
 struct Table {
     failures: BTreeMap<Whom, Failures>,
@@ -62,7 +62,7 @@ struct Failures {
 /// Names are cut to what a name may be long (USERNAME_CHAR_LENGTH, in bytes of utf8mb4), so that the table's bound is one.
 const LONGEST_NAME: usize = 128 * 4;
 
-/// Whoever has been quiet for so long begins anew: the usual time for which addresses are locked out elsewhere.
+/// A peer that has been quiet for so long begins anew: the usual time for which addresses are locked out elsewhere.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
 impl FailedLogins {
@@ -134,7 +134,7 @@ impl Table {
         count
     }
 
-    /// It is counted no more. Returns how many it was.
+    /// Stops counting a peer. Returns how many wrong answers it had.
     fn remove(&mut self, whom: &Whom) -> u32 {
         let Some(Failures { count, last }) = self.failures.remove(whom) else { return 0 };
         self.by_time.remove(&(last, whom.clone()));
@@ -152,8 +152,8 @@ pub(crate) fn cut_name(user: &[u8]) -> &[u8] {
     &user[..user.len().min(LONGEST_NAME)]
 }
 
-/// By what clients are told apart: an address, or the first of a /64 of IPv6, since each site has at least one of these (RFC
-/// 6177). None for whoever is on this machine.
+/// Returns the network by which clients are told apart: an address, or the first of a /64 of IPv6, since each site has at least
+/// one of these (RFC 6177). None for a client on this machine.
 pub(crate) fn network(peer: &Peer) -> Option<IpAddr> {
     let Peer::Tcp(address) = peer else { return None };
     Some(match address.ip().to_canonical() {
@@ -187,7 +187,7 @@ impl Engine {
         self.late_refusals.insert(place, refusal);
     }
 
-    /// Tells those whose time has come.
+    /// Sends the late refusals whose time has come.
     pub(crate) fn tell_refusals(&mut self) {
         while let Some(first) = self.late_refusals.first_entry() {
             if first.key().0 > self.now {

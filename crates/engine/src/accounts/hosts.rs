@@ -15,8 +15,8 @@ pub(crate) fn host_name(peer: &Peer, name_resolution: bool) -> String {
     }
 }
 
-/// Whether a peer falls under an account's host. Host names other than `localhost` are not resolved: a look-up must
-/// not hold up an event loop.
+/// Says whether a peer falls under an account's host. Host names other than `localhost` are not resolved: a look-up must not hold
+/// up an event loop.
 pub(super) fn host_matches(pattern: &str, peer: &Peer, name_resolution: bool, server: ServerKind) -> bool {
     let pattern = pattern.to_ascii_lowercase();
     if pattern.is_empty() || pattern == "%" {
@@ -151,8 +151,8 @@ impl Place {
     }
 }
 
-/// What MySQL goes by among names and patterns (get_sort): those without wildcards, then by how late the first wildcard comes,
-/// `%`, and none at all.
+/// MySQL's order among names and patterns (get_sort): first those without wildcards, then those whose first wildcard comes later,
+/// then `%`, then none at all.
 fn generality_for_mysql(host: &[u8]) -> u64 {
     let mut at = 0;
     while let Some(&byte) = host.get(at) {
@@ -168,7 +168,7 @@ fn generality_for_mysql(host: &[u8]) -> u64 {
     if host.is_empty() { 129 } else { 0 }
 }
 
-/// What MariaDB goes by (get_magic_sort, since 10.4): how many names a pattern could match at most.
+/// MariaDB's order (get_magic_sort, since 10.4): how many names a pattern could match at most.
 fn generality_for_mariadb(host: &[u8]) -> u64 {
     /// HOSTNAME_LENGTH.
     const LONGEST: u64 = 255;

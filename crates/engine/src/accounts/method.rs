@@ -3,8 +3,8 @@
 /// An authentication plugin that is spoken here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// `mysql_native_password`: whoever stores its hash can check an answer, and recover from a right one what a login on the
-    /// server needs.
+    /// `mysql_native_password`. The holder of its hash can check an answer, and recover from a right one the secret that a login
+    /// on the server needs.
     Native,
     /// `caching_sha2_password`: an answer suffices where the password has been seen lately, else it is sent.
     CachingSha2,
@@ -32,7 +32,7 @@ impl Method {
         }
     }
 
-    /// Whether a server may ask for the password itself in its course.
+    /// Says whether a server may ask for the password itself in this method's course.
     pub(crate) fn is_sha2(self) -> bool {
         matches!(self, Self::CachingSha2 | Self::Sha256)
     }

@@ -3,12 +3,12 @@
 //! Beside what logins need, a row says with what rights new connections of its account begin, as a hash: the servers look at
 //! global rights, roles and rights on the schema in use when a connection begins (or takes up a schema), and not again.
 
-/// What of accounts the service account may read. (The hash is SHA2(): MySQL 9.7 has no MD5() by itself.)
+/// How much of the accounts the service account may read. (The hash is SHA2(): MySQL 9.7 has no MD5() by itself.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// All that decides about rights.
     Rights,
-    /// What decides about logins. MariaDB's accounts hold global rights themselves, MySQL's in columns of their own.
+    /// The columns that decide about logins. MariaDB's accounts hold global rights themselves, MySQL's in columns of their own.
     Logins,
 }
 
@@ -80,7 +80,7 @@ const MARIADB_PROBE_OF_RIGHTS: &str = mariadb_probe!(concat!(
      FROM mysql.roles_mapping)"
 ));
 
-/// What of mysql.user both the accounts and the probe are made of.
+/// The columns of mysql.user that both the accounts and the probe are made of.
 macro_rules! mysql_expired {
     () => {
         "(password_expired = 'Y' \
@@ -102,15 +102,16 @@ macro_rules! mysql_privileges {
     };
 }
 
-/// What only MySQL 8 has of them: of the second password that is in the same JSON as partial revokes no right depends.
+/// The columns that only MySQL 8 has. The second password stands in the same JSON as partial revokes; no right depends on it, so it is
+/// left out.
 macro_rules! mysql_8_privileges {
     () => {
         "Create_role_priv, Drop_role_priv, IFNULL(JSON_REMOVE(User_attributes, '$.additional_password'), '')"
     };
 }
 
-/// Who may KILL: 1 for SUPER or CONNECTION_ADMIN, and 2 more for SYSTEM_USER, without which no connection of such a user may be
-/// killed (MySQL's kill_one_thread). What comes by roles is not followed.
+/// The right to KILL: 1 for SUPER or CONNECTION_ADMIN, and 2 more for SYSTEM_USER, without which nobody may kill a connection of
+/// such a user (MySQL's kill_one_thread). Rights that come by roles are not followed.
 macro_rules! mysql_kills {
     () => {
         "(Super_priv = 'Y' OR EXISTS (SELECT 1 FROM mysql.global_grants k WHERE k.USER = accounts.User \
@@ -216,8 +217,8 @@ const MYSQL_57_ACCOUNTS_AND_RIGHTS: &str = mysql_accounts!(
     concat!("SHA2(CONCAT_WS('/', ", mysql_privileges!(), ", ", mysql_schema_rights!(), "), 256)")
 );
 
-/// What the servers count, before they execute it, of statements that change accounts, with the names of both. MariaDB's SET
-/// DEFAULT ROLE is among all other SETs.
+/// The server's counts of statements that change accounts, with the names of both servers. A server counts a statement before it
+/// executes it. MariaDB's SET DEFAULT ROLE is among all other SETs.
 macro_rules! changes {
     ($question:expr) => {
         concat!(
@@ -251,7 +252,8 @@ pub(crate) fn accounts(is_mariadb: bool, major_version: u32, depth: Depth) -> &'
     }
 }
 
-/// What is asked again and again: whether any account has changed. Where there is no such question, for the accounts.
+/// The question that is asked again and again: has any account changed? Where there is no such question, it asks for the
+/// accounts.
 pub(crate) fn probe(is_mariadb: bool, major_version: u32, depth: Depth) -> &'static str {
     match (is_mariadb, major_version >= 8, depth) {
         (true, _, Depth::Rights) => MARIADB_PROBE_OF_RIGHTS,

@@ -1,8 +1,8 @@
-//! What an account asks of its connections: `REQUIRE` of CREATE USER.
+//! An account's requirement of its connections: `REQUIRE` of CREATE USER.
 
 use seam::TlsSession;
 
-/// What has to be true of a connection before its password is looked at (`acl_check_ssl` in MySQL's
+/// The condition that a connection has to meet before its password is looked at (`acl_check_ssl` in MySQL's
 /// `sql/auth/sql_authentication.cc` and MariaDB's `sql/sql_acl.cc`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Requirement {
@@ -38,7 +38,7 @@ impl Requirement {
         }
     }
 
-    /// Whether a connection with this TLS, or none, will do.
+    /// Says whether a connection with this TLS, or with none, meets the requirement.
     pub(crate) fn is_met(&self, tls: Option<&TlsSession>) -> bool {
         let Some(tls) = tls else { return *self == Self::None };
         match self {

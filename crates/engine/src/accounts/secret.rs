@@ -1,4 +1,4 @@
-//! What a login proved, kept for as long as somebody needs it, and wiped then.
+//! The secret that a login proved. It is kept for as long as somebody needs it, and wiped then.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,7 +45,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What backends log in with.
+/// The secret with which backends log in.
 #[derive(Clone)]
 pub(crate) enum Secret {
     /// No password, or a method that asks for none.
@@ -85,7 +85,7 @@ impl Secret {
 }
 
 impl PartialEq for Secret {
-    /// Whether it is the same password, in the same form.
+    /// Says whether both are the same password in the same form.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::None, Self::None) => true,
@@ -107,14 +107,14 @@ pub(crate) struct KnownPasswords {
     table: Mutex<Table>,
 }
 
-/// What the server stored when the password was right, the password, and when that was.
+/// The server's stored form at the time when the password was right, the password, and that time.
 type Known = (Vec<u8>, Weak<Password>, Instant);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// By whose they are: see [`crate::accounts::Account::password_key`] and [`crate::client::delegation::Question`].
+    /// The passwords by their owners: see [`crate::accounts::Account::password_key`] and [`crate::client::delegation::Question`].
     entries: BTreeMap<IdentityKey, Known>,
-    /// With so many entries those whose password has gone are taken out.
+    /// With so many entries, those are taken out whose password has gone.
     tidy_at: usize,
 }
 
@@ -124,7 +124,7 @@ impl KnownPasswords {
         self.find_with_time(whose, stored).map(|(password, _)| password)
     }
 
-    /// Likewise, and when it was found right.
+    /// Finds the password likewise, and when it was found right.
     pub(crate) fn find_with_time(
         &self,
         whose: &IdentityKey,
@@ -135,7 +135,7 @@ impl KnownPasswords {
         password.upgrade().filter(|_| checked == stored).zip(Some(*at))
     }
 
-    /// It was checked against what the server stores, or by the server, with what was known at this time.
+    /// Keeps a password that was checked, here or by the server, by the knowledge of this time.
     pub(crate) fn remember(&self, whose: &IdentityKey, stored: &[u8], password: &Arc<Password>, at: Instant) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if table.entries.len() >= table.tidy_at {

@@ -1,5 +1,5 @@
-//! The work that takes milliseconds: for logins hashes of thousands of rounds, and RSA; to read large statements, and
-//! the server's stored code. Whoever runs the engine does it on other threads than a worker's, and hands back what came of it.
+//! The work that takes milliseconds: for logins hashes of thousands of rounds, and RSA; for statements reading large texts, and
+//! the server's stored code. The program around the engine does it on other threads than a worker's, and hands back the outcome.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -22,10 +22,10 @@ use crate::stored_code::questions::{CodeAnswers, ReadCode};
 pub struct Task {
     /// Goes back with what came of it, to [`Engine::take_finding`].
     pub number: u64,
-    /// What is to be done.
+    /// The work itself.
     pub work: Work,
-    /// Where the client is for whom it is done, so that those of one network do not hold up all others: an address, or the
-    /// first of a /64 of IPv6. None for whoever is on this machine.
+    /// The network of the client that the work is done for, so that clients of one network do not hold up all others: an address,
+    /// or the first of a /64 of IPv6. None for a client on this machine.
     pub network: Option<IpAddr>,
     given_up: Arc<AtomicBool>,
 }
@@ -36,7 +36,7 @@ impl Task {
         Self { number, work, network, given_up: Arc::default() }
     }
 
-    /// Whether anybody still waits for it: a client that hangs up in the middle of its login does not.
+    /// Says whether anybody still waits for the task: a client that hangs up in the middle of its login does not.
     pub fn is_wanted(&self) -> bool {
         !self.given_up.load(Ordering::Relaxed)
     }
@@ -46,19 +46,19 @@ impl Task {
         self.given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is for connections to the server, and not for a client: such go first.
+    /// Says whether the task is for connections to the server, and not for a client: such tasks go first.
     pub fn is_our_own(&self) -> bool {
         matches!(self.work, Work::Encrypt { .. } | Work::ReadCode(_))
     }
 }
 
-/// What is to be done.
+/// The work of a task.
 pub enum Work {
     /// Check a password against what a server stores: [`Finding::Password`].
     Check {
         /// The server's stored form.
         stored: Vec<u8>,
-        /// What the client sent.
+        /// The proof that the client sent.
         proof: Proof,
     },
     /// Say the public key with which clients may encrypt their passwords: [`Finding::PublicKey`].
@@ -67,9 +67,9 @@ pub enum Work {
     Verify {
         /// Of the account.
         public_key: [u8; 32],
-        /// What we had sent.
+        /// The nonce that we had sent.
         nonce: [u8; 32],
-        /// What the client sent.
+        /// The signature that the client sent.
         signature: Zeroizing<Vec<u8>>,
     },
     /// Say the name of a user of this machine: [`Finding::UserName`].
@@ -96,9 +96,9 @@ pub enum Proof {
     Clear(Arc<Password>),
     /// Mixed with our scramble, and encrypted with the public key that clients are given.
     Encrypted {
-        /// What the client sent.
+        /// The bytes that the client sent.
         bytes: Vec<u8>,
-        /// What we had sent.
+        /// The scramble that we had sent.
         scramble: [u8; 20],
     },
 }
@@ -128,24 +128,24 @@ impl fmt::Debug for Proof {
     }
 }
 
-/// What came of it.
+/// The outcome of a task.
 #[derive(Debug)]
 pub enum Finding {
     /// The password that was sent and whether it is right; `None` where it cannot be decrypted.
     Password(Option<(Arc<Password>, bool)>),
     /// Our public key, as PEM; `None` where there is none.
     PublicKey(Option<Arc<[u8]>>),
-    /// Whether it is right.
+    /// True if the signature is right.
     Signature(bool),
     /// The user's name, where it has one.
     UserName(Option<Vec<u8>>),
     /// For the server; `None` where its key is of no use.
     Encrypted(Option<Vec<u8>>),
-    /// What the statement does.
+    /// The effects of the statement.
     Text(ReadText),
-    /// What stored code does.
+    /// The effects of stored code.
     Code(ReadCode),
-    /// Nothing will be found: whoever looked met a defect.
+    /// There will be no outcome: the thread that did the task met a defect.
     Lost,
 }
 
@@ -165,13 +165,13 @@ impl Proof {
 }
 
 impl Password {
-    /// Whether a server that stores this takes this password. Takes milliseconds.
+    /// Says whether a server with this stored form takes this password. Takes milliseconds.
     pub fn matches(&self, stored: &[u8]) -> bool {
         Stored::parse(stored).is_some_and(|stored| stored.matches(self.clear()))
     }
 }
 
-/// Who waits for a task.
+/// The part that waits for a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
     Client(ClientRef),
@@ -179,7 +179,7 @@ pub(crate) enum Asker {
     Backend(u64),
     /// The service account's login on this connection.
     Control(ConnectionId),
-    /// Whoever reads stored code.
+    /// The reader of stored code.
     StoredCode,
 }
 
@@ -187,14 +187,14 @@ pub(crate) enum Asker {
 #[derive(Default)]
 pub(crate) struct Tasks {
     queue: VecDeque<Task>,
-    /// Who waits for them, and how whoever does them is told that nobody does any more.
+    /// The askers of tasks, each with a flag that tells the task's thread when nobody waits any more.
     askers: BTreeMap<u64, (Asker, Arc<AtomicBool>)>,
     last: u64,
 }
 
 impl Engine {
-    /// The next thing to be done on another thread than a worker's; its outcome goes to [`Self::take_finding`], whoever waits
-    /// for it by then. To be asked for at the end of each turn.
+    /// Returns the next task for another thread than a worker's. Its outcome goes to [`Self::take_finding`], for whichever asker
+    /// waits by then. The caller asks at the end of each turn.
     pub fn poll_task(&mut self) -> Option<Task> {
         self.tasks.queue.pop_front()
     }
@@ -233,7 +233,7 @@ impl Engine {
         number
     }
 
-    /// Whoever waited for it has gone: it need not be done, and nobody is to wait behind it.
+    /// Gives up a task whose asker has gone: it need not be done, and nobody is to wait behind it.
     pub(crate) fn give_up_task(&mut self, number: u64) {
         if let Some((_, given_up)) = self.tasks.askers.remove(&number) {
             given_up.store(true, Ordering::Relaxed);

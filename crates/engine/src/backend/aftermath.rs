@@ -1,4 +1,4 @@
-//! What the end of a statement leaves for its client's next one: ROW_COUNT(), FOUND_ROWS(), LAST_INSERT_ID() and the diagnostics.
+//! The aftermath of a statement for its client's next one: ROW_COUNT(), FOUND_ROWS(), LAST_INSERT_ID() and the diagnostics.
 
 use sql::{Effects, Kind};
 use wire::Expect;
@@ -144,7 +144,7 @@ fn row_count(request: &Request, summary: &Summary) -> Option<i64> {
     })
 }
 
-/// What becomes of FOUND_ROWS() behind a statement.
+/// The fate of FOUND_ROWS() behind a statement.
 enum FoundRows {
     AsBefore,
     Known(u64),
@@ -195,7 +195,7 @@ fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool, shared: bo
     found.or(copied).or(of_change).or(into.then_some(0)).map_or(FoundRows::AsBefore, FoundRows::Known)
 }
 
-/// What MySQL counts where there are no rows: those that an UPDATE has matched, and one for DO.
+/// Returns MySQL's number where there are no rows: those that an UPDATE has matched, and one for DO.
 fn found_by_change(request: &Request, summary: &Summary) -> Option<u64> {
     let statement = &request.statement;
     let counts = request.counts_rows && !statement.several && summary.error.is_none();
@@ -207,7 +207,7 @@ fn found_by_change(request: &Request, summary: &Summary) -> Option<u64> {
     }
 }
 
-/// Whether LAST_INSERT_ID() may be another one behind a statement.
+/// Says whether LAST_INSERT_ID() may be another one behind a statement.
 fn may_change_insert_id(request: &Request, summary: &Summary) -> bool {
     // RETURNING hides the id behind rows, an error hides it altogether. LOAD DATA sets it and does not say so, and of several
     // statements not all are heard of.
@@ -218,7 +218,7 @@ fn may_change_insert_id(request: &Request, summary: &Summary) -> bool {
     summary.last_insert_id != 0 || unseen || (inserts && !told) || request.statement.sets_last_insert_id
 }
 
-/// What a statement leaves behind because it ran: nothing, where it has only been prepared.
+/// Returns the effects of a statement that ran: none, where it has only been prepared.
 fn effects_of_running(request: &Request) -> Effects {
     if request.command == RequestKind::Prepare { Effects::NONE } else { request.statement.effects }
 }

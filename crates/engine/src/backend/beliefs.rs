@@ -1,4 +1,4 @@
-//! What the server's reports of changes mean, and what a statement changes without a report.
+//! The meaning of the server's reports of changes, and the changes that a statement makes without a report.
 
 use std::collections::BTreeSet;
 
@@ -10,24 +10,24 @@ use crate::request::{Request, Statement};
 /// Where MariaDB goes back to without a report (sql_db.cc: `mysql_change_db`).
 pub(crate) const UNREPORTED_SCHEMA: &[u8] = b"information_schema";
 
-/// What SET CHARACTER SET and its like change; the collation is the schema's, which no tracker reports.
+/// The variables that SET CHARACTER SET and its like change; the collation is the schema's, which no tracker reports.
 const CHARSETS: [&[u8]; 4] =
     [b"character_set_client", b"character_set_results", b"character_set_connection", b"collation_connection"];
 
-/// What code that is stored on the server sets of these goes back at its end without a report (MariaDB's and MySQL's
-/// sp_head.cc: `sp_head::execute`, and the creation context around it).
+/// Variables that stored code may set, and that go back at its end without a report (MariaDB's and MySQL's sp_head.cc:
+/// `sp_head::execute`, and the creation context around it).
 const GOES_BACK: [&[u8]; 4] =
     [b"sql_mode", b"character_set_client", b"character_set_connection", b"collation_connection"];
 
 /// Effects of statements that may run stored code, and may set the session's variables themselves.
 pub(crate) const MAY_SET: Effects = Effects::ROUTINE.union(Effects::UNKNOWN).union(Effects::TEXT_PREPARE);
 
-/// What a reported change of a variable means for the session behind the statement.
+/// The meaning of a variable's reported change for the session behind the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Belief {
-    /// It is as reported.
+    /// The value is as reported.
     True,
-    /// It has gone back.
+    /// The value has gone back.
     Over,
     /// One or the other.
     Doubtful,
@@ -102,7 +102,7 @@ pub(crate) fn unreported(
     names
 }
 
-/// What an OK says of a variable that is not reported under its name.
+/// Returns what an OK says of a variable that is not reported under its name.
 pub(crate) fn told_by_status(
     statement: &Statement,
     name: &[u8],
@@ -112,8 +112,8 @@ pub(crate) fn told_by_status(
     Some(if status.contains(StatusFlags::AUTOCOMMIT) { b"ON" } else { b"OFF" })
 }
 
-/// What a statement sets that also sets the list of variables that the server reports: the rest it reports by the new one, and
-/// forgets what it had changed before that (session_tracker.cc: `Session_sysvars_tracker::update`).
+/// Returns the other assignments of a statement that also sets the list of variables that the server reports. The server reports
+/// the rest by the new list, and forgets what it had changed before that (session_tracker.cc: `Session_sysvars_tracker::update`).
 pub(crate) fn assigned_beside_list(
     statement: &Statement,
     reported: &BTreeSet<Box<[u8]>>,

@@ -44,7 +44,7 @@ const MOST_WITHOUT_SUCCESS: usize = 8;
 /// Up to this part of all places may be with changes that take long: a thousand passwords may not be right any more at once.
 const SLOW_PART: usize = 4;
 
-/// Whose changes have not worked of late.
+/// The accounts whose changes have not worked of late.
 #[derive(Default)]
 pub(super) struct FailedChanges {
     /// Until when a user's backends log in.
@@ -77,14 +77,14 @@ impl FailedChanges {
 }
 
 impl Backend {
-    /// It has changed its account, and nothing has run on it since.
+    /// Says whether the backend has changed its account, and nothing has run on it since.
     pub(super) fn is_changing(&self) -> bool {
         self.origin == Origin::Changed && !self.is_ready()
     }
 }
 
 impl Engine {
-    /// Whether idle backends may become this login's now.
+    /// Says whether idle backends may become this login's now.
     pub(super) fn may_change_to(&self, (identity, class): Login) -> bool {
         let Some(facts) = &self.facts else { return false };
         let to = self.identities.identity(identity);

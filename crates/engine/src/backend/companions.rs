@@ -1,9 +1,9 @@
 //! Statements of the account that a backend has just been opened for, or changed its account for: while accounts take places from each
 //! other, they go before others.
 //!
-//! In the queue's own order most of them would come when the backend is another account's, and cost a change or a login each. So what a
-//! backend has cost is used: for as long as a place is worth, and for a few milliseconds at most, it serves its account's short statements
-//! before those that would take it away. Whoever waits longer for that, waits less for changes.
+//! In the queue's own order most of them would come when the backend is another account's, and cost a change or a login each. So
+//! a backend that has cost something is used: for as long as a place is worth, and for a few milliseconds at most, it serves its
+//! account's short statements before those that would take it away. Clients that wait longer for that wait less for changes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -25,7 +25,7 @@ const SCARCE_FOR: Duration = Duration::from_secs(1);
 /// So many that wait are looked at for one; the others may have other capabilities, or begin a transaction.
 const LOOKS: usize = 8;
 
-/// Who waits, by account, while places are scarce.
+/// The clients that wait, by account, while places are scarce.
 #[derive(Debug, Default)]
 pub(crate) struct Companions {
     /// When an account last took another one's place.
@@ -42,14 +42,14 @@ impl Companions {
         self.taken_at = Some(now);
     }
 
-    /// Whether accounts take places from each other.
+    /// Says whether accounts take places from each other.
     fn are_wanted(&self, now: Instant) -> bool {
         self.taken_at.is_some_and(|at| now.since(at) < SCARCE_FOR)
     }
 
     /// A client of this account waits for a backend.
     fn add(&mut self, account: IdentityId, client: ClientKey, clients: usize) {
-        // Those behind one that waits for long are not looked at: whoever still waits is found in the queue's own order.
+        // Those behind one that waits for long are not looked at: a statement that still waits is found in the queue's own order.
         if self.entries > 2 * clients + LOOKS {
             self.clear();
         }

@@ -1,6 +1,6 @@
 //! Compression with the server: asked for in the login where the server offers it, and from its OK on the layer's affair below us.
 //!
-//! What a client speaks has nothing to do with it.
+//! The compression of clients has nothing to do with it.
 
 use seam::{Compression, CompressionSide, ConnectionId};
 use wire::Capabilities;
@@ -10,16 +10,16 @@ use crate::outside::event::Event;
 use crate::server_login::Established;
 use crate::settings::ServerCompression;
 
-/// What MySQL's own clients ask for (`default_zstd_compression_level` in `include/compression.h`).
+/// The level that MySQL's own clients ask for (`default_zstd_compression_level` in `include/compression.h`).
 pub(crate) const ZSTD_LEVEL: u8 = 3;
 
-/// Whether packets of a connection with these capabilities come inside compressed ones. Their numbers say nothing then
+/// Says whether packets of a connection with these capabilities come inside compressed ones. Their numbers say nothing then
 /// ([`wire::ReplyOptions::backend_compressed`]).
 pub(crate) fn is_compressed(agreed: Capabilities) -> bool {
     agreed.contains(Capabilities::COMPRESS) || agreed.contains(Capabilities::ZSTD_COMPRESSION)
 }
 
-/// What a login asks for.
+/// Returns the capabilities that a login asks for.
 pub(crate) fn asked_for(compression: ServerCompression) -> Capabilities {
     match compression {
         ServerCompression::Off => Capabilities::NONE,

@@ -1,14 +1,14 @@
 //! Statements whose like wait for locks at present.
 //!
-//! A pool inside the server learns from the lock manager that a thread waits; from outside, it is known of a statement once
-//! the server has been asked ([`crate::learned::lock_waits`]). But what is found out about some of a kind is likely for the next one of
-//! it: so a kind of which half and more wait is *contended*. Whoever wants such a lock has nothing to compute until it is its
-//! turn, whatever the others in the queues want. So statements of contended kinds have a lane of their own: they start without
-//! permits, since they will wait, and a bounded number at a time, since more of them would only occupy backends. All permits
-//! are for the others.
+//! A pool inside the server learns from the lock manager that a thread waits. From outside, a wait is known once the server has
+//! been asked ([`crate::learned::lock_waits`]). But a finding about some statements of a kind is likely to hold for the next one:
+//! so a kind of which half and more wait is *contended*. A statement that wants such a lock has nothing to compute until it is
+//! its turn, whatever the others in the queues want. So statements of contended kinds have a lane of their own. They start
+//! without permits, since they will wait, and a bounded number at a time, since more of them would only occupy backends. All
+//! permits are for the others.
 //!
-//! Of clients that hold locks already nobody waits in that lane: they have a backend, and start without a permit at once. Of a client whose last transaction was of that sort,
-//! the next one waits in that lane with its BEGIN, before it occupies a backend.
+//! A client that holds locks already does not wait in that lane: it has a backend, and its statement starts without a permit at
+//! once. A client whose last transaction was of that sort waits in that lane with its next BEGIN, before it occupies a backend.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,19 +42,19 @@ pub(crate) type KindInSchema = (u64, Option<Box<[u8]>>);
 pub(crate) struct Contention {
     /// And until when.
     kinds: BTreeMap<KindInSchema, Instant>,
-    /// Those that were, and until when that is remembered.
+    /// The kinds that were contended, and until when that is remembered.
     former: BTreeMap<KindInSchema, Instant>,
     /// Backends with [`Backend::contends`].
     in_work: u32,
 }
 
 impl Contention {
-    /// Whether any kind is.
+    /// Says whether any kind is contended.
     pub(crate) fn is_there(&self, now: Instant) -> bool {
         self.kinds.values().any(|&until| until > now)
     }
 
-    /// Whether a kind is, wherever.
+    /// Says whether a kind is contended in any schema.
     pub(crate) fn has_in_some_schema(&self, fingerprint: u64, now: Instant) -> bool {
         self.kinds.iter().any(|(kind, &until)| kind.0 == fingerprint && until > now)
     }
@@ -63,8 +63,8 @@ impl Contention {
         holds(&self.kinds, fingerprint, schema, now)
     }
 
-    /// Whether a kind was contended a while ago. When a lock is given back there is a backlog, whose statements had better not
-    /// wait for each other on a backend: their clients have waited long enough.
+    /// Says whether a kind was contended a while ago. When a lock is given back there is a backlog, whose statements had better
+    /// not wait for each other on a backend: their clients have waited long enough.
     fn was_there(&self, fingerprint: u64, schema: Option<&[u8]>, now: Instant) -> bool {
         holds(&self.former, fingerprint, schema, now)
     }
@@ -92,7 +92,7 @@ impl Contention {
     }
 }
 
-/// Whether a kind is in such a table at present.
+/// Says whether a kind is in such a table at present.
 pub(crate) fn holds(
     kinds: &BTreeMap<KindInSchema, Instant>,
     fingerprint: u64,
@@ -104,7 +104,7 @@ pub(crate) fn holds(
 }
 
 impl Engine {
-    /// Who waits for locks is known anew: which kinds are contended is, too.
+    /// Finds anew which kinds are contended, behind news of lock waits.
     pub(crate) fn note_contention(&mut self) {
         let mut found = BTreeMap::new();
         for (_, backend) in self.backends.iter() {
@@ -129,7 +129,7 @@ impl Engine {
         (statement.fingerprint != 0).then_some((statement.fingerprint, schema))
     }
 
-    /// Whether what a client asks for is of a kind that waits for locks in its schema.
+    /// Says whether a client's request is of a kind that waits for locks in its schema.
     fn is_of_contended_kind(&self, key: ClientKey, request: &Request) -> bool {
         self.contention.has(request.fingerprint(), self.schema_of(key), self.now)
     }
@@ -139,7 +139,7 @@ impl Engine {
         self.sessions.state(self.clients[key].session?).schema.as_deref()
     }
 
-    /// Whether what a client asks for was of a kind that waits for locks in its schema, a while ago.
+    /// Says whether a client's request was of a kind that waits for locks in its schema, a while ago.
     pub(crate) fn was_contended(&self, key: ClientKey, request: &Request) -> bool {
         self.contention.was_there(request.statement.fingerprint, self.schema_of(key), self.now)
     }
@@ -164,8 +164,8 @@ impl Engine {
             }
     }
 
-    /// Whether a client must not wait in the contended lane: who holds locks, or is in work already, may be who those wait for
-    /// that are in work.
+    /// Says whether a client must not wait in the contended lane: one that holds locks, or is in work already, may be the one
+    /// that those in work wait for.
     pub(crate) fn passes_contended_lane(&self, key: ClientKey, request: &Request) -> bool {
         self.clients[key]
             .backend
@@ -186,8 +186,8 @@ impl Engine {
         enters
     }
 
-    /// Starts statements of contended kinds, as many as may be in work, or as find a backend. Those whose kind is contended no
-    /// more, and does not stand, go back to the others. Returns whether one waits for nothing but a permit.
+    /// Starts statements of contended kinds, as many as may be in work, or as find a backend. Statements whose kind is contended
+    /// no more, and does not stand, go back to the others. Returns whether one waits for nothing but a permit.
     pub(crate) fn start_contended(&mut self) -> bool {
         let (mut backend_free, mut wanting) = (true, false);
         while let Some(key) = self.scheduler.peek_contended(backend_free) {

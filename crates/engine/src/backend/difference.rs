@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::session::{SessionState, is_utf8};
 
-/// What has to run on a backend in state `found` before it is in state `wanted`; the schema is chosen `with_schema`, whichever is there.
+/// Returns the statements that have to run on a backend in state `found` before it is in state `wanted`. `with_schema` chooses
+/// the schema, even if it is the present one.
 ///
 /// A schema's name is known as the server has reported it, in UTF-8, and the server reads texts as character_set_client says.
 /// So a name beyond ASCII goes ahead of a character set that is another one.

@@ -1,4 +1,4 @@
-//! What the last client has left on a backend, and who may look at it.
+//! The traces of the last client on a backend, and who may look at them.
 //!
 //! The server's list of warnings and errors, ROW_COUNT() and FOUND_ROWS() stay on a connection until a statement replaces
 //! them. What asks for them in the text is answered from what is kept for each client (see [`crate::session::aftermath`]). The rest
@@ -16,19 +16,19 @@ use crate::request::{Request, RequestKind, Statement};
 /// and MySQL's `mysql_execute_command`), DO or SET without one may not.
 pub(super) const CLEAR: &[u8] = b"DO (SELECT 1 FROM information_schema.ENGINES LIMIT 0)";
 
-/// Whose the leftovers on a backend are, by the id that the client sees.
+/// The owners of the traces on a backend, by the id that the client sees.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Leftovers {
-    /// Who had the last statement; 0 before the first one.
+    /// The client that had the last statement; 0 before the first one.
     last: u32,
-    /// Whose warnings or errors may be there; 0 where there are none.
+    /// The client whose warnings or errors may be there; 0 where there are none.
     diagnostics: u32,
 }
 
 /// Nobody that a statement could belong to: clients have ids from 1073741824 on.
 const GONE: u32 = 1;
 
-/// What a request may ask the server for.
+/// The questions that a request may ask the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
     Nothing,
@@ -39,7 +39,7 @@ enum Asks {
 }
 
 impl Leftovers {
-    /// Whether a client would find something of another one.
+    /// Says whether a client would find something of another one.
     fn are_of_others(self, client: u32, asks: Asks) -> bool {
         match asks {
             Asks::Nothing => false,
@@ -60,7 +60,7 @@ impl Engine {
         self.backends[key].leftovers = Leftovers { last: self.clients[client].id, diagnostics: 0 };
     }
 
-    /// A statement has ended, whoever's it was.
+    /// Notes that a statement has ended, of any client.
     pub(super) fn note_leftovers(&mut self, key: BackendKey, statement: &InFlight) {
         let summary = &statement.summary;
         if summary.error.is_some() || summary.warnings > 0 {
@@ -72,12 +72,12 @@ impl Engine {
 }
 
 impl Backend {
-    /// Whether the server's list of warnings and errors is empty.
+    /// Says whether the server's list of warnings and errors is empty.
     pub(crate) fn has_no_diagnostics(&self) -> bool {
         self.leftovers.diagnostics == 0
     }
 
-    /// Whether [`CLEAR`] has to go ahead of a client's request.
+    /// Says whether [`CLEAR`] has to go ahead of a client's request.
     pub(super) fn must_be_cleared(&self, client: u32, request: &Request) -> bool {
         self.leftovers.are_of_others(client, asks(request))
     }
@@ -92,7 +92,7 @@ impl Backend {
     }
 }
 
-/// What a request may ask the server for of what the statement before it has left.
+/// Returns the traces of the statement before that a request may ask the server for.
 fn asks(request: &Request) -> Asks {
     const RUNS_WHAT_NO_LEXER_SEES: Effects =
         Effects::ROUTINE.union(Effects::TEXT_PREPARE).union(Effects::UNKNOWN);

@@ -1,4 +1,4 @@
-//! What the client carries with it takes the place of the calls in its text that ask for it.
+//! The client's own values take the place of the calls in its text that ask for them.
 //!
 //! How long the text becomes is known when the statement arrives: what it asks for changes with statements of the same client
 //! alone, of which there is no other on its way. So it is refused then, or counts with its new length from then on.
@@ -44,7 +44,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether the server takes a command of so many bytes.
+    /// Says whether the server takes a command of so many bytes.
     pub(crate) fn check_length(&self, length: usize) -> Result<(), MySqlError> {
         let limit = self.max_allowed_packet();
         if length < limit { Ok(()) } else { Err(MySqlError::literals_too_long(limit)) }
@@ -56,7 +56,7 @@ impl Engine {
         self.settings.max_allowed_packet.min(servers)
     }
 
-    /// Puts literals in the place of functions whose answer the client carries with it.
+    /// Puts literals in the place of calls, where the client carries the answer with it.
     pub(super) fn rewrite_calls(&self, key: ClientKey, request: &mut Request) {
         let client = &self.clients[key];
         let prepares = request.command == RequestKind::Prepare;

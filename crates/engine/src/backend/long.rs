@@ -13,8 +13,8 @@ use crate::scheduler::Lane;
 use crate::settings::ThreadHandling;
 
 impl Engine {
-    /// A statement whose like has been long lately, or is just now, of a client that holds nothing that others may wait for: who holds
-    /// locks has to go on.
+    /// Says whether a statement belongs to the long lane: its like has been long lately, or is just now, and its client holds
+    /// nothing that others may wait for. A client that holds locks has to go on.
     fn belongs_to_long_lane(&self, key: ClientKey, request: &Request) -> bool {
         let client = &self.clients[key];
         let fingerprint = request.fingerprint();
@@ -26,7 +26,7 @@ impl Engine {
             && self.is_long_kind(fingerprint)
     }
 
-    /// Whether statements of a kind have been long lately, or are just now.
+    /// Says whether statements of a kind have been long lately, or are just now.
     pub(crate) fn is_long_kind(&self, fingerprint: u64) -> bool {
         let limit = self.settings.long_statement_time;
         !limit.is_zero()
@@ -64,7 +64,7 @@ impl Engine {
         }
     }
 
-    /// Whether a waiting statement of the long lane still belongs there.
+    /// Says whether a waiting statement of the long lane still belongs there.
     pub(crate) fn is_still_long(&self, key: ClientKey) -> bool {
         let request = self.clients[key].request.as_ref().expect("a queued client has a request");
         self.belongs_to_long_lane(key, request)
@@ -80,7 +80,7 @@ impl Engine {
             let response = micros(statement.waited + time);
             let usual = self.digests.usual_response(statement.fingerprint, response, few);
             let limit = self.settings.long_statement_time;
-            // Long ones that began before their kind was known are nobody whom others slow down.
+            // Others do not slow down long ones that began before their kind was known.
             if time < limit || usual < micros(limit) {
                 self.others_pace.add(response, usual);
             }
@@ -92,7 +92,7 @@ impl Engine {
         self.workers.measure_long(&LongEnd { at: self.now, time, usual, others });
     }
 
-    /// Whether statements run for long outside of the long lane: their kinds were not known as long when they began.
+    /// Says whether statements run for long outside of the long lane: their kinds were not known as long when they began.
     fn has_unknown_long_ones(&self) -> bool {
         self.backends.iter().any(|(_, backend)| !backend.runs_long && self.is_overdue(backend))
     }

@@ -21,7 +21,7 @@ const BEFORE_VALUES: usize = 1 + 4 + 1 + 4;
 const BUFFER_KEPT: usize = 64 << 10;
 
 impl Engine {
-    /// What a turn has collected for backends leaves, in one write for each of them.
+    /// Sends the bytes that a turn has collected for backends, in one write for each of them.
     pub(crate) fn send_to_backends(&mut self) {
         for key in std::mem::take(&mut self.dirty) {
             let backend = &mut self.backends[key];
@@ -148,7 +148,7 @@ impl Backend {
         self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
     }
 
-    /// What goes in front of the text of a COM_QUERY.
+    /// Puts the bytes in front of the text of a COM_QUERY.
     pub(super) fn put_attributes(&mut self, attributes: &QueryAttributes) {
         if self.takes_attributes() {
             self.out.extend_from_slice(in_front(attributes));
@@ -206,7 +206,7 @@ impl Backend {
     }
 }
 
-/// What a backend that takes attributes finds in front of a text.
+/// Returns the bytes that a backend that takes attributes finds in front of a text.
 fn in_front(attributes: &QueryAttributes) -> &[u8] {
     match attributes {
         QueryAttributes::OfText(attributes) => attributes,

@@ -1,4 +1,4 @@
-//! When backends are opened, and whose places they take.
+//! Decides when backends are opened, and whose places they take.
 //!
 //! Each login (an account, and what of its capabilities must be alike) has backends of its own. Where all places are taken, one for
 //! another login takes the place of an idle one, which changes its account or is closed. That costs the server a login, and one more
@@ -19,18 +19,18 @@ use crate::engine::Engine;
 use crate::ids::{BackendKey, ClientKey};
 use crate::workers::places::Origin;
 
-/// What is known of opening backends.
+/// The state of opening backends.
 #[derive(Default)]
 pub(crate) struct Opening {
     /// How long it has taken lately, from the attempt to the first statement; none where none has been opened yet.
     time: Option<Duration>,
-    /// Likewise for backends that have changed their account.
+    /// The same time for backends that have changed their account.
     time_of_change: Option<Duration>,
     /// The logins whose statements have found no backend in this turn, and since when that has been so.
     lacking: Vec<(Login, Instant)>,
-    /// Those of the turn before in which anybody looked for one: while permits are short, nobody may for many turns.
+    /// The logins of the turn before in which anybody looked for a backend: while permits are short, nobody may for many turns.
     lacked: Vec<(Login, Instant)>,
-    /// Whether anybody has looked since, and when somebody last has.
+    /// True if anybody has looked since, and when somebody last has.
     has_looked: bool,
     looked_at: Instant,
     /// Since when statements have waited for a backend without a break.
@@ -39,18 +39,19 @@ pub(crate) struct Opening {
     pub(crate) companions: Companions,
 }
 
-/// What a login takes where none has been seen: an accept, a thread, three round trips and a look at the account take a server
+/// The time of a login where none has been seen: an accept, a thread, three round trips and a look at the account take a server
 /// about as long (seen with MariaDB and MySQL on the same machine).
 const USUAL_TIME: Duration = Duration::from_millis(1);
 
-/// A place changes hands after so many times of what opening a backend takes: the login itself, that of whoever has to come back
-/// for it, and as much again, so that half of the work at worst is logins.
+/// A place changes hands after so many times the cost of opening a backend: the login itself, that of the account that has to
+/// come back for it, and as much again, so that half of the work at worst is logins.
 const WORTH: u32 = 4;
 
-/// In any case after so long: whoever has waited this long is not to wait for others' convenience.
+/// In any case after so long: a client that has waited this long is not to wait for others' convenience.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
-/// Who lacked a backend so long ago, while nobody could look for one, begins to wait anew: it may not be there any more.
+/// A client that lacked a backend so long ago, while nobody could look for one, begins to wait anew: it may not be there any
+/// more.
 const REMEMBERED: Duration = Duration::from_secs(1);
 
 /// Of the latest times the mean counts, each new one for an eighth: a slow login among many changes little.
@@ -107,13 +108,13 @@ impl Opening {
 
 /// Where a backend comes from.
 enum Place {
-    /// It is a new one.
+    /// The backend is a new one.
     New(Origin),
     /// This idle one changes its account.
     Of(BackendKey),
 }
 
-/// Which backends serve whom.
+/// The login that decides which clients a backend serves.
 pub(super) type Login = (IdentityId, Capabilities);
 
 impl Engine {
@@ -203,8 +204,8 @@ impl Engine {
         self.take_place().map(Place::New)
     }
 
-    /// Whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond a
-    /// statement.
+    /// Says whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond
+    /// a statement.
     fn expects_one(&self, key: ClientKey) -> bool {
         let passes = |backend: &Backend| {
             let holder = backend.holder.and_then(|client| self.clients.get(client));
@@ -258,7 +259,7 @@ impl Engine {
         self.workers.places.take(self.now, self.worker, 0)
     }
 
-    /// Whether an attempt to connect with this login makes sense now.
+    /// Says whether an attempt to connect with this login makes sense now.
     fn may_open_as(&self, identity: IdentityId) -> bool {
         let refused = self.identities.identity(identity).refused_until;
         self.may_connect_now() && refused.is_none_or(|until| until <= self.now)

@@ -1,4 +1,4 @@
-//! What a worker asks of the others of its pool, and does for them.
+//! The requests of a worker to the others of its pool, and its service for them.
 
 use seam::Instant;
 
@@ -15,8 +15,8 @@ impl Engine {
             return;
         }
         let since = *self.wanting_since.get_or_insert(self.now);
-        // The permits are with others, whose statements may be waiting for what ours hold: they lend what is stalled, but
-        // have to look.
+        // The other workers have the permits, and their statements may be waiting for locks of ours: they lend the permits of
+        // stalled ones, but have to look.
         if self.now.since(since) >= self.settings.stall_limit {
             self.wanting_since = Some(self.now);
             self.wake_others();
@@ -36,8 +36,8 @@ impl Engine {
         }
     }
 
-    /// Whether a backend of ours has to become free for another worker: with statements following each other on it, it
-    /// never would by itself.
+    /// Says whether a backend of ours has to become free for another worker: with statements following each other on it, it never
+    /// would by itself.
     pub(crate) fn is_to_leave_a_backend(&self) -> bool {
         self.workers.count() > 1
             && self.workers.places.somebody_lacks(self.worker)

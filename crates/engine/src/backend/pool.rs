@@ -10,7 +10,7 @@ use crate::ids::{BackendKey, ClientKey};
 use crate::session::pins::Pins;
 
 impl Engine {
-    /// An idle backend for a client: best one whose session state is the client's already, the latest used first (its
+    /// Finds an idle backend for a client: best one whose session state is the client's already, the latest used first (its
     /// caches are warm, and the others can time out).
     pub(crate) fn idle_backend_for(&self, key: ClientKey) -> Option<BackendKey> {
         let client = &self.clients[key];
@@ -107,7 +107,8 @@ impl Engine {
         while self.has_too_many_backends() && self.close_idle_backend() {}
     }
 
-    /// Whether there are more than the server has room for. What is urgent may have one more than that, and uses it first.
+    /// Says whether there are more backends than the server has room for. An urgent statement may have one more than that, and
+    /// uses it first.
     fn has_too_many_backends(&self) -> bool {
         self.urgent.is_empty() && self.workers.places.are_too_many()
     }
@@ -121,8 +122,8 @@ impl Engine {
     }
 }
 
-/// What cleans a backend behind a client with these pins: COM_RESET_CONNECTION where that is known to undo what they are for (tried
-/// for each on MariaDB 10.11 and MySQL 8.0.31), else the end of the connection.
+/// Returns the way to clean a backend behind a client with these pins: COM_RESET_CONNECTION where that is known to undo what they
+/// are for (tried for each on MariaDB 10.11 and MySQL 8.0.31), else the end of the connection.
 pub(super) fn behind_pins(pins: Pins) -> Afterwards {
     // It does not undo: a role, in both servers (`THD::change_user` and `THD::cleanup_connection` in sql_class.cc do nothing about the
     // security context; that of a routine ends with it in MariaDB, not in MySQL); a prepared branch, which outlives its connection, and which MariaDB leaves

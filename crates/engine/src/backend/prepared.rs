@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::session::statements::{DefinitionId, TypesId};
 
-/// The statements that are prepared on a backend, by what they are and whom they are for.
+/// The statements that are prepared on a backend, by their definitions and the clients that they serve.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     statements: BTreeMap<(DefinitionId, Serves), Entry>,
@@ -43,7 +43,7 @@ impl Prepared {
         Some(entry.id)
     }
 
-    /// Whether there is one.
+    /// Says whether there is one.
     pub(crate) fn has(&self, definition: DefinitionId, serves: Serves) -> bool {
         self.statements.contains_key(&(definition, serves))
     }
@@ -55,12 +55,12 @@ impl Prepared {
         }
     }
 
-    /// Whether it may have had one.
+    /// Says whether it may have had a cursor.
     pub(crate) fn had_cursor(&self, definition: DefinitionId, serves: Serves) -> bool {
         self.statements.get(&(definition, serves)).is_some_and(|entry| entry.had_cursor)
     }
 
-    /// A statement has been prepared; gives the server's number of the one whose place it takes.
+    /// Notes that a statement has been prepared. Returns the server's number of the one whose place it takes.
     pub(crate) fn insert(&mut self, definition: DefinitionId, serves: Serves, id: u32) -> Option<u32> {
         self.uses += 1;
         let entry = Entry { id, used: self.uses, had_cursor: false };

@@ -37,7 +37,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// taken to stand until the next one of it ends.
 const KINDS: usize = 1024;
 
-/// What is known of kinds while many backends are in use.
+/// The record of kinds while many backends are in use.
 #[derive(Default)]
 pub(crate) struct Reserve {
     /// When the latest statement of each kind ended.
@@ -63,7 +63,7 @@ impl Reserve {
         self.standing.len() < before
     }
 
-    /// Whether none has ended since then.
+    /// Says whether no statement of a kind has ended since then.
     fn none_ended_since(&self, kind: &KindInSchema, since: Instant) -> bool {
         self.ended.get(kind).is_none_or(|&ended| ended < since)
     }
@@ -93,13 +93,13 @@ impl Engine {
         }
     }
 
-    /// Whether what a client asks for is of a kind that was found to stand.
+    /// Says whether a client's request is of a kind that was found to stand.
     pub(crate) fn is_of_standing_kind(&self, key: ClientKey, request: &Request) -> bool {
         !self.reserve.standing.is_empty()
             && holds(&self.reserve.standing, request.fingerprint(), self.schema_of(key), self.now)
     }
 
-    /// Whether what runs on a backend is.
+    /// Says whether the statement on a backend is of such a kind.
     pub(crate) fn runs_standing_kind(&self, backend: &Backend) -> bool {
         !self.reserve.standing.is_empty()
             && backend.in_flight.front().and_then(|statement| self.kind_of(statement)).is_some_and(
@@ -107,7 +107,7 @@ impl Engine {
             )
     }
 
-    /// Whether a statement that needs a backend is of a kind that stands, which is remembered then.
+    /// Says whether a statement that needs a backend is of a kind that stands, which is remembered then.
     pub(crate) fn finds_kind_standing(&mut self, key: ClientKey) -> bool {
         let client = &self.clients[key];
         let fingerprint = client.request.as_ref().map_or(0, |request| request.fingerprint());
@@ -139,12 +139,12 @@ impl Engine {
         self.reserve.standing.values().copied().filter(|&until| waits && until > self.now).min()
     }
 
-    /// Whether so many of the backends that this worker may have are in use that the rest is kept.
+    /// Says whether so many of the backends that this worker may have are in use that the rest is kept.
     pub(crate) fn is_reserve_reached(&self) -> bool {
         self.backends_in_use() >= self.reserve_mark()
     }
 
-    /// Whether what is left of the backends that this worker may have is for kinds of which none is known to wait for a lock.
+    /// Says whether the last of the backends that this worker may have are for kinds of which none is known to wait for a lock.
     pub(crate) fn only_last_backends_are_left(&self) -> bool {
         let share = self.workers.places.most() / self.workers.count();
         self.is_reserve_reached() && self.backends_in_use() >= share - (share / LAST).max(1)

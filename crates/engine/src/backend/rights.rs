@@ -1,4 +1,4 @@
-//! Whether backends have the rights that their accounts have now.
+//! Finds out whether backends have the rights that their accounts have now.
 //!
 //! The servers look at global rights and default roles when a connection begins, and at rights on a schema when it takes that
 //! up, and not again. Rights that are given, and taken away before anybody has read the accounts, are the same in both
@@ -12,14 +12,14 @@ use crate::engine::Engine;
 use crate::ids::BackendKey;
 use crate::session::SessionId;
 
-/// What is known of a backend's rights. The numbers are those of [`Changes::seen`].
+/// The state of a backend's rights. The numbers are those of [`Changes::seen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rights {
     /// They may have been taken up since then.
     Since(u64),
-    /// Likewise, and the server has been asked for its count behind that.
+    /// The rights may have been taken up since then, and the server has been asked for its count behind that.
     Asked(u64),
-    /// Those of its account.
+    /// The rights are those of its account.
     Known,
     /// The accounts have changed about when it took them up.
     Doubtful,
@@ -45,14 +45,14 @@ impl Rights {
     }
 }
 
-/// What the server counts of statements that change accounts.
+/// The server's counts of statements that change accounts.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// Its latest count, as it said it.
     count: Option<Vec<u8>>,
     /// How often it was another one than before.
     seen: u64,
-    /// It says nothing of that to the service account.
+    /// True if the server does not show them to the service account.
     hidden: bool,
 }
 
@@ -78,7 +78,7 @@ impl Changes {
 }
 
 impl Engine {
-    /// Whether the server is to be asked for its count before the accounts are read again.
+    /// Says whether the server is to be asked for its count before the accounts are read again.
     pub(crate) fn doubts_rights(&self) -> bool {
         let in_doubt = |rights| matches!(rights, Rights::Since(_) | Rights::Asked(_));
         !self.control.changes.hidden

@@ -28,7 +28,7 @@ const MADE_WITHIN: Duration = Duration::from_secs(10);
 /// How much this worker has taken, and whether it has asked others for more.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    /// What is prepared on all its backends.
+    /// The statements that are prepared on all its backends.
     pub(crate) taken: usize,
     /// How many other workers have not answered yet, since when.
     awaited: Option<(usize, Instant)>,
@@ -39,7 +39,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Whether room is still being made.
+    /// Says whether room is still being made.
     fn is_awaited(&self, now: Instant) -> bool {
         let recent = |(_, since): (usize, Instant)| now.since(since) < MADE_WITHIN;
         self.awaited.is_some_and(recent) || self.closing.is_some_and(recent)

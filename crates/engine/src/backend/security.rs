@@ -14,7 +14,7 @@ use crate::server_login::{Way, Withheld};
 use crate::settings::ServerTls;
 
 impl Engine {
-    /// Whether a login on the server in use asks for TLS.
+    /// Says whether a login on the server in use asks for TLS.
     pub(crate) fn wanted_server_tls(&self) -> ServerTls {
         match self.settings.server_tls {
             ServerTls::Preferred if stays_here(&self.settings.server[self.server.address]) => {
@@ -24,7 +24,7 @@ impl Engine {
         }
     }
 
-    /// Who could answer in the place of the server in use.
+    /// Says who else could answer in the place of the server in use.
     pub(crate) fn way_to_server(&self) -> Way {
         match &self.settings.server[self.server.address] {
             Address::Unix(_) => Way::Socket,
@@ -44,7 +44,8 @@ impl Engine {
         }
     }
 
-    /// What a connection to the server begins with, where that is told for whom it is. Nothing is said of whom it cannot be told.
+    /// Returns the header that a connection to the server begins with, where Onramp tells for which client it is. Without a client the
+    /// header names none.
     pub(crate) fn proxy_header(&self, client: Option<SocketAddr>) -> Vec<u8> {
         let mut header = Vec::new();
         match (&self.settings.server[self.server.address], client) {

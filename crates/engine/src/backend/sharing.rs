@@ -24,15 +24,15 @@ use crate::session::{SessionId, SessionState, is_utf8};
 
 /// How a statement stands towards backends that others share.
 pub(super) enum Sharing {
-    /// It has been sent to one.
+    /// The read has been sent to a backend.
     Started,
-    /// It belongs to one, and all are full: they will have room in a moment.
+    /// The read belongs to one, and all are full: they will have room in a moment.
     Full,
-    /// It goes on its own.
+    /// The read goes on its own.
     Alone,
 }
 
-/// What short reads of a client could join.
+/// The backends that a client's short reads could join.
 struct Shared {
     /// How many such backends are at work.
     running: usize,
@@ -42,7 +42,7 @@ struct Shared {
     with_room: Option<BackendKey>,
 }
 
-/// Whose reads follow each other as they are: those of one account in one session state.
+/// The account and session state of reads that can follow each other as they are.
 pub(crate) type Sharers = (IdentityId, SessionId);
 
 /// Up to so many states for each backend that an account may share have one each: the server is quicker with twice as many threads than with
@@ -111,7 +111,7 @@ impl SharedBackends {
         self.backends.iter().map(|&(key, _)| key)
     }
 
-    /// Those on which these were the first.
+    /// Returns the backends on which these were the first.
     fn of(&self, sharers: Sharers) -> impl Iterator<Item = BackendKey> {
         self.backends.iter().filter(move |(_, others)| *others == sharers).map(|&(key, _)| key)
     }
@@ -142,8 +142,8 @@ impl SharedBackends {
         }
     }
 
-    /// On how many of `most` backends these may be. All accounts that share any have as many, at least one, and so have all session states of
-    /// one account: whoever uses many of these takes nothing from others.
+    /// Returns on how many of `most` backends these may be. All accounts that share any have as many, at least one, and so have
+    /// all session states of one account: an account that uses many of these takes nothing from others.
     fn share_of(&mut self, now: Instant, (account, session): Sharers, most: usize) -> Share {
         let states = self.accounts.get(&account);
         let accounts = self.accounts.len() + usize::from(states.is_none());
@@ -190,7 +190,8 @@ impl Engine {
         }
     }
 
-    /// Reads whose like have been short lately, hardly one aside, of a client whose reads open no transaction and leave nothing behind.
+    /// Says whether a read may share a backend: its like have been short lately, hardly one aside, and its client's reads open no
+    /// transaction and leave nothing behind.
     pub(super) fn may_share(&self, key: ClientKey, request: &Request) -> bool {
         request.statement.plain_read
             && request.raw.len() <= LARGEST_JOINED // it would be kept, see `rescue.rs`
@@ -236,8 +237,8 @@ impl Engine {
         self.those_at_work(key, session, request, most, self.sharing.of_account(identity))
     }
 
-    /// Whether a schema is about to be chosen there that is another than the present one, or may be: until that is answered, nobody knows in
-    /// which of them the next statement will run.
+    /// Says whether a schema is about to be chosen there that is another than the present one, or may be: until that is answered,
+    /// nobody knows in which of them the next statement will run.
     pub(super) fn schemas_come(&self, backend: &Backend) -> bool {
         let is_another = |statement: &InFlight| {
             let client = statement.owner.client().map(|client| &self.clients[client]);
@@ -269,7 +270,7 @@ impl Engine {
             let moves = self.now.since(backend.first_since) <= SHORT;
             let (wanted, found) = (self.sessions.state(session), self.sessions.state(backend.session));
             let state_stands = backend.session == session && !self.schemas_come(backend);
-            // A backend that has a schema can never be without one again: whoever needs it so keeps it.
+            // A backend that has a schema can never be without one again: a client that needs it so keeps it.
             let schema_alone = found.schema.is_some() && found.is_but_for_schema(wanted);
             let same = self.fits(backend, client)
                 && (state_stands || (schema_alone && *brings_schema))
@@ -288,7 +289,7 @@ impl Engine {
         shared
     }
 
-    /// Whether the client's schema can go ahead of a read in one text with it, as one statement.
+    /// Says whether the client's schema can go ahead of a read in one text with it, as one statement.
     fn may_bring_schema(&self, key: ClientKey, request: &Request) -> bool {
         // What was stuck lately waits for a lock in one schema perhaps, and should not hold up reads in others.
         if self.only_kind(request).is_some() {
@@ -305,8 +306,8 @@ impl Engine {
                 || request.text().is_some_and(|text| !may_be_several(text)))
     }
 
-    /// Whether short reads would be sooner on more backends than may share them now: on those that do as many wait behind others as are
-    /// being read. False where their number is given: nobody looks for a better one.
+    /// Says whether short reads would be sooner on more backends than may share them now: on those that do as many wait behind
+    /// others as are being read. False where their number is given: nobody looks for a better one.
     pub(crate) fn shared_reads_wait(&self) -> bool {
         let sharing = self.sharing.len();
         self.settings.shared_backends == 0

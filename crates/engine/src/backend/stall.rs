@@ -24,13 +24,13 @@ const LENT: u32 = 8;
 /// have to end after it, see [`crate::learned::digests::Digests::is_long`].
 const OVERDUE: usize = 2;
 
-/// So many of those that wait are looked at for one whose user is shut out.
+/// So many waiting statements are looked at for one whose user is shut out.
 const LOOKED_AT: usize = 256;
 
 /// How often a worker that has nothing to lend itself looks for one: waiting for so long is noticed by nobody.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What is known of statements that take longer than their like.
+/// The state of statements that take longer than their like.
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
     /// When one was last found to.
@@ -42,8 +42,9 @@ pub(crate) struct Stalls {
 }
 
 impl Engine {
-    /// A statement that has run for longer than its like does may be waiting for a lock whose owner waits for a permit: it
-    /// lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer counts).
+    /// Has stalled statements lend their permits. One that has run for longer than its like does may be waiting for a lock whose
+    /// owner waits for a permit: it lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer
+    /// counts).
     pub(crate) fn lend_stalled_permits(&mut self) {
         let short = self.scheduler.lends_stalled() && self.scheduler.is_short_of_permits();
         // Those of the long lane are not short of permits: their kinds stay known.
@@ -95,29 +96,29 @@ impl Engine {
         unexplained.min(of_backends)
     }
 
-    /// Whether new work waits of a user who has nothing under way, while statements of others hold all permits. One more of them lends its
-    /// own then, and again as long as that is so, however many have: a user's part of the backends bounds that. Whoever sleeps in as many
-    /// transactions as may lend would else stop everybody.
+    /// Says whether new work waits of a user who has nothing under way, while statements of others hold all permits. One more of
+    /// them lends its own then, and again as long as that is so, however many have: a user's part of the backends bounds that. A
+    /// user who sleeps in as many transactions as may lend would else stop everybody.
     fn shuts_a_user_out(&self) -> bool {
         self.now < self.workers.crowded_until()
             || self.workers.shut_a_user_out(self.now)
             || self.has_a_user_shut_out()
     }
 
-    /// Whether such a user's work waits on this worker.
+    /// Says whether such a user's work waits on this worker.
     fn has_a_user_shut_out(&self) -> bool {
         let waiting = self.scheduler.some_short(LOOKED_AT);
         let mut identities = waiting.iter().filter_map(|&client| self.clients[client].identity);
         identities.any(|identity| self.identities.usage(identity, &self.workers.users).backends() == 0)
     }
 
-    /// Whether this worker can only wait for others to give a permit back, or to lend one.
+    /// Says whether this worker can only wait for others to give a permit back, or to lend one.
     fn depends_on_others(&self) -> bool {
         let holds = |(_, backend): (BackendKey, &Backend)| backend.permit == Permit::Held;
         self.workers.count() > 1 && self.scheduler.waiting() > 0 && !self.backends.iter().any(holds)
     }
 
-    /// Those who hold all permits hear of a user who is shut out on this worker, which has none to lend.
+    /// Tells the workers that hold all permits of a user who is shut out on this worker, which has none to lend.
     fn have_others_lend(&mut self) {
         if self.stalls.look_at.is_some_and(|at| at > self.now) || !self.depends_on_others() {
             return;
@@ -158,7 +159,7 @@ impl Engine {
         (!limit.is_zero()).then(|| backend.first_since + limit)
     }
 
-    /// Whether what runs on a backend has run for that long, and is not known to wait for a lock.
+    /// Says whether the statement on a backend has run for that long, and is not known to wait for a lock.
     pub(super) fn is_overdue(&self, backend: &Backend) -> bool {
         backend.permit != Permit::None
             && !backend.waits_for_lock

@@ -466,7 +466,7 @@ impl Engine {
             let lane = match long {
                 true => Lane::Long,
                 false if contended => Lane::Contended,
-                // Of all that log in at a time there is one, and none of them should wait behind a crowd.
+                // One such question is asked for all clients that log in at a time. They should not wait behind a crowd.
                 false if request.command == RequestKind::LoginSchema && self.scheduler.is_native() => {
                     Lane::High
                 }

@@ -1,4 +1,4 @@
-//! What a new session has: the server's global values of session variables, which somebody may change (`SET GLOBAL`).
+//! The values of a new session: the server's global values of session variables, which a `SET GLOBAL` may change.
 //!
 //! On the server a connection keeps what it has begun with, and the next one begins with the new values. Backends outlive clients:
 //! behind a change, some would have the old values and some the new ones, and each client now these, now those. So Onramp
@@ -19,9 +19,9 @@ use crate::steps;
 use crate::workers::letter::Letter;
 
 /// Asks for the variables whose global value begins a session, which everybody may set for a session of their own, and which
-/// change what a statement does or how long it may take; and for some that are not carried, so that backends are renewed.
-/// Those that a server does not know are left out. Not all there are: that takes the server ten times as long (4.7 ms on
-/// MariaDB 10.11), and some change by themselves (GTIDs).
+/// change what a statement does or how long it may take; and for some that are not carried, so that backends are renewed. A
+/// variable that a server does not know is left out. The query does not ask for all: that takes the server ten times as long (4.7
+/// ms on MariaDB 10.11), and some change by themselves (GTIDs).
 pub(crate) const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('autocommit', \
     'collation_server', 'completion_type', 'default_storage_engine', 'default_week_format', \
     'div_precision_increment', 'foreign_key_checks', 'group_concat_max_len', 'init_connect', \
@@ -33,10 +33,10 @@ pub(crate) const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('a
     'transaction_read_only', 'tx_isolation', 'tx_read_only', 'unique_checks', 'updatable_views_with_limit', \
     'wait_timeout', 'wsrep_on', 'wsrep_provider')";
 
-/// Those of them that a client cannot have for itself, or not from here.
+/// The variables that a client cannot have for itself, or not from here.
 const NOT_SETTABLE: [&[u8]; 4] = [b"init_connect", b"max_allowed_packet", b"wsrep_on", b"wsrep_provider"];
 
-/// What the service account has seen of them.
+/// The values as the service account has seen them.
 #[derive(Default)]
 pub(crate) struct Defaults {
     /// The latest answer.
@@ -45,7 +45,8 @@ pub(crate) struct Defaults {
     logins_differ: bool,
     /// When it was asked for.
     asked: Instant,
-    /// The service account has logged in since: to another server, maybe, whose values say nothing of sessions at the one before.
+    /// True if the service account has logged in since: to another server, maybe, whose values say nothing of sessions at the one
+    /// before.
     anew: bool,
     /// The server does not answer such a question.
     refused: bool,
@@ -64,7 +65,7 @@ impl Defaults {
         (!self.refused).then_some(if waits { self.asked + pause } else { Instant::START })
     }
 
-    /// Whether a backend that changes its account is like one that logs in, as far as the server's variables tell.
+    /// Says whether a backend that changes its account is like one that logs in, as far as the server's variables tell.
     pub(crate) fn allow_changes(&self) -> bool {
         self.seen.is_some() && !self.anew && !self.refused && !self.logins_differ
     }
@@ -113,7 +114,7 @@ fn values(answer: &[u8]) -> Values {
     rows_of(answer).into_iter().filter_map(pair).collect()
 }
 
-/// Whether a statement may set global values. MySQL's SET PERSIST does, too.
+/// Says whether a statement may set global values. MySQL's SET PERSIST does, too.
 pub(crate) fn may_be_set(statement: &Statement, text: &[u8]) -> bool {
     let word =
         |word: &[u8]| [&b"global"[..], b"persist"].iter().any(|scope| word.eq_ignore_ascii_case(scope));

@@ -1,4 +1,4 @@
-//! What the service account learned about the server.
+//! The facts that the service account has learned about the server.
 
 use std::collections::BTreeMap;
 
@@ -22,25 +22,25 @@ use crate::session::aftermath::ANSI_QUOTES;
 pub(crate) struct Facts {
     pub(crate) version: Version,
     pub(crate) capabilities: Capabilities,
-    /// What it greets with, and expects of those whom it does not know.
+    /// The method that the server greets with, and expects of users whom it does not know.
     pub(crate) method: Method,
-    /// Whether it looks up names of peers (`skip_name_resolve` is off), which decides what `localhost` means.
+    /// True if the server looks up names of peers (`skip_name_resolve` is off), which decides what `localhost` means.
     pub(crate) name_resolution: bool,
-    /// What of the global `sql_mode`, which a new connection starts with, matters to the lexer.
+    /// The part of the global `sql_mode` that matters to the lexer. A new connection starts with that mode.
     pub(crate) lex_mode: LexMode,
     /// The global `sql_mode`.
     sql_mode: Box<[u8]>,
     pub(crate) max_connections: u32,
-    /// Whether a new connection commits each statement by itself.
+    /// True if a new connection commits each statement by itself.
     pub(crate) autocommit: bool,
     pub(crate) max_allowed_packet: usize,
     /// Prepared statements that it takes, of all connections together.
     pub(crate) max_prepared_stmt_count: u32,
-    /// What a new connection is told of changes of its session, and whether of its transactions.
+    /// The trackers of a new connection: which changes of its session it hears of, and whether of its transactions.
     pub(crate) trackers: Trackers,
     pub(crate) tracks_transactions: bool,
     pub(crate) accounts: Accounts,
-    /// What the service account may read of them.
+    /// How much of the accounts the service account may read.
     pub(crate) depth: Depth,
     collations: BTreeMap<u8, (Vec<u8>, Vec<u8>)>,
     default_collation: u8,
@@ -100,22 +100,22 @@ impl Facts {
         self.version.is_mariadb()
     }
 
-    /// Whether a tracker's report of a variable may mean another one. MariaDB from 11.1 on (where `tx_isolation` and
-    /// `transaction_isolation` became two names of one variable) tells variables apart by where they are stored: of all that
-    /// are bits of one word, autocommit and foreign_key_checks among them, it reports one, and of storage engines' own, such as
-    /// innodb_lock_wait_timeout, none. Seen with 11.4.5.
+    /// Says whether a tracker's report of a variable may mean another one. MariaDB from 11.1 on (where `tx_isolation` and
+    /// `transaction_isolation` became two names of one variable) tells variables apart by where they are stored. Of all that are
+    /// bits of one word, autocommit and foreign_key_checks among them, it reports one. Of storage engines' own, such as
+    /// innodb_lock_wait_timeout, it reports none. Seen with 11.4.5.
     pub(crate) fn has_vague_trackers(&self) -> bool {
         self.is_mariadb() && self.version.major() >= 11
     }
 
-    /// Whether a connection is still in BEGIN after an error that has rolled its transaction back, so that its next statement
-    /// opens another one, although the server says that none is open. Seen with MariaDB 11.4.5 (and not 10.11.19) behind
-    /// a deadlock.
+    /// Says whether a connection is still in BEGIN after an error that has rolled its transaction back, so that its next
+    /// statement opens another one, although the server says that none is open. Seen with MariaDB 11.4.5 (and not 10.11.19)
+    /// behind a deadlock.
     pub(crate) fn begins_again_after_deadlocks(&self) -> bool {
         self.is_mariadb() && self.version.major() >= 11
     }
 
-    /// Whether clients that have been idle for too long hear why: those of MySQL since 8.0.24.
+    /// Says whether clients that have been idle for too long hear why: those of MySQL since 8.0.24.
     pub(crate) fn tells_idle_clients(&self) -> bool {
         let mut numbers =
             self.version.text().split(|byte| !byte.is_ascii_digit()).map(|digits| number(Some(digits)));
@@ -127,7 +127,7 @@ impl Facts {
         queries::accounts(self.is_mariadb(), self.version.major(), self.depth)
     }
 
-    /// Whether any account has changed.
+    /// Returns the question: has any account changed?
     pub(crate) fn accounts_probe(&self) -> &'static str {
         queries::probe(self.is_mariadb(), self.version.major(), self.depth)
     }
@@ -137,7 +137,7 @@ impl Facts {
         queries::changes(self.is_mariadb())
     }
 
-    /// What the answer to that says; `None` where it tells nothing.
+    /// Returns the count in the answer to that question; `None` where it tells nothing.
     pub(crate) fn count_of_changes(&self, answer: &[u8]) -> Option<Vec<u8>> {
         if self.is_mariadb() { first_field(answer) } else { sum_of_counters(&rows_of(answer), |_| true) }
     }
@@ -157,7 +157,7 @@ impl Facts {
         if self.is_mysql_since_8() { FUNCTIONS_QUERY_8 } else { FUNCTIONS_QUERY }
     }
 
-    /// Whether it knows CURRENT_ROLE(): each MariaDB that tracks sessions (from 10.2 on) does.
+    /// Says whether the server knows CURRENT_ROLE(): each MariaDB that tracks sessions (from 10.2 on) does.
     pub(crate) fn has_roles(&self) -> bool {
         self.is_mariadb() || self.is_mysql_since_8()
     }
@@ -219,7 +219,8 @@ impl Facts {
         StatusFlags(autocommit | self.status_of_sql_mode())
     }
 
-    /// Those of a greeting. MySQL says there that a connection commits each statement by itself, also where it does not.
+    /// Returns the status flags of a greeting. MySQL says there that a connection commits each statement by itself, also where it
+    /// does not.
     pub(crate) fn greeting_status(&self) -> StatusFlags {
         if self.is_mariadb() {
             return self.fresh_status();
@@ -227,7 +228,7 @@ impl Facts {
         StatusFlags(StatusFlags::AUTOCOMMIT.0 | self.status_of_sql_mode())
     }
 
-    /// What both servers say of the global `sql_mode` (THD::init in their sql_class.cc).
+    /// Returns the flags by which both servers tell of the global `sql_mode` (THD::init in their sql_class.cc).
     fn status_of_sql_mode(&self) -> u16 {
         let escapes =
             if self.lex_mode.no_backslash_escapes { StatusFlags::NO_BACKSLASH_ESCAPES.0 } else { 0 };
@@ -243,8 +244,8 @@ impl Facts {
         others.chain([&b"IGNORE_SPACE"[..]]).collect::<Vec<_>>().join(&b","[..]).into()
     }
 
-    /// What a login with this collation number gives: an unknown one means the server's own default, as the servers
-    /// have it (thd_init_client_charset).
+    /// Returns the character set that a login with this collation number gives. An unknown number means the server's own default,
+    /// as the servers have it (thd_init_client_charset).
     pub(crate) fn charset_of_login(&self, collation: u8) -> (u8, Charset) {
         let known = if self.collations.contains_key(&collation) { collation } else { self.default_collation };
         match self.collations.get(&known) {
@@ -267,8 +268,8 @@ impl Facts {
         self.collations.iter().find(|(_, (name, _))| **name == *collation).map(|(&number, _)| number)
     }
 
-    /// What `SET NAMES` with this name gives: for most character sets the only one with the name of a language that is not that of a
-    /// country.
+    /// Returns the collation that `SET NAMES` with this name gives: for most character sets the only one with the name of a
+    /// language that is not that of a country.
     fn default_collation_of(&self, charset: &[u8]) -> Option<u8> {
         const DEFAULTS: [&[u8]; 10] = [
             b"_0900_ai_ci", // MySQL's utf8mb4
@@ -297,8 +298,9 @@ impl Facts {
         ["ucs2", "utf16", "utf16le", "utf32"].into_iter().find(|name| name.as_bytes() == &**charset)
     }
 
-    /// What COM_RESET_CONNECTION gives a client that has logged in with this collation number: MariaDB brings back that of the login,
-    /// MySQL the global values, which are those of `collation_server` unless somebody sets them otherwise.
+    /// Returns the character set that COM_RESET_CONNECTION gives a client that has logged in with this collation number. MariaDB
+    /// brings back that of the login. MySQL takes the global values, which are those of `collation_server` unless somebody sets
+    /// them otherwise.
     pub(crate) fn charset_of_reset(&self, collation: u8) -> Charset {
         if self.is_mariadb() {
             return self.charset_of_login(collation).1;
@@ -360,7 +362,7 @@ fn number<T: std::str::FromStr>(field: Option<&[u8]>) -> Option<T> {
     std::str::from_utf8(field?).ok()?.parse().ok()
 }
 
-/// What libmysqlclient 5.5.3 and later, and MariaDB's connectors, can all speak.
+/// A collation that libmysqlclient 5.5.3 and later, and MariaDB's connectors, can all speak.
 const UTF8MB4_GENERAL_CI: u8 = 45;
 
 #[cfg(test)]

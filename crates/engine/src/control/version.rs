@@ -1,4 +1,4 @@
-//! What a server's greeting says that it is.
+//! The server's kind and version by its greeting.
 
 /// A server's version, with what is asked of it for each statement.
 pub(crate) struct Version {

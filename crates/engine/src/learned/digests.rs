@@ -1,8 +1,8 @@
 //! Numbers by digest: how often statements of one kind ran, for how long, how long they waited, and how long such a
 //! statement has to be expected to run now.
 //!
-//! What MySQL's `performance_schema.events_statements_summary_by_digest` counts by schema and digest is counted here by
-//! digest alone, a worker at a time. As there, what does not fit into `digests_size` is counted under one digest without a
+//! MySQL's `performance_schema.events_statements_summary_by_digest` counts by schema and digest. Here the counts go by digest
+//! alone, a worker at a time. As there, statements that do not fit into `digests_size` are counted under one digest without a
 //! name.
 
 #[cfg(test)]
@@ -32,7 +32,7 @@ pub struct Digest {
     pub text: Option<Box<str>>,
     /// Executions that have ended.
     pub count: u64,
-    /// Those of them that ended with an error.
+    /// Executions among them that ended with an error.
     pub errors: u64,
     /// Further ones that were answered by the execution of another one. The server had no work with them, and nothing else
     /// here counts them.
@@ -53,9 +53,9 @@ pub struct Digest {
     /// When the latest one ended, or was found on its way, that had been [`STUCK`].
     stuck_at: Option<Instant>,
     recent: Recent,
-    /// What it takes in the long lane with few at a time, in microseconds; 0 where that is not known.
+    /// The time that it takes in the long lane with few at a time, in microseconds; 0 where that is not known.
     usual_long: u32,
-    /// What it takes from its arrival on with few long ones at a time, in microseconds; 0 where that is not known.
+    /// The time that it takes from its arrival on with few long ones at a time, in microseconds; 0 where that is not known.
     usual_response: f32,
 }
 
@@ -109,7 +109,7 @@ impl Digests {
         self.digests.len()
     }
 
-    /// Whether no statement has been seen yet.
+    /// Says whether no statement has been seen yet.
     pub fn is_empty(&self) -> bool {
         self.digests.is_empty()
     }
@@ -126,14 +126,14 @@ impl Digests {
         (digest.recent.executions() >= FEWEST).then(|| Duration::from_micros(digest.recent.p99().into()))
     }
 
-    /// Whether such a statement has to be expected to run for `limit` or longer, by its p99. Two executions that did are
+    /// Says whether such a statement has to be expected to run for `limit` or longer, by its p99. Two executions that did are
     /// enough to know, whatever comes after them: they make up more than one in a hundred until they are forgotten.
     pub fn is_long(&self, fingerprint: u64, limit: Duration) -> bool {
         self.find(fingerprint)
             .is_ok_and(|place| u64::from(self.digests[place].recent.p99()) >= micros(limit).max(1))
     }
 
-    /// Whether such a statement was stuck a while ago, and may be again.
+    /// Says whether such a statement was stuck a while ago, and may be again.
     pub(crate) fn may_be_stuck(&self, now: Instant, fingerprint: u64) -> bool {
         let stuck_at = self.find(fingerprint).ok().and_then(|place| self.digests[place].stuck_at);
         stuck_at.is_some_and(|at| now.since(at) < REMEMBERED)
@@ -146,13 +146,13 @@ impl Digests {
         }
     }
 
-    /// Whether this is the first statement of its kind and there is room for its digest.
+    /// Says whether this is the first statement of its kind and there is room for its digest.
     pub(crate) fn is_news(&self, fingerprint: u64) -> bool {
         self.find(fingerprint).is_err() && self.digests.len() < self.limit
     }
 
-    /// What such a statement usually takes where `few` long ones run at a time, before this execution is taken in, which took
-    /// `time`. `None` where nothing was known of that.
+    /// Returns the usual time of such a statement where `few` long ones run at a time, before this execution is taken in, which
+    /// took `time`. `None` where nothing was known of that.
     pub(crate) fn usual_long_time(
         &mut self,
         fingerprint: u64,
@@ -172,13 +172,13 @@ impl Digests {
         (before > 0).then(|| Duration::from_micros(before.into()))
     }
 
-    /// Whether it is known what such a statement takes where few long ones run at a time.
+    /// Says whether the time of such a statement is known where few long ones run at a time.
     pub(crate) fn knows_long_time(&self, fingerprint: u64) -> bool {
         self.find(fingerprint).is_ok_and(|place| self.digests[place].usual_long > 0)
     }
 
-    /// What such a statement usually takes from its arrival on where `few` long ones run at a time; `time`, both in
-    /// microseconds, where nothing was known.
+    /// Returns the usual time of such a statement from its arrival on where `few` long ones run at a time; `time` where nothing
+    /// was known. Both are in microseconds.
     pub(crate) fn usual_response(&mut self, fingerprint: u64, time: u64, few: bool) -> u64 {
         let Ok(place) = self.find(fingerprint) else { return time };
         let usual = &mut self.digests[place].usual_response;
@@ -290,7 +290,7 @@ impl Digest {
         Duration::from_micros(self.histogram.quantile(share)).min(self.execution.max())
     }
 
-    /// What an execution has taken on average.
+    /// Returns the average time of an execution.
     pub fn mean(&self) -> Duration {
         Duration::from_micros(self.execution.sum / self.count.max(1))
     }

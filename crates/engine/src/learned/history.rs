@@ -1,4 +1,4 @@
-//! What statements of one kind have been like lately: the ground on which a statement may share a backend with others.
+//! The record of the latest statements of one kind: the ground on which a statement may share a backend with others.
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ pub(crate) const REMEMBERED: Duration = Duration::from_secs(10);
 /// A reply larger than this may not fit into a socket buffer, so that a slow client could hold up those behind it.
 const SMALL: u64 = 16 << 10;
 
-/// A kind whose reply was large is not coalesced for so many executions: the followers of the next one that is would have
-/// waited for nothing.
+/// A kind whose reply was large is not coalesced for so many executions: the followers of the next large one would have waited
+/// for nothing.
 const LARGE_FOR: u8 = 64;
 
 /// One kind of statement, by fingerprint.
@@ -42,7 +42,7 @@ struct Kind {
     large: u8,
 }
 
-/// What an execution has left on its backend.
+/// The traces that an execution has left on its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     Nothing,
@@ -64,14 +64,14 @@ impl Default for History {
 }
 
 impl History {
-    /// Whether the latest statements of this kind were all short, small and without errors, and even more of them without
+    /// Says whether the latest statements of this kind were all short, small and without errors, and even more of them without
     /// warnings.
     pub(crate) fn is_harmless(&self, fingerprint: u64) -> bool {
         let kind = &self.kinds[slot(fingerprint)];
         kind.fingerprint == fingerprint && kind.harmless_in_a_row >= TRIALS && kind.warned == 0
     }
 
-    /// Whether one of the latest replies to statements of this kind was too large to be collected for many clients.
+    /// Says whether one of the latest replies to statements of this kind was too large to be collected for many clients.
     pub(crate) fn is_large(&self, fingerprint: u64) -> bool {
         let kind = &self.kinds[slot(fingerprint)];
         kind.fingerprint == fingerprint && kind.large > 0

@@ -71,19 +71,19 @@ const CHANGES: u32 = 5;
 /// Of a change to half or twice as much, two times in a row are enough: a server that drowns takes long for each measurement.
 const LARGE_CHANGE: f64 = std::f64::consts::LN_2;
 
-/// On a machine whose own speed varies, it has to be so many times that.
+/// On a machine whose own speed varies, the change has to be so many times that.
 const CHANGE_BEYOND_NOISE: f64 = 5.0;
 
 /// For that a rest is cut short, but not below an eighth: where the speed of the machine itself varies, every change would
 /// be followed by trials otherwise, and these cost more than they bring.
 const SHORTEST_PART: u32 = 8;
 
-/// What has been counted so far, while statements waited for a permit.
+/// The counts so far, while statements waited for a permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Statements that have ended.
     pub(crate) statements: u64,
-    /// What these take as a rule.
+    /// The time that these take as a rule.
     pub(crate) work: Work,
     /// For how long statements waited, in microseconds.
     pub(crate) saturated: u64,
@@ -92,13 +92,13 @@ pub(crate) struct Counts {
 /// Where a limit is to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// It is at least so much, from 1.
+    /// The least value of the limit, from 1.
     pub least: u32,
     /// And at most so much, not less.
     pub most: u32,
     /// Where it begins, as far as these allow.
     pub start: u32,
-    /// What more of it has to bring.
+    /// The gain that a higher limit has to bring.
     pub worth: Worth,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Limit {
     state: State,
     /// Which of the steps from the best is next, see [`STEPS`].
     next_step: usize,
-    /// Whether the last good step went up.
+    /// True if the last good step went up.
     upwards: bool,
     rest: Duration,
     usual: Option<Usual>,
@@ -128,7 +128,7 @@ pub(crate) struct Limit {
     mixes: Mixes,
     /// Trials of other limits that were put aside.
     undecided: Vec<(u32, Differences)>,
-    /// What runs began under another limit: too early to measure.
+    /// True while statements run that began under another limit: too early to measure.
     settling: bool,
     began: Instant,
     from: Counts,
@@ -163,7 +163,7 @@ struct Trial {
     pairs: u32,
 }
 
-/// What is measured at rest.
+/// The measurements at rest.
 #[derive(Clone, Copy, Debug)]
 struct Usual {
     speed: Speed,
@@ -265,17 +265,17 @@ impl Limit {
         self.undecided.retain(|&(other, _)| range.clamp(other) == other);
     }
 
-    /// Whether it is just being compared with another. Of several limits only one should be at a time.
+    /// Says whether the limit is just being compared with another. Of several limits only one should be at a time.
     pub(crate) fn is_trying(&self) -> bool {
         matches!(self.state, State::Trying(_))
     }
 
-    /// Whether statements count also while none waits: where the limit is above that of the start, for whatever reason.
+    /// Says whether statements count also while none waits: where the limit is above that of the start, for any reason.
     pub(crate) fn counts_always(&self) -> bool {
         self.in_force() > self.range.start || self.is_trying_more()
     }
 
-    /// Whether it is just seen what more permits would do, so that statements count that wait for none.
+    /// Says whether more permits are just being tried, so that statements count that wait for none.
     fn is_trying_more(&self) -> bool {
         matches!(&self.state, State::Trying(trial) if trial.at_other.is_none() && trial.other > self.best)
     }
@@ -342,7 +342,7 @@ impl Limit {
         self.from = counts;
     }
 
-    /// What is asked is something else: from now on this limit is the best known.
+    /// Begins again, since the measure is another one: from now on this limit is the best known.
     fn begin_again(&mut self, now: Instant, best: u32) {
         let best = self.range.clamp(best);
         self.former = best;
@@ -364,7 +364,7 @@ impl Limit {
         self.settling = true;
     }
 
-    /// Whether so much less is done with the limit that is tried that the end of the measurement need not be waited for: it
+    /// Says whether so much less is done with the limit that is tried that the end of the measurement need not be waited for: it
     /// may be far where a server drowns.
     fn is_hopeless(&self, statements: u64, measured: Duration) -> bool {
         let State::Trying(Trial { other, before, at_other: None, .. }) = &self.state else { return false };
@@ -483,7 +483,7 @@ impl Limit {
         self.range.clamp(other)
     }
 
-    /// Whether the speed is another than usual, by work or by statements: a change of the mix may be one of the best limit.
+    /// Says whether the speed is another than usual, by work or by statements: a change of the mix may be one of the best limit.
     fn has_changed(&mut self, speed: Speed) -> bool {
         let Some(usual) = &mut self.usual else {
             self.usual = Some(Usual { speed, changes: 0 });

@@ -1,4 +1,4 @@
-//! Who waits for whose row locks on the server, and who for other locks.
+//! Lock waits on the server: which threads wait for whose row locks, and which for other locks.
 //!
 //! A pool inside the server learns it from the lock manager; from outside it has to be asked for. So it is asked only when
 //! others wait, over the service account's connection: where a statement takes longer than its like does, every
@@ -6,8 +6,8 @@
 //! what is usual for the kind. A cheap counter goes first: most statements that are slow wait for no row. Who waits for another lock
 //! (of a table, a user's, the global read lock) is asked for where something takes longer than its like.
 //!
-//! What comes of it: who waits lends its permit at once, whoever is waited for goes before everything else, and kinds of
-//! which many wait have a lane of their own ([`crate::backend::contended`]).
+//! A statement that waits lends its permit at once. A client that others wait for goes before everything else. Kinds of which
+//! many wait have a lane of their own ([`crate::backend::contended`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(crate) struct LockWait {
     pub(crate) holder: Option<u32>,
 }
 
-/// What a statement in flight was last seen to wait for.
+/// The lock wait in which a statement in flight was last seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeenWait {
     /// Since when, about: that is when the statement began, since the server does not say when it came to the lock.
@@ -47,7 +47,7 @@ pub(crate) struct SeenWait {
     pub(crate) client: Option<u32>,
 }
 
-/// What others have waited for locks of one client.
+/// The waits of others for locks of one client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocker {
     /// Statements that did.
@@ -67,13 +67,13 @@ impl std::ops::AddAssign for Blocker {
     }
 }
 
-/// So many clients are remembered for whose locks others have waited; the one that connected first makes room.
+/// So many clients are remembered that others have waited for; the one that connected first makes room.
 const BLOCKERS: usize = 1000;
 
 /// Where nothing is stalled, so many times `lock_wait_interval` pass between two questions.
 const PACES: u32 = 5;
 
-/// Whom the server does not let see who waits asks again after a while: rights can be granted.
+/// A service account that the server lets see no lock waits asks again after a while: rights can be granted.
 const DENIED_FOR: Duration = Duration::from_secs(60);
 
 /// How many waits there are at the moment. Anybody may ask for it.
@@ -109,7 +109,8 @@ pub(crate) fn waits_at_gate(rows: &[Vec<Option<Vec<u8>>>]) -> u64 {
     rows.first().and_then(|row| number(row.get(1)?.as_deref()?)).unwrap_or(0)
 }
 
-/// The rows of the others. Who waits need not be a connection (a purge); for whom, neither, or it is not known.
+/// Returns the waits in the rows of an answer. A thread that waits need not be a connection (a purge). Nor need the holder, or it
+/// is not known.
 pub(crate) fn waits_of_rows(rows: &[Vec<Option<Vec<u8>>>]) -> impl Iterator<Item = LockWait> {
     rows.iter().filter_map(|row| {
         let thread = |at: usize| u32::try_from(number(row.get(at)?.as_deref()?)?).ok();
@@ -122,7 +123,7 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 impl Engine {
-    /// Whether somebody should ask who waits for whom.
+    /// Says whether somebody should ask for lock waits.
     pub(crate) fn suspects_lock_waits(&self) -> bool {
         self.next_suspicion().is_some_and(|due| due <= self.now)
     }
@@ -134,7 +135,7 @@ impl Engine {
         (self.scheduler.waiting() > 0).then(|| self.workers.lock_waits_due(pace))
     }
 
-    /// Whether the server can be asked.
+    /// Says whether the server can be asked.
     pub(crate) fn may_ask_who_waits(&self) -> bool {
         let allowed = self.lock_waits_denied.is_none_or(|at| self.now.since(at) >= DENIED_FOR);
         allowed && self.scheduler.is_native() && !self.settings.lock_wait_interval.is_zero()
@@ -149,7 +150,8 @@ impl Engine {
         self.wanting_since.is_some().then(|| interval * PACES)
     }
 
-    /// Whether something takes longer than its like, or has been found to wait. What stalled in the last interval may still do.
+    /// Says whether something takes longer than its like, or has been found to wait. A statement that stalled in the last
+    /// interval may still do.
     pub(crate) fn expects_waiters(&self) -> bool {
         let interval = self.settings.lock_wait_interval;
         self.stalls.latest.is_some_and(|at| self.now.since(at) <= interval)
@@ -161,7 +163,7 @@ impl Engine {
         self.lock_waits_denied = None;
         let waits = Arc::new(waits);
         self.write_to_others(&Letter::LockWaits(Arc::clone(&waits)));
-        // Whose locks these are is said behind it.
+        // The next answer says whose locks these are.
         self.take_lock_waits(&waits);
     }
 
@@ -198,7 +200,7 @@ impl Engine {
         self.note_contention();
     }
 
-    /// What is in flight on a backend is seen to wait for a lock that this thread holds, or for none.
+    /// Notes that the statement in flight on a backend was seen to wait for a lock that this thread holds, or for none.
     fn note_lock_wait(&mut self, key: BackendKey, holder: Option<u32>) {
         let backend = &self.backends[key];
         let Some(thread) = holder.filter(|_| !backend.in_flight.is_empty()) else {
@@ -217,7 +219,7 @@ impl Engine {
         self.clients.get(holder).map(|client| client.id)
     }
 
-    /// Tells the other workers whose clients are waited for.
+    /// Tells the other workers which of their clients are waited for.
     fn tell_holders(&mut self, waits: &[LockWait]) {
         if self.workers.count() == 1 {
             return;
@@ -254,7 +256,7 @@ impl Engine {
         *self.blockers.entry(client).or_default() += Blocker { waits: 1, time: waited, longest: waited };
     }
 
-    /// The service account may not see who waits for whom.
+    /// Notes that the service account may not see lock waits.
     pub(crate) fn lock_waits_cannot_be_seen(&mut self, reason: String) {
         if self.lock_waits_denied.replace(self.now).is_none() && self.worker == 0 {
             self.event(Event::LockWaitsHidden { reason });

@@ -37,10 +37,10 @@ pub(crate) struct LongPermits {
     measurement: Mutex<Measurement>,
 }
 
-/// What a long statement is allowed to start with.
+/// The right by which a long statement may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Allowed {
-    /// It needs a permit too.
+    /// The statement needs a permit too.
     WithPermit,
     /// Beyond the permits.
     Beyond,
@@ -51,15 +51,15 @@ pub(crate) enum Allowed {
 pub(crate) struct LongEnd {
     /// When it ended.
     pub(crate) at: Instant,
-    /// What it took.
+    /// The time that it took.
     pub(crate) time: Duration,
-    /// What its like takes with few at a time; `None` where nobody knows.
+    /// The time that its like takes with few at a time; `None` where nobody knows.
     pub(crate) usual: Option<Duration>,
-    /// What other statements of its worker have taken since its last such end, from their arrival on.
+    /// The time that other statements of its worker have taken since its last such end, from their arrival on.
     pub(crate) others: Pace,
 }
 
-/// What statements take, and their like with few long ones at a time; microseconds.
+/// The time that statements take, and their like with few long ones at a time; microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pace {
     pub(crate) time: u64,
@@ -72,7 +72,7 @@ impl Pace {
         self.usual = self.usual.saturating_add(usual);
     }
 
-    /// Whether it is so many per cent of the usual time, or more.
+    /// Says whether it is so many per cent of the usual time, or more.
     fn is_from(self, percent: u32) -> bool {
         u128::from(self.time) * 100 > u128::from(self.usual) * u128::from(percent)
     }
@@ -86,7 +86,7 @@ struct Measurement {
     count: u32,
     long: Pace,
     others: Pace,
-    /// What all long ones that have ended took, those too that say nothing; microseconds.
+    /// The time of all long ones that have ended, those included that say nothing; microseconds.
     all_long: u64,
     /// How many ran beyond the permits before the latest try with more, which is not measured yet.
     tried_from: Option<u32>,
@@ -170,7 +170,7 @@ impl LongPermits {
         Some(if before < self.with_permit(permits) { Allowed::WithPermit } else { Allowed::Beyond })
     }
 
-    /// Whether [`Self::take`] would succeed now.
+    /// Says whether [`Self::take`] would succeed now.
     pub(crate) fn may_have(&self, worker: usize, place: Place, permits: u32) -> bool {
         let may = self.may_take(worker, place.order(), permits, self.running.load(SeqCst));
         if !may && !self.crowded.load(SeqCst) {
@@ -192,7 +192,8 @@ impl LongPermits {
         debug_assert!(before > 0, "a permit is given back once");
     }
 
-    /// Whether no more have run than have permits for so long up to `now`: then what took that time has taken its usual one.
+    /// Says whether no more have run than have permits for so long up to `now`: then a statement that took that time has taken
+    /// its usual one.
     pub(crate) fn have_been_few(&self, now: Instant, time: Duration) -> bool {
         self.few_since.load(SeqCst) <= now.as_micros().saturating_sub(micros(time))
     }
@@ -287,7 +288,7 @@ impl Measurement {
         self.count >= enough
     }
 
-    /// Whether the others take next to nothing, compared with the long ones.
+    /// Says whether the others take next to nothing, compared with the long ones.
     fn is_alone(&self) -> bool {
         u128::from(self.others.time) * 100 < u128::from(self.all_long) * u128::from(ALONE)
     }

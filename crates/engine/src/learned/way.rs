@@ -19,14 +19,14 @@ const UNKNOWN: u64 = u64::MAX;
 /// A shorter way is nothing beside the threads that have to be woken at its ends; microseconds.
 const FAR: u64 = 500;
 
-/// It is counted for so long at least: with fewer statements the number would jump; microseconds.
+/// The count lasts for so long at least: with fewer statements the number would jump; microseconds.
 const COUNTED_FOR: u64 = 10_000;
 
-/// Of what it has become fewer a sixteenth is taken off each time: answers come in waves, for whose crests there has to be room. In the model
+/// A sixteenth of a decrease is taken off each time: answers come in waves, for whose crests there has to be room. In the model
 /// of servers that are far away a quarter or a half loses a tenth more.
 const FEWER: u32 = 16;
 
-/// It is counted so many times before it is taken for steady: the server's answers come in waves.
+/// The number is counted so many times before it is taken for steady: the server's answers come in waves.
 const STEADY: u32 = 4;
 
 /// The way to the server, and what is on it.
@@ -85,7 +85,7 @@ impl Way {
         self.started.fetch_add(1, SeqCst);
     }
 
-    /// Whether it has been about the same number lately: before that one cannot tell what another limit would do.
+    /// Says whether the number has been about the same lately: before that one cannot tell what another limit would do.
     pub(crate) fn is_steady(&self) -> bool {
         self.round_trip().is_zero() || self.steady.load(SeqCst) >= STEADY
     }

@@ -1,4 +1,4 @@
-//! What the engine reports about itself: each event is declared once and becomes a log line.
+//! Events that the engine reports about itself: each is declared once and becomes a log line.
 
 use std::fmt::{self, Write as _};
 
@@ -20,12 +20,12 @@ pub enum Event {
     ServerLost {
         /// Where.
         address: Address,
-        /// What happened.
+        /// The reason.
         reason: String,
     },
     /// A client was closed by us, or broke off in the middle of something.
     ClientClosed {
-        /// Who.
+        /// The peer's address.
         peer: Peer,
         /// The id that it saw in its greeting.
         client: u32,
@@ -34,7 +34,7 @@ pub enum Event {
     },
     /// A login was refused.
     LoginRefused {
-        /// Who.
+        /// The peer's address.
         peer: Peer,
         /// The user name that was given.
         user: String,
@@ -50,31 +50,31 @@ pub enum Event {
     },
     /// The server takes no more connections; those that there are go on.
     NoRoom {
-        /// What it said.
+        /// The server's answer.
         reason: String,
     },
     /// The server would have to get a password, and does not; said at most once a minute.
     PasswordWithheld {
-        /// Whose.
+        /// The user's name.
         user: String,
         /// Why, and what to do about it.
         reason: &'static str,
     },
-    /// The service account may not ask who waits for whose locks.
+    /// The service account may not ask which clients wait for whose locks.
     LockWaitsHidden {
-        /// What the server said.
+        /// The server's answer.
         reason: String,
     },
     /// The service account may not read all rights of the accounts.
     RightsHidden {
-        /// What the server said.
+        /// The server's answer.
         reason: String,
     },
     /// The service account may not read all code that is stored on the server.
     StoredCodeHidden {
         /// Of what.
         missing: Vec<&'static str>,
-        /// What the server said, where it refused.
+        /// The server's answer, where it refused.
         reason: Option<String>,
     },
     /// The server's global values of session variables have changed: backends are renewed.
@@ -177,7 +177,7 @@ fn say_hidden_code(f: &mut fmt::Formatter<'_>, missing: &[&str], reason: Option<
     )
 }
 
-/// What came from outside, without anything that could begin another line or colour a terminal. Quotes stay as they are.
+/// Text from outside, without anything that could begin another line or colour a terminal. Quotes stay as they are.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {

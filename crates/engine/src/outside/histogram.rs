@@ -90,8 +90,7 @@ impl AddAssign<&Self> for Histogram {
 /// Buckets to each power of two of the small histogram: at most 1/8 away.
 const SMALL: u32 = 2;
 
-/// What the small histogram counts in, as a power of two of microseconds: 16 µs, a few of which the fastest statement
-/// takes.
+/// The unit of the small histogram, as a power of two of microseconds: 16 µs, a few of which the fastest statement takes.
 const SMALL_UNIT: u32 = 4;
 
 /// 2^32 µs are 71 minutes.

@@ -16,7 +16,7 @@ pub(crate) struct LimitReached {
     pub(crate) times: u64,
 }
 
-/// What happens again and again is said this often.
+/// A line about the same thing is repeated this often.
 pub(crate) const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 impl Engine {

@@ -17,11 +17,11 @@ pub struct Memory {
     pub client_tables: usize,
     /// Statements that wait, and bytes of clients that are not a whole statement yet.
     pub statements: usize,
-    /// What clients have sent that have not logged in.
+    /// Bytes sent by clients that have not logged in.
     pub logins: usize,
-    /// What is kept of clients' TLS handshakes that are not over: [`Engine::note_handshakes`].
+    /// Bytes kept of clients' TLS handshakes that are not over: [`Engine::note_handshakes`].
     pub handshakes: usize,
-    /// What clients have prepared, and what that means.
+    /// The texts that clients have prepared, and the findings in them.
     pub prepared_statements: usize,
     /// Warnings kept for clients whose backend has been given back.
     pub diagnostics: usize,
@@ -35,7 +35,7 @@ pub struct Memory {
     pub digests: usize,
     /// Replies on their way to the driver.
     pub outputs: usize,
-    /// What is kept of compressed connections, with clients and with the server: [`Engine::note_compression`].
+    /// Bytes kept of compressed connections, with clients and with the server: [`Engine::note_compression`].
     pub compression: usize,
 }
 
@@ -139,7 +139,7 @@ const PLACES_KEPT: usize = 4096;
 const PLACES_PER_CLIENT: usize = 8;
 
 impl Engine {
-    /// What a crowd has left of tables goes back, as far as nobody who is still there stands in the way.
+    /// Gives back the memory of tables that a crowd has left, as far as no client that is still there stands in the way.
     pub(crate) fn give_back_tables(&mut self) {
         if self.clients.capacity() > PLACES_KEPT.max(self.clients.len() * PLACES_PER_CLIENT) {
             self.clients.shrink_to_fit();

@@ -10,11 +10,12 @@ use crate::ids::{BackendKey, ClientRef};
 use crate::settings::Settings;
 use crate::workers::letter::{Ending, Outcome};
 
-/// What the server has to end. It is asked by the victim's own user, whom it lets end what is its own.
+/// A statement or connection that the server has to end. The victim's own user asks for it, whom the server lets end what is its
+/// own.
 pub(crate) struct OutsideKill {
     victim: ClientRef,
     ending: Ending,
-    /// Whether the client stays.
+    /// True if the client stays.
     query_only: bool,
     since: Instant,
 }

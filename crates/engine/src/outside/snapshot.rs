@@ -1,4 +1,4 @@
-//! What a worker looks like from outside: plain data, for tables that people read.
+//! A worker as it looks from outside: plain data, for tables that people read.
 //!
 //! Clients, backends and digests may be many. They are looked at in pieces, so that no turn takes long: a piece says where
 //! the next begins. Who is there all the time appears exactly once.
@@ -31,7 +31,7 @@ const LONGEST_TEXT: usize = 1024;
 /// A part of a table.
 #[derive(Clone, Debug)]
 pub struct Piece<T> {
-    /// What there is of it.
+    /// The rows.
     pub rows: Vec<T>,
     /// Where the next part begins; `None` at the end.
     pub next: Option<usize>,
@@ -40,7 +40,7 @@ pub struct Piece<T> {
 /// A client.
 #[derive(Clone, Debug)]
 pub struct ClientView {
-    /// What it saw in its greeting and KILL takes.
+    /// The id that the client saw in its greeting and that KILL takes.
     pub id: u32,
     /// Where it comes from.
     pub peer: Peer,
@@ -78,13 +78,13 @@ pub struct ClientView {
     pub input: usize,
     /// The number of its session state.
     pub session_state: Option<u32>,
-    /// It has changed or locked something, in its transaction or beyond, as far as is known.
+    /// True if the client has changed or locked something, in its transaction or beyond, as far as is known.
     pub holds_locks: bool,
     /// Others are known to wait for what it holds.
     pub blocks_others: bool,
-    /// What its statement was last seen to wait for on the server.
+    /// The lock that its statement was last seen to wait for on the server.
     pub lock_wait: Option<LockWaitView>,
-    /// It was killed, and its statement has not ended yet.
+    /// True if the client was killed, and its statement has not ended yet.
     pub killed: bool,
 }
 
@@ -93,7 +93,7 @@ pub struct ClientView {
 pub struct BackendView {
     /// The server's id, once it is known.
     pub thread_id: Option<u32>,
-    /// As whom it is logged in.
+    /// The user as whom it is logged in.
     pub user: String,
     /// What it does, in small letters.
     pub state: &'static str,
@@ -115,7 +115,7 @@ pub struct BackendView {
     pub paused: bool,
     /// The client that holds it has an open transaction.
     pub in_transaction: bool,
-    /// What the first statement in flight was last seen to wait for.
+    /// The lock that the first statement in flight was last seen to wait for.
     pub lock_wait: Option<LockWaitView>,
 }
 
@@ -133,13 +133,13 @@ pub struct LockWaitView {
 /// A digest, as old as it is.
 #[derive(Clone, Debug)]
 pub struct DigestView {
-    /// What has been counted.
+    /// The numbers that have been counted.
     pub digest: Digest,
     /// Since its first execution.
     pub first_seen: Duration,
     /// Since its latest one.
     pub last_seen: Duration,
-    /// What the worker takes it for.
+    /// The worker's verdict on this kind.
     pub taken_for: TakenFor,
 }
 
@@ -150,11 +150,11 @@ pub struct WorkerView {
     pub clients: usize,
     /// Its backends, those that are being opened included.
     pub backends: usize,
-    /// Those of them on which nothing runs and that nobody holds.
+    /// Backends on which nothing runs and that nobody holds.
     pub idle_backends: usize,
-    /// Those that are not ready yet.
+    /// Backends that are not ready yet.
     pub opening_backends: usize,
-    /// Those held by a client with an open transaction.
+    /// Backends held by a client with an open transaction.
     pub transactions: usize,
     /// Permits that it holds.
     pub permits: u32,
@@ -172,7 +172,7 @@ pub struct WorkerView {
     pub buffered: usize,
     /// Connections accepted since the start, those over a limit aside.
     pub connections: u64,
-    /// What has been counted since the start.
+    /// The counts since the start.
     pub totals: Totals,
     /// Its longest turn of late: of the last minute at least, and of two at most.
     pub longest_turn: LongestTurn,
@@ -184,11 +184,11 @@ pub struct WorkerView {
     pub paused: bool,
     /// Statements that went to the server.
     pub statements: u64,
-    /// Those of them that had waited for a permit.
+    /// Statements among them that had waited for a permit.
     pub waited_for_permit: u64,
     /// Clients for whose locks its statements have waited, by their ids: a thousand at most.
     pub blockers: Vec<(u32, Blocker)>,
-    /// What is known of the server's stored code; one worker does that for all, and the others know nothing.
+    /// The knowledge of the server's stored code. One worker has it for all, and the others know nothing.
     pub stored_code: StoredCodeView,
     /// How much is in use of what each worker bounds for itself, or its part of what all have in common, by option.
     pub in_use: [(&'static str, u64); 8],

@@ -1,20 +1,20 @@
-//! What the pool takes a kind of statements for, by how it has been lately: the ground on which it decides about the next one.
+//! The pool's verdict on a kind of statements, by how it has been lately: the ground on which it decides about the next one.
 
 use std::ops::BitOrAssign;
 
 use crate::engine::Engine;
 use crate::settings::ThreadHandling;
 
-/// What the pool takes a kind of statements for.
+/// The pool's verdict on a kind of statements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TakenFor(u8);
 
 impl TakenFor {
     /// Short, with small answers and without diagnostics: reads of it may follow others on a backend.
     const SHORT: Self = Self(1);
-    /// It takes `long_statement_time` or more: it waits for one of the long statements' permits.
+    /// The kind takes `long_statement_time` or more: it waits for one of the long statements' permits.
     const LONG: Self = Self(1 << 1);
-    /// It waits for locks, in some schema: few of it are in work at a time.
+    /// The kind waits for locks, in some schema: few of it are in work at a time.
     const CONTENDED: Self = Self(1 << 2);
     /// One of it was stuck while others waited behind it: it shares a backend with its like alone.
     const STUCK: Self = Self(1 << 3);
@@ -39,7 +39,7 @@ impl BitOrAssign for TakenFor {
 }
 
 impl Engine {
-    /// What this worker takes a kind for.
+    /// Returns this worker's verdict on a kind.
     pub(super) fn taken_for(&self, fingerprint: u64) -> TakenFor {
         let pools =
             self.scheduler.is_native() && self.settings.thread_handling == ThreadHandling::PoolOfThreads;

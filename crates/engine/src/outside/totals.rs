@@ -6,7 +6,7 @@ use crate::outside::event::Event;
 /// One of [`Totals`].
 #[derive(Clone, Copy, Debug)]
 pub struct Total {
-    /// What SHOW STATUS calls it.
+    /// The name in SHOW STATUS.
     pub name: &'static str,
     /// What it is called among the metrics, without what all of these begin with, and without `_total`.
     pub metric: &'static str,

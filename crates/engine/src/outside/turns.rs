@@ -73,7 +73,8 @@ impl Engine {
         LongestTurn { took, digest: Some(digest).filter(|&digest| digest != 0), statement }
     }
 
-    /// A turn has taken so long, from what began it to the last of its outputs. Whoever runs the engine has a clock for that.
+    /// Counts a turn that has taken so long, from its first input to the last of its outputs. The program around the engine has a
+    /// clock for that.
     pub fn note_turn(&mut self, took: Duration) {
         self.measures.turn.note(self.now, took);
         self.measures.turns.record(took);

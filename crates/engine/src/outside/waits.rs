@@ -15,7 +15,7 @@ use crate::outside::histogram::Histogram;
 use crate::request::{Request, RequestKind};
 use crate::scheduler::Lane;
 
-/// What a wait is counted under.
+/// The reason that a wait is counted under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitReason {
     /// In the high queue, all in all.
@@ -24,7 +24,7 @@ pub enum WaitReason {
     LowQueue,
     /// In the long queue, all in all.
     LongQueue,
-    /// What waits in no queue: a KILL, and the end of a transaction. It may have waited for a backend.
+    /// A statement in no queue: a KILL, or the end of a transaction. It may have waited for a backend.
     Urgent,
     /// Of a login, from the client's last packet on: a copy of the accounts was being read.
     Login,
@@ -79,7 +79,7 @@ impl WaitReason {
         }
     }
 
-    /// What a whole wait in a lane is counted under.
+    /// Returns the reason that a whole wait in a lane is counted under.
     pub(crate) const fn of_lane(lane: Lane) -> Self {
         match lane {
             Lane::Blocking | Lane::Holding | Lane::High => Self::HighQueue,
@@ -135,7 +135,7 @@ pub(crate) struct Holdups {
 #[derive(Debug, Default)]
 struct Holdup {
     totals: Totals,
-    /// What holds it up now, as a place in the totals.
+    /// The reason that holds the queue up now, as a place in the totals.
     now: Option<usize>,
     since: Instant,
 }
@@ -158,7 +158,7 @@ impl Holdups {
         WaitReason::Paused,
     ];
 
-    /// What holds the long queue up from now on, and what the others; `None` where nothing does.
+    /// Notes what holds the long queue up from now on, and what the others; `None` where nothing does.
     pub(crate) fn note(&mut self, now: Instant, others: Option<WaitReason>, long: Option<WaitReason>) {
         self.others.note(now, others);
         self.long.note(now, long);
@@ -175,7 +175,7 @@ impl Holdups {
         Arrival { at: arrival.at, ..self.arrival(now, long) }
     }
 
-    /// What a statement that arrived then has waited for, where it has.
+    /// Returns the reasons for which a statement that arrived then has waited, where it has.
     pub(crate) fn parts_since(
         &self,
         arrival: &Arrival,
@@ -241,7 +241,8 @@ impl Engine {
         }
     }
 
-    /// What those who still wait lack after a round of dispatching: what stopped it, else a permit, else a backend.
+    /// Notes what the waiting statements lack after a round of dispatching: the thing that stopped it, else a permit, else a
+    /// backend.
     pub(crate) fn note_holdup(&mut self, stopped: Option<WaitReason>, wanting: bool, backend_free: bool) {
         let lacking = || match (wanting, backend_free) {
             (true, _) => Some(WaitReason::Permit),

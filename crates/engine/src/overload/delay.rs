@@ -1,30 +1,30 @@
-//! Whether there is a standing delay: a queue that does not come from a burst, since it does not go away.
+//! Finds a standing delay: a queue that does not come from a burst, since it does not go away.
 //!
 //! The estimate is CoDel's (RFC 8289, section 4): what counts is not how long statements wait but how long the luckiest one
 //! has waited. Where each statement that started within an interval had waited longer than the target, the delay stands.
 //! A server that pauses for a moment has a long queue too, and when it goes on works that off; nothing is refused for it.
 //!
-//! What is done about it is not CoDel's. Its control law drops one packet after interval / sqrt(count), which is made for
-//! senders that send half as much once a single packet is lost: at ten times the capacity of 10,000 statements a second it
-//! would have refused 25 statements after the first second and 90,000 after a minute, where 90,000 come too many each second.
-//! Clients of a database do not slow down for others' errors. So while the delay stands, each statement is refused as soon
-//! as it has waited for the target, which is exactly as many as come too many, and those that start have waited less. It
-//! ends when nothing has had to be refused for an interval. (B. Maurer, "Fail at Scale", ACM Queue 13, 2015, uses the same
-//! pair of time limits for requests.)
+//! The answer to it is not CoDel's. CoDel's control law drops one packet after interval / sqrt(count), which is made for senders
+//! that send half as much once a single packet is lost. At ten times the capacity of 10,000 statements a second it would have
+//! refused 25 statements after the first second and 90,000 after a minute, where 90,000 come too many each second. Clients of a
+//! database do not slow down for others' errors. So while the delay stands, each statement is refused as soon as it has waited
+//! for the target. That refuses exactly as many as come too many, and those that start have waited less. The delay ends when
+//! nothing has had to be refused for an interval. (B. Maurer, "Fail at Scale", ACM Queue 13, 2015, uses the same pair of time
+//! limits for requests.)
 //!
-//! Each worker looks at its own queues. Since permits go to the statement that came first, whoever's it is, all see the
-//! same delay.
+//! Each worker looks at its own queues. Since permits go to the statement that came first, on whatever worker, all see the same
+//! delay.
 
 use std::time::Duration;
 
 use seam::Instant;
 
-/// What is known of the delay.
+/// The state of the delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delay {
     /// Somebody has waited for less than the target lately, or since `above_since` nobody has.
     Passing { above_since: Option<Instant> },
-    /// It stands. The latest refusal was at `refused`.
+    /// The delay stands. The latest refusal was at `refused`.
     Standing { refused: Instant },
 }
 

@@ -1,9 +1,8 @@
-//! What is ended rather than waited for: statements that take too long or that nobody waits for any more, and transactions
-//! that stay open.
+//! Ends what nobody should wait for: statements that take too long or whose clients have gone, and transactions that stay open.
 //!
-//! A statement that runs is ended by KILL QUERY, asked by its own user, whom the server always lets do that; a transaction, by
-//! KILL CONNECTION, since the rest of a text or procedure could commit it. The backend is not used by anybody else afterwards: a
-//! KILL that comes late must not hit another client's statement.
+//! KILL QUERY ends a statement that runs; its own user asks for it, whom the server always lets do that. KILL CONNECTION ends a
+//! transaction, since the rest of a text or procedure could commit it. Nobody else uses the backend afterwards: a KILL that comes
+//! late must not hit another client's statement.
 
 use std::time::Duration;
 
@@ -19,8 +18,8 @@ use crate::ids::{BackendKey, ClientKey};
 use crate::request::Request;
 use crate::workers::letter::Ending;
 
-/// A statement whose client has gone may run for so long before somebody is sent to end it: most end by themselves, and
-/// the KILL takes a round trip and a moment on a backend.
+/// A statement whose client has gone may run for so long before a KILL is sent: most end by themselves, and the KILL takes a
+/// round trip and a moment on a backend.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// A short read that others follow on the same backend has to be stuck for this long before it is ended, since a KILL that
@@ -67,9 +66,9 @@ impl Engine {
         }
     }
 
-    /// Closes the backends of statements that nobody has waited for since long, and of answers of our own that do not come.
-    /// Their clients have ended their connections, and so does this: the server takes it as it would have taken that, and a
-    /// reply whose end never came costs no backend for good.
+    /// Closes the backends of statements that nobody has waited for since long, and of answers of our own that do not come. Their
+    /// clients have ended their connections, and this does so too: the server takes it as it would have taken that, and a reply
+    /// whose end never came costs no backend for good.
     pub(crate) fn sweep_abandoned(&mut self) {
         let limit = self.settings.overload.abandoned_timeout;
         if limit.is_zero() {
@@ -243,7 +242,7 @@ impl Engine {
     }
 }
 
-/// Whether what a client has sent is the end of its transaction.
+/// Says whether the command of a client is the end of its transaction.
 fn ends_transaction(client: &Client) -> bool {
     let request = client.request.as_ref();
     request.is_some_and(|request| matches!(request.statement.kind, Kind::Commit | Kind::Rollback))

@@ -1,8 +1,8 @@
 //! Clients that hold a backend, for a transaction or a pin, and do nothing, while others wait for one (`idle_hold_timeout`).
 //!
-//! Who holds a lock for hours may mean it: programs choose their leader by GET_LOCK. So nobody is ended as long as there are backends for
-//! all. Once none has been free for a while, those go that have been idle for too long: first of the user that uses the most
-//! backends, and of these the one that has been idle longest.
+//! A client that holds a lock for hours may mean it: programs choose their leader by GET_LOCK. So nobody is ended as long as
+//! there are backends for all. Once none has been free for a while, clients go that have been idle for too long: first those of
+//! the user that uses the most backends, and of these the one that has been idle longest.
 
 use std::cmp::Reverse;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What happens when more comes than the server can do.
+//! Decides what happens when more comes than the server can do.
 //!
 //! Work that will not start in time is refused at once instead of making everything behind it late: where more statements
 //! wait than may ([`OverloadSettings::queue_limit`]), where one has waited longer than it may
@@ -89,7 +89,7 @@ impl Default for OverloadSettings {
     }
 }
 
-/// What is known of how new work waits.
+/// The state of new work that waits.
 pub(crate) struct NewWork {
     delay: Delay,
     pub(crate) starts_lately: StartsLately,

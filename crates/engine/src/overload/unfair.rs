@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::ids::ClientKey;
 use crate::scheduler::Class;
 
-/// What has started in each of the latest seconds.
+/// The statements that have started in each of the latest seconds.
 #[derive(Debug)]
 pub(crate) struct StartsLately {
     starts: [u32; SECONDS],
@@ -37,7 +37,8 @@ const SECONDS: usize = 10;
 /// Where nothing has started for so long, the queue stands.
 const STANDS_STILL: Duration = Duration::from_secs(1);
 
-/// Who has waited for twice as long as everybody's turn takes has been passed over: the order of turns is not exact, nor is the pace.
+/// A statement that has waited for so many times everybody's turn has been passed over: the order of turns is not exact, nor is
+/// the pace.
 const TIMES_A_TURN: u32 = 2;
 
 /// How often it is looked again at who has waited for the limit, but not yet for that.

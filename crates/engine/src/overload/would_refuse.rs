@@ -1,4 +1,4 @@
-//! What options that are off would have refused, so that whoever thinks of turning one on sees what it would do.
+//! Counts what options that are off would have refused, so that their effect can be seen before one is turned on.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) struct WouldRefuse {
     pub(crate) long_queue_wait_limit: u64,
 }
 
-/// What is counted with: what most clients' own patience is, ten seconds and more.
+/// The time limit that is counted with: most clients' own patience is ten seconds and more.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// A standing delay of this much is felt by everybody.

@@ -1,7 +1,7 @@
 //! The ends of the queues, for those who keep them short.
 //!
-//! *New work* here is what waits and holds no backend: statements that commit by themselves, and the first ones of
-//! transactions. Whoever holds a backend may hold locks too, and is never turned away.
+//! *New work* here means waiting statements that hold no backend: those that commit by themselves, and the first ones of
+//! transactions. A client that holds a backend may hold locks too, and is never turned away.
 
 use seam::Instant;
 
@@ -76,7 +76,7 @@ impl Scheduler {
         class.lanes().iter().map(|&lane| self.lists.len(queue(lane, Need::Any))).sum()
     }
 
-    /// Statements of a class that wait, whoever's they are.
+    /// Returns how many statements of a class wait, of all clients together.
     pub(crate) fn waiting_of(&self, class: Class) -> usize {
         let both = |lane| [Need::Holds, Need::Any].map(|need| self.lists.len(queue(lane, need))).iter().sum();
         class.lanes().iter().map(|&lane| -> usize { both(lane) }).sum()
@@ -93,7 +93,8 @@ impl Scheduler {
         heads.min_by_key(|head| head.since).map(|head| (head.client, head.since))
     }
 
-    /// So many clients, about, whose plain work waits: those that came first, and those that came last where these are not all.
+    /// Returns so many clients, about, with plain work that waits: those that came first, and those that came last where these
+    /// are not all.
     pub(crate) fn some_plain(&self, class: Class, count: usize) -> Vec<ClientKey> {
         self.some_of(class.plain_lanes(), count)
     }

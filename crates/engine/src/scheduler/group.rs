@@ -1,8 +1,8 @@
 //! The rules of the servers' own thread pools, as far as they can be followed from outside: a worker is one of their thread
 //! groups, and shares its permits with nobody.
 //!
-//! What cannot be followed is the hook by which a server's pool learns at once that a statement waits for a lock
-//! (`thd_wait_begin`): a wait is found by the stall timers alone.
+//! One thing cannot be followed: the hook by which a server's pool learns at once that a statement waits for a lock
+//! (`thd_wait_begin`). Here the stall timers alone find a wait.
 
 use std::time::Duration;
 
@@ -80,8 +80,8 @@ impl Group {
         Some(Self { rules, limit, most: most.max(2) })
     }
 
-    /// The group by other settings. Its timers go on where the rules are those of the same pool: otherwise any change would
-    /// be a stall, or end a suspension whose reason is still there.
+    /// Returns the group by other settings. Its timers go on where the rules are those of the same pool: otherwise any change
+    /// would be a stall, or end a suspension whose reason is still there.
     pub(super) fn changed(before: Option<&Self>, settings: &Settings, workers: u32) -> Option<Self> {
         let mut group = Self::new(settings, workers)?;
         match (&mut group.rules, before.map(|before| &before.rules)) {
@@ -109,7 +109,7 @@ impl Group {
         self.limit
     }
 
-    /// Whether a statement of this lane may start beside so many.
+    /// Says whether a statement of this lane may start beside so many.
     pub(super) fn may_start(&self, lane: Lane, running: u32) -> bool {
         let room = running < self.limit;
         running < self.most
@@ -128,12 +128,12 @@ impl Group {
         }
     }
 
-    /// Whether an open transaction keeps its permit between its statements.
+    /// Says whether an open transaction keeps its permit between its statements.
     pub(crate) fn keeps_permits(&self) -> bool {
         matches!(self.rules, Rules::MySql { by_transaction: true, .. })
     }
 
-    /// Whether a statement that has run for `stall_limit` counts no more.
+    /// Says whether a statement that has run for `stall_limit` counts no more.
     pub(crate) fn lends_stalled(&self) -> bool {
         matches!(self.rules, Rules::MySql { by_transaction: false, .. })
     }

@@ -84,7 +84,7 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         self.lengths[queue] += 1;
     }
 
-    /// Between whom a statement of this arrival belongs.
+    /// Returns the two statements between which one of this arrival belongs.
     fn neighbours(&mut self, queue: usize, arrival: u64) -> (ClientKey, ClientKey) {
         let (first, last) = self.ends[queue];
         if last == NOWHERE || self.node(last).arrival <= arrival {

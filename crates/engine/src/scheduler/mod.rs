@@ -10,8 +10,8 @@
 //! 4. *low*: the rest. What has waited here for `prio_kickup_timer` moves to the high one, and what has waited for so long
 //!    there goes before every fourth of the holding one: so nothing starves, however many hold locks, and for however long.
 //!
-//! In the first three the transaction that began first goes first, in the last whoever came first, unless clients hang up on
-//! what waits there ([`order`]). A transaction holds no permit between its statements.
+//! In the first three the transaction that began first goes first. In the last the first to come goes first, unless clients hang
+//! up on what waits there ([`order`]). A transaction holds no permit between its statements.
 //!
 //! Within each queue, statements whose client already holds a backend are kept apart from those that still need one: when
 //! every backend is held, the former must go on, since only they can free one. Between the two, the earlier goes first.
@@ -58,11 +58,11 @@ pub(crate) enum Lane {
     Holding,
     High,
     Low,
-    /// Of statements whose like has been long.
+    /// The lane of statements whose like has been long.
     Long,
-    /// Of statements whose like wait for locks at present.
+    /// The lane of statements whose like wait for locks at present.
     Contended,
-    /// What has moved from the low lane to the high one, and holds no backend.
+    /// The lane of statements that have moved from the low lane to the high one, and hold no backend.
     KickedUp,
 }
 
@@ -70,11 +70,11 @@ pub(crate) enum Lane {
 const LANES: [Lane; 7] =
     [Lane::Blocking, Lane::Holding, Lane::High, Lane::Low, Lane::Long, Lane::Contended, Lane::KickedUp];
 
-/// What a statement's client holds that others may wait for.
+/// The things that a statement's client holds and that others may wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) in_transaction: bool,
-    /// It has changed or locked something, in its transaction or beyond.
+    /// True if the client has changed or locked something, in its transaction or beyond.
     pub(crate) holds_locks: bool,
     /// Others are known to wait for that.
     pub(crate) blocks_others: bool,
@@ -82,7 +82,7 @@ pub(crate) struct Standing {
     pub(crate) began: u64,
 }
 
-/// What a statement starts with.
+/// The right by which a statement starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
     /// A permit.
@@ -96,9 +96,9 @@ pub(crate) enum Grant {
 /// How a statement's client stands towards backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// It holds one, for its transaction or by a pin.
+    /// The client holds a backend, for its transaction or by a pin.
     Holds,
-    /// It takes any that fits.
+    /// The statement takes any backend that fits.
     Any,
 }
 
@@ -180,7 +180,7 @@ impl Scheduler {
         self.tickets
     }
 
-    /// Whether the rules are Onramp's own.
+    /// Says whether the rules are Onramp's own.
     pub(crate) fn is_native(&self) -> bool {
         self.group.is_none()
     }
@@ -290,7 +290,7 @@ impl Scheduler {
         self.lists.remove(client).is_some()
     }
 
-    /// The statement that would run next, without a regard for permits. With `backend_free` false only statements whose
+    /// Returns the statement that would run next, without a regard for permits. With `backend_free` false only statements whose
     /// client holds a backend are considered.
     pub(crate) fn peek(&self, backend_free: bool) -> Option<ClientKey> {
         // It is asked several times a turn, and mostly nothing waits any more.
@@ -306,7 +306,7 @@ impl Scheduler {
         Some(if holds { self.overdue(backend_free).unwrap_or(first) } else { first })
     }
 
-    /// Who would run next if it were not the turn of a statement that has waited too long.
+    /// Returns the statement that would run next if it were not the turn of one that has waited too long.
     pub(crate) fn passed_over(&self) -> Option<ClientKey> {
         let (_, client) = self.first_of(Lane::Holding, true)?;
         (self.holders_in_a_row >= HOLDERS_IN_A_ROW).then_some(client)
@@ -320,7 +320,7 @@ impl Scheduler {
         self.is_overdue(&head).then_some(client)
     }
 
-    /// Whether a permit is free for a waiting statement.
+    /// Says whether a permit is free for a waiting statement.
     pub(crate) fn has_permit(&self, client: ClientKey) -> bool {
         let Some((lane, place)) = self.standing(client) else { return false };
         match &self.group {
@@ -354,7 +354,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether a waiting statement has to wait for another long one to end, whatever permits are free.
+    /// Says whether a waiting statement has to wait for another long one to end, even if permits are free.
     pub(crate) fn waits_for_long(&self, client: ClientKey) -> bool {
         matches!(self.standing(client), Some((Lane::Long, _))) && !self.may_start(Lane::Long)
     }
@@ -404,7 +404,7 @@ impl Scheduler {
         self.workers.want_long(self.worker, first.map(|(head, _)| self.place_in(Lane::Long, head)));
     }
 
-    /// Whether statements wait, here or with another worker, while no permit is free.
+    /// Says whether statements wait, here or with another worker, while no permit is free.
     pub(crate) fn is_short_of_permits(&self) -> bool {
         (self.peek(true).is_some() || self.workers.others_want(self.worker)) && self.free_permits() == 0
     }
@@ -456,12 +456,12 @@ impl Scheduler {
         self.group.as_ref().filter(|_| self.waiting() > 0)?.next_turn()
     }
 
-    /// Whether an open transaction keeps its permit between its statements.
+    /// Says whether an open transaction keeps its permit between its statements.
     pub(crate) fn keeps_permits(&self) -> bool {
         self.group.as_ref().is_some_and(Group::keeps_permits)
     }
 
-    /// Whether a statement that has stalled lends its permit.
+    /// Says whether a statement that has stalled lends its permit.
     pub(crate) fn lends_stalled(&self) -> bool {
         self.group.as_ref().is_none_or(Group::lends_stalled)
     }
@@ -490,7 +490,7 @@ impl Scheduler {
         self.running
     }
 
-    /// What each client costs here, waiting or not.
+    /// The memory that each client costs here, waiting or not.
     #[cfg(test)]
     pub(crate) const BYTES_PER_CLIENT: usize = Lists::<QUEUES>::BYTES_PER_CLIENT;
 
@@ -522,7 +522,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether statements of a lane may start, given permits and backends.
+    /// Says whether statements of a lane may start, given permits and backends.
     fn may_start(&self, lane: Lane) -> bool {
         let may = |(head, _)| self.workers.has_long_permit(self.worker, self.place_in(lane, head));
         match lane {
@@ -543,14 +543,15 @@ impl Grant {
         !matches!(self, Self::Long(Allowed::Beyond) | Self::Contended)
     }
 
-    /// Whether [`Scheduler::finish_long`] is due at the statement's end.
+    /// Says whether [`Scheduler::finish_long`] is due at the statement's end.
     pub(crate) fn is_long(self) -> bool {
         matches!(self, Self::Long(_))
     }
 }
 
 impl Standing {
-    /// What puts it into the high queue: as Percona's pool, which counts LOCK TABLES, GET_LOCK and their like as well.
+    /// Says whether the client holds something that puts its statement into the high queue. Percona's pool counts LOCK TABLES,
+    /// GET_LOCK and their like as well.
     fn holds_something(self) -> bool {
         self.in_transaction || self.holds_locks || self.blocks_others
     }

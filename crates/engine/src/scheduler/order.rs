@@ -1,10 +1,11 @@
 //! In which order new work starts: the oldest first, or, while clients hang up on it, the newest (`adaptive_lifo`).
 //!
-//! First come, first served is what everybody expects. But where clients lose patience it is the worst order there is: the queue
-//! grows until it is as long as they wait, so that whatever starts has used up its client's patience, and runs for nobody; the
-//! client asks again, and keeps the queue as long as it is. Whoever is served from the other end of the queue has just come, and
-//! has the answer in time. The others would not have been served either, and cost the server nothing. (B. Maurer, "Fail at
-//! Scale", ACM Queue 13, 2015, calls it adaptive LIFO, and goes by the length of the queue. Here it is what hurts that turns it on.)
+//! First come, first served is the order that everybody expects. But where clients lose patience it is the worst order there is.
+//! The queue grows until it is as long as they wait. Then each statement that starts has used up its client's patience, and runs
+//! for nobody; the client asks again, and keeps the queue as long as it is. A statement from the other end of the queue has just
+//! come, and its client has the answer in time. The others would not have been served either, and cost the server nothing. (B.
+//! Maurer, "Fail at Scale", ACM Queue 13, 2015, calls it adaptive LIFO, and goes by the length of the queue. Here the harm turns
+//! it on.)
 //!
 //! Only *new work* (see [`super::bounds`]) is turned round, each queue for itself. A queue goes before others by the place of its
 //! oldest statement, whichever of them starts: so the order between queues and workers is the same as ever. What has waited for
@@ -22,7 +23,7 @@ use super::list::Head;
 use super::{Lane, Need, Scheduler, lane_of, need_of, queue};
 use crate::ids::ClientKey;
 
-/// Who goes first in a queue of new work.
+/// The order in a queue of new work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Order {
     /// The latest departures, the last one in the lowest bit: 1 where the client had lost patience.
@@ -46,17 +47,17 @@ const BEGINS: u32 = 4;
 /// And goes on to while a sixteenth is, so that it does not go to and fro at the limit.
 const GOES_ON: u32 = 2;
 
-/// For how long at most, after the last one that was in vain. Otherwise for as long as that one had waited: whoever has not hung
-/// up by then has more patience. Few wait in vain for longer than this.
+/// The longest time for which the newest go first after the last statement that was in vain. Otherwise they do for as long as
+/// that one had waited: a client that has not hung up by then has more patience. Few wait in vain for longer than this.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// After so many newer ones it is the turn of the oldest, if that has waited too long: seven eighths of the server are still for
-/// those who will hear the answer. Too long is `prio_kickup_timer`, and twice as long as those who hang up wait: whoever is a little
-/// older than that is about to, and his hanging up is on its way.
+/// clients that will hear the answer. Too long is `prio_kickup_timer`, and twice as long as clients wait that hang up: one that
+/// is a little older than that is about to hang up, or has just done so.
 const NEWEST_IN_A_ROW: u32 = 7;
 
 impl Order {
-    /// Whether the newest goes first now.
+    /// Says whether the newest goes first now.
     pub(crate) fn is_newest_first(&self, now: Instant) -> bool {
         now < self.newest_until
     }
@@ -66,7 +67,7 @@ impl Order {
         Some(self.newest_until).filter(|&until| until != Instant::START)
     }
 
-    /// Whether it is the turn of one that has waited too long.
+    /// Says whether it is the turn of one that has waited too long.
     pub(crate) fn is_turn_of_oldest(&self) -> bool {
         self.newest_in_a_row >= NEWEST_IN_A_ROW
     }
@@ -135,7 +136,7 @@ impl Scheduler {
         self.order_held = held;
     }
 
-    /// Whether the newest statement of a lane goes first now.
+    /// Says whether the newest statement of a lane goes first now.
     pub(crate) fn is_newest_first(&self, lane: Lane) -> bool {
         let order = order_of(lane).filter(|_| self.group.is_none() && self.adaptive_lifo && !self.order_held);
         order.is_some_and(|order| self.orders[order].is_newest_first(self.now))
@@ -152,7 +153,7 @@ impl Scheduler {
         }
     }
 
-    /// Who of a lane goes next, and who stands first in its queue, by whose place it goes.
+    /// Returns the statement of a lane that goes next, and the one that stands first in its queue, by whose place it goes.
     pub(super) fn first_of(&self, lane: Lane, backend_free: bool) -> Option<(Head, ClientKey)> {
         let holds = self.lists.head(queue(lane, Need::Holds)).map(|head| (head, head.client));
         let any = self.lists.head(queue(lane, Need::Any)).filter(|_| backend_free);
@@ -169,13 +170,13 @@ impl Scheduler {
         }
     }
 
-    /// By whose place a waiting statement goes.
+    /// Returns the statement by whose place a waiting statement goes.
     pub(super) fn stands_for(&self, lane: Lane, need: Need, head: Head) -> Head {
         let turned = need == Need::Any && self.is_newest_first(lane);
         turned.then(|| self.lists.head(queue(lane, need))).flatten().unwrap_or(head)
     }
 
-    /// Whether what has been kicked up goes behind all that is newer.
+    /// Says whether statements that have been kicked up go behind all that are newer.
     pub(super) fn kicked_up_is_last(&self) -> bool {
         let first = self.lists.head(queue(Lane::KickedUp, Need::Any));
         let turn = self.is_turn_of_oldest(Lane::KickedUp)
@@ -194,13 +195,13 @@ impl Scheduler {
         order_of(lane).is_some_and(|order| self.orders[order].is_turn_of_oldest())
     }
 
-    /// Whether the oldest of a lane has waited so long that it goes before newer ones when it is its turn.
+    /// Says whether the oldest of a lane has waited so long that it goes before newer ones when it is its turn.
     fn has_its_turn(&self, lane: Lane, first: &Head) -> bool {
         let too_long = |order: usize| self.orders[order].too_long(self.now, self.kick_up);
         first.after(order_of(lane).map_or(self.kick_up, too_long)) <= self.now
     }
 
-    /// Whether a statement has waited so long that it has to have its turn.
+    /// Says whether a statement has waited so long that it has to have its turn.
     pub(super) fn is_overdue(&self, head: &Head) -> bool {
         head.after(self.kick_up) <= self.now
     }

@@ -1,5 +1,5 @@
-//! What a statement leaves behind for the next one of the same client: LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS() and the
-//! diagnostics. On a connection of one's own they live in the server; here the client takes them along.
+//! The aftermath of a statement for the next one of the same client: LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS() and the
+//! diagnostics. On a direct connection they live in the server; here the client takes them along.
 
 use std::borrow::Cow;
 
@@ -18,8 +18,8 @@ pub(crate) struct Aftermath {
     pub(crate) last_insert_id: u64,
     /// The backend on which LAST_INSERT_ID() would say so by itself.
     pub(crate) insert_id_at: Option<BackendKey>,
-    /// Whether LAST_INSERT_ID() has changed only the server knows: an OK reports an explicit value for the column too, which
-    /// does not change it.
+    /// Says how sure LAST_INSERT_ID() is. Only the server knows whether it has changed: an OK reports an explicit value for the
+    /// column too, which does not change it.
     pub(crate) insert_id: InsertId,
     /// ROW_COUNT(): affected rows, or -1 after a result set or an error.
     pub(crate) row_count: i64,
@@ -34,11 +34,11 @@ pub(crate) struct Aftermath {
 /// How sure [`Aftermath::last_insert_id`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InsertId {
-    /// It is what it is.
+    /// The value is known.
     Known,
     /// The backend has to be asked. Its own value was 0 or the client's before, so that 0 means: not changed.
     Unsure {
-        /// What the OK said; the best guess, should the backend be lost before it can be asked.
+        /// The id in the OK: the best guess, should the backend be lost before it can be asked.
         reported: u64,
     },
 }
@@ -103,7 +103,7 @@ impl List {
     }
 }
 
-/// What SHOW WARNINGS would say.
+/// The answer that SHOW WARNINGS would give.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Diagnostics {
     /// Nothing.
@@ -137,7 +137,7 @@ impl Diagnostics {
         }
     }
 
-    /// What SHOW WARNINGS is answered where that is known here, as it was when it was saved.
+    /// Returns the kept answer to SHOW WARNINGS, as it was when it was saved, where one is known here.
     pub(crate) fn reply(&self, reader: Reader) -> Option<Cow<'_, [u8]>> {
         match self {
             Self::None | Self::OnBackend { .. } => None,
@@ -225,7 +225,7 @@ impl Reader {
 const SESSION_STATUS: u16 =
     StatusFlags::IN_TRANS.0 | StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS_READONLY.0 | OF_SQL_MODE;
 
-/// Those of them that repeat what `sql_mode` says.
+/// The flags among them that repeat `sql_mode`.
 pub(crate) const OF_SQL_MODE: u16 = StatusFlags::NO_BACKSLASH_ESCAPES.0 | ANSI_QUOTES;
 
 /// SERVER_STATUS_ANSI_QUOTES, MariaDB's.

@@ -52,7 +52,7 @@ struct Condition {
     message: Vec<u8>,
 }
 
-/// What the client's last statement has left, see [`super::aftermath::Aftermath`].
+/// The aftermath of the client's last statement, see [`super::aftermath::Aftermath`].
 pub(crate) struct Left<'a> {
     /// The answer to SHOW WARNINGS; `None` where there is nothing.
     pub(crate) reply: Option<&'a [u8]>,
@@ -143,7 +143,8 @@ fn unsigned(number: usize) -> String {
     format!("CAST({number} AS UNSIGNED)")
 }
 
-/// In the character set of the servers' own names, as they set a variable there; MySQL warns of whoever calls that by its name.
+/// Writes a string in the character set of the servers' own names, as they set a variable there. MySQL warns where a text calls
+/// that set by its name.
 fn string(text: &[u8]) -> String {
     let mut literal = String::from("CONCAT(LEFT(VERSION(),0),_utf8mb4 X'");
     for byte in text {
@@ -165,7 +166,7 @@ pub(crate) fn set_text(sets: &[Assignment]) -> Vec<u8> {
     text
 }
 
-/// What is left of an answer to SHOW WARNINGS, or of none, behind a question for a condition that there is not.
+/// The error for a question about a condition that is not there.
 pub(crate) fn no_such_condition() -> ServerError {
     let (code, message) = NO_SUCH_CONDITION;
     ServerError { code, sql_state: *b"35000", message: message.into() }
@@ -204,7 +205,7 @@ fn conditions(reply: &[u8]) -> Option<Vec<Condition>> {
     Some(found)
 }
 
-/// What is left of a text.
+/// The rest of a text, word by word.
 struct Words<'t>(&'t [u8]);
 
 impl<'t> Words<'t> {
@@ -265,7 +266,7 @@ mod tests {
         ServerError { code, sql_state: *b"45001", message: message.into() }
     }
 
-    /// What two errors have left, the second one the statement's.
+    /// The diagnostics of two errors, the second one the statement's.
     fn two_errors() -> Box<[u8]> {
         let Diagnostics::Saved { reply, .. } = Diagnostics::of_error(&error(1366, "first"), READER) else {
             panic!("an error is kept")

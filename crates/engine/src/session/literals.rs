@@ -1,6 +1,7 @@
-//! What stands in texts in the place of calls whose answer the client carries with it.
+//! The literals that take the place of calls in a text, where the client carries the answer with it.
 //!
-//! It may be longer than its call by far, and a text has as many calls as it likes. So the length is known before anything is written.
+//! A literal may be longer than its call by far, and a text has as many calls as it likes. So the length is known before anything
+//! is written.
 
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use crate::steps;
 /// Which calls become literals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Literals {
-    /// All whose answer is known: in a text that is executed once.
+    /// All calls with a known answer: in a text that is executed once.
     All,
     /// The same where the backend still has the diagnostics: it may count more than an error packet has told.
     AllButDiagnostics,
@@ -23,7 +24,7 @@ pub(crate) enum Literals {
 }
 
 impl Literals {
-    /// Whether these are among them.
+    /// Says whether this function is among them.
     pub(crate) fn has(self, function: SessionFunction) -> bool {
         use SessionFunction::{ConnectionId, ErrorCount, FoundRows, LastGtid, RowCount, WarningCount};
         match self {
@@ -38,8 +39,9 @@ impl Literals {
 }
 
 impl Aftermath {
-    /// What stands for a call, where that is known without asking the server: with the type, the length and the flags that the call
-    /// has on both servers (`Item_func_row_count` and its like), as a value has those of its digits.
+    /// Returns the literal for a call, where its value is known without asking the server. The literal has the type, the length
+    /// and the flags that the call has on both servers (`Item_func_row_count` and its like); a plain value would have those of
+    /// its digits.
     fn literal(
         &self,
         call: &[u8],
@@ -98,7 +100,7 @@ pub(crate) struct Rewriting<'t> {
     literals: Vec<(Name, Option<String>)>,
 }
 
-/// What decides about a literal: the function, and whether it is asked as a variable.
+/// A literal's key: the function, and true if it is asked as a variable.
 type Name = (SessionFunction, bool);
 
 impl Rewriting<'_> {
@@ -136,10 +138,10 @@ impl Rewriting<'_> {
     }
 }
 
-/// What a text is written into.
+/// The place that a text is written into.
 trait Sink {
     fn put(&mut self, bytes: &[u8]);
-    /// What was put last.
+    /// Returns the byte that was put last.
     fn last(&self) -> Option<&u8>;
 }
 
@@ -171,7 +173,7 @@ impl Sink for Length {
     }
 }
 
-/// What a whole number looks like as the value of a system variable: unsigned, as wide as can be, and it may be NULL.
+/// Writes a whole number as the value of a system variable: unsigned, as wide as can be, and it may be NULL.
 pub(crate) fn variable(value: u32) -> String {
     format!("NULLIF({value}|0,NULL)")
 }
@@ -225,8 +227,8 @@ impl<S: Sink> Rewritten<'_, S> {
     }
 }
 
-/// Whether an expression gives its column its own text for a name: the servers leave out comments, and have other rules for long ones
-/// (`Item::set_name`, 64 characters in a table); bytes outside of ASCII may be converted.
+/// Says whether an expression's own text becomes its column's name. The servers leave out comments, and have other rules for long
+/// ones (`Item::set_name`, 64 characters in a table); bytes outside of ASCII may be converted.
 fn is_a_name(expression: &[u8]) -> bool {
     steps::add(expression.len().min(64));
     let has = |pair: &[u8]| expression.windows(2).any(|two| two == pair);
@@ -237,7 +239,7 @@ fn is_a_name(expression: &[u8]) -> bool {
         && !has(b"--")
 }
 
-/// Whether a byte would go on with the word or number next to it.
+/// Says whether a byte would go on with the word or number next to it.
 fn belongs_to_word(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
 }

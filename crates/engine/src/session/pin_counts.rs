@@ -11,7 +11,7 @@ use crate::session::pins::Pins;
 /// Kinds of statements are counted apart from each other up to so many, about 100 bytes each; the rest is counted together.
 const MOST_CAUSES: usize = 1000;
 
-/// What is counted; of one worker.
+/// The counts of one worker's pins.
 #[derive(Debug, Default)]
 pub(crate) struct PinCounts {
     reasons: BTreeMap<&'static str, Reason>,

@@ -7,9 +7,9 @@ use sql::Effects;
 /// The reasons to pin that hold for a client. Empty means: not pinned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pins {
-    /// What the lexer found in statements.
+    /// The effects that the lexer found in statements.
     effects: Effects,
-    /// What only the engine knows: the bits of the constants below.
+    /// The reasons that only the engine knows: the bits of the constants below.
     own: u8,
 }
 
@@ -33,7 +33,7 @@ impl Pins {
     /// Without autocommit, a savepoint may be all there is of a transaction.
     pub const SAVEPOINT: Self = Self::own(1 << 5);
 
-    /// It has registered as a replica, or read the binary log.
+    /// The client has registered as a replica, or read the binary log.
     pub const REPLICATION: Self = Self::own(1 << 6);
 
     /// Without autocommit it has used a table in a transaction of which the status does not tell: the server keeps the table's
@@ -55,7 +55,7 @@ impl Pins {
         Self { effects: Effects::NONE, own }
     }
 
-    /// Whether there is no reason.
+    /// Says whether there is no reason.
     pub const fn is_empty(self) -> bool {
         self.effects.is_empty() && self.own == 0
     }
@@ -72,33 +72,33 @@ impl Pins {
         Self { effects: self.effects.without(other.effects), own: self.own & !other.own }
     }
 
-    /// Whether the client is a replica, or acts as one.
+    /// Says whether the client is a replica, or acts as one.
     pub(crate) const fn replicates(self) -> bool {
         self.own & Self::REPLICATION.own != 0
     }
 
-    /// Whether what has been prepared stays where that was.
+    /// Says whether prepared statements stay on the backend where they were prepared.
     pub(crate) const fn keeps_prepared(self) -> bool {
         self.own & Self::PREPARED_STATEMENT.own != 0
     }
 
-    /// Whether its statements may have done what nobody has seen in them.
+    /// Says whether the client's statements may have had effects that nobody has seen in them.
     pub(crate) const fn hides_statements(self) -> bool {
         self.own & Self::CHARACTER_SET.own != 0
     }
 
-    /// Whether [`Self::METADATA_LOCK`] is among them.
+    /// Says whether [`Self::METADATA_LOCK`] is among the reasons.
     pub(crate) const fn holds_metadata_locks(self) -> bool {
         self.own & Self::METADATA_LOCK.own != 0
     }
 
-    /// Those of the reasons that the lexer found.
+    /// Returns the reasons that the lexer found.
     pub(crate) const fn effects(self) -> Effects {
         self.effects
     }
 
-    /// Whether the client may hold something beyond its transaction that others have to wait for. What is known to hold no
-    /// lock is left out; a prepared statement holds none either.
+    /// Says whether the client may hold something beyond its transaction that others have to wait for. Reasons that are known to
+    /// hold no lock are left out; a prepared statement holds none either.
     pub(crate) const fn may_hold_locks(self) -> bool {
         const HARMLESS: Effects = Effects::USER_VARIABLE
             .union(Effects::TEMPORARY_TABLE)

@@ -1,9 +1,9 @@
-//! What of a session state a prepared statement depends on.
+//! The part of a session state that a prepared statement depends on.
 
 use super::SessionState;
 
 impl SessionState {
-    /// What of this state makes a difference to what a statement that is prepared in it means. `defines`: whether that is DDL.
+    /// Returns the part of this state that decides the meaning of a statement prepared in it. `defines`: true if that is DDL.
     pub(crate) fn for_preparing(&self, defines: bool) -> Self {
         let variables = self.variables_for_preparing(defines);
         let variables = variables.map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -15,14 +15,14 @@ impl SessionState {
         self.variables.iter().filter(move |(name, _)| matters_to_preparing(name, defines))
     }
 
-    /// Whether what is prepared in this state means the same as in `wanted`, a state of [`Self::for_preparing`]. What needs
-    /// no schema may be prepared in any.
+    /// Says whether a statement prepared in this state means the same as in `wanted`, a state of [`Self::for_preparing`]. A
+    /// statement that needs no schema may be prepared in any.
     pub(crate) fn prepares_like(&self, wanted: &Self, defines: bool) -> bool {
         (wanted.schema.is_none() || self.schema == wanted.schema) && self.reads_like(wanted, defines)
     }
 
-    /// Likewise, but for the schema: the servers keep that of a statement's preparation, and read the rest anew where they prepare it
-    /// again by themselves (sql_prepare.cc: `Prepared_statement::reprepare`).
+    /// Says the same but for the schema: the servers keep that of a statement's preparation, and read the rest anew where they
+    /// prepare it again by themselves (sql_prepare.cc: `Prepared_statement::reprepare`).
     pub(crate) fn reads_like(&self, wanted: &Self, defines: bool) -> bool {
         let variables = self.variables_for_preparing(defines);
         self.charset == wanted.charset && variables.eq(wanted.variables_for_preparing(defines))

@@ -22,7 +22,7 @@ pub(crate) struct DefinitionId(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TypesId(u16);
 
-/// What has been prepared.
+/// A prepared statement apart from any backend.
 pub(crate) struct Definition {
     /// As the server gets it.
     pub(crate) text: Rc<[u8]>,
@@ -30,14 +30,14 @@ pub(crate) struct Definition {
     pub(crate) session: SessionId,
     /// How many parameters it has.
     pub(crate) parameters: u16,
-    /// What its execution does, as of a text.
+    /// The effects of its execution, as of a text.
     pub(crate) template: Template,
     /// Types of parameters as clients have sent them: most send the same ones.
     types: Vec<Rc<[u8]>>,
     holders: u32,
 }
 
-/// What the lexer says of a text, and what is found out along with that.
+/// The lexer's findings about a text, and what else is found out along with them.
 #[derive(Clone)]
 pub(crate) struct Template {
     pub(crate) statement: Statement,
@@ -72,7 +72,7 @@ impl Template {
         }
     }
 
-    /// What its executions do, which come without a text.
+    /// Returns the template of its executions, which come without a text.
     pub(crate) fn without_calls(&self) -> Self {
         let (statement, collation) = (self.statement.clone(), self.collation.clone());
         Self { statement, collation, calls: Vec::new(), large: self.large.clone(), ..*self }
@@ -83,7 +83,7 @@ impl Template {
         self.statement.bytes() + self.calls.len() * size_of::<SessionCall>()
     }
 
-    /// Whether it defines tables, or anything else.
+    /// Says whether it is DDL: it defines tables, or anything else.
     pub(crate) fn defines(&self) -> bool {
         self.statement.kind == Kind::Ddl
     }

@@ -123,7 +123,7 @@ impl Sessions {
         self.bytes
     }
 
-    /// What of a state's bytes is each holder's.
+    /// Returns how many of a state's bytes count for each holder.
     pub(crate) fn share_of_each(&self, id: SessionId) -> usize {
         let entry = &self.entries[id.0 as usize];
         entry.state.bytes() / entry.holders.max(1) as usize

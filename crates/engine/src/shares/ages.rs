@@ -1,4 +1,4 @@
-//! Who has waited longest for a share, and who came last: found without looking at each flow.
+//! The statement that has waited longest for a share, and the one that came last: found without looking at each flow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

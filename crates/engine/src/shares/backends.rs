@@ -14,7 +14,7 @@ use crate::ids::ClientKey;
 use crate::scheduler::{Lane, Standing};
 use crate::workers::users::{Bound, Usage};
 
-/// Whose new work waits for a backend of their own to become free, and since when.
+/// Users with new work that waits for one of their own backends to become free, and since when.
 pub(crate) type HeldUp = BTreeMap<Name, (Usage, Instant)>;
 
 impl Engine {
@@ -40,8 +40,8 @@ impl Engine {
         true
     }
 
-    /// Whether the user of a client may use one more backend, for what this one waits for. What asks for the schema of logins is
-    /// everybody's.
+    /// Says whether a client's user may use one more backend for the statement that waits. A question for the schema of logins
+    /// counts for nobody.
     pub(crate) fn user_may_use_one_more(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
         let (Some(identity), Some(request)) = (client.identity, &client.request) else { return true };
@@ -52,8 +52,8 @@ impl Engine {
             || self.keeps_no_backend(key)
     }
 
-    /// Whether what a client waits for gives its backend back at its end. How many of such statements run is what permits are for, and
-    /// those that wait for locks have lanes of their own.
+    /// Says whether a client's waiting statement gives its backend back at its end. Permits bound how many of such statements
+    /// run, and those that wait for locks have lanes of their own.
     pub(crate) fn keeps_no_backend(&self, key: ClientKey) -> bool {
         let client = &self.clients[key];
         client.request.as_ref().is_some_and(|request| {
@@ -71,7 +71,7 @@ impl Engine {
         Bound { limit: self.workers.places.limit(), percent: self.settings.user_backends_share }
     }
 
-    /// Users of whose backends some are free again are held up no more.
+    /// Lets users go on that have some free backends again.
     pub(super) fn let_users_go_on(&mut self) {
         if self.shares.held_up.is_empty() {
             return;
@@ -90,7 +90,8 @@ impl Engine {
         }
     }
 
-    /// Says to other workers whose new work waits here for a backend, once what could go on has. True where nobody did before.
+    /// Tells other workers which users have new work here that waits for a backend, once all that could go on has. True where
+    /// nobody did before.
     pub(super) fn say_who_is_held_up(&self) -> bool {
         for (user, (usage, _)) in &self.shares.held_up {
             usage.waits(self.worker, self.shares.oldest_of(user));
@@ -127,7 +128,7 @@ impl Shares {
         (self.held_up.len(), self.held_up.values().map(|&(_, since)| since).min())
     }
 
-    /// Whether new work of this user waits for one of its backends.
+    /// Says whether new work of this user waits for one of its backends.
     pub(super) fn holds_up(&self, user: &[u8]) -> bool {
         !self.held_up.is_empty() && self.held_up.contains_key(user)
     }

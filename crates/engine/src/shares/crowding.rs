@@ -1,14 +1,14 @@
 //! Shares that act only where they have to: `fair_share = crowding`, the default.
 //!
-//! As long as one user is there alone, or users want about as much of each other, first come is first served, and nothing here costs
-//! anything: statements go to the scheduler's queues as if there were no shares. What calls for them is *crowding*: new work
-//! waits, and a user waits of whom much less waits than of others, so that a few crowd it out. That is looked for in the
-//! scheduler's queues, now and then, and only while something stands there. Then what waits moves in front of the queues, users take
-//! turns ([`super`]), and a light user has twice the weight of the others: who brings a crowd gets no more for it than who does not, and
-//! whoever asks for about half of the server has it while a crowd asks for all of it. It ends once no light user has come for a while, and
-//! none waits.
+//! As long as one user is there alone, or users want about as much of each other, first come is first served, and nothing here
+//! costs anything: statements go to the scheduler's queues as if there were no shares. *Crowding* calls for shares: new work
+//! waits, and much less waits of one user than of the others, so that a few crowd it out. The worker looks for that in the
+//! scheduler's queues, now and then, and only while something stands there. Then the waiting statements move in front of the
+//! queues, users take turns ([`super`]), and a light user has twice the weight of the others. So a user who brings a crowd gets
+//! no more for it than one who does not, and one who asks for about half of the server has it while a crowd asks for all of it.
+//! Crowding ends once no light user has come for a while, and none waits.
 //!
-//! Crowding is common to all workers, since permits go to the statement that has the earliest place, whoever's it is.
+//! Crowding is common to all workers, since permits go to the statement that has the earliest place, on whatever worker.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,12 +39,12 @@ pub(super) const LIGHT_PART: u64 = 4;
 /// itself costs; more would let many light users leave nothing to the others.
 pub(super) const LIGHT_WEIGHT: u64 = 2;
 
-/// What a worker knows of it.
+/// A worker's view of crowding.
 #[derive(Debug)]
 pub(crate) struct Crowding {
     /// New work waits for its share, and not with the scheduler.
     pub(super) engaged: bool,
-    /// What waited before that changed is still being moved.
+    /// True while statements that waited before the change are still being moved.
     pub(super) moving: bool,
     look_at: Instant,
 }
@@ -56,7 +56,7 @@ impl Default for Crowding {
 }
 
 impl Engine {
-    /// Whether new work waits for its share now.
+    /// Says whether new work waits for its share now.
     pub(crate) fn shares_are_on(&self) -> bool {
         self.settings.shares.is_on() || self.shares.crowding.engaged
     }
@@ -102,7 +102,8 @@ impl Engine {
         }
     }
 
-    /// Whether something of a light user waits, as far as it is seen without looking at each user: whoever has had the least is next.
+    /// Says whether something of a light user waits, as far as that is seen without looking at each user: the user that has had
+    /// the least is next.
     fn a_light_user_waits(&self) -> bool {
         let next = self.shares.line.next_names(LOOKED_AT).any(|name| self.shares.is_light_user(name));
         let handed_on =
@@ -140,7 +141,8 @@ impl Engine {
         }
     }
 
-    /// What waits with the scheduler waits for its share from now on: at most [`AT_ONCE`] of it in a turn. How many were moved.
+    /// Moves statements that wait with the scheduler to wait for their share: at most [`AT_ONCE`] of them in a turn. Returns how
+    /// many were moved.
     fn park_what_waits(&mut self) -> usize {
         let mut moved = 0;
         for class in Class::ALL {
@@ -159,7 +161,7 @@ impl Engine {
         moved
     }
 
-    /// What waits for its share goes back to the scheduler, as many in a turn. How many were moved.
+    /// Moves statements that wait for their share back to the scheduler, as many in a turn. Returns how many were moved.
     fn hand_back(&mut self) -> usize {
         let mut moved = 0;
         while moved < AT_ONCE
@@ -174,18 +176,18 @@ impl Engine {
     }
 }
 
-/// Whether so many of a user's are few, where there are that many in all of so many users.
+/// Says whether one user's statements are few, where so many users have that many in all.
 pub(super) fn is_light(of_user: u64, all: u64, users: u64) -> bool {
     of_user * LIGHT_PART * users <= all
 }
 
 impl super::Shares {
-    /// Whether a client's statement counts here.
+    /// Says whether a client's statement counts here.
     fn counts(&self, client: ClientKey) -> bool {
         self.flow_of_ticket(client).is_some()
     }
 
-    /// Whether it is one of a light user's.
+    /// Says whether a client's statement is a light user's.
     fn is_light(&self, client: ClientKey) -> bool {
         let name = self.flow_of_ticket(client).and_then(|flow| FairShare::Crowding.name_of(flow));
         name.is_some_and(|name| self.is_light_user(&name))

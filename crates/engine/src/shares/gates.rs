@@ -1,8 +1,8 @@
-//! Limits, and users whose backends are all in use: what stops a flow though it is its turn.
+//! Gates stop a flow though it is its turn: limits, and users whose backends are all in use.
 //!
-//! Where a gate is open and flows stand there that need no room, one that may go through it is in the line, or is about to be put there;
-//! likewise of those that need room. So nobody is forgotten: whatever opens a gate, and whoever goes or leaves the line, lets the next
-//! one through.
+//! Where a gate is open and flows stand there that need no room, one that may go through it is in the line, or is about to be put
+//! there. The same holds for flows that need room. So nobody is forgotten: each event that opens a gate, and each flow that goes
+//! or leaves the line, lets the next one through.
 
 use seam::Instant;
 
@@ -22,7 +22,7 @@ impl Shares {
         limits.find(|(gate, most)| self.underway_at(gate) >= *most)
     }
 
-    /// Whether one more may go through a gate, as far as somebody stands there.
+    /// Says whether one more may go through a gate, as far as somebody stands there.
     pub(super) fn is_open(&self, gate: &Gate) -> bool {
         match gate {
             Gate::Backends(user) => !self.holds_up(user),
@@ -65,7 +65,7 @@ impl Shares {
         }
     }
 
-    /// What the user or schema of a flow has had is another number than before.
+    /// Lines up a user's or schema's flows anew, since it has had more or less of the server than before.
     pub(super) fn line_up_all_of(&mut self, name: &Name, flow: &Flow) {
         let had = had_of(self.line.by, &self.meters, name);
         self.line.set_had(name, had);
@@ -101,7 +101,7 @@ impl Shares {
         self.held_up_now.insert(user.clone());
     }
 
-    /// It waits for that no more.
+    /// The user waits for backends no more.
     pub(super) fn let_go_on(&mut self, user: &Name) {
         self.held_up.remove(user);
         self.ages.hold_up(user, None);

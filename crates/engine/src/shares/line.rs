@@ -26,12 +26,12 @@ pub(super) enum Gate {
     Address(IpAddr),
 }
 
-/// What stands in a flow's way besides.
+/// The other obstacle in a flow's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Nothing.
     Free,
-    /// It needs room with the scheduler, among those of its class.
+    /// The flow needs room with the scheduler, among those of its class.
     NeedsRoom(Class),
 }
 
@@ -45,7 +45,8 @@ pub(super) struct Stand {
     pub(super) arrival: Arrival,
 }
 
-/// When it is a flow's turn: first whose user or schema has had the least, then whose oldest statement came first.
+/// A flow's place in the order of turns: first the user or schema that has had the least, then the flow with the oldest
+/// statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     /// Server time by weight.
@@ -68,7 +69,7 @@ struct Named {
     flows: BTreeMap<Arrival, Rc<Flow>>,
 }
 
-/// What stands at a gate, by what stands in its way besides.
+/// The flows that stand at a gate, by the other obstacle in their way.
 struct Stopped {
     /// So many may be under way there.
     most: u32,
@@ -78,7 +79,7 @@ struct Stopped {
 /// All flows that have something parked.
 #[derive(Default)]
 pub(super) struct Line {
-    /// Between whom the time is shared out.
+    /// Users or schemas: between these the time is shared out.
     pub(super) by: FairShare,
     rows: [Row; Way::ALL.len()],
     stopped: BTreeMap<Gate, Stopped>,
@@ -111,7 +112,7 @@ impl Line {
         Self { by, ..Self::default() }
     }
 
-    /// Whose turn is a flow's.
+    /// Returns the user or schema that a flow's turn belongs to.
     pub(super) fn name_of(&self, flow: &Flow) -> Name {
         self.by.name_of(flow).unwrap_or_default()
     }
@@ -152,7 +153,7 @@ impl Line {
         &mut rows[stand.way.row()]
     }
 
-    /// What a user or schema has had is another number. At gates this is seen when one of its flows may be let through.
+    /// Notes how much a user or schema has had. At gates this is seen when one of its flows may be let through.
     pub(super) fn set_had(&mut self, name: &Name, had: u64) {
         self.rows.iter_mut().for_each(|row| row.set_had(name, had));
     }
@@ -164,7 +165,7 @@ impl Line {
         }
     }
 
-    /// The flow whose turn it is, where there is that room.
+    /// Returns the flow whose turn it is, where there is that room.
     pub(super) fn first(&self, room: Room) -> Option<(Place, &Rc<Flow>)> {
         let ways = Way::ALL.into_iter().filter(|way| way.is_free(room));
         let firsts = ways.filter_map(|way| self.rows[way.row()].first());
@@ -189,13 +190,14 @@ impl Line {
         }
     }
 
-    /// Whether nobody is stopped.
+    /// Says whether nobody is stopped.
     pub(super) fn stops_nobody(&self) -> bool {
         self.stopped.is_empty()
     }
 
-    /// Whose turn it is first of those that stand at a gate. What users and schemas have had since they were stopped, this says. Whoever
-    /// was charged more than it has used elsewhere since then may have its turn a statement late: looking for it would cost more.
+    /// Returns the first flow in the order of turns among those that stand at a gate. `had` says how much users and schemas have
+    /// had since they were stopped. One that was charged more than it has used elsewhere since then may have its turn a statement
+    /// late: looking for it would cost more.
     pub(super) fn first_at(&mut self, gate: &Gate, way: Way, had: impl Fn(&Name) -> u64) -> Option<Rc<Flow>> {
         let row = &mut self.stopped.get_mut(gate)?.rows[way.row()];
         loop {

@@ -7,10 +7,10 @@
 //!
 //! - *limits* ([`SharesSettings::user_permits`] and its like): a user, schema or address with as many statements under way as
 //!   it may have waits until one of them has ended;
-//! - *fair shares* ([`SharesSettings::fair_share`]): among the others, whose statements have had the least of the server's
-//!   time by their weight goes first. A statement is charged what those of its user take on average when it goes, and what
-//!   it really took when it has ended. Who has been away begins where the others are, as in start-time fair queueing (P. Goyal
-//!   and others, SIGCOMM 1996).
+//! - *fair shares* ([`SharesSettings::fair_share`]): among the others, the user or schema goes first whose statements have had
+//!   the least of the server's time by their weight. A statement is charged its user's average when it goes, and its real time
+//!   when it has ended. A user who has been away begins where the others are, as in start-time fair queueing (P. Goyal and
+//!   others, SIGCOMM 1996).
 //!
 //! Within a queue the oldest goes first, or, while its clients hang up on what waits there, the newest
 //! ([`crate::scheduler::Order`]): one user's impatience does not turn the others' queues round.
@@ -57,7 +57,7 @@ pub struct SharesSettings {
     pub address_permits: NamedNumbers,
 }
 
-/// Between whom the server's time is shared out.
+/// The parties that the server's time is shared out between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FairShare {
     /// Nobody: who comes first goes first.
@@ -74,11 +74,11 @@ pub enum FairShare {
 /// So many statements are moved between the queues in a turn: some microseconds each.
 const AT_ONCE: usize = 1_024;
 
-/// So many of those that came last are looked at for one whose refusal is nobody else's.
+/// So many of the latest statements are looked at for one whose refusal is its own user's alone.
 const LOOK_BACK: usize = 32;
 
 impl SharesSettings {
-    /// Whether new work always waits for its share.
+    /// Says whether new work always waits for its share.
     pub(crate) fn is_on(&self) -> bool {
         let limits = [&self.user_permits, &self.schema_permits, &self.address_permits];
         matches!(self.fair_share, FairShare::User | FairShare::Schema)
@@ -137,7 +137,7 @@ impl Engine {
         self.shares.held_up_now.clear();
     }
 
-    /// Hands those on whose turn it is, until as many wait with the scheduler as may. True where there was one.
+    /// Hands on the statements whose turn it is, until as many wait with the scheduler as may. True where there was one.
     fn release_shares(&mut self) -> bool {
         let mut released = false;
         self.let_users_go_on();
@@ -169,7 +169,7 @@ impl Engine {
         self.scheduler.takes_room() + self.scheduler.new_of(Class::Long)
     }
 
-    /// What waits for long ones to end goes on with the others, if it has turned out to be short. How many do.
+    /// Moves statements out of the long lane that have turned out to be short. Returns how many.
     fn leave_long_lane_of_shares(&mut self) -> usize {
         let mut moved = 0;
         while moved < AT_ONCE
@@ -195,7 +195,7 @@ impl Engine {
         (self.shares.goes_on || self.shares.crowding.moving).then_some(self.now)
     }
 
-    /// Takes out the one whose turn it is.
+    /// Takes out the statement whose turn it is.
     fn next_of_shares(&mut self, room: Room, overdue_after: Option<Duration>) -> Option<Parked> {
         let turn = Turn { now: self.now, workers: self.workers.count(), room, overdue_after };
         self.shares.next(&self.settings.shares, &turn)
@@ -208,7 +208,7 @@ impl Engine {
         self.scheduler.enqueue(parked.since, parked.client, parked.lane, Need::Any, standing);
     }
 
-    /// Whether the newest of a share may go first.
+    /// Says whether the newest of a share may go first.
     pub(crate) fn newest_of_share_may_go_first(&self) -> bool {
         self.settings.newest_of_share_may_go_first() && self.shares_are_on()
     }
@@ -231,7 +231,8 @@ impl Engine {
         self.scheduler.waiting_of(class) + self.shares.waiting(class)
     }
 
-    /// Whether work of a client's user waits for the user to use fewer backends, or waits here for its turn behind that, as this has to.
+    /// Says whether a client's new work has to wait: its user has to use fewer backends first, or other work of the user waits
+    /// here for its turn behind that.
     fn is_held_up(&self, key: ClientKey) -> bool {
         let identity = self.clients[key].identity.filter(|_| self.shares.holds_any());
         identity.is_some_and(|identity| {

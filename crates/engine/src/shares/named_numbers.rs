@@ -40,7 +40,7 @@ impl NamedNumbers {
         Ok(numbers)
     }
 
-    /// Whether there is no number for anybody.
+    /// Says whether there is no number for anybody.
     pub fn is_empty(&self) -> bool {
         self.named.is_empty() && self.others.is_none()
     }

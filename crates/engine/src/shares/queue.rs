@@ -1,4 +1,4 @@
-//! What of a flow waits for its share.
+//! A flow's statements that wait for their share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(super) enum End {
     Newest,
 }
 
-/// What decides who goes next, beside what each has had.
+/// The facts that decide who goes next, beside how much each has had.
 #[derive(Clone, Copy)]
 pub(crate) struct Turn {
     pub(crate) now: Instant,
@@ -59,7 +59,7 @@ pub(crate) struct Turn {
     pub(crate) overdue_after: Option<Duration>,
 }
 
-/// Whether there is room for one more statement of each class.
+/// Says of each class whether there is room for one more statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) short: bool,
@@ -110,7 +110,7 @@ impl Queue {
         Ends { first: self.oldest().map(waiting), last: self.newest().map(waiting) }
     }
 
-    /// Who of it goes next, and from which end.
+    /// Returns the flow's next statement, and the end of the queue that it stands at.
     pub(super) fn next(&self, turn: &Turn) -> Option<(End, &Parked)> {
         let oldest = self.oldest()?;
         let newest_first = turn.overdue_after.is_some() && self.order.is_newest_first(turn.now);

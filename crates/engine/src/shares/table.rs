@@ -1,4 +1,4 @@
-//! Who waits for a share, and what each has had.
+//! The statements that wait for a share, and how much each user or schema has had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,16 +17,16 @@ use crate::ids::{ClientKey, Key};
 use crate::scheduler::{Class, Lane, Standing};
 use crate::steps;
 
-/// What a user or schema is called: bytes, which need not be UTF-8.
+/// The name of a user or schema: bytes, which need not be UTF-8.
 pub(crate) type Name = Rc<[u8]>;
 
-/// What tells clients apart here; what nothing depends on is left out.
+/// The properties that tell clients apart here. A property that no setting depends on is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Flow {
     pub(crate) user: Name,
     pub(crate) schema: Option<Name>,
     pub(crate) address: Option<IpAddr>,
-    /// What waits for long ones to end is in nobody's way but theirs.
+    /// The class of its statements. Those that wait for long ones to end are in the way of long ones alone.
     pub(crate) class: Class,
 }
 
@@ -46,17 +46,17 @@ enum State {
 /// How far a statement under way is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// It waits with the scheduler, or runs without having been said to.
+    /// The statement waits with the scheduler, or runs and has not been reported.
     Queued,
-    /// It waits there, and takes up room.
+    /// The statement waits with the scheduler, and takes up room there.
     TakesRoom,
     Started(Instant),
 }
 
-/// What a user or schema has had of the server.
+/// A user's or schema's consumption of the server.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
-    /// Server time by weight: whoever has the least is next.
+    /// Server time by weight: the user or schema with the least is next.
     had: u64,
     /// Of a statement, in microseconds: what the next one is charged until it is known.
     average: u64,
@@ -79,7 +79,7 @@ pub(crate) struct Shares {
     pub(super) ages: Ages,
     /// Gates that may be open, at which somebody may stand.
     pub(super) opened: BTreeSet<Gate>,
-    /// Those whose newest go first, until then.
+    /// Users or schemas whose newest go first, and until when.
     newest: Times,
     /// The latest turn, by which all stand where they do.
     pub(super) turn: Turn,
@@ -96,10 +96,11 @@ pub(crate) struct Shares {
     pub(super) underway: BTreeMap<Gate, u32>,
     /// Users whose new work waits until they use fewer backends.
     pub(super) held_up: HeldUp,
-    /// Those that have been found to be so while dispatching: they are not let go on in the same round, or it would not end.
+    /// Users that were found to be held up while dispatching: they are not let go on in the same round, or it would not end.
     pub(super) held_up_now: BTreeSet<Name>,
     pub(super) crowding: Crowding,
-    /// What the one that went last had had: who comes back after a pause begins here, and not with what it has saved up.
+    /// How much the one that went last had had. A user who comes back after a pause begins here, and not with the time that he
+    /// has saved up.
     clock: u64,
     /// Statements parked or under way of all users or schemas, and of how many these are.
     active: u64,
@@ -186,7 +187,7 @@ impl Shares {
         }
     }
 
-    /// Those who decide whose turn it is have other settings than before.
+    /// Takes in new settings for the order of turns.
     pub(crate) fn settings_changed(&mut self) {
         self.changed = true;
     }
@@ -206,7 +207,8 @@ impl Shares {
         }
     }
 
-    /// The flow whose turn it is, and what its user or schema has had. Those that are stopped stand apart from now on.
+    /// Returns the flow whose turn it is, and how much its user or schema has had. Flows that are stopped stand apart from now
+    /// on.
     fn first(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<(u64, Rc<Flow>)> {
         loop {
             self.let_through();
@@ -257,8 +259,8 @@ impl Shares {
         &mut self.tickets[slot]
     }
 
-    /// The statement whose turn it is, of a flow that may have one more, where there is room for one of its class, or where none of its
-    /// flow has been handed on: those that have may be waiting for a backend of theirs alone.
+    /// Returns the statement whose turn it is, of a flow that may have one more. There has to be room for one of its class, or
+    /// none of its flow has been handed on: those handed on may be waiting for a backend of their user's alone.
     pub(crate) fn next(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<Parked> {
         self.follow(settings, turn);
         let (had, flow) = self.first(settings, turn)?;
@@ -325,7 +327,7 @@ impl Shares {
         }
     }
 
-    /// Whether any user's newest go first now.
+    /// Says whether any user's newest go first now.
     pub(crate) fn is_newest_first(&self, now: Instant) -> bool {
         self.newest.latest().is_some_and(|until| now < until)
     }
@@ -400,12 +402,12 @@ impl Shares {
         self.ages.oldest_held_up().map(|(arrival, client)| (client, arrival.since))
     }
 
-    /// Whether any statement is parked.
+    /// Says whether any statement is parked.
     pub(super) fn holds_any(&self) -> bool {
         !self.flows.is_empty()
     }
 
-    /// Whether statements of a user are parked.
+    /// Says whether statements of a user are parked.
     pub(super) fn has_parked(&self, user: &[u8]) -> bool {
         self.ages.oldest_of(user).is_some()
     }
@@ -420,12 +422,12 @@ impl Shares {
         self.ages.latest(class)
     }
 
-    /// Whose statement a client's is, where it counts here.
+    /// Returns the flow of a client's statement, where it counts here.
     pub(super) fn flow_of_ticket(&self, client: ClientKey) -> Option<&Flow> {
         self.tickets.get(client.slot()).and_then(Option::as_ref).map(|ticket| &*ticket.flow)
     }
 
-    /// Whether there is much less of this user's than of others'.
+    /// Says whether there is much less of this user's work than of others'.
     pub(super) fn is_light_user(&self, name: &[u8]) -> bool {
         let active = self.meters.get(name).map_or(0, |meter| u64::from(meter.active));
         crowding::is_light(active, self.active, self.active_users)
@@ -444,7 +446,7 @@ impl Ticket {
     }
 }
 
-/// What a user or schema has had, as far as the order of turns goes by that.
+/// Returns how much a user or schema has had, as far as the order of turns goes by that.
 pub(super) fn had_of(by: FairShare, meters: &BTreeMap<Name, Meter>, name: &[u8]) -> u64 {
     match by {
         FairShare::Off => 0,
@@ -454,7 +456,8 @@ pub(super) fn had_of(by: FairShare, meters: &BTreeMap<Name, Meter>, name: &[u8])
     }
 }
 
-/// What so many microseconds of the server count for a user or schema: at least one, so that nobody works for nothing.
+/// Returns how much so many microseconds of the server count for a user or schema: at least one, so that nobody works for
+/// nothing.
 fn by_weight(settings: &SharesSettings, name: &[u8], micros: u64, light: bool) -> u64 {
     let weight = u64::from(settings.fair_weights.of_bytes(name).unwrap_or(1));
     micros.max(1) * MICROSECOND / (weight * if light { LIGHT_WEIGHT } else { 1 })

@@ -1,4 +1,4 @@
-//! What the server's own code leads to, and what definitions add to that.
+//! The reach of the server's own code, and what definitions add to that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -67,7 +67,7 @@ impl Default for Base {
 }
 
 impl Base {
-    /// What the server has.
+    /// Makes a base of the server's pieces.
     pub(super) fn new(objects: impl IntoIterator<Item = Object>) -> Self {
         let mut numbers = Numbers::default();
         let (mut pieces, mut names, mut schemas) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -100,7 +100,7 @@ impl Base {
         base
     }
 
-    /// What leads to more, or to something else, with these pieces beside those of the server.
+    /// Returns the names that lead to more, or to something else, with these pieces beside those of the server.
     pub(super) fn reached_with(&self, changes: Vec<&Object>) -> Reached {
         let mut making = Making::over(self, changes);
         let of_changes = self.pieces.len()..self.pieces.len() + making.changes.len();
@@ -177,7 +177,7 @@ fn number(place: usize) -> u32 {
     u32::try_from(place).expect("the answers that they were in have a few MiB")
 }
 
-/// What is reached, while it is found out: by the pieces of a base, and by changes, whose places are behind those.
+/// A reach while it is found out: by the pieces of a base, and by changes, whose places are behind those.
 struct Making<'a> {
     base: &'a Base,
     changes: Vec<&'a Object>,

@@ -14,13 +14,13 @@ use super::{Hidden, Known, Names, Object, SYS, is_sys};
 use crate::request::Statement;
 use crate::steps;
 
-/// What stands before a schema's name that is written as its folder is (`MYSQL50_TABLE_NAME_PREFIX` in both servers' `sql_table.h`).
+/// The prefix of a schema's name that is written as its folder is (`MYSQL50_TABLE_NAME_PREFIX` in both servers' `sql_table.h`).
 const AS_A_FOLDER: &[u8] = b"#mysql50#";
 
-/// What a statement may mean by a name without a schema.
+/// The meaning of a name without a schema in a statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scope<'a> {
-    /// What is in the session's default schema, or in the one in which the statement was prepared.
+    /// A name in the session's default schema, or in the one in which the statement was prepared.
     In([Option<&'a [u8]>; 2]),
     /// Nobody knows where it was prepared.
     Anywhere,
@@ -64,7 +64,8 @@ impl Library {
         found.map(|schema| &**schema)
     }
 
-    /// Whether the library is the same with these pieces of code and without: they do nothing, nor does anything that they may name.
+    /// Says whether the library is the same with these pieces of code and without: they do nothing, nor does anything that they
+    /// may name.
     pub(super) fn is_the_same_without(&self, objects: &[Object]) -> bool {
         let leads_on =
             |name: &[u8]| self.relations().get(name).is_some() || self.routines().get(name).is_some();
@@ -74,7 +75,7 @@ impl Library {
         })
     }
 
-    /// What a statement of this text may do by stored code. `writes`: it may write to tables.
+    /// Returns the possible effects of a statement of this text by stored code. `writes`: true if it may write to tables.
     pub(crate) fn hidden(&self, text: &[u8], mode: LexMode, writes: bool, scope: Scope<'_>) -> Hidden {
         self.hidden_by(writes, scope, |add| {
             // On most servers there is no such code, and looking for one word is much less than cutting the text into all.
@@ -127,23 +128,23 @@ impl Library {
         self.hidden(text, *mode, Statement::of_text(text, *mode).may_write(), Scope::Anywhere)
     }
 
-    /// Whether a name leads to something.
+    /// Says whether a name leads to something.
     pub(super) fn has(&self, name: &[u8]) -> bool {
         self.relations().get(name).is_some()
     }
 
-    /// What statements may do by any name.
+    /// Returns the possible effects of statements by any name.
     pub(super) fn any(&self) -> CodeEffects {
         self.base.reached.any | self.over.any
     }
 
-    /// Whether some name leads to what no report tells of, and did not before.
+    /// Says whether some name leads to effects that no report tells of, and did not before.
     pub(super) fn hides_more_than(&self, before: &Self) -> bool {
         let before = before.relations();
         self.relations().beside(before).any(|(name, places)| places.hides_more_than(before.get(name)))
     }
 
-    /// What statements may do by names that lead to more here than in `before`.
+    /// Returns the possible effects of statements by names that lead to more here than in `before`.
     pub(super) fn beyond(&self, before: &Self) -> CodeEffects {
         let before = before.relations();
         let more = self.relations().beside(before).filter(|(name, places)| before.get(name) != Some(*places));

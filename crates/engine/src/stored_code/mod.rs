@@ -1,4 +1,5 @@
-//! What code that is stored on the server may do behind a statement's text: triggers, functions that views call, defaults of columns.
+//! Finds the effects of code that is stored on the server behind a statement's text: triggers, functions that views call,
+//! defaults of columns.
 //!
 //! The service account reads it ([`questions`]), and reads it again where the server's counts of definitions change ([`watch`]).
 //! [`Library`] says which tables and views lead to code that does more than read and write tables; a statement that names none of
@@ -24,10 +25,10 @@ use crate::workers::Workers;
 pub(crate) use base::Base;
 pub(crate) use library::{Library, Scope};
 
-/// The schema whose objects are the servers' own. They are not read: what they do is known.
+/// The schema whose objects are the servers' own. They are not read: their effects are known.
 const SYS: &[u8] = b"sys";
 
-/// Whether a session is in that schema.
+/// Says whether a session is in that schema.
 pub(crate) fn is_sys(schema: Option<&[u8]>) -> bool {
     schema.is_some_and(|schema| schema.eq_ignore_ascii_case(SYS))
 }
@@ -68,7 +69,7 @@ pub(crate) struct Object {
     pub(crate) defaults: Vec<Box<[u8]>>,
 }
 
-/// What of the server's code could be read.
+/// Says how much of the server's code could be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) routines: bool,
@@ -98,7 +99,7 @@ impl Names {
     }
 }
 
-/// What a text defines that stored code can be in.
+/// A definition in a text that stored code can be in.
 #[derive(Debug)]
 pub(crate) enum Defined {
     Nothing,
@@ -123,7 +124,7 @@ impl Defined {
     }
 }
 
-/// What each execution of a large prepared text would look for in it.
+/// The findings in a large prepared text that each execution would look for in it.
 #[derive(Debug)]
 pub(crate) struct LargeDefinition {
     pub(crate) names: Option<Names>,
@@ -136,7 +137,7 @@ impl LargeDefinition {
     }
 }
 
-/// What a statement may have done through stored code.
+/// The possible effects of a statement through stored code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hidden {
     /// By code that is known.
@@ -151,12 +152,12 @@ impl Hidden {
     /// Of what nobody has looked into.
     pub(crate) const WORST: Self = Self { effects: CodeEffects::ALL, certain: false };
 
-    /// Whether it may have changed the session.
+    /// Says whether the statement may have changed the session.
     pub(crate) fn may_change_session(self) -> bool {
         !self.certain || self.effects.changes_session()
     }
 
-    /// Whether it has changed the session for all that is known, and the server does not say how.
+    /// Says whether the statement has changed the session for all that is known, and the server does not say how.
     pub(crate) fn is_silent(self) -> bool {
         self.effects.contains(CodeEffects::SILENT)
     }
@@ -197,7 +198,7 @@ struct State {
     unknown: Unknown,
     last_change: u64,
     library: Arc<Library>,
-    /// What statements may do that were sent with the library before it in mind.
+    /// The possible effects of statements that were sent by the library before this one.
     beyond: CodeEffects,
 }
 
@@ -214,7 +215,7 @@ struct Unknown {
     begun: u64,
     /// So many of them had begun when it was read what the server has now, and were over.
     read: u64,
-    /// Likewise of the reading that is under way.
+    /// The same number for the reading that is under way.
     in_reading: Option<u64>,
 }
 
@@ -282,8 +283,8 @@ impl SharedCode {
         state.changes.iter().filter(|(_, change)| change.ended).map(|(&number, _)| number).collect()
     }
 
-    /// The server has been read. Whether some name leads to what no report tells of, and did not for all that was known: whoever has
-    /// named it may have left something.
+    /// Takes in a reading of the server. True where some name leads to effects that no report tells of, and did not for all that
+    /// was known: a client that has named it may have left something.
     pub(crate) fn take(&self, read: Base, known: Known, covered: &[u64]) -> bool {
         let mut state = self.state();
         let before = Arc::clone(&state.library);
@@ -297,7 +298,7 @@ impl SharedCode {
         state.library.hides_more_than(&before)
     }
 
-    /// It is not known any more, or not yet, what the server has.
+    /// Forgets the library: the server's code is not known any more, or not yet.
     pub(crate) fn forget(&self) {
         let mut state = self.state();
         state.known = Known::default();

@@ -10,12 +10,12 @@ use sql::{CodeEffects, CodeKind, LexMode, StoredCode, folded_name, stored_code};
 use super::{Base, Known, Object, Runs};
 use crate::backend::kept::{Row, each_row_of, sum_of_counters};
 
-/// What is asked of stored code, in this order.
+/// The questions about stored code, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CodeQuestion {
     /// How many definitions there have been.
     Counts,
-    /// What the service account may see.
+    /// The rights of the service account.
     Rights,
     Routines,
     Triggers,
@@ -31,7 +31,7 @@ macro_rules! mariadb {
     };
 }
 
-/// Likewise, in milliseconds.
+/// The same on MySQL, which takes the time in milliseconds.
 macro_rules! mysql {
     ($text:expr) => {
         concat!("SELECT /*+ MAX_EXECUTION_TIME(2000) */ ", $text)
@@ -90,7 +90,7 @@ macro_rules! of_others {
     };
 }
 
-/// What has no body that can be read is of another language than SQL. Packages have their routines in their bodies.
+/// Routines without a readable body are of another language than SQL. Packages have their routines in their bodies.
 macro_rules! proc_routines {
     () => {
         concat!(
@@ -152,7 +152,7 @@ impl CodeQuestion {
         })
     }
 
-    /// What is asked next.
+    /// Returns the next question.
     pub(crate) fn next(self) -> Option<Self> {
         match self {
             Self::Counts => Some(Self::Rights),
@@ -205,7 +205,7 @@ impl CodeQuestion {
     }
 }
 
-/// What the service account may see by its rights on everything.
+/// The rights of the service account on everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
     select: bool,
@@ -226,7 +226,7 @@ impl Rights {
         }
     }
 
-    /// Whether all is shown that a question asks for. `mysql.proc` refuses those who may not read it.
+    /// Says whether the server shows all that a question asks for. `mysql.proc` refuses accounts that may not read it.
     pub(crate) fn allow(self, question: CodeQuestion, is_mariadb: bool, major_version: u32) -> bool {
         match question {
             CodeQuestion::Counts | CodeQuestion::Rights => true,
@@ -246,7 +246,7 @@ pub struct CodeAnswers {
     pub(super) mode: LexMode,
 }
 
-/// What has been read of them.
+/// The code that has been read.
 #[derive(Debug)]
 pub struct ReadCode(pub(super) Base);
 

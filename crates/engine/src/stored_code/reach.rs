@@ -1,10 +1,10 @@
-//! What names lead to, in which schema.
+//! The reach of names, in each schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sql::CodeEffects;
 
-/// What is reached by a name.
+/// The reach of a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
     pub(super) reads: CodeEffects,
@@ -24,14 +24,14 @@ impl Reach {
         Self { reads: self.reads | other.reads, writes: self.writes | other.writes }
     }
 
-    /// Whether reads, or writes, may do here what no report tells of, and may not there.
+    /// Says whether reads, or writes, may have effects here that no report tells of, and may not there.
     fn hides_more_than(self, other: Self) -> bool {
         let silent = |effects: CodeEffects| effects.contains(CodeEffects::SILENT);
         silent(self.reads) && !silent(other.reads) || silent(self.writes) && !silent(other.writes)
     }
 }
 
-/// What is reached by one name in different schemas.
+/// The reach of one name in different schemas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
     /// Whichever is meant.
@@ -83,18 +83,18 @@ impl Places {
 
 pub(super) type ByName = BTreeMap<Box<[u8]>, Places>;
 
-/// What names lead to.
+/// The reach of all names.
 #[derive(Debug, Default)]
 pub(super) struct Reached {
-    /// What statements, and other code, reach by naming it.
+    /// The reach of each relation that a statement, or other code, names.
     pub(super) relations: ByName,
-    /// What code reaches besides by calling it.
+    /// Beside these, the reach of each routine that code calls.
     pub(super) routines: ByName,
     /// In which there is some relation.
     pub(super) schemas: BTreeSet<Box<[u8]>>,
     /// Some routine may change the session.
     pub(super) routines_change: bool,
-    /// What all relations do.
+    /// The effects of all relations together.
     pub(super) any: CodeEffects,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Layers<'a> {
         self.over_and(Some(self.base))
     }
 
-    /// Those that may lead to what they do not lead to in others. Where both have one base, that is what lies over it.
+    /// Returns the names that may lead to more than in others. Where both have one base, these are the names that lie over it.
     pub(super) fn beside(self, others: Layers<'_>) -> impl Iterator<Item = (&'a [u8], &'a Places)> {
         self.over_and(Some(self.base).filter(|base| !std::ptr::eq(*base, others.base)))
     }

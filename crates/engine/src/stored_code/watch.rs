@@ -42,7 +42,7 @@ const PAUSE_OF_REFUSAL: Duration = Duration::from_secs(60);
 const REFUSALS: [u16; 14] =
     [1044, 1142, 1143, 1227, 1370, 1064, 1046, 1049, 1054, 1146, 1305, 1050, 1304, 1359];
 
-/// What a worker knows of stored code; one of them reads it.
+/// A worker's knowledge of stored code; one of the workers reads it.
 #[derive(Debug)]
 pub(crate) struct Watch {
     /// When the server is asked for its counts next.
@@ -51,15 +51,15 @@ pub(crate) struct Watch {
     counts: Option<[Vec<u8>; 2]>,
     /// When it may be read next.
     not_before: Instant,
-    /// It is to be read then.
+    /// The time of the next reading.
     due: Option<Instant>,
     /// Once more, after how long.
     again: Option<(Instant, Duration)>,
     reading: Option<Reading>,
-    /// It has been said that not all can be read.
+    /// True once a log line has said that not all can be read.
     said: bool,
     readings: u64,
-    /// What all know, as of this number; the only part that other workers have.
+    /// The library that all workers know, as of this number; other workers have this part alone.
     library: Arc<Library>,
     version: u64,
 }
@@ -71,13 +71,13 @@ struct Reading {
     question: CodeQuestion,
     rights: Rights,
     known: Known,
-    /// What the server has said to its end.
+    /// The answers that the server has given to their end.
     answers: Vec<(CodeQuestion, Vec<u8>)>,
     /// All is there, and is looked through.
     task: Option<u64>,
     /// Definitions that went through here and were over when it began.
     covered: Vec<u64>,
-    /// What the server said against it.
+    /// The server's reason for a refusal.
     refusal: Option<String>,
 }
 
@@ -125,14 +125,14 @@ impl Watch {
         }
     }
 
-    /// Whether it is to be read now.
+    /// Says whether a reading is due now.
     fn is_due(&self, now: Instant) -> bool {
         self.due.is_some_and(|due| due <= now) && self.not_before <= now
     }
 }
 
 impl Engine {
-    /// What is to be asked of stored code now; one worker asks for all.
+    /// Returns the question to ask of stored code now; one worker asks for all.
     pub(crate) fn next_code_question(&self) -> Option<CodeQuestion> {
         if self.worker != 0 {
             return None;
@@ -350,12 +350,13 @@ impl Engine {
         }
     }
 
-    /// Whether code with these effects leaves the session with another role, which no reset undoes: in MariaDB the role goes with the code.
+    /// Says whether code with these effects leaves the session with another role, which no reset undoes: in MariaDB the role goes
+    /// with the code.
     pub(crate) fn takes_roles(&self, effects: CodeEffects) -> bool {
         effects.contains(CodeEffects::ROLE) && self.facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
     }
 
-    /// What an EXECUTE executes, where the client is not pinned for it anyway.
+    /// Returns the text that an EXECUTE executes, where the client is not pinned for it anyway.
     fn text_by_name<'a>(&'a self, key: ClientKey, request: &'a Request) -> Option<&'a PreparedText> {
         match request.holding.as_deref()? {
             Holding::ExecutesHarmless(text) => Some(text),
@@ -364,7 +365,7 @@ impl Engine {
         }
     }
 
-    /// What has been found out about a large text that is executed by its number.
+    /// Returns the findings about a large text that is executed by its number.
     fn large_definition<'a>(&'a self, request: &'a Request) -> Option<&'a LargeDefinition> {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
         self.definitions.get(about.definition).template.large.as_deref()
@@ -457,7 +458,7 @@ impl Engine {
         }
     }
 
-    /// Whether a statement that has failed may have changed its session by stored code.
+    /// Says whether a statement that has failed may have changed its session by stored code.
     pub(crate) fn may_have_changed_session(&self, client: ClientKey, request: &Request) -> bool {
         let statement = &request.statement;
         // Of others nobody knows what is left, or what the server has yet to say of it.
@@ -466,7 +467,7 @@ impl Engine {
         !plain || request.hidden.may_change_session() || self.is_in_unreported_schema(client)
     }
 
-    /// What there is to see of it from outside.
+    /// Returns the view of stored code from outside.
     pub(crate) fn stored_code_view(&self) -> StoredCodeView {
         if self.worker != 0 {
             return StoredCodeView::default();

@@ -1,4 +1,4 @@
-//! What workers tell each other. Everything else they have in common is in [`crate::Workers`].
+//! Messages between workers. Everything else they have in common is in [`crate::Workers`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use crate::accounts::{Account, IdentityKey};
 use crate::ids::ClientRef;
 use crate::learned::lock_waits::LockWaits;
 
-/// A message from one worker of a pool to another. Carried by whoever runs the engines, in the order in which they were
-/// written.
+/// A message from one worker of a pool to another. The program around the engines carries messages in the order in which they
+/// were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Letter {
     /// Look at what is shared: a permit is free, or somebody needs a backend.
@@ -18,15 +18,15 @@ pub enum Letter {
     Kill(Kill),
     /// The answer to that.
     Killed(Killed),
-    /// Somebody has logged in: whoever else is that account goes on by what that proved.
+    /// A client has logged in. Clients of the same account on other workers go on by the proof.
     Proved(Proved),
-    /// Who waits for whose locks, as the server has just said.
+    /// The lock waits that the server has just told of.
     LockWaits(Arc<LockWaits>),
     /// Which of the sender's clients hold them: threads of the server, with the clients' ids.
     LockHolders(Arc<[(u32, u32)]>),
     /// The server has no room for a prepared statement of the sender's: some are to be closed.
     MakeRoom {
-        /// Who asks.
+        /// The worker that asks.
         from: usize,
     },
     /// That has been done.
@@ -37,7 +37,7 @@ pub enum Letter {
     CodeFound,
 }
 
-/// What a login has proved.
+/// The proof of a login.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proved {
     /// The name that was given, and the account's user and host.
@@ -59,13 +59,13 @@ pub struct Kill {
     pub(crate) from: usize,
     /// The killer, who is that worker's client.
     pub(crate) killer: ClientRef,
-    /// Whom it is about.
+    /// The id of the client to be killed.
     pub(crate) victim: u32,
     pub(crate) query_only: bool,
     pub(crate) rights: Rights,
 }
 
-/// What became of a [`Kill`].
+/// The outcome of a [`Kill`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Killed {
     pub(crate) killer: ClientRef,
@@ -73,7 +73,7 @@ pub struct Killed {
     pub(crate) outcome: Outcome,
 }
 
-/// What there is to say to the killer.
+/// The answer for the killer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
@@ -85,7 +85,7 @@ pub(crate) enum Outcome {
     OfServer(Ending),
 }
 
-/// What to ask the server for.
+/// The order for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) thread_id: u64,
@@ -100,7 +100,7 @@ impl Ending {
     }
 }
 
-/// Whose connections a client may kill.
+/// The connections that a client may kill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     /// Everybody's: SUPER or CONNECTION ADMIN.

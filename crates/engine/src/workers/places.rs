@@ -1,4 +1,4 @@
-//! Who may have how many backends: `max_backends` for all workers together, or what the server allows, or as many as it takes.
+//! Places for backends: `max_backends` for all workers together, or what the server allows, or as many as it takes.
 //!
 //! A place is the right to one backend, open or being opened. Where all are taken, a worker that lacks one says so, and
 //! another closes a backend of its own and grants it the place.
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-/// What the workers of one pool know about places for backends.
+/// The places for backends that the workers of one pool share.
 #[derive(Debug)]
 pub(crate) struct Places {
     /// How many there may be at most.
@@ -28,10 +28,10 @@ pub(crate) struct Places {
 /// So many where no number is given, until the server has been asked, which fits the servers' default of 151 connections.
 pub(crate) const FIRST: u32 = 128;
 
-/// What concerns one worker.
+/// One worker's part.
 #[derive(Debug, Default)]
 struct Seat {
-    /// It has statements and may not open a backend for them: as many as may be are open.
+    /// True if the worker has statements and may not open a backend for them: as many as may be are open.
     lacks: AtomicBool,
     /// Since when its statements have waited for a backend: microseconds of the workers' clocks, and one more; 0 where none does.
     waits: AtomicU64,
@@ -44,11 +44,11 @@ struct Seat {
 /// How a worker came by a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// It was free.
+    /// The place was free.
     Free,
     /// Another worker has closed a backend for it, a moment ago: the server may not know yet.
     Granted,
-    /// It was that of an idle backend, which changes its account.
+    /// The place was that of an idle backend, which changes its account.
     Changed,
 }
 
@@ -86,13 +86,13 @@ impl Places {
         self.most.store(most, SeqCst);
     }
 
-    /// Whether there are more than there may be: the server, or its other users, want some back.
+    /// Says whether there are more backends than there may be: the server, or its other users, want some back.
     pub(crate) fn are_too_many(&self) -> bool {
         let granted = || self.seats.iter().map(|seat| seat.granted.load(SeqCst)).sum::<u32>();
         self.taken() > self.limit() && self.taken() > self.limit().saturating_add(granted())
     }
 
-    /// Whether the server has refused one lately.
+    /// Says whether the server has refused a backend lately.
     pub(crate) fn server_is_full(&self) -> bool {
         self.room.load(SeqCst) != u32::MAX
     }
@@ -117,14 +117,14 @@ impl Places {
         self.taken.fetch_update(SeqCst, SeqCst, |taken| (taken < limit).then(|| taken + 1)).is_ok()
     }
 
-    /// Gives a place back: to whoever comes first.
+    /// Gives a place back; the first worker to come takes it.
     pub(crate) fn give(&self, worker: usize) {
         let before = self.taken.fetch_sub(1, SeqCst);
         self.seats[worker].backends.fetch_sub(1, SeqCst);
         debug_assert!(before > 0, "a backend is closed once");
     }
 
-    /// The server has refused a backend, whose place has been given back. True where none stands.
+    /// Notes that the server has refused a backend, whose place has been given back. True where no backend stands.
     pub(crate) fn refused(&self, now: Instant) -> bool {
         let taken = self.taken.load(SeqCst);
         self.room.fetch_min(taken.max(1), SeqCst);
@@ -147,7 +147,7 @@ impl Places {
         true
     }
 
-    /// Keeps a place for a worker that lacks one. Whoever does that closes a backend of its own at once.
+    /// Keeps a place for a worker that lacks one. The granting worker closes a backend of its own at once.
     pub(crate) fn grant(&self, to: usize) {
         self.taken.fetch_add(1, SeqCst);
         self.seats[to].granted.fetch_add(1, SeqCst);
@@ -166,12 +166,12 @@ impl Places {
         self.taken.load(SeqCst)
     }
 
-    /// Whether all are taken.
+    /// Says whether all places are taken.
     pub(crate) fn are_full(&self) -> bool {
         self.taken.load(SeqCst) >= self.limit()
     }
 
-    /// Whether this worker has more backends than its even share: others may have the rest of them.
+    /// Says whether this worker has more backends than its even share: others may have the rest of them.
     pub(crate) fn has_more_than_its_share(&self, worker: usize) -> bool {
         let workers = u32::try_from(self.seats.len()).expect("made from a u32");
         self.seats[worker].backends.load(SeqCst) > self.limit() / workers
@@ -183,7 +183,7 @@ impl Places {
         lacks != seat.load(SeqCst) && seat.swap(lacks, SeqCst) != lacks && lacks
     }
 
-    /// Whether another worker needs a backend.
+    /// Says whether another worker needs a backend.
     pub(crate) fn somebody_lacks(&self, worker: usize) -> bool {
         self.others(worker).any(|(_, seat)| seat.lacks.load(SeqCst))
     }

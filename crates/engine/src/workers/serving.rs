@@ -1,4 +1,4 @@
-//! Which client each backend serves, for whoever asks about the server's threads.
+//! The client that each backend serves, for questions about the server's threads.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,13 +14,13 @@ impl Serves {
         self.0.store(client, Ordering::Relaxed);
     }
 
-    /// It serves nobody that could be named.
+    /// The backend serves nobody that could be named.
     pub(crate) fn nobody(&self) {
         self.set(0);
     }
 }
 
-/// Those of all workers.
+/// The backends of all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Serving {
     /// By the server's thread ids; those of backends that are closed end by themselves.
@@ -35,7 +35,7 @@ impl Serving {
         backends.push((thread_id, Arc::downgrade(&serves.0)));
     }
 
-    /// Whether the server's ids have come as far as this one.
+    /// Says whether the server's ids have come as far as this one.
     pub(crate) fn has_reached(&self, id: u32) -> bool {
         let backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
         backends.iter().any(|(thread_id, _)| *thread_id >= id)

@@ -1,9 +1,9 @@
 //! How many backends each user uses, on all workers together, and how many it may: `user_backends_share`.
 //!
-//! A user may use so many percent of the backends that other users do not use. So one user alone has nearly all of them, and
-//! whoever comes beside it still finds some: as much of the rest as the first has of all. That is the rule by which switches share
-//! out their memory among ports (A. Choudhury and E. Hahne, "Dynamic queue length thresholds for shared-memory packet switches",
-//! 1998): one number, which holds for two users as for twenty, and leaves nothing unused to speak of where there is one.
+//! A user may use so many percent of the backends that other users do not use. So one user alone has nearly all of them, and a
+//! second one beside it still finds some: as much of the rest as the first has of all. Switches share out their memory among
+//! ports by that rule (A. Choudhury and E. Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998): one
+//! number, which holds for two users as for twenty, and leaves nothing unused to speak of where there is one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -31,7 +31,7 @@ pub(crate) struct Users {
     names: Mutex<Names>,
 }
 
-/// What all users together do.
+/// The use by all users together.
 #[derive(Debug)]
 struct All {
     /// Backends in use, by whomever.
@@ -62,7 +62,7 @@ struct OfUser {
     waits_since: Box<[AtomicU64]>,
 }
 
-/// What one user uses.
+/// The use by one user.
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
     own: Arc<OfUser>,
@@ -92,7 +92,7 @@ impl Users {
         Self { all: Arc::new(All { backends: AtomicU32::new(0), workers }), names: Mutex::new(names) }
     }
 
-    /// What this user uses, under whatever accounts.
+    /// Returns the use by this user, under all of its accounts.
     pub(crate) fn usage_of(&self, user: &[u8]) -> Usage {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let Names { by_name, most } = &mut *names;
@@ -118,7 +118,8 @@ impl Users {
         is_new && any
     }
 
-    /// The other workers whose users may be allowed more, since backends of this one are in use no more. Once for all of these.
+    /// Returns the other workers whose users may be allowed more, since backends of this one are in use no more. Returns each
+    /// once.
     pub(crate) fn to_be_told(&self, worker: usize) -> Vec<usize> {
         let workers = &self.all.workers;
         let freed = &workers[worker].freed;
@@ -148,9 +149,9 @@ impl Usage {
         self.own.waits_since[worker].store(since.map_or(NOBODY, Instant::as_micros), SeqCst);
     }
 
-    /// Whether the user may use one more backend, for a statement on this worker that has waited since then. The first is always
-    /// allowed, and parts of one are rounded up: of fewer than ten backends 90 % keep none. Other workers on which it has waited
-    /// for longer are left one each.
+    /// Says whether the user may use one more backend, for a statement on this worker that has waited since then. The first is
+    /// always allowed, and parts of one are rounded up: of fewer than ten backends 90 % keep none. Other workers on which the
+    /// user has waited for longer are left one each.
     pub(crate) fn may_have_one_more(&self, bound: Bound, worker: usize, since: Instant) -> bool {
         let own = self.backends();
         let others = self.all.backends.load(SeqCst).saturating_sub(own);

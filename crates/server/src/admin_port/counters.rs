@@ -42,11 +42,11 @@ enum Value {
     Total(fn(&Totals) -> u64),
     Workers(fn(&WorkerView) -> u64),
     Drivers(fn(&Counters) -> u64),
-    /// What all workers have in common.
+    /// A value that all workers have in common.
     Process(fn(&Control, &Wholes) -> u64),
 }
 
-/// Those that are no totals of the engine's.
+/// Counters that are no totals of the engine's.
 const OTHERS: &[Counter] = &[
     of_drivers("Bytes_received", "Bytes received, from clients and servers.", |counters| {
         counters.bytes_received

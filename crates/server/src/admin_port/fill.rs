@@ -62,7 +62,7 @@ pub(super) fn fill(control: &Control, rows: &mut Rows<'_>) {
     fill_wholes(control, rows, &wholes);
 }
 
-/// What has to be looked at; `None` where no worker has to be asked.
+/// Returns the question for the workers; `None` where no worker has to be asked.
 fn look(rows: &Rows<'_>) -> Option<Look> {
     let people = rows.wants::<Client>()
         || rows.wants::<Process>()

@@ -136,7 +136,7 @@ impl Control {
         Ok(left)
     }
 
-    /// What changed in the configuration holds from here on.
+    /// Makes a change of the configuration hold from here on.
     fn take_effect(&self, configuration: &Configuration) -> Result<(), Refusal> {
         (self.program.log.change_level)(configuration.log_level);
         let settings = Arc::new(configuration.engine.clone());

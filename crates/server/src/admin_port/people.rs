@@ -10,7 +10,8 @@ use seam::Peer;
 
 use super::values::{digest_name, micros};
 
-/// What is known only once all clients have been seen: who is behind whom in the queues, and how many have which pin.
+/// The facts that are known only once all clients have been seen: the clients behind each other in the queues, and how many have
+/// which pin.
 #[derive(Default)]
 pub(super) struct People {
     queued: Vec<(Place, Queued)>,
@@ -143,7 +144,7 @@ fn process(view: &ClientView) -> Process {
     }
 }
 
-/// What a client is doing, for people.
+/// Returns a client's state, for people.
 fn state(view: &ClientView) -> String {
     let pins: Vec<_> = view.pins.names().collect();
     match (view.state, view.queue) {

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What workers answer to one question, as it comes.
 pub(crate) struct Answers {
     answers: Receiver<Answer>,
-    /// Those that have not said everything.
+    /// Workers that have not said everything.
     left: BTreeSet<usize>,
 }
 

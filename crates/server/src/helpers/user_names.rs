@@ -1,7 +1,7 @@
 //! The names of this machine's users, for clients that come by Unix sockets.
 //!
-//! Those of the system's list are found at once. The others (LDAP and the like) are asked for with `getent`, on a thread of its own:
-//! whoever answers that may be slow, or not there, and passwords and handshakes are not to wait for it.
+//! Users on the system's list are found at once. The others (LDAP and the like) are asked for with `getent`, on a thread of its
+//! own: the directory that answers may be slow, or not there, and passwords and handshakes are not to wait for it.
 
 use std::collections::VecDeque;
 use std::io::Read as _;
@@ -23,7 +23,7 @@ pub(super) struct Unlisted {
 /// Finds the name of a user, for as long as somebody waits for it.
 pub(super) type LookUp = fn(uid: u32, is_wanted: &dyn Fn() -> bool) -> Option<Vec<u8>>;
 
-/// Whether `getent` has ended is looked at this often; it takes some milliseconds itself.
+/// The time between two looks for the end of `getent`, which takes some milliseconds itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Starts the thread, which ends with the last of the senders.
@@ -65,14 +65,14 @@ pub(super) fn listed(uid: u32) -> Option<Vec<u8>> {
     name_in(&std::fs::read("/etc/passwd").unwrap_or_default(), uid)
 }
 
-/// What `getent` says.
+/// Returns the answer of `getent`.
 pub(super) fn ask_system(uid: u32, is_wanted: &dyn Fn() -> bool) -> Option<Vec<u8>> {
     let mut command = Command::new("getent");
     command.args(["passwd", &uid.to_string()]);
     name_in(&output_of(&mut command, is_wanted)?, uid)
 }
 
-/// What a program prints, which is ended when nobody wants it any more.
+/// Returns the output of a program, which is ended when nobody wants it any more.
 fn output_of(command: &mut Command, is_wanted: &dyn Fn() -> bool) -> Option<Vec<u8>> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     while let Ok(None) = child.try_wait() {

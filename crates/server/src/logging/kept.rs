@@ -14,10 +14,10 @@ use tracing_subscriber::layer::Context;
 /// How many are kept: some hundred kilobytes.
 const KEPT: usize = 1000;
 
-/// The target of lines that are kept by whoever writes them, with more than the line says.
+/// The target of lines that their writer keeps, with more than the line says.
 pub(super) const KEPT_ALREADY: &str = "event";
 
-/// What has been logged lately; all clones are the same.
+/// The lines that were logged lately; all clones are the same.
 #[derive(Clone, Default)]
 pub(crate) struct Kept(Arc<Mutex<Ring>>);
 

@@ -90,7 +90,7 @@ impl Shared {
     fn write_all_to(&self, mut out: impl Write) {
         loop {
             let line = self.next();
-            // Whoever has closed the stream wants to hear nothing.
+            // A reader that has closed the stream wants to hear nothing.
             let _ = out.write_all(&line);
         }
     }

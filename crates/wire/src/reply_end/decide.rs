@@ -1,4 +1,4 @@
-//! What the packets that decide something mean, and what the client gets in their place.
+//! Decides what a client gets in the place of the packets that decide something.
 
 use super::outlet::{Front, Outlet};
 use super::{Expect, Middle, ReplyEvent, ReplyReader, ReplySink, Stage, prepared_definitions};
@@ -232,7 +232,7 @@ impl ReplyReader {
         self.stage = if more { Stage::Head } else { Stage::Done };
     }
 
-    /// Whether a result set's only end packet announces a cursor: see the module's documentation.
+    /// Says whether a result set's only end packet announces a cursor: see the module's documentation.
     fn opens_cursor(&self, status: StatusFlags) -> bool {
         self.options.may_open_cursor
             && status.contains(StatusFlags::CURSOR_EXISTS)
@@ -389,8 +389,8 @@ impl End<'_> {
     }
 }
 
-/// Whether an OK is the head of a prepare's reply. One with changes of the session is as long, or longer: in the place of the filler it
-/// has the kind of the first change, which is 0 for variables, whose name and value never fit.
+/// Says whether an OK is the head of a prepare's reply. One with changes of the session is as long, or longer: in the place of
+/// the filler it has the kind of the first change, which is 0 for variables, whose name and value never fit.
 fn is_prepared_head(payload: &[u8]) -> bool {
     const FILLER: usize = 9; // behind the header, four bytes for the statement, two each for columns and parameters
     // A byte follows where the server may leave out definitions (CLIENT_OPTIONAL_RESULTSET_METADATA).

@@ -1,7 +1,7 @@
-//! Whether one limit is better than another, by measurements in pairs.
+//! Finds out whether one limit is better than another, by measurements in pairs.
 
-/// What a limit is worth: a step up has to bring so much of what it would where each permit counts in full, a step down may cost so
-/// much of it. Between the two nothing moves.
+/// The worth of a limit: a step up has to bring so much of the gain that it would bring where each permit counts in full, a step
+/// down may cost so much of it. Between the two nothing moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Worth {
     /// With a tenth more, 0.4 % more work is worth it. Where a limit comes to rest by that, 2 to 4 % are left of what none would bring.
@@ -20,9 +20,10 @@ impl Worth {
     }
 }
 
-/// A difference so far beyond what counts needs no more than two measurements that agree (a natural logarithm). Twice of it
-/// needs no more than one where the limit is to be the smaller one: what is given up by mistake is tried again, while a
-/// server that drowns needs help soon. Four times of it needs one in any case. On a machine whose own speed varies by as much, it has to be [`BEYOND_NOISE`] times that.
+/// A difference so far beyond the least that counts needs no more than two measurements that agree (a natural logarithm). Twice
+/// of it needs no more than one where the limit is to be the smaller one: a limit that was lowered by mistake is tried again,
+/// while a server that drowns needs help soon. Four times of it needs one in any case. On a machine whose own speed varies by as
+/// much, it has to be [`BEYOND_NOISE`] times that.
 const PLAIN: f64 = 0.15;
 const BEYOND_NOISE: f64 = 4.0;
 
@@ -45,10 +46,10 @@ const REMEMBERED: u32 = 64;
 const SURE_UPWARDS: f64 = 0.5;
 const SURE_DOWNWARDS: f64 = 1.28;
 
-/// Likewise that it is not worth it.
+/// The same for being sure that it is not worth it.
 const SURE_NOT: f64 = 1.0;
 
-/// What pairs of measurements have said: by how much the logarithm of the speed was larger at the other limit.
+/// The results of pairs of measurements: by how much the logarithm of the speed was larger at the other limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Differences {
     count: u32,
@@ -58,7 +59,7 @@ pub(super) struct Differences {
     largest: f64,
 }
 
-/// What follows from it.
+/// The conclusion from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Better,
@@ -87,8 +88,8 @@ impl Differences {
         self.largest = self.largest.max(difference);
     }
 
-    /// Whether the other limit should take the place of the present one, on a machine whose speed varies by `noise` from one
-    /// measurement to the next.
+    /// Decides whether the other limit should take the place of the present one, on a machine whose speed varies by `noise` from
+    /// one measurement to the next.
     pub(super) fn verdict(&self, present: u32, other: u32, noise: f64, worth: Worth) -> Verdict {
         if self.count == 0 {
             return Verdict::Open;

@@ -1,4 +1,4 @@
-//! What all workers count together for limits that find themselves.
+//! The counts of all workers together for limits that find themselves.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -27,14 +27,14 @@ pub(crate) struct Meter<const LIMITS: usize> {
     saturated: AtomicU64,
     /// Since when statements wait, in microseconds.
     saturated_since: AtomicU64,
-    /// What is done counts also while nobody waits ([`Limit::counts_always`]).
+    /// True if ended statements count also while nobody waits ([`Limit::counts_always`]).
     counts_always: AtomicBool,
     next_look: AtomicU64,
-    /// Whoever comes first looks; the others do not wait.
+    /// The first worker to come looks; the others do not wait.
     limits: Mutex<[Option<Limit>; LIMITS]>,
 }
 
-/// What one worker has counted in a turn.
+/// The counts of one worker in a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Served {
     statements: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// A statement of the kind with this fingerprint has ended, whose like takes so long on average.
+    /// Counts a statement of the kind with this fingerprint that has ended; its like takes so long on average.
     pub(crate) fn add(&mut self, fingerprint: u64, usual: Duration) {
         self.statements += 1;
         // What takes longer than a measurement would count in that in which it happens to end.
@@ -87,7 +87,7 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         self.on.load(SeqCst)
     }
 
-    /// Whether statements that end now count.
+    /// Says whether statements that end now count.
     pub(crate) fn counts(&self) -> bool {
         self.saturated_since.load(SeqCst) != NEVER || self.counts_always.load(SeqCst)
     }

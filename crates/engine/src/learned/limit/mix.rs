@@ -1,4 +1,4 @@
-//! What was right for a mix of statements, so that a load that comes back finds its limit at once.
+//! The best limits for mixes of statements, so that a load that comes back finds its limit at once.
 //!
 //! Where statements that wait give way to statements that compute, or the other way round, the best limit is another one by factors, and
 //! the way there by steps takes many seconds, each of them slow. A mix is known by what part of the work its kinds are.
@@ -15,7 +15,7 @@ const IN_A_ROW: u32 = 2;
 /// So many mixes are remembered, the latest: more than a day has jobs that differ.
 const REMEMBERED: usize = 16;
 
-/// What statements that have ended take as a rule, in microseconds, by drawer.
+/// The time that ended statements take as a rule, in microseconds, by drawer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work([u64; DRAWERS]);
 
@@ -30,7 +30,7 @@ impl Work {
         self.0.into_iter().enumerate().filter(|&(_, work)| work > 0)
     }
 
-    /// What has come since that.
+    /// Returns the work that has come since that.
     pub(super) fn since(self, before: Self) -> Self {
         // The clocks of workers differ by a turn, so that what is counted may seem to go back.
         Self(std::array::from_fn(|drawer| self.0[drawer].saturating_sub(before.0[drawer])))
@@ -95,7 +95,7 @@ pub(super) struct Mixes {
 /// The mix is another one from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
-    /// What was best for it, where it is known.
+    /// The best limit for it, where one is known.
     pub(super) best: Option<u32>,
 }
 
