@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use engine::Profile;
 
-use crate::defaults::{defaults, defaults_of, groups_by_default};
+use crate::defaults::{defaults_of, groups_by_default};
 use crate::live::Source;
 use crate::options::{FILE_OPTION, NAMES_OF_CLIENTS, OPTIONS, OptionSpec};
 use crate::together::check_together;
@@ -21,13 +21,14 @@ pub fn load<'a>(
     environment: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<Configuration, Error> {
     let sources = Sources::new(arguments, environment)?;
-    let mut configuration = sources.apply(defaults())?;
+    let mut configuration = sources.apply(Configuration::default())?;
     let profile = configuration.engine.profile;
     if profile != Profile::Native {
         // The profile's defaults stand below what is given, and one of them follows from how many groups there are in the end.
         let groups = sources.apply(defaults_of(profile, groups_by_default(profile), 1))?.workers;
         configuration = sources.apply(defaults_of(profile, groups_by_default(profile), groups))?;
     }
+    configuration.engine.server_tls = configuration.tls.backend.of_engine();
     check_together(&configuration)?;
     Ok(configuration)
 }
@@ -50,7 +51,7 @@ impl<'a> Sources<'a> {
         let mut named = variables.iter().chain(&flags).filter(|given| given.option.name == FILE_OPTION);
         let file = match named.next_back() {
             Some(given) => {
-                let mut configuration = Configuration::blank();
+                let mut configuration = Configuration::default();
                 given.apply(&mut configuration)?;
                 let text =
                     read(&configuration.file).map_err(|message| Error::new(given.place.clone(), message))?;

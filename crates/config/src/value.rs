@@ -7,21 +7,68 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use engine::NamedNumbers;
+use engine::{Change, NamedNumbers};
 use proxy_protocol::Networks;
 
 use crate::{BackendUrl, Configuration, ListenAddress, nearest};
 
-/// Where a value of the configuration lives.
-pub(crate) type Slot<T> = fn(&mut Configuration) -> &mut T;
+/// Where a value of the configuration lives; made by the macro `setting!`.
+pub(crate) struct Slot<T> {
+    /// In words: fields with dots between them.
+    pub(crate) path: &'static str,
+    /// When a new value holds.
+    pub(crate) change: Change,
+    pub(crate) place: fn(&mut Configuration) -> &mut T,
+}
 
-/// One allowed word, and what choosing it does.
-pub(crate) type Choice = (&'static str, fn(&mut Configuration));
+impl<T> Slot<T> {
+    fn of<'a>(&self, configuration: &'a mut Configuration) -> &'a mut T {
+        (self.place)(configuration)
+    }
+}
+
+/// The words of an option, and the value that each of them stands for.
+pub(crate) struct Words<T: 'static> {
+    pub(crate) slot: Slot<T>,
+    pub(crate) words: &'static [(&'static str, T)],
+}
+
+/// [`Words`] of any type.
+pub(crate) trait Choices {
+    /// As [`Slot::path`] and [`Slot::change`].
+    fn place(&self) -> (&'static str, Change);
+    /// All words.
+    fn words(&self) -> Vec<&'static str>;
+    /// Puts the value of a word in its place. False where there is no such word.
+    fn choose(&self, configuration: &mut Configuration, word: &str) -> bool;
+    /// The word of what holds now.
+    fn current(&self, configuration: &mut Configuration) -> Option<&'static str>;
+}
+
+impl<T: Copy + PartialEq> Choices for Words<T> {
+    fn place(&self) -> (&'static str, Change) {
+        (self.slot.path, self.slot.change)
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        self.words.iter().map(|(word, _)| *word).collect()
+    }
+
+    fn choose(&self, configuration: &mut Configuration, word: &str) -> bool {
+        let found = self.words.iter().find(|(name, _)| *name == word);
+        found.map(|(_, value)| *self.slot.of(configuration) = *value).is_some()
+    }
+
+    fn current(&self, configuration: &mut Configuration) -> Option<&'static str> {
+        let now = *self.slot.of(configuration);
+        self.words.iter().find(|(_, value)| *value == now).map(|(word, _)| *word)
+    }
+}
 
 /// The kind of an option's value, with its range and its place.
 pub(crate) enum Kind {
     /// Servers; may be given more than once.
-    Backends,
+    Backends(Slot<Vec<BackendUrl>>),
     /// Listening addresses; may be given more than once.
     Listeners(Slot<Vec<ListenAddress>>),
     /// A name.
@@ -43,7 +90,7 @@ pub(crate) enum Kind {
     /// Networks.
     Networks(Slot<Networks>),
     /// One of a few words.
-    Word(&'static [Choice]),
+    Word(&'static dyn Choices),
 }
 
 /// A value as it was given.
@@ -62,19 +109,19 @@ pub(crate) enum Given<'a> {
 impl Kind {
     /// Whether the option may be given more than once.
     pub(crate) fn repeatable(&self) -> bool {
-        matches!(self, Self::Backends | Self::Listeners(_))
+        matches!(self, Self::Backends(_) | Self::Listeners(_))
     }
 
     /// Checks the values given for an option and puts them in their place.
     pub(crate) fn apply(&self, configuration: &mut Configuration, given: &[Given<'_>]) -> Result<(), String> {
         match self {
-            Self::Backends => {
+            Self::Backends(slot) => {
                 let urls = given.iter().map(|one| BackendUrl::parse(one.text(self)?));
-                configuration.backends = urls.collect::<Result<_, _>>()?;
+                *slot.of(configuration) = urls.collect::<Result<_, _>>()?;
             }
             Self::Listeners(slot) => {
                 let addresses = given.iter().map(|one| ListenAddress::parse(one.text(self)?));
-                *slot(configuration) = addresses.collect::<Result<_, _>>()?;
+                *slot.of(configuration) = addresses.collect::<Result<_, _>>()?;
             }
             _ => {
                 let [one] = given else { return Err(String::from("one value is wanted here")) };
@@ -86,38 +133,38 @@ impl Kind {
 
     fn apply_one(&self, configuration: &mut Configuration, given: Given<'_>) -> Result<(), String> {
         match self {
-            Self::Backends | Self::Listeners(_) => unreachable!("lists are applied as a whole"),
+            Self::Backends(_) | Self::Listeners(_) => unreachable!("lists are applied as a whole"),
             Self::Text(slot) => match given.text(self)? {
                 "" => return Err(String::from("a name is wanted here")),
-                text => *slot(configuration) = String::from(text),
+                text => *slot.of(configuration) = String::from(text),
             },
-            Self::Secret(slot) => *slot(configuration) = Zeroizing::new(String::from(given.text(self)?)),
-            Self::Path(slot) => *slot(configuration) = PathBuf::from(given.text(self)?),
-            Self::Count(range, slot) => *slot(configuration) = count(given, range)?,
+            Self::Secret(slot) => *slot.of(configuration) = Zeroizing::new(String::from(given.text(self)?)),
+            Self::Path(slot) => *slot.of(configuration) = PathBuf::from(given.text(self)?),
+            Self::Count(range, slot) => *slot.of(configuration) = count(given, range)?,
             Self::Size(range, slot) => {
                 let bytes = match given {
                     Given::Integer(number) => usize::try_from(number).map_err(|_| negative(number))?,
                     other => size(other.text(self)?)?,
                 };
-                *slot(configuration) = within(bytes, range, size_text)?;
+                *slot.of(configuration) = within(bytes, range, size_text)?;
             }
             Self::Duration(range, slot) => {
                 let time = match given {
                     Given::Integer(number) => return Err(without_unit(&number.to_string())),
                     other => duration(other.text(self)?)?,
                 };
-                *slot(configuration) = within(time, range, duration_text)?;
+                *slot.of(configuration) = within(time, range, duration_text)?;
             }
             Self::Milliseconds(range, slot) => {
                 let time = match given {
                     Given::Integer(number) => milliseconds(&number.to_string())?,
                     other => milliseconds(other.text(self)?)?,
                 };
-                *slot(configuration) = within(time, range, milliseconds_text)?;
+                *slot.of(configuration) = within(time, range, milliseconds_text)?;
             }
-            Self::Numbers(slot) => *slot(configuration) = NamedNumbers::parse(given.text(self)?)?,
-            Self::Networks(slot) => *slot(configuration) = given.text(self)?.parse()?,
-            Self::Word(choices) => choose(choices, given.text(self)?)?(configuration),
+            Self::Numbers(slot) => *slot.of(configuration) = NamedNumbers::parse(given.text(self)?)?,
+            Self::Networks(slot) => *slot.of(configuration) = given.text(self)?.parse()?,
+            Self::Word(choices) => choose(*choices, configuration, given.text(self)?)?,
         }
         Ok(())
     }
@@ -126,7 +173,7 @@ impl Kind {
     pub(crate) fn shown(&self, given: &[Given<'_>]) -> Option<String> {
         let one = |given: &Given<'_>| match given {
             Given::Bare(text) | Given::Quoted(text) => match self {
-                Self::Backends => BackendUrl::parse(text).map(|url| url.to_string()).unwrap_or_default(),
+                Self::Backends(_) => BackendUrl::parse(text).map(|url| url.to_string()).unwrap_or_default(),
                 _ => String::from(*text),
             },
             Given::Integer(number) => number.to_string(),
@@ -136,22 +183,56 @@ impl Kind {
         (!matches!(self, Self::Secret(_))).then(|| all.join(","))
     }
 
-    /// What holds now, for kinds that can tell.
+    /// Of the option's setting the path, and when a new value of it holds.
+    pub(crate) fn place(&self) -> (&'static str, Change) {
+        match self {
+            Self::Backends(slot) => (slot.path, slot.change),
+            Self::Listeners(slot) => (slot.path, slot.change),
+            Self::Text(slot) => (slot.path, slot.change),
+            Self::Secret(slot) => (slot.path, slot.change),
+            Self::Path(slot) => (slot.path, slot.change),
+            Self::Count(_, slot) => (slot.path, slot.change),
+            Self::Size(_, slot) => (slot.path, slot.change),
+            Self::Duration(_, slot) | Self::Milliseconds(_, slot) => (slot.path, slot.change),
+            Self::Numbers(slot) => (slot.path, slot.change),
+            Self::Networks(slot) => (slot.path, slot.change),
+            Self::Word(choices) => choices.place(),
+        }
+    }
+
+    /// What holds now as a number, for kinds that are one.
+    pub(crate) fn number(&self, configuration: &mut Configuration) -> Option<u64> {
+        match self {
+            Self::Count(_, slot) => Some(u64::from(*slot.of(configuration))),
+            Self::Size(_, slot) => Some(*slot.of(configuration) as u64),
+            _ => None,
+        }
+    }
+
+    /// What holds now, as it would be written; `None` for nothing, and for what is never shown.
     pub(crate) fn current(&self, configuration: &mut Configuration) -> Option<String> {
         match self {
-            Self::Count(_, slot) => Some(slot(configuration).to_string()),
-            Self::Size(_, slot) => Some(size_text(*slot(configuration))),
-            Self::Duration(_, slot) => Some(duration_text(*slot(configuration))),
-            Self::Milliseconds(_, slot) => Some(milliseconds_text(*slot(configuration))),
-            Self::Numbers(slot) => Some(slot(configuration).to_string()),
-            _ => None,
+            Self::Count(_, slot) => Some(slot.of(configuration).to_string()),
+            Self::Size(_, slot) => Some(size_text(*slot.of(configuration))),
+            Self::Duration(_, slot) => Some(duration_text(*slot.of(configuration))),
+            Self::Milliseconds(_, slot) => Some(milliseconds_text(*slot.of(configuration))),
+            Self::Numbers(slot) => Some(slot.of(configuration).to_string()),
+            Self::Word(choices) => choices.current(configuration).map(String::from),
+            Self::Text(slot) => some(slot.of(configuration)),
+            Self::Path(slot) => some(slot.of(configuration).display()),
+            Self::Networks(slot) => some(slot.of(configuration)),
+            Self::Listeners(slot) => {
+                let addresses: Vec<_> = slot.of(configuration).iter().map(ToString::to_string).collect();
+                some(addresses.join(","))
+            }
+            Self::Backends(_) | Self::Secret(_) => None,
         }
     }
 
     /// What stands for the value in a synopsis.
     pub(crate) fn placeholder(&self) -> &'static str {
         match self {
-            Self::Backends => "URL",
+            Self::Backends(_) => "URL",
             Self::Listeners(_) => "ADDRESS",
             Self::Text(_) => "NAME",
             Self::Secret(_) => "PASSWORD",
@@ -169,7 +250,7 @@ impl Kind {
     /// Type, unit and range, in words.
     pub(crate) fn description(&self) -> String {
         match self {
-            Self::Backends => String::from("URL, may be given more than once"),
+            Self::Backends(_) => String::from("URL, may be given more than once"),
             Self::Text(_) => String::from("text"),
             Self::Secret(_) => String::from("text, never shown"),
             Self::Listeners(_) => {
@@ -191,15 +272,14 @@ impl Kind {
             }
             Self::Networks(_) => String::from("addresses, networks, localhost or *, separated by commas"),
             Self::Word(choices) => {
-                let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-                format!("one of {}", names.join(", "))
+                format!("one of {}", choices.words().join(", "))
             }
         }
     }
 
     fn wanted(&self) -> &'static str {
         match self {
-            Self::Backends => "a URL in quotes",
+            Self::Backends(_) => "a URL in quotes",
             Self::Text(_) => "a name in quotes",
             Self::Secret(_) => "text in quotes",
             Self::Listeners(_) => "an address in quotes, such as \"127.0.0.1:3306\"",
@@ -250,6 +330,10 @@ fn within<T: PartialOrd + Copy>(
         return Ok(value);
     }
     Err(format!("{} is out of range: from {} to {}", show(value), show(*range.start()), show(*range.end())))
+}
+
+fn some(shown: impl Display) -> Option<String> {
+    Some(shown.to_string()).filter(|text| !text.is_empty())
 }
 
 fn negative(number: impl Display) -> String {
@@ -336,11 +420,11 @@ fn size_text(bytes: usize) -> String {
     }
 }
 
-fn choose(choices: &'static [Choice], word: &str) -> Result<fn(&mut Configuration), String> {
-    if let Some((_, chosen)) = choices.iter().find(|(name, _)| *name == word) {
-        return Ok(*chosen);
+fn choose(choices: &dyn Choices, configuration: &mut Configuration, word: &str) -> Result<(), String> {
+    if choices.choose(configuration, word) {
+        return Ok(());
     }
-    let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+    let names = choices.words();
     Err(match nearest(word, names.iter().copied()) {
         Some(name) => format!("{word:?} is unknown; did you mean {name}?"),
         None => format!("{word:?} is unknown: one of {}", names.join(", ")),

@@ -4,6 +4,7 @@ pub(crate) mod event;
 pub(crate) mod histogram;
 pub(crate) mod limits_reached;
 pub(crate) mod memory;
+pub(crate) mod named;
 pub(crate) mod orders;
 pub(crate) mod snapshot;
 pub(crate) mod taken_for;
