@@ -36,6 +36,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::Parser as _;
+
 use crate::differences::{Reason, Tally};
 use crate::options::Options;
 use crate::program::{Move, Program};
@@ -56,9 +58,10 @@ const MOST_TROUBLES: usize = 20;
 const TELLING: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    match Options::parse(std::env::args().skip(1))
-        .and_then(|options| if options.leaks { leaks::search(&options) } else { fuzz(&options) })
-    {
+    let mut options = Options::parse();
+    // Programs run in folders of their own.
+    options.onramp = std::path::absolute(&options.onramp).unwrap_or(options.onramp);
+    match if options.leaks { leaks::search(&options) } else { fuzz(&options) } {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

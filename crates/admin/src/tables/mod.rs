@@ -12,6 +12,8 @@ pub use servers::{
     TpGroupState, TpGroupStats, TpThreadState,
 };
 
+use time::OffsetDateTime;
+
 use crate::Table;
 use crate::row::Row;
 
@@ -52,20 +54,13 @@ pub fn find(name: &str) -> Option<&'static Table> {
     ALL.into_iter().find(|table| table.name.eq_ignore_ascii_case(name))
 }
 
-/// A time as a server writes it, in UTC: `2026-01-31 23:59:59`. `since` is the time since 1970.
+/// A time as a server writes it, in UTC: `2026-01-31 23:59:59`. `since` is the time since 1970; what is beyond the year 9999 is its last
+/// second.
 pub fn time_text(since: std::time::Duration) -> String {
-    let seconds = since.as_secs();
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Howard Hinnant's "days to civil": years begin in March, so that the leap day is the last of a year.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    let time = OffsetDateTime::UNIX_EPOCH.checked_add(since.try_into().unwrap_or(time::Duration::MAX));
+    let time = time.unwrap_or_else(|| time::PrimitiveDateTime::MAX.assume_utc());
+    let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
+    let (hour, minute, second) = time.to_hms();
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
@@ -150,5 +145,6 @@ mod tests {
         assert_eq!(text(951_782_399), "2000-02-28 23:59:59");
         assert_eq!(text(951_782_400), "2000-02-29 00:00:00");
         assert_eq!(text(1_798_761_599), "2026-12-31 23:59:59");
+        assert_eq!(text(u64::MAX), "9999-12-31 23:59:59");
     }
 }
