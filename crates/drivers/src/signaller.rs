@@ -55,8 +55,16 @@ impl Mailbox {
         self.shared.wake.as_fd()
     }
 
-    /// Says what the driver has done so far. To be said before signals that [ask for it](asks_for_counters) are passed on.
-    pub(crate) fn publish(&self, counters: Counters) {
+    /// As [`Mailbox::take`]; where one of them asks for it, what the driver has done so far is said before they are passed on.
+    pub(crate) fn take_and_report(&self, counters: impl FnOnce() -> Counters) -> Vec<Signal> {
+        let signals = self.take();
+        if signals.iter().any(asks_for_counters) {
+            self.publish(counters());
+        }
+        signals
+    }
+
+    fn publish(&self, counters: Counters) {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
     }
 
@@ -74,7 +82,7 @@ impl Mailbox {
 
 /// True where whoever sent it may look at the counters next. Workers wake each other thousands of times a second, and the
 /// counters look at every connection: that is too much for a wake.
-pub(crate) fn asks_for_counters(signal: &Signal) -> bool {
+fn asks_for_counters(signal: &Signal) -> bool {
     match signal {
         Signal::Drain | Signal::Stop | Signal::Report => true,
         Signal::Wake => false,
