@@ -12,7 +12,9 @@ use zeroize::Zeroizing;
 use crate::child::LOOK;
 use crate::cpu_share::CpuShare;
 use crate::interrupts::Interrupts;
-use crate::options::{Options, Secret};
+use keys::Secret;
+
+use crate::options::Options;
 
 /// Connections beside those of a step: the load generator's look before a run, Onramp's service account.
 const OTHER_CONNECTIONS: u32 = 100;

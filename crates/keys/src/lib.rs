@@ -1,4 +1,4 @@
-//! RSA and Ed25519 as logins use them.
+//! RSA and Ed25519 as logins use them, and a type for passwords that are given as text.
 //!
 //! RSA as MySQL's password methods use it, on either side of a login: a client's password is encrypted for the server's public
 //! key (OAEP with SHA-1, `RSA_PKCS1_OAEP_PADDING` in MySQL's `sql/auth/sha2_password_common.cc` and
@@ -7,6 +7,8 @@
 //! Everything here takes a good part of a millisecond, or, for new keys, a good part of a second: not for an event loop.
 
 #![forbid(unsafe_code)]
+
+mod secret;
 
 use std::fmt;
 
@@ -18,6 +20,8 @@ use aws_lc_rs::rsa::{
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use pem::{EncodeConfig, LineEnding, Pem};
 use zeroize::Zeroizing;
+
+pub use secret::Secret;
 
 /// How PEM calls a public key.
 const PUBLIC_KEY: &str = "PUBLIC KEY";

@@ -29,7 +29,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("compression", &["seam"]),
     ("proxy_protocol", &["seam"]),
     ("doctor", &["config", "drivers", "wire"]),
-    ("challenge", &["config", "doctor", "drivers", "private_server"]),
+    ("challenge", &["config", "doctor", "drivers", "keys", "private_server"]),
     ("keys", &[]),
     ("private_server", &[]),
     ("simulator", &["engine", "seam", "wire"]),
