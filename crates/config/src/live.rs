@@ -1,10 +1,10 @@
 //! What options are set to, and which of them can change while Onramp runs.
 
-use crate::Configuration;
 use crate::defaults::defaults_of;
 use crate::options::{OPTIONS, OTHER_NAMES, OptionSpec};
 use crate::together::check_together;
 use crate::value::Given;
+use crate::{Configuration, Fault, NoValue};
 
 /// Where an option's value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum NotSet {
     /// It cannot change while Onramp runs.
     NotLive,
     /// The value is wrong, and why.
-    Wrong(String),
+    Wrong(Fault),
 }
 
 /// What somebody chose for an option.
@@ -90,11 +90,13 @@ impl Configuration {
             return Err(NotSet::NotLive);
         }
         let mut changed = self.clone();
-        changed.choose(option, &[Given::Bare(value)], Source::Admin).map_err(NotSet::Wrong)?;
+        changed
+            .choose(option, &[Given::Bare(value)], Source::Admin)
+            .map_err(|wrong| NotSet::Wrong(wrong.into()))?;
         if option.name == "thread_pool_profile" {
             changed.take_defaults_of_profile();
         }
-        check_together(&changed).map_err(|error| NotSet::Wrong(error.to_string()))?;
+        check_together(&changed).map_err(|error| NotSet::Wrong(error.fault))?;
         *self = changed;
         Ok(())
     }
@@ -147,7 +149,7 @@ impl Configuration {
         option: &'static OptionSpec,
         given: &[Given<'_>],
         source: Source,
-    ) -> Result<(), String> {
+    ) -> Result<(), NoValue> {
         option.kind.apply(self, given)?;
         self.chosen.insert(option.name, Chosen { text: option.kind.shown(given), source });
         Ok(())

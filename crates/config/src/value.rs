@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use engine::{Change, NamedNumbers};
 use proxy_protocol::Networks;
 
-use crate::{BackendUrl, Configuration, ListenAddress, nearest};
+use crate::{BackendUrl, Configuration, ListenAddress, NoValue, nearest};
 
 /// Where a value of the configuration lives; made by the macro `setting!`.
 pub(crate) struct Slot<T> {
@@ -113,29 +113,33 @@ impl Kind {
     }
 
     /// Checks the values given for an option and puts them in their place.
-    pub(crate) fn apply(&self, configuration: &mut Configuration, given: &[Given<'_>]) -> Result<(), String> {
+    pub(crate) fn apply(
+        &self,
+        configuration: &mut Configuration,
+        given: &[Given<'_>],
+    ) -> Result<(), NoValue> {
         match self {
             Self::Backends(slot) => {
-                let urls = given.iter().map(|one| BackendUrl::parse(one.text(self)?));
-                *slot.of(configuration) = urls.collect::<Result<_, _>>()?;
+                let urls = given.iter().map(|one| Ok(BackendUrl::parse(one.text(self)?)?));
+                *slot.of(configuration) = urls.collect::<Result<_, NoValue>>()?;
             }
             Self::Listeners(slot) => {
-                let addresses = given.iter().map(|one| ListenAddress::parse(one.text(self)?));
-                *slot.of(configuration) = addresses.collect::<Result<_, _>>()?;
+                let addresses = given.iter().map(|one| Ok(ListenAddress::parse(one.text(self)?)?));
+                *slot.of(configuration) = addresses.collect::<Result<_, NoValue>>()?;
             }
             _ => {
-                let [one] = given else { return Err(String::from("one value is wanted here")) };
+                let [one] = given else { return Err(NoValue::NotOne) };
                 return self.apply_one(configuration, *one);
             }
         }
-        if given.is_empty() { Err(String::from("the list is empty")) } else { Ok(()) }
+        if given.is_empty() { Err(NoValue::EmptyList) } else { Ok(()) }
     }
 
-    fn apply_one(&self, configuration: &mut Configuration, given: Given<'_>) -> Result<(), String> {
+    fn apply_one(&self, configuration: &mut Configuration, given: Given<'_>) -> Result<(), NoValue> {
         match self {
             Self::Backends(_) | Self::Listeners(_) => unreachable!("lists are applied as a whole"),
             Self::Text(slot) => match given.text(self)? {
-                "" => return Err(String::from("a name is wanted here")),
+                "" => return Err(NoValue::NoName),
                 text => *slot.of(configuration) = String::from(text),
             },
             Self::Secret(slot) => *slot.of(configuration) = Zeroizing::new(String::from(given.text(self)?)),
@@ -143,7 +147,9 @@ impl Kind {
             Self::Count(range, slot) => *slot.of(configuration) = count(given, range)?,
             Self::Size(range, slot) => {
                 let bytes = match given {
-                    Given::Integer(number) => usize::try_from(number).map_err(|_| negative(number))?,
+                    Given::Integer(number) => {
+                        usize::try_from(number).map_err(|_| NoValue::Negative(number))?
+                    }
                     other => size(other.text(self)?)?,
                 };
                 *slot.of(configuration) = within(bytes, range, size_text)?;
@@ -296,25 +302,21 @@ impl Kind {
 }
 
 impl<'a> Given<'a> {
-    fn text(self, kind: &Kind) -> Result<&'a str, String> {
+    fn text(self, kind: &Kind) -> Result<&'a str, NoValue> {
         match self {
             Self::Bare(text) | Self::Quoted(text) => Ok(text),
-            Self::Integer(_) => Err(format!("found a number where {} is wanted", kind.wanted())),
-            Self::Other(found) => Err(format!("found {found} where {} is wanted", kind.wanted())),
+            Self::Integer(_) => Err(NoValue::OtherType { found: "a number", wanted: kind.wanted() }),
+            Self::Other(found) => Err(NoValue::OtherType { found, wanted: kind.wanted() }),
         }
     }
 }
 
-fn count(given: Given<'_>, range: &RangeInclusive<u32>) -> Result<u32, String> {
+fn count(given: Given<'_>, range: &RangeInclusive<u32>) -> Result<u32, NoValue> {
     let number = match given {
         Given::Integer(number) => number,
-        Given::Bare(text) => text.parse().map_err(|_| format!("{text:?} is not a whole number"))?,
-        Given::Quoted(text) => {
-            return Err(format!(
-                "found text where a whole number is wanted; did you mean {text} without the quotes?"
-            ));
-        }
-        Given::Other(found) => return Err(format!("found {found} where a whole number is wanted")),
+        Given::Bare(text) => text.parse().map_err(|_| NoValue::NoNumber(String::from(text)))?,
+        Given::Quoted(text) => return Err(NoValue::NumberInQuotes(String::from(text))),
+        Given::Other(found) => return Err(NoValue::OtherType { found, wanted: "a whole number" }),
     };
     let range = i64::from(*range.start())..=i64::from(*range.end());
     let number = within(number, &range, |number| number.to_string())?;
@@ -325,19 +327,15 @@ fn within<T: PartialOrd + Copy>(
     value: T,
     range: &RangeInclusive<T>,
     show: impl Fn(T) -> String,
-) -> Result<T, String> {
+) -> Result<T, NoValue> {
     if range.contains(&value) {
         return Ok(value);
     }
-    Err(format!("{} is out of range: from {} to {}", show(value), show(*range.start()), show(*range.end())))
+    Err(NoValue::OutOfRange { value: show(value), from: show(*range.start()), to: show(*range.end()) })
 }
 
 fn some(shown: impl Display) -> Option<String> {
     Some(shown.to_string()).filter(|text| !text.is_empty())
-}
-
-fn negative(number: impl Display) -> String {
-    format!("{number} is negative")
 }
 
 /// Units of time and their milliseconds, the largest first.
@@ -348,10 +346,9 @@ const TIME_UNITS: [(&str, u64); 5] =
 const SIZE_UNITS: [(&str, usize); 4] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
-fn duration(text: &str) -> Result<Duration, String> {
+fn duration(text: &str) -> Result<Duration, NoValue> {
     let (number, unit) = number_and_unit(text);
-    let wrong =
-        || format!("{text:?} is no time: write a whole number and a unit, such as 500ms, 10s, 5m, 8h or 1d");
+    let wrong = || NoValue::NoTime(String::from(text));
     let number: u64 = number.parse().map_err(|_| wrong())?;
     if unit.is_empty() {
         return Err(without_unit(text));
@@ -360,24 +357,20 @@ fn duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(*milliseconds).map(Duration::from_millis).ok_or_else(wrong)
 }
 
-fn without_unit(number: &str) -> String {
-    format!("{number:?} has no unit; did you mean {number}s?")
+fn without_unit(number: &str) -> NoValue {
+    NoValue::NoUnit(String::from(number))
 }
 
-fn milliseconds(text: &str) -> Result<Duration, String> {
+fn milliseconds(text: &str) -> Result<Duration, NoValue> {
     match text.parse() {
         Ok(number) => Ok(Duration::from_millis(number)),
-        Err(_) => duration(text).map_err(|_| format!("{text:?} is not a number of milliseconds")),
+        Err(_) => duration(text).map_err(|_| NoValue::NoMilliseconds(String::from(text))),
     }
 }
 
-fn size(text: &str) -> Result<usize, String> {
+fn size(text: &str) -> Result<usize, NoValue> {
     let (number, unit) = number_and_unit(text);
-    let wrong = || {
-        format!(
-            "{text:?} is no size: write bytes, or a whole number and a unit, such as 64KiB, 64MiB or 1GiB"
-        )
-    };
+    let wrong = || NoValue::NoSize(String::from(text));
     let count: usize = number.parse().map_err(|_| wrong())?;
     if unit.is_empty() {
         return Ok(count);
@@ -391,7 +384,9 @@ fn size(text: &str) -> Result<usize, String> {
         unit.len() <= name.len() && unit.as_bytes()[0].eq_ignore_ascii_case(&initial)
     });
     match guess {
-        Some((name, _)) => Err(format!("{text:?} is no size; did you mean {number}{name}?")),
+        Some((name, _)) => {
+            Err(NoValue::OtherUnit { text: String::from(text), meant: format!("{number}{name}") })
+        }
         None => Err(wrong()),
     }
 }
@@ -420,15 +415,13 @@ fn size_text(bytes: usize) -> String {
     }
 }
 
-fn choose(choices: &dyn Choices, configuration: &mut Configuration, word: &str) -> Result<(), String> {
+fn choose(choices: &dyn Choices, configuration: &mut Configuration, word: &str) -> Result<(), NoValue> {
     if choices.choose(configuration, word) {
         return Ok(());
     }
-    let names = choices.words();
-    Err(match nearest(word, names.iter().copied()) {
-        Some(name) => format!("{word:?} is unknown; did you mean {name}?"),
-        None => format!("{word:?} is unknown: one of {}", names.join(", ")),
-    })
+    let words = choices.words();
+    let nearest = nearest(word, words.iter().copied());
+    Err(NoValue::OtherWord { word: String::from(word), nearest, words })
 }
 
 #[cfg(test)]
@@ -445,11 +438,11 @@ mod tests {
             assert_eq!(duration_text(time), text);
         }
         assert_eq!(duration_text(Duration::from_millis(1500)), "1500ms");
-        assert_eq!(duration("10").unwrap_err(), "\"10\" has no unit; did you mean 10s?");
+        assert_eq!(duration("10").unwrap_err().to_string(), "\"10\" has no unit; did you mean 10s?");
         for text in
             ["", "s", "-1s", "1.5s", "10 s", "10sec", "99999999999999999999s", "18446744073709551615d"]
         {
-            let message = duration(text).unwrap_err();
+            let message = duration(text).unwrap_err().to_string();
             assert!(message.contains("is no time: write a whole number and a unit"), "{text}: {message}");
         }
     }
@@ -461,10 +454,13 @@ mod tests {
             assert_eq!(size_text(bytes), text);
         }
         for text in ["64M", "64MB", "64mib", "64m"] {
-            assert_eq!(size(text).unwrap_err(), format!("{text:?} is no size; did you mean 64MiB?"));
+            assert_eq!(
+                size(text).unwrap_err().to_string(),
+                format!("{text:?} is no size; did you mean 64MiB?")
+            );
         }
         for text in ["", "MiB", "-1", "1.5GiB", "64 MiB", "99999999999TiB", "1é", "64Mega"] {
-            let message = size(text).unwrap_err();
+            let message = size(text).unwrap_err().to_string();
             assert!(message.contains("is no size: write bytes"), "{text}: {message}");
         }
     }
@@ -473,6 +469,6 @@ mod tests {
     fn milliseconds_may_be_plain_or_carry_a_unit() {
         assert_eq!(milliseconds("1000"), Ok(Duration::from_secs(1)));
         assert_eq!(milliseconds("2s"), Ok(Duration::from_secs(2)));
-        assert_eq!(milliseconds("soon").unwrap_err(), "\"soon\" is not a number of milliseconds");
+        assert_eq!(milliseconds("soon").unwrap_err().to_string(), "\"soon\" is not a number of milliseconds");
     }
 }

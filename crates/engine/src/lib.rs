@@ -79,6 +79,6 @@ pub use session::pins::Pins;
 pub use settings::{
     ClientTls, HighPrioMode, PoolPriority, Profile, ServerCompression, ServerTls, Settings, ThreadHandling,
 };
-pub use shares::{FairShare, NamedNumbers, SharesSettings};
+pub use shares::{FairShare, NamedNumbers, NoNamedNumber, SharesSettings};
 pub use workers::Workers;
 pub use workers::letter::{Kill, Killed, Letter};

@@ -30,7 +30,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use named_numbers::NamedNumbers;
+pub use named_numbers::{NamedNumbers, NoNamedNumber};
 pub(crate) use queue::{Parked, Room, Turn};
 pub(crate) use table::{Flow, Shares};
 

@@ -243,7 +243,7 @@ impl Pool for Control {
                     "it is fixed at the start; change it in the file and start Onramp again",
                 ),
             },
-            NotSet::Wrong(reason) => Refusal::WrongValue { reason },
+            NotSet::Wrong(fault) => Refusal::WrongValue { reason: fault.to_string() },
         })?;
         self.take_effect(&configuration)
     }
