@@ -195,7 +195,8 @@ impl Private {
         let settings = Settings { thread_handling: handling, ..self.settings.clone() };
         let server = PrivateServer::start(settings, move |report| {
             let _ = sender.send(report);
-        })?;
+        })
+        .map_err(|error| error.to_string())?;
         loop {
             match reports.recv_timeout(LOOK) {
                 Ok(Report::Ready(access)) => {
@@ -203,7 +204,7 @@ impl Private {
                     self.running = Some(Running { handling, server, reports, access });
                     return held;
                 }
-                Ok(Report::Failed(reason)) => return Err(reason),
+                Ok(Report::Failed(reason)) => return Err(reason.to_string()),
                 Ok(Report::Stopped) => return Err(String::from("interrupted")),
                 Err(RecvTimeoutError::Timeout) if interrupts.came() => server.stop(),
                 Err(RecvTimeoutError::Timeout) => {}

@@ -107,10 +107,11 @@ impl Server {
         let (sender, reports) = channel();
         let server = PrivateServer::start(settings, move |report| {
             let _ = sender.send(report);
-        })?;
+        })
+        .map_err(|error| error.to_string())?;
         let access = match reports.recv_timeout(PATIENCE) {
             Ok(Report::Ready(access)) => access,
-            Ok(Report::Failed(reason)) => return Err(reason),
+            Ok(Report::Failed(reason)) => return Err(reason.to_string()),
             Ok(Report::Stopped) | Err(_) => return Err(String::from("the server did not come up")),
         };
         let server = Self { server, reports: Mutex::new(reports), access };

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use rustls::{ServerConnection, StreamOwned};
 
-use crate::Acceptor;
+use crate::{Acceptor, Error};
 
 /// The server's side of a connection whose reads and writes block, as the socket's do; the socket's time limits hold. The
 /// handshake comes with the first read.
@@ -17,10 +17,10 @@ impl<S: Read + Write> BlockingStream<S> {
     /// On a socket from which `early` has been read already.
     ///
     /// # Errors
-    /// In words for a log, where the certificate cannot be used.
-    pub fn accept(acceptor: &Acceptor, socket: S, early: Vec<u8>) -> Result<Self, String> {
+    /// Where the certificate cannot be used.
+    pub fn accept(acceptor: &Acceptor, socket: S, early: Vec<u8>) -> Result<Self, Error> {
         let shown = acceptor.shown();
-        let connection = ServerConnection::new(shown.config).map_err(|error| error.to_string())?;
+        let connection = ServerConnection::new(shown.config)?;
         let stream = StreamOwned::new(connection, Ahead { early, socket });
         Ok(Self { stream, fingerprint: shown.fingerprint })
     }

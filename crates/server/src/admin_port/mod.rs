@@ -24,6 +24,7 @@ use engine::ClientTls;
 use private_server::Access;
 use seam::Signal;
 
+use crate::Failure;
 use crate::addresses;
 use crate::arguments::Arguments;
 use crate::ask::{Ask, Sight};
@@ -66,7 +67,7 @@ impl AdminPort {
     ///
     /// # Errors
     /// A line that names the address and what may be in the way.
-    pub(crate) fn listen(configuration: &Configuration) -> Result<Self, String> {
+    pub(crate) fn listen(configuration: &Configuration) -> Result<Self, Failure> {
         let mut port = Self { listeners: Vec::new(), names: Vec::new() };
         for address in &configuration.admin_listen {
             port.add(address, configuration)?;
@@ -74,7 +75,7 @@ impl AdminPort {
         Ok(port)
     }
 
-    fn add(&mut self, address: &ListenAddress, configuration: &Configuration) -> Result<(), String> {
+    fn add(&mut self, address: &ListenAddress, configuration: &Configuration) -> Result<(), Failure> {
         let refused = |error: io::Error| addresses::refusal(OPTION, address, &error);
         match address {
             ListenAddress::Unix(path) => {
@@ -103,7 +104,7 @@ impl AdminPort {
     ///
     /// # Errors
     /// Where the system has no more threads.
-    pub(crate) fn open(self, program: Program, access: Option<&Access>) -> Result<(), String> {
+    pub(crate) fn open(self, program: Program, access: Option<&Access>) -> Result<(), Failure> {
         if self.listeners.is_empty() {
             return Ok(());
         }
@@ -113,7 +114,7 @@ impl AdminPort {
             _ => configuration.admin_password.clone(),
         };
         if password.is_empty() {
-            return Err(String::from("admin_listen is given without admin_password"));
+            return Err("admin_listen is given without admin_password".into());
         }
         let settings = admin::Settings {
             user: configuration.admin_user.clone(),
@@ -226,7 +227,7 @@ impl Pool for Control {
         let read = self.program.arguments.load();
         let fresh = read.map_err(|error| Refusal::Failed { reason: error.to_string() })?;
         // Files that have changed hold whatever else does not.
-        self.program.tls.read_again().map_err(|reason| Refusal::Failed { reason })?;
+        self.program.tls.read_again().map_err(|failure| Refusal::Failed { reason: failure.to_string() })?;
         // Held to the end, so that two changes do not cross.
         let mut configuration = self.configuration();
         let left = configuration.take_up(&fresh);
