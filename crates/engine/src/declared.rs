@@ -46,7 +46,7 @@ pub trait Declared {
 /// assert_eq!(BellSettings::CHANGES.metal, Change::NextStart);
 /// ```
 ///
-/// The last word of each is `live`, `start` or `found`, as in [`Change`](crate::Change), or `parts` for a struct that is declared
+/// The last word of each is `live`, `start` or `found`, as in [`Change`], or `parts` for a struct that is declared
 /// likewise and says it of each of its own settings.
 #[macro_export]
 macro_rules! settings {
